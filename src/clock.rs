@@ -1,0 +1,19 @@
+//! Time as a value: the one place that reads a clock.
+//!
+//! Everything below and beside takes the time as an argument, so that tests set it and a worker
+//! reads it once for each turn.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch, UTC.
+pub type Millis = u64;
+
+/// Reads the wall clock. A clock before 1970 reads as 0.
+pub fn now() -> Millis {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as Millis)
+}
+
+/// Reads the monotonic clock; for time-outs and waits, never stored.
+pub fn instant() -> Instant {
+    Instant::now()
+}

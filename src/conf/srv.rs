@@ -1,0 +1,118 @@
+//! srv.xml: the server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// srv.xml, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Srv {
+    /// Worker processes, at least 1 (`auto` is already resolved).
+    pub workers: u16,
+    /// Addresses served, at least one.
+    pub listen: Vec<Listen>,
+    /// Networks whose peers are served. Peers on a unix socket always are.
+    pub allow: Vec<Cidr>,
+    /// Where the files are.
+    pub data: Data,
+    /// Bounds of the data plane.
+    pub http: Http,
+    /// The log.
+    pub log: Log,
+    /// The user to become when started as root.
+    pub user: Option<String>,
+    /// What /authz takes as its key.
+    pub authz: AuthzKey,
+    /// Proxies whose X-Forwarded-For entries are skipped.
+    pub trusted: Vec<Cidr>,
+}
+
+/// One address to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A unix stream socket at this path.
+    Unix(PathBuf),
+}
+
+/// A block of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cidr {
+    /// Its first address.
+    pub base: IpAddr,
+    /// Leading bits that count.
+    pub prefix: u8,
+}
+
+/// `<data>`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Data {
+    /// The data directory.
+    pub dir: PathBuf,
+    /// The directory of the live group files, where it is another one.
+    pub live: Option<PathBuf>,
+    /// Between two flushes of files on disk.
+    pub flush_ms: u64,
+    /// Populate the maps at start.
+    pub prefault: bool,
+}
+
+/// `<http>`: bounds of the data plane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Http {
+    /// Connections of one worker.
+    pub max_connections: u32,
+    /// Bytes of a body, decoded.
+    pub max_body_bytes: u32,
+    /// Bytes of a request line and its header fields.
+    pub max_head_bytes: u32,
+    /// Items of a request.
+    pub max_items: u32,
+    /// Items of an atomic request.
+    pub max_atomic_items: u32,
+    /// An idle connection is closed after this.
+    pub idle_timeout_ms: u64,
+    /// A request begun must be whole within this.
+    pub request_timeout_ms: u64,
+    /// Waiting for semaphores of one turn.
+    pub lock_timeout_ms: u64,
+}
+
+/// `<log>`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// Least severe level written.
+    pub level: LogLevel,
+    /// Shape of a line.
+    pub format: LogFormat,
+}
+
+/// Log levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// Log formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// `<authz key="…">`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthzKey {
+    /// The peer's address.
+    Peer,
+    /// The last X-Forwarded-For address that is not trusted.
+    Forwarded,
+    /// The value of this header (lower case), which the gateway sets.
+    Header(String),
+}

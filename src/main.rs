@@ -1,0 +1,2 @@
+//! The frs command.
+fn main() {}

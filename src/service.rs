@@ -1,0 +1,179 @@
+//! Query and Update: biz, key, transaction, limits, verdicts.
+//!
+//! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
+//! that the steady state allocates nothing.
+
+/// What is asked of the items of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Ask, change nothing.
+    Query,
+    /// Charge.
+    Update,
+}
+
+/// One item, its text held by the [`Request`] it stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    biz: (u32, u32),
+    key: (u32, u32),
+    /// How much; `None` where what was sent is no count (answered `bad-count`).
+    pub count: Option<i32>,
+    /// Charge whatever the limits say.
+    pub force: bool,
+    /// Answer every limit's figures.
+    pub detail: bool,
+}
+
+/// A parsed request of one or more items.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Query or Update.
+    pub command: Command,
+    /// All items or none.
+    pub atomic: bool,
+    text: String,
+    items: Vec<Item>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Request { command: Command::Query, atomic: false, text: String::new(), items: Vec::new() }
+    }
+}
+
+impl Request {
+    /// Empties it for the next request, keeping its buffers.
+    pub fn begin(&mut self, command: Command) {
+        self.command = command;
+        self.atomic = false;
+        self.text.clear();
+        self.items.clear();
+    }
+
+    /// Adds an item; `biz` and `key` as asked, already decoded.
+    pub fn push(&mut self, biz: &str, key: &str, count: Option<i32>, force: bool, detail: bool) {
+        let biz = self.keep(biz);
+        let key = self.keep(key);
+        self.items.push(Item { biz, key, count, force, detail });
+    }
+
+    fn keep(&mut self, text: &str) -> (u32, u32) {
+        let start = self.text.len() as u32;
+        self.text.push_str(text);
+        (start, self.text.len() as u32)
+    }
+
+    /// The items in order.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The biz as asked: an id or a name.
+    pub fn biz(&self, item: &Item) -> &str {
+        &self.text[item.biz.0 as usize..item.biz.1 as usize]
+    }
+
+    /// The key as asked.
+    pub fn key(&self, item: &Item) -> &str {
+        &self.text[item.key.0 as usize..item.key.1 as usize]
+    }
+}
+
+/// Why an item could not be judged; it has charged nothing. In order of precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ItemError {
+    /// No such biz.
+    #[error("unknown-biz")]
+    UnknownBiz,
+    /// Not a key of the biz's type.
+    #[error("bad-key")]
+    BadKey,
+    /// Not a count.
+    #[error("bad-count")]
+    BadCount,
+    /// The group is not to be had.
+    #[error("store")]
+    Store,
+    /// The key-node's semaphore was not to be had within the lock-timeout.
+    #[error("busy")]
+    Busy,
+    /// No place may be taken.
+    #[error("full")]
+    Full,
+}
+
+pub use crate::limit::{Figures, LimitFigures, Verdict};
+
+/// The answer on one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Index of the biz in the map, where it is known.
+    pub biz: Option<usize>,
+    /// The verdict, or why there is none.
+    pub result: Result<Verdict, ItemError>,
+    /// Which of [`Answers::details`] are this item's (empty unless asked for).
+    pub details: std::ops::Range<usize>,
+}
+
+/// The answers to a request, one for each item in order.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// An atomic request was refused: nothing was charged.
+    pub refused: bool,
+    /// One for each item.
+    pub items: Vec<Answer>,
+    /// Figures of each limit, of the items that asked for detail.
+    pub details: Vec<LimitFigures>,
+}
+
+/// What attaches; stands in its slot, for tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Role {
+    Worker,
+    Keeper,
+    /// A local program using the library.
+    Program,
+}
+
+/// One attachment to a data directory: the store and the configuration in force.
+pub struct Service {
+    conf: std::sync::Arc<crate::conf::Conf>,
+}
+
+impl Service {
+    /// Attaches to a data directory that a master has prepared.
+    pub fn attach(
+        _data_dir: &std::path::Path,
+        _role: Role,
+    ) -> Result<Service, crate::store::Error> {
+        todo!()
+    }
+
+    /// The configuration in force for this handle.
+    pub fn conf(&self) -> &std::sync::Arc<crate::conf::Conf> {
+        &self.conf
+    }
+
+    /// Starts a turn: all its waits for semaphores share one lock-timeout. Takes a newer
+    /// configuration first, if there is one, and acknowledges it: then true.
+    pub fn begin_turn(&mut self) -> bool {
+        todo!()
+    }
+
+    /// Runs a request: one transaction an item, or one for all of them if it is atomic.
+    pub fn run(&mut self, _request: &Request, _now: crate::clock::Millis, _answers: &mut Answers) {
+        todo!()
+    }
+
+    /// Writes dirty pages of all groups back to disk (msync); for the keeper.
+    pub fn flush(&mut self) -> Result<(), crate::store::Error> {
+        todo!()
+    }
+
+    /// Recovers every slot whose owner is dead; how many. For the keeper.
+    pub fn recover_dead(&mut self) -> usize {
+        todo!()
+    }
+}

@@ -1,0 +1,1 @@
+//! Every call to the kernel that std and mio do not offer.
