@@ -6,11 +6,15 @@ default:
 test *args:
     cargo test {{ args }}
 
-# formatting, clippy, licences, advisories
+# formatting, clippy, licences and sources of dependencies
 lint:
     cargo fmt --check
     cargo clippy --all-targets -- -D warnings
-    cargo deny check
+    cargo deny check bans licenses sources
+
+# known faults of dependencies; fetches the advisory database
+audit:
+    cargo deny check advisories
 
 # the documents, without a warning
 doc *args:
