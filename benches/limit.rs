@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use frs::conf::map::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
+use frs::conf::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs::hash;
 use frs::key::{KeyField, Seed};
 use frs::limit::{Rules, States};

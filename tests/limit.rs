@@ -3,7 +3,7 @@
 //! [`Record`] stands for service and store: it keeps the words of one key and writes back only
 //! what a command may change.
 
-use frs::conf::map::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
+use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs::limit::{Judgement, LimitFigures, MAX_USED, Rank, Rules, States, Verdict};
 
 const HOUR: u64 = 3_600_000;

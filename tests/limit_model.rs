@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use frs::conf::map::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
+use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs::limit::{Judgement, LimitFigures, Rank, Rules, States, Verdict};
 use proptest::prelude::*;
 
