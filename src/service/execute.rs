@@ -19,8 +19,31 @@ const RETRIES: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     resolved: Vec<Resolved>,
+    /// The biz named last: most requests name the same again.
+    last_biz: LastBiz,
     wanted: Vec<Wanted>,
     judged: Vec<Option<Judged>>,
+}
+
+/// A biz as a request named it, and what that was in a generation.
+#[derive(Debug, Default)]
+struct LastBiz {
+    generation: u64,
+    name: String,
+    index: Option<usize>,
+}
+
+impl LastBiz {
+    #[inline]
+    fn find(&mut self, conf: &Conf, generation: u64, name: &str) -> Option<usize> {
+        if self.generation != generation || self.name != name {
+            self.generation = generation;
+            self.name.clear();
+            self.name.push_str(name);
+            self.index = conf.map.find_biz(name);
+        }
+        self.index
+    }
 }
 
 /// An item made ready: its biz, its key and where that leads.
@@ -73,13 +96,14 @@ impl Resolved {
     #[inline]
     fn resolve(
         &mut self,
-        (conf, table, generation): (&Conf, &Table, u64),
+        (table, generation): (&Table, u64),
+        biz: Option<usize>,
         request: &Request,
         item: &Item,
     ) {
         self.generation = generation;
         (self.key_at, self.whole_at) = (None, None);
-        self.biz = conf.map.find_biz(request.biz(item));
+        self.biz = biz;
         self.error = self.locate(table, request, item).err();
     }
 
@@ -139,8 +163,9 @@ impl Service {
 
     #[inline]
     fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
-        let resolved = &mut self.scratch.resolved[at];
-        resolved.resolve((&self.conf, &self.table, self.generation), request, item);
+        let Scratch { resolved, last_biz, .. } = &mut self.scratch;
+        let biz = last_biz.find(&self.conf, self.generation, request.biz(item));
+        resolved[at].resolve((&self.table, self.generation), biz, request, item);
     }
 
     #[inline]
@@ -230,10 +255,12 @@ impl Service {
 
     fn resolve_all(&mut self, request: &Request) {
         self.scratch.make_room(request.items().len());
+        for (at, item) in request.items().iter().enumerate() {
+            self.resolve(request, item, at);
+        }
         let Scratch { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();
-        for (item, resolved) in request.items().iter().zip(resolved) {
-            resolved.resolve((&self.conf, &self.table, self.generation), request, item);
+        for resolved in &mut resolved[..request.items().len()] {
             if resolved.wanted().any(|wanted| self.handle.is_quarantined(&wanted)) {
                 resolved.error = Some(ItemError::Store);
             } else {
@@ -263,7 +290,7 @@ impl Service {
     ) -> Result<(), Refused> {
         answers.items.clear();
         answers.details.clear();
-        let Scratch { resolved, wanted, judged } = &mut self.scratch;
+        let Scratch { resolved, wanted, judged, .. } = &mut self.scratch;
         let all = All { table: &self.table, request, resolved, now };
         let done = all.run(self.handle.begin(wanted, self.generation)?, judged, answers);
         match done {

@@ -574,8 +574,9 @@ impl Drop for Transaction<'_> {
 /// Is this the node of the key.
 #[inline]
 fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
-    let field = &words[node::FIELD..];
-    words[node::KEY] == key_word && field[..key.words().len()] == *key.words()
+    // Word by word: a call to memcmp costs more than the few words of a key.
+    let mut field = words[node::FIELD..].iter().zip(key.words());
+    words[node::KEY] == key_word && field.all(|(stored, asked)| stored == asked)
 }
 
 /// The bytes of `word` that equal `tag`, as their top bits. (Mycroft's test in the exact form that
