@@ -1,7 +1,8 @@
 //! A request's head: where it ends, what it says, how its body is framed (RFC 9110, RFC 9112).
 //!
-//! A head is looked for once, byte by byte as it arrives, and parsed once, when it is whole. What
-//! leaves the framing open to two readings is an error that closes the connection.
+//! A head that arrives whole is parsed at once. Of one that does not, the end is looked for as it
+//! arrives, each byte once, and then it is parsed. Both ways come to the same. What leaves the
+//! framing open to two readings is an error that closes the connection.
 
 use std::mem::MaybeUninit;
 
@@ -104,6 +105,33 @@ impl<'h, 'b> Head<'h, 'b> {
             Ok(_) => return Err(BAD_REQUEST_LINE),
             Err(error) => return Err(fault(error, bytes, max_head_bytes)),
         }
+        Head::of(parsed)
+    }
+
+    /// Parses the head that `input` starts with, if all of it is there and its lines end as they
+    /// should; also how many bytes it has. None: search for its end, which finds what is wrong.
+    pub fn parse_at_once(
+        input: &'b [u8],
+        fields: &'h mut Fields<'b>,
+        max_head_bytes: u32,
+    ) -> Option<(usize, Result<Head<'h, 'b>, Error>)> {
+        let window = &input[..input.len().min(max_head_bytes as usize)];
+        let mut parsed = httparse::Request::new(&mut []);
+        let Ok(httparse::Status::Complete(end)) = parsed.parse_with_uninit_headers(window, fields)
+        else {
+            return None;
+        };
+        // The parser takes a bare LF, and empty lines in front.
+        let strict = is_token(window[0])
+            && window[..end].ends_with(b"\r\n\r\n")
+            && parsed.headers.iter().all(|field| {
+                let start = field.name.as_ptr().addr() - window.as_ptr().addr();
+                window[..start].ends_with(b"\r\n")
+            });
+        strict.then(|| (end, Head::of(parsed)))
+    }
+
+    fn of(parsed: httparse::Request<'h, 'b>) -> Result<Head<'h, 'b>, Error> {
         let (Some(method), Some(target), Some(minor)) =
             (parsed.method, parsed.path, parsed.version)
         else {
@@ -141,9 +169,8 @@ impl<'h, 'b> Head<'h, 'b> {
                     }
                 }
                 12 if name.eq_ignore_ascii_case("content-type") => {
-                    if self.content_type.replace(value).is_some() {
-                        self.content_fault = Some(TWO_TYPES);
-                    }
+                    let earlier = self.content_type.replace(value);
+                    self.content_fault = earlier.map(|_| TWO_TYPES).or(self.content_fault);
                 }
                 14 if name.eq_ignore_ascii_case("content-length") => framing.length(value)?,
                 14 if name.eq_ignore_ascii_case("sec-fetch-site") => {

@@ -15,24 +15,26 @@ const OVERLOAD_RETRY_SECONDS: u64 = 1;
 /// The last second that HTTP dates can name: the end of the year 9999.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The fields that every answer carries, Date among them, written once a second.
+/// What heads start with, written once a second: of most answers all of it, of every answer the
+/// fields at its end, Date among them.
 #[derive(Debug, Clone)]
 pub struct Common {
     second: u64,
-    fields: [u8; Common::FIELDS.len()],
+    text: [u8; Common::TEXT.len()],
 }
 
 impl Common {
-    const FIELDS: &[u8] =
-        b"Cache-Control: no-store\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: ";
-    const DATE_AT: usize = 31;
+    const TEXT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\
+        Cache-Control: no-store\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: ";
+    const FIELDS_LEN: usize = 25 + Common::DATE_FROM_END + 6;
+    const DATE_FROM_END: usize = Common::DATE_LEN + 2 + 16;
     const DATE_LEN: usize = 29;
 
     /// At the epoch.
     pub fn new() -> Common {
-        let mut fields = [0; Common::FIELDS.len()];
-        fields.copy_from_slice(Common::FIELDS);
-        Common { second: 0, fields }
+        let mut text = [0; Common::TEXT.len()];
+        text.copy_from_slice(Common::TEXT);
+        Common { second: 0, text }
     }
 
     /// Sets the date.
@@ -43,9 +45,20 @@ impl Common {
         }
         self.second = second;
         let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second));
-        let mut room = &mut self.fields[Common::DATE_AT..Common::DATE_AT + Common::DATE_LEN];
+        let start = self.text.len() - Common::DATE_FROM_END;
+        let mut room = &mut self.text[start..start + Common::DATE_LEN];
         // A date is 29 characters long up to the last second.
         let _ = std::io::Write::write_fmt(&mut room, format_args!("{date}"));
+    }
+
+    /// The start of a 200 with an XML body, up to its length.
+    fn ok_xml(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The fields of every answer, up to its length.
+    fn fields(&self) -> &[u8] {
+        &self.text[self.text.len() - Common::FIELDS_LEN..]
     }
 }
 
@@ -159,19 +172,18 @@ fn begin(
     kind: Kind,
     body_len: usize,
 ) {
-    match status {
-        200 => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"),
-        _ => {
-            put_number(out, b"HTTP/1.1 ", u64::from(status), b" ");
-            out.extend_from_slice(reason(status).as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
+    if let (200, Kind::Xml) = (status, kind) {
+        out.extend_from_slice(common.ok_xml());
+    } else {
+        put_number(out, b"HTTP/1.1 ", u64::from(status), b" ");
+        out.extend_from_slice(reason(status).as_bytes());
+        out.extend_from_slice(match kind {
+            Kind::Xml => b"\r\nContent-Type: application/xml\r\n",
+            Kind::Text => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
+        });
+        out.extend_from_slice(common.fields());
     }
-    out.extend_from_slice(match kind {
-        Kind::Xml => b"Content-Type: application/xml\r\n",
-        Kind::Text => b"Content-Type: text/plain; charset=utf-8\r\n",
-    });
-    put_number(out, &common.fields, body_len as u64, b"\r\n");
+    put_number(out, b"", body_len as u64, b"\r\n");
     match manners.persistence {
         Persistence::Default => {}
         Persistence::KeepAlive => out.extend_from_slice(b"Connection: keep-alive\r\n"),

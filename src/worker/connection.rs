@@ -309,30 +309,42 @@ impl Connection {
             }
         }
         let max_head_bytes = side.srv.http.max_head_bytes;
+        if *search == Search::START {
+            let mut fields = http::fields();
+            if let Some((end, head)) = Head::parse_at_once(input, &mut fields, max_head_bytes) {
+                return self.take_head(head, end, input, side);
+            }
+        }
         match search.end(input, max_head_bytes) {
             Ok(Some(end)) => {
-                self.state = BETWEEN;
-                let (head, rest) = input.split_at(end);
-                match Head::parse(head, &mut http::fields(), max_head_bytes) {
-                    Ok(head) => self.begin_request(&head, rest.is_empty(), side),
-                    Err(error) => {
-                        self.close();
-                        side.write_error(Call::Other, Manners::CLOSE, &error);
-                    }
-                }
-                // Where a body follows, the answer is counted with its end.
-                if matches!(self.state, State::Items(..) | State::ChunkedItems(..)) {
-                    Step::Took(end)
-                } else {
-                    Step::Answered(end)
-                }
+                let mut fields = http::fields();
+                let head = Head::parse(&input[..end], &mut fields, max_head_bytes);
+                self.take_head(head, end, input, side)
             }
             Ok(None) => Step::Starved(0, max_head_bytes as usize),
+            Err(error) => self.take_head(Err(error), input.len(), input, side),
+        }
+    }
+
+    /// Deals with the head that ends at `end` of the input.
+    fn take_head<S: Serve>(
+        &mut self,
+        head: Result<Head<'_, '_>, Error>,
+        end: usize,
+        input: &[u8],
+        side: &mut Side<'_, S>,
+    ) -> Step {
+        match head {
+            Ok(head) => self.begin_request(&head, end == input.len(), side),
             Err(error) => {
                 self.close();
                 side.write_error(Call::Other, Manners::CLOSE, &error);
-                Step::Answered(input.len())
             }
+        }
+        // Where a body follows, the answer is counted with its end.
+        match self.state {
+            State::Items(..) | State::ChunkedItems(..) => Step::Took(end),
+            _ => Step::Answered(end),
         }
     }
 

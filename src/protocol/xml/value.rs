@@ -2,7 +2,7 @@
 
 use quick_xml::escape::resolve_xml_entity;
 
-use super::markup::Fault;
+use super::markup::{Attribute, Fault};
 
 /// May the character stand in a document (production 2)?
 pub fn is_char(c: char) -> bool {
@@ -46,15 +46,12 @@ fn is_name_start(c: char) -> bool {
 }
 
 /// The value of an attribute: as it stands, or decoded into `decoded`, which is replaced.
-///
-/// `at` is the offset of `raw`; quotes are already off, and forbidden characters are excluded.
 #[inline]
-pub fn value<'v>(raw: &'v str, at: usize, decoded: &'v mut String) -> Result<&'v str, Fault> {
-    let plain = |byte: u8| byte >= 0x20 && byte != b'&' && byte != b'<';
-    if raw.bytes().all(plain) {
-        return Ok(raw);
+pub fn value<'v>(attribute: &Attribute<'v>, decoded: &'v mut String) -> Result<&'v str, Fault> {
+    if attribute.plain {
+        return Ok(attribute.raw);
     }
-    decode(raw, at, decoded)?;
+    decode(attribute.raw, attribute.at, decoded)?;
     Ok(decoded)
 }
 
