@@ -4,36 +4,24 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use frs::conf::{AuthzKey, Data, Http, Log, LogFormat, LogLevel, Srv};
+use frs::conf::{AuthzKey, Http};
 use frs::protocol::http::{self, Head};
 use frs::protocol::xml::{self, Bounds, Decoded};
 use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
-use frs::worker::connection::{Connection, Scratch, Serve};
+use frs::worker::connection::{Connection, Rules, Scratch, Serve};
 
 const BOUNDS: Bounds = Bounds { max_items: 1024, max_atomic_items: 64 };
 
-fn srv() -> Srv {
-    Srv {
-        workers: 1,
-        listen: Vec::new(),
-        allow: Vec::new(),
-        data: Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false },
-        http: Http {
-            max_connections: 10_000,
-            max_body_bytes: 65_536,
-            max_head_bytes: 8192,
-            max_items: 1024,
-            max_atomic_items: 64,
-            idle_timeout_ms: 60_000,
-            request_timeout_ms: 10_000,
-            lock_timeout_ms: 50,
-        },
-        log: Log { level: LogLevel::Info, format: LogFormat::Text },
-        user: None,
-        authz: AuthzKey::Peer,
-        trusted: Vec::new(),
-    }
-}
+const HTTP: Http = Http {
+    max_connections: 10_000,
+    max_body_bytes: 65_536,
+    max_head_bytes: 8192,
+    max_items: 1024,
+    max_atomic_items: 64,
+    idle_timeout_ms: 60_000,
+    request_timeout_ms: 10_000,
+    lock_timeout_ms: 50,
+};
 
 /// Answers what a service would, for nothing.
 struct Fixed;
@@ -129,7 +117,7 @@ fn documents(c: &mut Criterion) {
 
 fn connections(c: &mut Criterion) {
     let mut group = c.benchmark_group("connection");
-    let srv = srv();
+    let rules = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[] };
     let get = b"GET /update?biz=login&key=user-000000000042 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     for (name, requests, input) in [
         ("post 1", 1, post(1)),

@@ -10,7 +10,7 @@ use httparse::Header;
 
 use super::form::{self, Decoded};
 use super::{Error, Excerpt};
-use crate::conf::{AuthzKey, Cidr, Srv};
+use crate::conf::{AuthzKey, Cidr};
 
 /// Biz and status of a refusal, out of the segment after /authz/, which may be percent-encoded.
 pub fn biz<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<(&'a str, Option<u16>), Error> {
@@ -24,12 +24,18 @@ pub fn biz<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<(&'a str, Opti
 
 /// Replaces `key` by the key of a request with these header fields from this peer; none on a unix
 /// socket.
-pub fn key(fields: &[Header<'_>], peer: Option<IpAddr>, srv: &Srv, key: &mut String) {
+pub fn key(
+    fields: &[Header<'_>],
+    peer: Option<IpAddr>,
+    authz: &AuthzKey,
+    trusted: &[Cidr],
+    key: &mut String,
+) {
     key.clear();
-    match &srv.authz {
+    match authz {
         AuthzKey::Peer => peer.into_iter().for_each(|peer| put(key, peer)),
         AuthzKey::Forwarded => {
-            forwarded(fields, &srv.trusted).into_iter().for_each(|address| put(key, address));
+            forwarded(fields, trusted).into_iter().for_each(|address| put(key, address));
         }
         AuthzKey::Header(name) => {
             let mut named = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));

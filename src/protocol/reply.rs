@@ -5,6 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::line::Line;
 use super::{Error, xml};
 use crate::clock::Millis;
 use crate::service::{Answer, ItemError, Verdict};
@@ -121,11 +122,12 @@ pub fn write(
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
-    begin(out, common, manners, status, kind, body.len());
+    let mut line = Line::new();
+    begin(&mut line, common, manners, status, kind, body.len());
     if let Some(single) = single {
-        write_single(out, &single);
+        write_single(&mut line, &single);
     }
-    end(out, manners, body);
+    end(out, &mut line, manners, body);
 }
 
 /// Appends the answer of a whole request that cannot be served; `body` is scratch.
@@ -138,19 +140,22 @@ pub fn write_error(
 ) {
     body.clear();
     xml::write_error(body, error);
-    begin(out, common, manners, error.status(), Kind::Xml, body.len());
+    let mut line = Line::new();
+    begin(&mut line, common, manners, error.status(), Kind::Xml, body.len());
     match error {
         Error::BadMethod { allow } => {
-            out.extend_from_slice(b"Allow: ");
-            out.extend_from_slice(allow.as_bytes());
-            out.extend_from_slice(b"\r\n");
+            line.text(b"Allow: ");
+            line.text(allow.as_bytes());
+            line.text(b"\r\n");
         }
         Error::Overloaded | Error::Draining => {
-            put_number(out, b"Retry-After: ", OVERLOAD_RETRY_SECONDS, b"\r\n");
+            line.text(b"Retry-After: ");
+            line.number(OVERLOAD_RETRY_SECONDS);
+            line.text(b"\r\n");
         }
         _ => {}
     }
-    end(out, manners, body);
+    end(out, &mut line, manners, body);
 }
 
 /// The status of the answer to a single item that stands in a GET or stands for a gateway's
@@ -165,7 +170,7 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
 }
 
 fn begin(
-    out: &mut Vec<u8>,
+    line: &mut Line,
     common: &Common,
     manners: Manners,
     status: u16,
@@ -173,41 +178,46 @@ fn begin(
     body_len: usize,
 ) {
     if let (200, Kind::Xml) = (status, kind) {
-        out.extend_from_slice(common.ok_xml());
+        line.text(common.ok_xml());
     } else {
-        put_number(out, b"HTTP/1.1 ", u64::from(status), b" ");
-        out.extend_from_slice(reason(status).as_bytes());
-        out.extend_from_slice(match kind {
+        line.text(b"HTTP/1.1 ");
+        line.number(u64::from(status));
+        line.text(b" ");
+        line.text(reason(status).as_bytes());
+        line.text(match kind {
             Kind::Xml => b"\r\nContent-Type: application/xml\r\n",
             Kind::Text => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
         });
-        out.extend_from_slice(common.fields());
+        line.text(common.fields());
     }
-    put_number(out, b"", body_len as u64, b"\r\n");
-    match manners.persistence {
-        Persistence::Default => {}
-        Persistence::KeepAlive => out.extend_from_slice(b"Connection: keep-alive\r\n"),
-        Persistence::Close => out.extend_from_slice(b"Connection: close\r\n"),
-    }
+    line.number(body_len as u64);
+    line.text(match manners.persistence {
+        Persistence::Default => b"\r\n",
+        Persistence::KeepAlive => b"\r\nConnection: keep-alive\r\n",
+        Persistence::Close => b"\r\nConnection: close\r\n",
+    });
 }
 
-fn end(out: &mut Vec<u8>, manners: Manners, body: &[u8]) {
-    out.extend_from_slice(b"\r\n");
+fn end(out: &mut Vec<u8>, line: &mut Line, manners: Manners, body: &[u8]) {
+    line.text(b"\r\n");
+    line.flush(out);
     if !manners.head_only {
         out.extend_from_slice(body);
     }
 }
 
-fn write_single(out: &mut Vec<u8>, single: &Single<'_>) {
+fn write_single(line: &mut Line, single: &Single<'_>) {
     let verdict = single.verdict;
     if let (Some(name), true) = (single.name, verdict.limit != 0) {
-        write_rate_limit(out, name, verdict);
+        write_rate_limit(line, name, verdict);
     }
     if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
-        put_number(out, b"Retry-After: ", seconds(retry_ms).max(1), b"\r\n");
+        line.text(b"Retry-After: ");
+        line.number(seconds(retry_ms).max(1));
+        line.text(b"\r\n");
     }
     if single.proxied {
-        out.extend_from_slice(match verdict.limited {
+        line.text(match verdict.limited {
             true => b"FRS-Limited: true\r\n",
             false => b"FRS-Limited: false\r\n",
         });
@@ -215,33 +225,31 @@ fn write_single(out: &mut Vec<u8>, single: &Single<'_>) {
 }
 
 /// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers).
-fn write_rate_limit(out: &mut Vec<u8>, name: &str, verdict: &Verdict) {
+fn write_rate_limit(line: &mut Line, name: &str, verdict: &Verdict) {
     let figures = &verdict.figures;
     // A biz's name holds nothing that a quoted string would have to escape.
-    out.extend_from_slice(b"RateLimit-Policy: \"");
-    out.extend_from_slice(name.as_bytes());
-    put_number(out, b"\";q=", figures.max, b"");
+    line.text(b"RateLimit-Policy: \"");
+    line.text(name.as_bytes());
+    line.text(b"\";q=");
+    line.number(figures.max);
     if let Some(window_ms) = verdict.window_ms {
-        put_number(out, b";w=", seconds(window_ms), b"");
+        line.text(b";w=");
+        line.number(seconds(window_ms));
     }
-    out.extend_from_slice(b"\r\nRateLimit: \"");
-    out.extend_from_slice(name.as_bytes());
-    put_number(out, b"\";r=", figures.remaining, b"");
+    line.text(b"\r\nRateLimit: \"");
+    line.text(name.as_bytes());
+    line.text(b"\";r=");
+    line.number(figures.remaining);
     if let Some(reset_ms) = figures.reset_ms {
-        put_number(out, b";t=", seconds(reset_ms), b"");
+        line.text(b";t=");
+        line.number(seconds(reset_ms));
     }
-    out.extend_from_slice(b"\r\n");
+    line.text(b"\r\n");
 }
 
 /// Whole seconds, rounded up.
 fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
-}
-
-fn put_number(out: &mut Vec<u8>, before: &[u8], number: u64, after: &[u8]) {
-    out.extend_from_slice(before);
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    out.extend_from_slice(after);
 }
 
 /// Words for the statuses that are answered, or that a refusal is likely to ask for.

@@ -7,7 +7,7 @@
 
 use quick_xml::parser::{CommentParser, Parser, PiParser};
 
-use super::value::{is_name, is_space};
+use super::value::{ENDS_NAME, STOPS_VALUE, check_chars, is_name, is_space};
 use crate::protocol::{Error, Excerpt, Place};
 
 /// What is wrong with a document, and at which byte.
@@ -180,6 +180,7 @@ impl<'a> Cursor<'a> {
             .ok_or(Fault::xml("expected --> after <!--", self.at))?;
         // What stands before the closing -->.
         let comment = &inside[..end - 3];
+        check_chars(comment, self.at + 4)?;
         if let Some(dashes) = comment.find("--") {
             return Err(Fault::xml("-- in a comment", self.at + 4 + dashes));
         }
@@ -197,6 +198,7 @@ impl<'a> Cursor<'a> {
             .feed(inside.as_bytes())
             .ok_or(Fault::xml("expected ?> after <?", self.at))?;
         let content = &inside[..end - 2];
+        check_chars(content, self.at + 2)?;
         let target = content.split([' ', '\t', '\n', '\r']).next().unwrap_or_default();
         if !is_name(target) {
             let what = "expected the name of a processing instruction";
@@ -228,11 +230,12 @@ impl<'a> Cursor<'a> {
     /// What could be a name at `at`.
     #[inline]
     fn name(&self, at: usize) -> &'a str {
-        let bytes = &self.text.as_bytes()[at..];
-        let ends =
-            |&byte: &u8| is_space(byte) || matches!(byte, b'=' | b'>' | b'/' | b'<' | b'"' | b'\'');
-        let len = bytes.iter().position(ends).unwrap_or(bytes.len());
-        &self.text[at..at + len]
+        let bytes = self.text.as_bytes();
+        let mut end = at;
+        while bytes.get(end).is_some_and(|&byte| !ENDS_NAME[byte as usize]) {
+            end += 1;
+        }
+        &self.text[at..end]
     }
 
     fn end_tag(&mut self) -> Result<Tag<'a>, Fault> {
@@ -283,14 +286,16 @@ impl<'a> Cursor<'a> {
         }
         let (mut end, mut plain) = (at, true);
         loop {
+            while bytes.get(end).is_some_and(|&byte| !STOPS_VALUE[byte as usize]) {
+                end += 1;
+            }
             match bytes.get(end) {
                 Some(&byte) if byte == quote => break,
-                Some(&byte) => plain &= byte >= 0x20 && byte != b'&' && byte != b'<',
+                // The other quote stands for itself, but seldom.
+                Some(_) => plain = false,
                 None => {
-                    return Err(Fault::xml(
-                        "expected a quote after the value of an attribute",
-                        end,
-                    ));
+                    let what = "expected a quote after the value of an attribute";
+                    return Err(Fault::xml(what, end));
                 }
             }
             end += 1;

@@ -3,7 +3,7 @@
 //! Reads front to back once. Allocates only where the reused buffers grow.
 
 use super::markup::{Attribute, Cursor, Fault, NOT_UTF8, Part, Tag, declares_another_encoding};
-use super::value::{forbidden, is_name, value};
+use super::value::{is_name, value};
 use crate::conf::Http;
 use crate::protocol::{Error, form};
 use crate::service::{Command, Request};
@@ -62,9 +62,6 @@ fn document(
 ) -> Result<(), Fault> {
     let mut cursor = Cursor::new(text);
     cursor.declaration()?;
-    if let Some(at) = forbidden(text) {
-        return Err(Fault::xml("a character that XML forbids", at));
-    }
     cursor.skip()?;
     let root = cursor.tag(false)?;
     if root.name != "request" || root.is_end {
