@@ -131,8 +131,13 @@ fn connections(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter(|| {
                 out.clear();
-                let progress =
-                    connection.advance(black_box(&input), &srv, &mut Fixed, &mut scratch, &mut out);
+                let progress = connection.advance(
+                    black_box(&input),
+                    rules,
+                    &mut Fixed,
+                    &mut scratch,
+                    &mut out,
+                );
                 assert_eq!(progress.consumed, input.len());
             });
         });

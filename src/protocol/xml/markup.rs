@@ -197,7 +197,8 @@ impl<'a> Cursor<'a> {
         let end = PiParser::default()
             .feed(inside.as_bytes())
             .ok_or(Fault::xml("expected ?> after <?", self.at))?;
-        let content = &inside[..end - 2];
+        // Up to the ?, as the parser stops at the >.
+        let content = &inside[..end - 1];
         check_chars(content, self.at + 2)?;
         let target = content.split([' ', '\t', '\n', '\r']).next().unwrap_or_default();
         if !is_name(target) {
@@ -207,7 +208,7 @@ impl<'a> Cursor<'a> {
         if target.eq_ignore_ascii_case("xml") {
             return Err(Fault::xml("an XML declaration stands at the start only", self.at));
         }
-        self.at += 2 + end;
+        self.at += 2 + end + 1;
         Ok(())
     }
 
