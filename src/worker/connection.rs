@@ -261,9 +261,17 @@ impl Connection {
     /// The request-timeout is over: appends 408 if there is a request to answer. The connection is
     /// to be closed.
     pub fn time_out<S: Serve>(&mut self, serve: &mut S, scratch: &mut Scratch, out: &mut Vec<u8>) {
-        if matches!(self.state, State::Head(_) | State::Items(..) | State::ChunkedItems(..)) {
+        let call = match &self.state {
+            State::Head(_) => Some(Call::Other),
+            State::Items(pending, _) | State::ChunkedItems(pending, _) => {
+                Some(pending.command.into())
+            }
+            // The answer has been written.
+            State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
+        };
+        if let Some(call) = call {
             scratch.refuse(&Error::Timeout, out);
-            serve.answered(Call::Other, Error::Timeout.status());
+            serve.answered(call, Error::Timeout.status());
         }
         self.close();
     }
