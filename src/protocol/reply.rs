@@ -1,0 +1,284 @@
+//! Heads of answers, and answers of the whole request.
+//!
+//! What is appended is a whole answer: status line, fields, an empty line, the body, which never
+//! follows on HEAD.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::line::Line;
+use super::{Error, xml};
+use crate::clock::Millis;
+use crate::service::{Answer, ItemError, Verdict};
+
+/// Seconds after which an overloaded server may be asked again.
+const OVERLOAD_RETRY_SECONDS: u64 = 1;
+
+/// The last second that HTTP dates can name: the end of the year 9999.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// What heads start with, written once a second: of most answers all of it, of every answer the
+/// fields at its end, Date among them.
+#[derive(Debug, Clone)]
+pub struct Common {
+    second: u64,
+    text: [u8; Common::TEXT.len()],
+}
+
+impl Common {
+    const TEXT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\
+        Cache-Control: no-store\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: ";
+    const FIELDS_LEN: usize = 25 + Common::DATE_FROM_END + 6;
+    const DATE_FROM_END: usize = Common::DATE_LEN + 2 + 16;
+    const DATE_LEN: usize = 29;
+
+    /// At the epoch.
+    pub fn new() -> Common {
+        let mut text = [0; Common::TEXT.len()];
+        text.copy_from_slice(Common::TEXT);
+        Common { second: 0, text }
+    }
+
+    /// Sets the date.
+    pub fn set_now(&mut self, now: Millis) {
+        let second = (now / 1000).min(LAST_SECOND);
+        if second == self.second {
+            return;
+        }
+        self.second = second;
+        let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second));
+        let start = self.text.len() - Common::DATE_FROM_END;
+        let mut room = &mut self.text[start..start + Common::DATE_LEN];
+        // A date is 29 characters long up to the last second.
+        let _ = std::io::Write::write_fmt(&mut room, format_args!("{date}"));
+    }
+
+    /// The start of a 200 with an XML body, up to its length.
+    fn ok_xml(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The fields of every answer, up to its length.
+    fn fields(&self) -> &[u8] {
+        &self.text[self.text.len() - Common::FIELDS_LEN..]
+    }
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Common::new()
+    }
+}
+
+/// What the client is told of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// It goes on, as HTTP/1.1 does unless told otherwise.
+    Default,
+    /// It goes on, as HTTP/1.0 must be told.
+    KeepAlive,
+    /// It is closed after this answer.
+    Close,
+}
+
+/// What an answer's head depends on beside the answer itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manners {
+    /// What is said of the connection.
+    pub persistence: Persistence,
+    /// HEAD: no body follows.
+    pub head_only: bool,
+}
+
+impl Manners {
+    /// Of a connection that is closed after the answer.
+    pub const CLOSE: Manners = Manners { persistence: Persistence::Close, head_only: false };
+}
+
+/// Types of bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Documents.
+    Xml,
+    /// Words.
+    Text,
+}
+
+/// What an answer to a single item tells in its head.
+#[derive(Debug, Clone, Copy)]
+pub struct Single<'a> {
+    /// The biz's name, where the biz is known.
+    pub name: Option<&'a str>,
+    /// The verdict.
+    pub verdict: &'a Verdict,
+    /// Tell `FRS-Limited`, for proxies.
+    pub proxied: bool,
+}
+
+/// Appends an answer.
+pub fn write(
+    out: &mut Vec<u8>,
+    common: &Common,
+    manners: Manners,
+    (status, kind, body): (u16, Kind, &[u8]),
+    single: Option<Single<'_>>,
+) {
+    let mut line = Line::new();
+    begin(&mut line, common, manners, status, kind, body.len());
+    if let Some(single) = single {
+        write_single(&mut line, &single);
+    }
+    end(out, &mut line, manners, body);
+}
+
+/// Appends the answer of a whole request that cannot be served; `body` is scratch.
+pub fn write_error(
+    out: &mut Vec<u8>,
+    common: &Common,
+    manners: Manners,
+    error: &Error,
+    body: &mut Vec<u8>,
+) {
+    body.clear();
+    xml::write_error(body, error);
+    let mut line = Line::new();
+    begin(&mut line, common, manners, error.status(), Kind::Xml, body.len());
+    match error {
+        Error::BadMethod { allow } => {
+            line.text(b"Allow: ");
+            line.text(allow.as_bytes());
+            line.text(b"\r\n");
+        }
+        Error::Overloaded | Error::Draining => {
+            line.text(b"Retry-After: ");
+            line.number(OVERLOAD_RETRY_SECONDS);
+            line.text(b"\r\n");
+        }
+        _ => {}
+    }
+    end(out, &mut line, manners, body);
+}
+
+/// The status of the answer to a single item that stands in a GET or stands for a gateway's
+/// request; `refusal` is the status of a limited one.
+pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
+    match &answer.result {
+        Ok(verdict) if verdict.limited => refusal,
+        Ok(_) => 200,
+        Err(ItemError::UnknownBiz | ItemError::BadKey | ItemError::BadCount) => 400,
+        Err(ItemError::Store | ItemError::Busy | ItemError::Full) => 503,
+    }
+}
+
+fn begin(
+    line: &mut Line,
+    common: &Common,
+    manners: Manners,
+    status: u16,
+    kind: Kind,
+    body_len: usize,
+) {
+    if let (200, Kind::Xml) = (status, kind) {
+        line.text(common.ok_xml());
+    } else {
+        line.text(b"HTTP/1.1 ");
+        line.number(u64::from(status));
+        line.text(b" ");
+        line.text(reason(status).as_bytes());
+        line.text(match kind {
+            Kind::Xml => b"\r\nContent-Type: application/xml\r\n",
+            Kind::Text => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
+        });
+        line.text(common.fields());
+    }
+    line.number(body_len as u64);
+    line.text(match manners.persistence {
+        Persistence::Default => b"\r\n",
+        Persistence::KeepAlive => b"\r\nConnection: keep-alive\r\n",
+        Persistence::Close => b"\r\nConnection: close\r\n",
+    });
+}
+
+fn end(out: &mut Vec<u8>, line: &mut Line, manners: Manners, body: &[u8]) {
+    line.text(b"\r\n");
+    line.flush(out);
+    if !manners.head_only {
+        out.extend_from_slice(body);
+    }
+}
+
+fn write_single(line: &mut Line, single: &Single<'_>) {
+    let verdict = single.verdict;
+    if let (Some(name), true) = (single.name, verdict.limit != 0) {
+        write_rate_limit(line, name, verdict);
+    }
+    if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
+        line.text(b"Retry-After: ");
+        line.number(seconds(retry_ms).max(1));
+        line.text(b"\r\n");
+    }
+    if single.proxied {
+        line.text(match verdict.limited {
+            true => b"FRS-Limited: true\r\n",
+            false => b"FRS-Limited: false\r\n",
+        });
+    }
+}
+
+/// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers).
+fn write_rate_limit(line: &mut Line, name: &str, verdict: &Verdict) {
+    let figures = &verdict.figures;
+    // A biz's name holds nothing that a quoted string would have to escape.
+    line.text(b"RateLimit-Policy: \"");
+    line.text(name.as_bytes());
+    line.text(b"\";q=");
+    line.number(figures.max);
+    if let Some(window_ms) = verdict.window_ms {
+        line.text(b";w=");
+        line.number(seconds(window_ms));
+    }
+    line.text(b"\r\nRateLimit: \"");
+    line.text(name.as_bytes());
+    line.text(b"\";r=");
+    line.number(figures.remaining);
+    if let Some(reset_ms) = figures.reset_ms {
+        line.text(b";t=");
+        line.number(seconds(reset_ms));
+    }
+    line.text(b"\r\n");
+}
+
+/// Whole seconds, rounded up.
+fn seconds(ms: u64) -> u64 {
+    ms.div_ceil(1000)
+}
+
+/// Words for the statuses that are answered, or that a refusal is likely to ask for.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        413 => "Content Too Large",
+        415 => "Unsupported Media Type",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        444 => "No Response",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        509 => "Bandwidth Limit Exceeded",
+        _ => "Refused",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,357 @@
+//! The markup of a document, one tag after the other.
+//!
+//! The cursor only moves forward, and looks at each byte of a tag once. quick-xml finds the ends of
+//! comments and instructions; tags are read here, because what it lets pass (attributes without
+//! white space between them, `<` in values, names that are none) would have to be looked for in a
+//! second pass, and an item would cost twice as much.
+
+use quick_xml::parser::{CommentParser, Parser, PiParser};
+
+use super::value::{ENDS_NAME, STOPS_VALUE, check_chars, is_name, is_space};
+use crate::protocol::{Error, Excerpt, Place};
+
+/// What is wrong with a document, and at which byte.
+#[derive(Debug, Clone, Copy)]
+pub enum Fault {
+    /// Not well-formed, or not taken.
+    Xml { what: &'static str, found: Excerpt, at: usize },
+    /// Not a request.
+    Document { what: &'static str, found: Excerpt, at: usize },
+    /// Over a bound, or not to be read at all.
+    Whole(Error),
+}
+
+impl Fault {
+    pub fn xml(what: &'static str, at: usize) -> Fault {
+        Fault::Xml { what, found: Excerpt::NONE, at }
+    }
+
+    pub fn found_xml(what: &'static str, found: &str, at: usize) -> Fault {
+        Fault::Xml { what, found: Excerpt::of(found), at }
+    }
+
+    pub fn document(what: &'static str, found: &str, at: usize) -> Fault {
+        Fault::Document { what, found: Excerpt::of(found), at }
+    }
+
+    /// The error to answer, with the place of the fault in `text`.
+    pub fn into_error(self, text: &[u8]) -> Error {
+        match self {
+            Fault::Xml { what, found, at } => {
+                Error::BadXml { what, found, place: Place::of(text, at) }
+            }
+            Fault::Document { what, found, at } => {
+                Error::BadDocument { what, found, place: Place::of(text, at) }
+            }
+            Fault::Whole(error) => error,
+        }
+    }
+}
+
+/// The start of a tag; its attributes are read one by one.
+#[derive(Debug, Clone, Copy)]
+pub struct Tag<'a> {
+    /// Its name; it may be none in the sense of XML.
+    pub name: &'a str,
+    /// Offset of its name.
+    pub at: usize,
+    /// `</name>`, which is read to its end already.
+    pub is_end: bool,
+}
+
+impl Tag<'_> {
+    /// The fault of a tag that is not expected here.
+    #[cold]
+    pub fn unexpected(&self, what: &'static str) -> Fault {
+        if self.is_end {
+            // It ends another element than the one that is open.
+            Fault::found_xml(what, self.name, self.at)
+        } else if is_name(self.name) {
+            Fault::document(what, self.name, self.at)
+        } else {
+            Fault::found_xml("expected a name after <", self.name, self.at)
+        }
+    }
+}
+
+/// An attribute as it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Attribute<'a> {
+    /// Its name; it may be none in the sense of XML.
+    pub name: &'a str,
+    /// Offset of its name.
+    pub name_at: usize,
+    /// What stands between the quotes.
+    pub raw: &'a str,
+    /// Offset of `raw`.
+    pub at: usize,
+    /// `raw` is the value: nothing in it is to be decoded.
+    pub plain: bool,
+}
+
+/// What stands in a tag.
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'a> {
+    /// Another attribute.
+    Attribute(Attribute<'a>),
+    /// Its end: was it `/>`?
+    End { empty: bool },
+}
+
+/// A place in a document.
+#[derive(Debug)]
+pub struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the start of a document without its byte order mark.
+    pub fn new(text: &'a str) -> Cursor<'a> {
+        Cursor { text, at: 0 }
+    }
+
+    /// Bytes read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Moves past the XML declaration, if there is one: version, then encoding, then standalone
+    /// (production 23).
+    pub fn declaration(&mut self) -> Result<(), Fault> {
+        let inside = self.text.strip_prefix("<?xml");
+        if !inside.is_some_and(|inside| inside.starts_with([' ', '\t', '\n', '\r'])) {
+            return Ok(());
+        }
+        self.at = "<?xml".len();
+        let mut previous = 0;
+        while !self.text[self.past_space(self.at)..].starts_with("?>") {
+            let Part::Attribute(Attribute { name, name_at, raw, at, .. }) = self.part()? else {
+                return Err(Fault::xml(DECLARATION, self.at));
+            };
+            let (position, good) = match name {
+                "version" => (1, raw.strip_prefix("1.").is_some_and(is_digits)),
+                "encoding" => (2, true),
+                "standalone" => (3, raw == "yes" || raw == "no"),
+                _ => return Err(Fault::found_xml(DECLARATION, name, name_at)),
+            };
+            if position <= previous || (previous == 0 && position != 1) {
+                return Err(Fault::found_xml(DECLARATION, name, name_at));
+            }
+            if !good {
+                return Err(Fault::found_xml(DECLARATION, raw, at));
+            }
+            if position == 2 && !raw.eq_ignore_ascii_case("utf-8") {
+                return Err(Fault::Whole(NOT_UTF8));
+            }
+            previous = position;
+        }
+        if previous == 0 {
+            return Err(Fault::xml(DECLARATION, self.at));
+        }
+        self.at = self.past_space(self.at) + "?>".len();
+        Ok(())
+    }
+
+    /// Moves past white space, comments and instructions; false at the document's end.
+    #[inline]
+    pub fn skip(&mut self) -> Result<bool, Fault> {
+        loop {
+            let bytes = &self.text.as_bytes()[self.at..];
+            match bytes {
+                [] => return Ok(false),
+                [byte, ..] if is_space(*byte) => self.at += 1,
+                [b'<', b'!', b'-', b'-', ..] => self.comment()?,
+                [b'<', b'?', ..] => self.instruction()?,
+                _ => return Ok(true),
+            }
+        }
+    }
+
+    #[cold]
+    fn comment(&mut self) -> Result<(), Fault> {
+        let inside = &self.rest()[4..];
+        let end = CommentParser::default()
+            .feed(inside.as_bytes())
+            .ok_or(Fault::xml("expected --> after <!--", self.at))?;
+        // What stands before the closing -->.
+        let comment = &inside[..end - 3];
+        check_chars(comment, self.at + 4)?;
+        if let Some(dashes) = comment.find("--") {
+            return Err(Fault::xml("-- in a comment", self.at + 4 + dashes));
+        }
+        if comment.ends_with('-') {
+            return Err(Fault::xml("-- in a comment", self.at + 4 + comment.len() - 1));
+        }
+        self.at += 4 + end;
+        Ok(())
+    }
+
+    #[cold]
+    fn instruction(&mut self) -> Result<(), Fault> {
+        let inside = &self.rest()[2..];
+        let end = PiParser::default()
+            .feed(inside.as_bytes())
+            .ok_or(Fault::xml("expected ?> after <?", self.at))?;
+        // Up to the ?, as the parser stops at the >.
+        let content = &inside[..end - 1];
+        check_chars(content, self.at + 2)?;
+        let target = content.split([' ', '\t', '\n', '\r']).next().unwrap_or_default();
+        if !is_name(target) {
+            let what = "expected the name of a processing instruction";
+            return Err(Fault::found_xml(what, target, self.at + 2));
+        }
+        if target.eq_ignore_ascii_case("xml") {
+            return Err(Fault::xml("an XML declaration stands at the start only", self.at));
+        }
+        self.at += 2 + end + 1;
+        Ok(())
+    }
+
+    /// Reads the start of the tag that stands here; `inside` an element or beside the root.
+    #[inline]
+    pub fn tag(&mut self, inside: bool) -> Result<Tag<'a>, Fault> {
+        let bytes = self.text.as_bytes();
+        match (bytes.get(self.at), bytes.get(self.at + 1)) {
+            (Some(b'<'), Some(b'/')) => self.end_tag(),
+            (Some(b'<'), next) if next != Some(&b'!') => {
+                let at = self.at + 1;
+                let name = self.name(at);
+                self.at = at + name.len();
+                Ok(Tag { name, at, is_end: false })
+            }
+            _ => Err(self.no_tag(inside)),
+        }
+    }
+
+    /// What could be a name at `at`.
+    #[inline]
+    fn name(&self, at: usize) -> &'a str {
+        let bytes = self.text.as_bytes();
+        let mut end = at;
+        while bytes.get(end).is_some_and(|&byte| !ENDS_NAME[byte as usize]) {
+            end += 1;
+        }
+        &self.text[at..end]
+    }
+
+    fn end_tag(&mut self) -> Result<Tag<'a>, Fault> {
+        let at = self.at + 2;
+        let name = self.name(at);
+        let end = self.past_space(at + name.len());
+        if self.text.as_bytes().get(end) != Some(&b'>') {
+            return Err(Fault::xml("expected > after the name of an end tag", end));
+        }
+        self.at = end + 1;
+        Ok(Tag { name, at, is_end: true })
+    }
+
+    #[inline]
+    fn past_space(&self, mut at: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        while bytes.get(at).is_some_and(|&byte| is_space(byte)) {
+            at += 1;
+        }
+        at
+    }
+
+    /// Reads the next part of a tag that has begun.
+    #[inline]
+    pub fn part(&mut self) -> Result<Part<'a>, Fault> {
+        let bytes = self.text.as_bytes();
+        let name_at = self.past_space(self.at);
+        match (bytes.get(name_at), bytes.get(name_at + 1)) {
+            (Some(b'>'), _) => {
+                self.at = name_at + 1;
+                return Ok(Part::End { empty: false });
+            }
+            (Some(b'/'), Some(b'>')) => {
+                self.at = name_at + 2;
+                return Ok(Part::End { empty: true });
+            }
+            (None, _) => return Err(Fault::xml("expected > at the end of a tag", name_at)),
+            _ => {}
+        }
+        if name_at == self.at {
+            return Err(Fault::xml("expected white space before an attribute", name_at));
+        }
+        let name = self.name(name_at);
+        let quote_at = self.past_equals(name_at + name.len())?;
+        let (at, quote) = (quote_at + 1, bytes.get(quote_at).copied().unwrap_or_default());
+        if quote != b'"' && quote != b'\'' {
+            return Err(Fault::xml("expected the value of an attribute in quotes", quote_at));
+        }
+        let (mut end, mut plain) = (at, true);
+        loop {
+            while bytes.get(end).is_some_and(|&byte| !STOPS_VALUE[byte as usize]) {
+                end += 1;
+            }
+            match bytes.get(end) {
+                Some(&byte) if byte == quote => break,
+                // The other quote stands for itself, but seldom.
+                Some(_) => plain = false,
+                None => {
+                    let what = "expected a quote after the value of an attribute";
+                    return Err(Fault::xml(what, end));
+                }
+            }
+            end += 1;
+        }
+        self.at = end + 1;
+        Ok(Part::Attribute(Attribute { name, name_at, raw: &self.text[at..end], at, plain }))
+    }
+
+    #[inline]
+    fn past_equals(&self, at: usize) -> Result<usize, Fault> {
+        let at = self.past_space(at);
+        if self.text.as_bytes().get(at) != Some(&b'=') {
+            return Err(Fault::xml("expected = after the name of an attribute", at));
+        }
+        Ok(self.past_space(at + 1))
+    }
+
+    #[cold]
+    fn no_tag(&self, inside: bool) -> Fault {
+        let rest = self.rest();
+        if rest.is_empty() {
+            return Fault::xml("the document ends too early", self.at);
+        }
+        if rest.starts_with("<!DOCTYPE") {
+            return Fault::xml("a document type declaration is not taken", self.at);
+        }
+        if rest.starts_with("<![CDATA[") {
+            return Fault::xml("a CDATA section is not taken", self.at);
+        }
+        if rest.starts_with('<') {
+            return Fault::xml("expected a tag or a comment after <", self.at);
+        }
+        let what = "expected only white space between tags";
+        let found = rest.split('<').next().unwrap_or_default();
+        if inside && !found.contains(['&', '\u{5D}']) {
+            Fault::document(what, found, self.at)
+        } else {
+            Fault::found_xml(what, found, self.at)
+        }
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Does the declaration, if it can be read, name another encoding?
+pub fn declares_another_encoding(body: &[u8]) -> bool {
+    let head = body.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let mut cursor = Cursor::new(head);
+    matches!(cursor.declaration(), Err(Fault::Whole(_)))
+}
+
+const DECLARATION: &str =
+    "bad XML declaration: expected version=\"1.0\", then encoding, standalone";
+
+/// The error of a document in another encoding.
+pub const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");

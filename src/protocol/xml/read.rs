@@ -1,0 +1,211 @@
+//! A request document to a [`Request`].
+//!
+//! Reads front to back once. Allocates only where the reused buffers grow.
+
+use super::markup::{Attribute, Cursor, Fault, NOT_UTF8, Part, Tag, declares_another_encoding};
+use super::value::{is_name, value};
+use crate::conf::Http;
+use crate::protocol::{Error, form};
+use crate::service::{Command, Request};
+
+/// How much a request may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Items of a request.
+    pub max_items: u32,
+    /// Items of an atomic request.
+    pub max_atomic_items: u32,
+}
+
+impl From<&Http> for Bounds {
+    fn from(http: &Http) -> Bounds {
+        Bounds { max_items: http.max_items, max_atomic_items: http.max_atomic_items }
+    }
+}
+
+/// Attribute values decoded out of a document, their buffers reused.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    biz: String,
+    key: String,
+    other: String,
+}
+
+/// Reads the document `body` into `request`, which is emptied first.
+pub fn read(
+    body: &[u8],
+    command: Command,
+    bounds: Bounds,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<(), Error> {
+    request.begin(command);
+    if body.starts_with(&[0xFE, 0xFF]) || body.starts_with(&[0xFF, 0xFE]) {
+        return Err(NOT_UTF8);
+    }
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let text = match std::str::from_utf8(body) {
+        Ok(text) => text,
+        Err(_) if declares_another_encoding(body) => return Err(NOT_UTF8),
+        Err(error) => {
+            return Err(Fault::xml("not UTF-8", error.valid_up_to()).into_error(body));
+        }
+    };
+    document(text, bounds, decoded, request).map_err(|fault| fault.into_error(body))
+}
+
+fn document(
+    text: &str,
+    bounds: Bounds,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<(), Fault> {
+    let mut cursor = Cursor::new(text);
+    cursor.declaration()?;
+    cursor.skip()?;
+    let root = cursor.tag(false)?;
+    if root.name != "request" || root.is_end {
+        return Err(root.unexpected("expected <request>"));
+    }
+    if !root_ends(&mut cursor, request, &mut decoded.other)? {
+        items(&mut cursor, bounds, decoded, request)?;
+    }
+    if cursor.skip()? {
+        return Err(Fault::xml("expected nothing after </request>", cursor.at()));
+    }
+    if request.items().is_empty() {
+        return Err(Fault::document("expected at least one <item>", "", root.at - 1));
+    }
+    Ok(())
+}
+
+/// Reads the root's attributes; is it `<request/>`?
+fn root_ends(
+    cursor: &mut Cursor<'_>,
+    request: &mut Request,
+    decoded: &mut String,
+) -> Result<bool, Fault> {
+    let mut atomic = None;
+    loop {
+        match cursor.part()? {
+            Part::Attribute(attribute) if attribute.name == "atomic" => {
+                first(&atomic, &attribute)?;
+                atomic = Some(flag(&attribute, decoded)?);
+            }
+            Part::Attribute(attribute) => {
+                return Err(unknown("unknown attribute: expected atomic", &attribute));
+            }
+            Part::End { empty } => {
+                request.atomic = atomic.unwrap_or(false);
+                return Ok(empty);
+            }
+        }
+    }
+}
+
+fn items(
+    cursor: &mut Cursor<'_>,
+    bounds: Bounds,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<(), Fault> {
+    let max = match request.atomic {
+        true => bounds.max_atomic_items.min(bounds.max_items),
+        false => bounds.max_items,
+    };
+    loop {
+        cursor.skip()?;
+        let tag = cursor.tag(true)?;
+        match (tag.name, tag.is_end) {
+            ("item", false) => {}
+            ("request", true) => return Ok(()),
+            (_, true) => return Err(tag.unexpected("expected </request>")),
+            (_, false) => return Err(tag.unexpected("expected <item>")),
+        }
+        if request.items().len() >= max as usize {
+            let error = Error::TooManyItems { max, atomic: request.atomic };
+            return Err(Fault::Whole(error));
+        }
+        if !item_ends(cursor, &tag, decoded, request)? {
+            cursor.skip()?;
+            let tag = cursor.tag(true)?;
+            if tag.name != "item" || !tag.is_end {
+                return Err(tag.unexpected("expected </item>"));
+            }
+        }
+    }
+}
+
+/// Reads an item's attributes and adds it; is it `<item/>`?
+fn item_ends(
+    cursor: &mut Cursor<'_>,
+    tag: &Tag<'_>,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<bool, Fault> {
+    let Decoded { biz: biz_text, key: key_text, other } = decoded;
+    // Each is lent to the value decoded into it, which a second value would overwrite.
+    let (mut biz_text, mut key_text) = (Some(biz_text), Some(key_text));
+    let (mut biz, mut key, mut count, mut force, mut detail) = (None, None, None, None, None);
+    let empty = loop {
+        let attribute = match cursor.part()? {
+            Part::Attribute(attribute) => attribute,
+            Part::End { empty } => break empty,
+        };
+        let repeated = || repeated(&attribute);
+        match attribute.name {
+            "biz" => biz = Some(value(&attribute, biz_text.take().ok_or_else(repeated)?)?),
+            "key" => key = Some(value(&attribute, key_text.take().ok_or_else(repeated)?)?),
+            "count" => {
+                first(&count, &attribute)?;
+                count = Some(form::count(value(&attribute, other)?));
+            }
+            "force" => {
+                first(&force, &attribute)?;
+                force = Some(flag(&attribute, other)?);
+            }
+            "detail" => {
+                first(&detail, &attribute)?;
+                detail = Some(flag(&attribute, other)?);
+            }
+            _ => {
+                let what = "unknown attribute: expected biz, key, count, force or detail";
+                return Err(unknown(what, &attribute));
+            }
+        }
+    };
+    let (Some(biz), Some(key)) = (biz, key) else {
+        let what = "expected both of the attributes biz and key";
+        return Err(Fault::document(what, "", tag.at - 1));
+    };
+    let (force, detail) = (force.unwrap_or(false), detail.unwrap_or(false));
+    request.push(biz, key, count.unwrap_or(Some(1)), force, detail);
+    Ok(empty)
+}
+
+fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), Fault> {
+    if slot.is_none() { Ok(()) } else { Err(repeated(attribute)) }
+}
+
+#[cold]
+fn repeated(attribute: &Attribute<'_>) -> Fault {
+    Fault::found_xml("an attribute stands more than once", attribute.name, attribute.name_at)
+}
+
+#[cold]
+fn unknown(what: &'static str, attribute: &Attribute<'_>) -> Fault {
+    if is_name(attribute.name) {
+        Fault::document(what, attribute.name, attribute.name_at)
+    } else {
+        let what = "expected the name of an attribute";
+        Fault::found_xml(what, attribute.name, attribute.name_at)
+    }
+}
+
+fn flag(attribute: &Attribute<'_>, decoded: &mut String) -> Result<bool, Fault> {
+    match value(attribute, decoded)? {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(Fault::document("expected true or false", other, attribute.at)),
+    }
+}
