@@ -1,1 +1,509 @@
 //! Every call to the kernel that std and mio do not offer.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use rustix::thread::futex;
+
+/// Exit status of a process that a mapped file failed under.
+pub const EXIT_SIGBUS: i32 = 86;
+
+/// Sleeps while the word is `seen`, at most `limit`; woken by any process. Returns early at any
+/// doubt.
+pub fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
+    let limit = futex::Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    };
+    // No PRIVATE flag: the word is shared between processes. Every error means: look again.
+    let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&limit));
+}
+
+/// Wakes one process that sleeps on the word.
+pub fn futex_wake_one(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), 1);
+}
+
+fn byte_range(kind: libc::c_int, start: u64, len: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: start as libc::off_t,
+        l_len: len as libc::off_t,
+        l_pid: 0,
+    }
+}
+
+/// Takes an open-file-description lock on a byte range without blocking; false if another
+/// description holds part of it.
+pub fn try_lock_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
+    let range = byte_range(libc::F_WRLCK, start, len);
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&range)) {
+        Ok(_) => Ok(true),
+        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives a lock of [`try_lock_range`] back.
+pub fn unlock_range(file: &File, start: u64, len: u64) -> io::Result<()> {
+    fcntl(file, FcntlArg::F_OFD_SETLK(&byte_range(libc::F_UNLCK, start, len)))?;
+    Ok(())
+}
+
+/// Would [`try_lock_range`] find the range locked by another description.
+pub fn is_range_locked(file: &File, start: u64, len: u64) -> io::Result<bool> {
+    let mut range = byte_range(libc::F_WRLCK, start, len);
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut range))?;
+    Ok(libc::c_int::from(range.l_type) != libc::F_UNLCK)
+}
+
+/// Allocates the blocks of a byte range, so that a full disk is an error now and no SIGBUS later.
+pub fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
+    rustix::fs::fallocate(file.as_fd(), rustix::fs::FallocateFlags::empty(), start, len)
+        .map_err(io::Error::from)
+}
+
+/// Fills a buffer from the kernel's random source.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let got =
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+        filled += got;
+    }
+    Ok(())
+}
+
+/// Identifies this boot of this machine (`/proc/sys/kernel/random/boot_id`).
+pub fn boot_id() -> io::Result<[u64; 2]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    parse_boot_id(&text).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("boot_id: expected a UUID, found {text:?}"),
+        )
+    })
+}
+
+fn parse_boot_id(text: &str) -> Option<[u64; 2]> {
+    let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
+    let id = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
+    Some([(id >> 64) as u64, id as u64])
+}
+
+/// Is the file system of this path in memory (tmpfs).
+pub fn is_in_memory(path: &Path) -> io::Result<bool> {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    Ok(rustix::fs::statfs(path)?.f_type as i64 == TMPFS_MAGIC)
+}
+
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often this process is a forked child of itself: what was noted before a fork differs from
+/// what the child reads.
+pub fn forks() -> u64 {
+    static REGISTER: Once = Once::new();
+    REGISTER.call_once(|| {
+        // SAFETY: the handler only adds to an atomic, which is allowed in a forked child.
+        unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+    });
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// A map that the SIGBUS handler knows: where it is, what to mark and what to call it.
+struct Watched {
+    start: AtomicUsize,
+    len: AtomicUsize,
+    mark: AtomicUsize,
+    bits: AtomicU64,
+    header_mark: AtomicUsize,
+    name: AtomicUsize,
+    name_len: AtomicUsize,
+}
+
+const WATCHED_MAX: usize = 4096;
+static WATCHED: [Watched; WATCHED_MAX] = [const {
+    Watched {
+        start: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        mark: AtomicUsize::new(0),
+        bits: AtomicU64::new(0),
+        header_mark: AtomicUsize::new(0),
+        name: AtomicUsize::new(0),
+        name_len: AtomicUsize::new(0),
+    }
+}; WATCHED_MAX];
+
+/// Keeps a map in the register of the SIGBUS handler; dropping it takes the map out.
+#[derive(Debug)]
+pub struct Watch {
+    index: usize,
+    start: usize,
+}
+
+/// Registers a map of a file: when the file fails under it (a page that is gone or cannot be
+/// read), `bits` are set in `mark`, the header's quarantine word is set, the file is named on
+/// standard error and the process ends with [`EXIT_SIGBUS`].
+///
+/// `mark` and `header_mark` must stay mapped as long as the [`Watch`] lives: the caller keeps the
+/// watch beside the regions they stand in, dropped first.
+pub fn watch(
+    span: (usize, usize),
+    mark: &AtomicU64,
+    bits: u64,
+    header_mark: &AtomicU64,
+    path: &Path,
+) -> Option<Watch> {
+    install_sigbus_handler();
+    // The handler may read the name at any time, so it is never freed; a process opens a bounded
+    // number of files.
+    let name: &'static str = Box::leak(path.display().to_string().into_boxed_str());
+    let (start, len) = span;
+    let index = WATCHED.iter().position(|entry| {
+        entry.len.compare_exchange(0, usize::MAX, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    })?;
+    let entry = &WATCHED[index];
+    entry.start.store(start, Ordering::Relaxed);
+    entry.mark.store(std::ptr::from_ref(mark) as usize, Ordering::Relaxed);
+    entry.bits.store(bits, Ordering::Relaxed);
+    entry.header_mark.store(std::ptr::from_ref(header_mark) as usize, Ordering::Relaxed);
+    entry.name.store(name.as_ptr() as usize, Ordering::Relaxed);
+    entry.name_len.store(name.len(), Ordering::Relaxed);
+    // Release: pairs with the Acquire in the handler.
+    entry.len.store(len, Ordering::Release);
+    Some(Watch { index, start })
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let entry = &WATCHED[self.index];
+        if entry.start.load(Ordering::Relaxed) == self.start {
+            entry.len.store(0, Ordering::Release);
+        }
+    }
+}
+
+fn install_sigbus_handler() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        // SAFETY: a zeroed sigaction is a valid one; the handler only does what is
+        // async-signal-safe (atomics, write, _exit, signal, raise).
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_sigbus as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigemptyset(&raw mut action.sa_mask);
+            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        }
+    });
+}
+
+extern "C" fn on_sigbus(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    _context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler of SIGBUS.
+    let address = unsafe { (*info).si_addr() } as usize;
+    for entry in &WATCHED {
+        let len = entry.len.load(Ordering::Acquire);
+        let start = entry.start.load(Ordering::Relaxed);
+        if len == 0 || len == usize::MAX || address < start || address - start >= len {
+            continue;
+        }
+        say(b"frs: SIGBUS: cannot read ");
+        let name = entry.name.load(Ordering::Relaxed) as *const u8;
+        // SAFETY: `watch` stored the address and length of a leaked str.
+        say(unsafe { std::slice::from_raw_parts(name, entry.name_len.load(Ordering::Relaxed)) });
+        say(b"; its group is quarantined\n");
+        let mark = entry.mark.load(Ordering::Relaxed) as *const AtomicU64;
+        // SAFETY: `watch` demands that the word outlives the registration.
+        unsafe { (*mark).fetch_or(entry.bits.load(Ordering::Relaxed), Ordering::Relaxed) };
+        let header_mark = entry.header_mark.load(Ordering::Relaxed) as *const AtomicU64;
+        // SAFETY: as above. Should this page be gone too, the kernel ends the process here: the
+        // master takes both ends alike.
+        unsafe { (*header_mark).store(1, Ordering::Relaxed) };
+        // SAFETY: ends the process without running anything of it.
+        unsafe { libc::_exit(EXIT_SIGBUS) };
+    }
+    // SAFETY: no file of ours: the default action, again and for good.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+fn say(bytes: &[u8]) {
+    // SAFETY: writes a slice to standard error; write is async-signal-safe.
+    unsafe { libc::write(io::stderr().as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// Processes: fork, reaping, signals, credentials, and the channel between master and child.
+pub mod process {
+    use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+    use std::time::Duration;
+
+    use nix::sys::signal::{SigHandler, SigSet, SigmaskHow};
+    use nix::sys::signalfd::{SfdFlags, SignalFd};
+    use nix::sys::socket::{
+        AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+        sendmsg, socketpair,
+    };
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+    use nix::unistd::ForkResult;
+
+    pub use nix::poll::{PollFd, PollFlags};
+    pub use nix::sys::signal::Signal;
+    pub use nix::unistd::Pid;
+
+    /// Descriptors that one message of a [`Channel`] carries at most.
+    pub const DESCRIPTORS_MAX: usize = 64;
+
+    /// Which side of a fork this is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Forked {
+        /// The old process; the child's id.
+        Parent(Pid),
+        /// The new process.
+        Child,
+    }
+
+    /// Forks. Panics where another thread runs: its locks would stay taken in the child.
+    pub fn fork() -> io::Result<Forked> {
+        let threads = std::fs::read_dir("/proc/self/task")?.count();
+        assert_eq!(threads, 1, "fork with {threads} threads");
+        // SAFETY: this is the only thread (counted above), so the child's copy of the heap and of
+        // every lock is whole, and it may run any code.
+        match unsafe { nix::unistd::fork() }? {
+            ForkResult::Parent { child } => Ok(Forked::Parent(child)),
+            ForkResult::Child => Ok(Forked::Child),
+        }
+    }
+
+    /// How a process ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Exit {
+        /// By itself, with this status.
+        Status(i32),
+        /// By this signal.
+        Signal(i32),
+    }
+
+    impl std::fmt::Display for Exit {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            match self {
+                Exit::Status(status) => write!(f, "exit status {status}"),
+                Exit::Signal(signal) => write!(f, "signal {signal}"),
+            }
+        }
+    }
+
+    /// What became of a child.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Change {
+        /// It ended, and is reaped.
+        Ended(Exit),
+        /// It was stopped (SIGSTOP), or is traced.
+        Stopped,
+        /// It goes on.
+        Continued,
+    }
+
+    /// The next change of any child, if there is one; never waits.
+    pub fn next_change() -> io::Result<Option<(Pid, Change)>> {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
+        loop {
+            return match waitpid(None, Some(flags)) {
+                Ok(WaitStatus::Exited(pid, status)) => {
+                    Ok(Some((pid, Change::Ended(Exit::Status(status)))))
+                }
+                Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                    Ok(Some((pid, Change::Ended(Exit::Signal(signal as i32)))))
+                }
+                Ok(WaitStatus::Stopped(pid, _)) => Ok(Some((pid, Change::Stopped))),
+                Ok(WaitStatus::Continued(pid)) => Ok(Some((pid, Change::Continued))),
+                Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::ECHILD) => Ok(None),
+                Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
+                Err(errno) => Err(errno.into()),
+            };
+        }
+    }
+
+    /// Waits for the end of one child and reaps it.
+    pub fn wait_for(pid: Pid) -> io::Result<Exit> {
+        loop {
+            match waitid(Id::Pid(pid), WaitPidFlag::WEXITED) {
+                Ok(WaitStatus::Exited(_, status)) => return Ok(Exit::Status(status)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Exit::Signal(signal as i32)),
+                Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(pid: Pid, signal: Signal) -> io::Result<()> {
+        Ok(nix::sys::signal::kill(pid, signal)?)
+    }
+
+    /// Has the kernel send this process `signal` when its parent dies, then looks whether `parent`
+    /// still is the parent: false if it died before. After any change of user, which undoes it.
+    pub fn follow_parent(parent: Pid, signal: Signal) -> io::Result<bool> {
+        nix::sys::prctl::set_pdeathsig(signal)?;
+        Ok(nix::unistd::getppid() == parent)
+    }
+
+    /// Signals that are read, not handled.
+    pub struct Signals(SignalFd);
+
+    impl Signals {
+        /// Blocks exactly `read` and makes them readable here; ignores all of `ignored`.
+        pub fn take(read: &[Signal], ignored: &[Signal]) -> io::Result<Signals> {
+            for &signal in ignored {
+                // SAFETY: SIG_IGN runs no code of ours.
+                unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
+            }
+            let mut set = SigSet::empty();
+            read.iter().for_each(|&signal| set.add(signal));
+            nix::sys::signal::sigprocmask(SigmaskHow::SIG_SETMASK, Some(&set), None)?;
+            let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+            Ok(Signals(SignalFd::with_flags(&set, flags)?))
+        }
+
+        /// The next one that is pending.
+        pub fn next(&self) -> io::Result<Option<Signal>> {
+            match self.0.read_signal()? {
+                Some(info) => Ok(Signal::try_from(info.ssi_signo as i32).ok()),
+                None => Ok(None),
+            }
+        }
+    }
+
+    impl AsFd for Signals {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    /// Waits until one of `fds` is ready or `timeout` is over; none: for ever. A caught signal ends
+    /// the wait early.
+    pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+        let timeout = timeout.map_or(-1, |timeout| {
+            // Rounded up: a wait that ends before its time would be repeated at full speed.
+            timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
+        });
+        let timeout = nix::poll::PollTimeout::try_from(timeout).map_err(io::Error::other)?;
+        match nix::poll::poll(fds, timeout) {
+            Ok(ready) => Ok(ready as usize),
+            Err(nix::errno::Errno::EINTR) => Ok(0),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// The monotonic clock in nanoseconds; one clock for all processes of a boot.
+    pub fn monotonic_ns() -> u64 {
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+            .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    }
+
+    /// Raises the limit of open files to the hard limit; what it is now.
+    pub fn raise_file_limit() -> io::Result<u64> {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+        Ok(hard)
+    }
+
+    /// One end of a two-way row of messages between the master and one child. A message is at most
+    /// 16 bytes and [`DESCRIPTORS_MAX`] descriptors.
+    pub struct Channel(OwnedFd);
+
+    /// What [`Channel::receive`] got.
+    #[derive(Debug)]
+    pub enum Received {
+        /// A message: its bytes and its descriptors.
+        Message(Vec<u8>, Vec<OwnedFd>),
+        /// Nothing yet.
+        Nothing,
+        /// The other end is gone.
+        Closed,
+    }
+
+    impl Channel {
+        /// Both ends.
+        pub fn pair() -> io::Result<(Channel, Channel)> {
+            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+            let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
+            Ok((Channel(a), Channel(b)))
+        }
+
+        /// Sends a message; false if there is no room for it yet.
+        pub fn send(&self, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<bool> {
+            let rights = [ControlMessage::ScmRights(descriptors)];
+            let rights = if descriptors.is_empty() { &rights[..0] } else { &rights[..] };
+            let flags = MsgFlags::MSG_NOSIGNAL;
+            match sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(bytes)], rights, flags, None) {
+                Ok(_) => Ok(true),
+                Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::ENOBUFS) => Ok(false),
+                Err(errno) => Err(errno.into()),
+            }
+        }
+
+        /// The next message.
+        pub fn receive(&self) -> io::Result<Received> {
+            let mut bytes = [0; 16];
+            let mut room = nix::cmsg_space!([RawFd; DESCRIPTORS_MAX]);
+            let mut slices = [IoSliceMut::new(&mut bytes)];
+            let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+            let message =
+                match recvmsg::<()>(self.0.as_raw_fd(), &mut slices, Some(&mut room), flags) {
+                    Ok(message) => message,
+                    Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {
+                        return Ok(Received::Nothing);
+                    }
+                    Err(nix::errno::Errno::ECONNRESET) => return Ok(Received::Closed),
+                    Err(errno) => return Err(errno.into()),
+                };
+            let length = message.bytes;
+            let mut descriptors = Vec::new();
+            for control in message.cmsgs()? {
+                if let ControlMessageOwned::ScmRights(raw) = control {
+                    // SAFETY: the kernel has just made these descriptors for this process, and
+                    // nobody else knows them.
+                    let owned = raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+                    descriptors.extend(owned);
+                }
+            }
+            if length == 0 {
+                return Ok(Received::Closed);
+            }
+            Ok(Received::Message(bytes[..length].to_vec(), descriptors))
+        }
+    }
+
+    impl AsFd for Channel {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    /// A pipe's two ends: what a short-lived child reports through.
+    pub fn pipe() -> io::Result<(impl Read + AsFd, impl Write + AsFd)> {
+        std::io::pipe()
+    }
+}

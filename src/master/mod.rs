@@ -1,1 +1,3 @@
-//! Filled in by the commits that follow.
+//! Supervision.
+pub mod account;
+pub mod supervise;
