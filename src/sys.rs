@@ -77,8 +77,7 @@ pub fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
 pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
-        let got =
-            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+        let got = rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
         filled += got;
     }
     Ok(())
@@ -88,10 +87,7 @@ pub fn random(bytes: &mut [u8]) -> io::Result<()> {
 pub fn boot_id() -> io::Result<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     parse_boot_id(&text).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("boot_id: expected a UUID, found {text:?}"),
-        )
+        io::Error::new(io::ErrorKind::InvalidData, format!("boot_id: expected a UUID, found {text:?}"))
     })
 }
 

@@ -1,0 +1,118 @@
+//! What can go wrong below the service; each error names where, what was found, what was expected.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A call to the kernel failed.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file's header or length is not what it must be.
+    #[error("{}: {field}: found {found}, expected {expected}", path.display())]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// Which field of its header, or its length.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+        /// What must stand there.
+        expected: String,
+    },
+    /// The geometry of existing files differs from the configuration's.
+    #[error(
+        "group {group}: {field}: the files have {found}, map.xml says {expected}; stop the server \
+         and run: frs-inspect migrate DATA --conf DIR"
+    )]
+    Geometry {
+        /// The group.
+        group: String,
+        /// Which setting.
+        field: &'static str,
+        /// What the files have.
+        found: String,
+        /// What map.xml says.
+        expected: String,
+    },
+    /// A file of a finished group is gone.
+    #[error(
+        "group {group}: file 0 is there, {} is missing: put it back, or remove the group's files",
+        missing.display()
+    )]
+    Missing {
+        /// The group.
+        group: String,
+        /// The file that is not there.
+        missing: PathBuf,
+    },
+    /// Too many handles, or too many files.
+    #[error("{}: all {limit} {what} are taken", path.display())]
+    Exhausted {
+        /// The file.
+        path: PathBuf,
+        /// Of what there are not enough.
+        what: &'static str,
+        /// How many there are.
+        limit: usize,
+    },
+    /// runtime.mmap cannot be made anew while processes are attached to it.
+    #[error("{}: {reason}, and process {pid} is still attached: stop it first", path.display())]
+    Attached {
+        /// runtime.mmap.
+        path: PathBuf,
+        /// Why it must be made anew.
+        reason: String,
+        /// An attached process.
+        pid: u32,
+    },
+    /// A file failed under its map, or recovery could not reach it.
+    #[error("group {group} is quarantined: its files must be checked by a restart")]
+    Quarantined {
+        /// The group.
+        group: String,
+    },
+    /// The published configuration cannot be used.
+    #[error("{}: {message}", path.display())]
+    Configuration {
+        /// The data directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The handle was made before a fork.
+    #[error("this handle was attached before a fork: attach again in the child")]
+    Forked,
+}
+
+/// Wraps the error of a call on a path.
+pub(crate) fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io { path, action, source }
+}
+
+/// Compares a field with what it must be.
+pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
+    path: &Path,
+    field: &'static str,
+    found: T,
+    expected: T,
+) -> Result<(), Error> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Mismatch {
+        path: path.to_path_buf(),
+        field,
+        found: found.to_string(),
+        expected: expected.to_string(),
+    })
+}

@@ -1,0 +1,92 @@
+//! Which node of a full chain makes room: expired, idle, limiting, banned, in that order, oldest
+//! last use first.
+//!
+//! Invariant: a node that must not be lost (a whole biz's, a total in use, one this transaction
+//! uses) is never chosen.
+
+use super::group::{Group, is_whole};
+use super::layout::node;
+use crate::conf::OnFull;
+
+/// How many candidates of a chain are judged fully.
+const JUDGED_MAX: usize = 8;
+
+/// Use of a node to its key; what is less is evicted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rank {
+    /// Each limit would roll to fresh, and no ban runs: nothing is lost with it.
+    Expired,
+    /// In use, and no limit of the key refuses.
+    Idle,
+    /// A limit of the key refuses a count of 1.
+    Limiting,
+    /// A ban runs.
+    Banned,
+    /// Never evicted: a total in use, or the whole biz's node in use.
+    Kept,
+}
+
+/// What the layer above knows of nodes.
+pub trait Judge {
+    /// Is a node with this key word, last used at `last_use`, expired for sure, without a look at
+    /// its states.
+    fn is_expired(&self, key_word: u64, last_use: u64, now: u64) -> bool;
+    /// What a whole node's words are worth; they may be changed, it is a copy.
+    fn rank(&self, words: &mut [u64], now: u64) -> Rank;
+}
+
+/// A place that may be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Victim {
+    pub place: usize,
+    /// What is lost with it; none: its CRC failed, it was nobody's any more.
+    pub rank: Option<Rank>,
+}
+
+/// Chooses among the places `candidates` (tags set, not used by the transaction). `order` and
+/// `copy` are scratch.
+#[cold]
+pub(super) fn choose(
+    group: &Group,
+    (file, key_node): (u32, u32),
+    candidates: impl Iterator<Item = usize>,
+    (judge, on_full, now): (&dyn Judge, OnFull, u64),
+    (order, copy): (&mut Vec<(u64, usize)>, &mut Vec<u64>),
+) -> Option<Victim> {
+    let region = group.file(file);
+    order.clear();
+    for place in candidates {
+        let at = group.node(key_node, place);
+        let key_word = region.load(at + node::KEY);
+        // A last use in the future counts as now.
+        let last_use = region.load(at + node::LAST_USE).min(now);
+        if judge.is_expired(key_word, last_use, now) {
+            return Some(Victim { place, rank: Some(Rank::Expired) });
+        }
+        order.push((last_use, place));
+    }
+    order.sort_unstable();
+    copy.resize(group.node_words(), 0);
+    let (mut best, mut judged): (Option<Victim>, usize) = (None, 0);
+    for &(_, place) in order.iter() {
+        region.read(group.node(key_node, place), copy);
+        if !is_whole(copy) {
+            return Some(Victim { place, rank: None });
+        }
+        let rank = judge.rank(copy, now);
+        match rank {
+            Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
+            // Not counted among the judged: `full` means that nothing else is left.
+            Rank::Kept => continue,
+            _ if best.and_then(|best| best.rank).is_none_or(|least| rank < least) => {
+                best = Some(Victim { place, rank: Some(rank) });
+            }
+            _ => {}
+        }
+        judged += 1;
+        if judged == JUDGED_MAX {
+            break;
+        }
+    }
+    best.filter(|_| on_full == OnFull::Evict)
+}

@@ -1,0 +1,221 @@
+//! A mapped file as words: the one file with pointer arithmetic.
+//!
+//! Invariant: shared memory is only ever seen as atomic words, by index, inside the bounds; a word
+//! is used either as one u64 or as two u32 halves, never as both.
+#![cfg_attr(not(loom), allow(unsafe_code))]
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(not(loom))]
+pub use mapped::Region;
+#[cfg(loom)]
+pub use modelled::Region;
+
+impl Region {
+    /// Reads one word.
+    pub fn load(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    /// Writes one word.
+    pub fn store(&self, at: usize, value: u64) {
+        #[cfg(all(test, not(loom)))]
+        crate::store::crash::point();
+        self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Writes one word after all that this thread wrote before.
+    pub fn store_release(&self, at: usize, value: u64) {
+        #[cfg(all(test, not(loom)))]
+        crate::store::crash::point();
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    /// Copies words out.
+    pub fn read(&self, at: usize, out: &mut [u64]) {
+        for (offset, word) in out.iter_mut().enumerate() {
+            *word = self.load(at + offset);
+        }
+    }
+
+    /// Copies words in.
+    pub fn write(&self, at: usize, words: &[u64]) {
+        for (offset, &word) in words.iter().enumerate() {
+            self.store(at + offset, word);
+        }
+    }
+}
+
+#[cfg(not(loom))]
+mod mapped {
+    use std::fs::File;
+    use std::io;
+    use std::ptr::NonNull;
+
+    use memmap2::{Advice, MmapOptions, MmapRaw};
+
+    use super::{AtomicU32, AtomicU64, Ordering};
+
+    /// Words that other processes may see and change.
+    #[derive(Debug)]
+    pub struct Region {
+        base: NonNull<AtomicU64>,
+        words: usize,
+        backing: Backing,
+    }
+
+    #[derive(Debug)]
+    enum Backing {
+        Map(MmapRaw),
+        /// Memory of this process alone: tests and Miri.
+        Boxed { _words: Box<[AtomicU64]> },
+    }
+
+    // SAFETY: all access goes through atomics; the backing is neither moved nor freed while the
+    // Region lives, and freeing it from another thread is allowed for both kinds.
+    unsafe impl Send for Region {}
+    // SAFETY: as above; a shared Region gives out nothing but atomics.
+    unsafe impl Sync for Region {}
+
+    impl Region {
+        /// Maps `words` words of a file from a byte offset (a multiple of the page size), shared.
+        /// The file must be that long: the caller has checked it.
+        pub fn map(file: &File, offset_bytes: u64, words: usize) -> io::Result<Region> {
+            let map = MmapOptions::new().offset(offset_bytes).len(words * 8).map_raw(file)?;
+            Ok(Region::of_map(map, words))
+        }
+
+        /// As [`Region::map`], for reading: a store through it would fault, so holders only load.
+        pub fn map_for_reading(file: &File, words: usize) -> io::Result<Region> {
+            let map = MmapOptions::new().len(words * 8).map_raw_read_only(file)?;
+            Ok(Region::of_map(map, words))
+        }
+
+        fn of_map(map: MmapRaw, words: usize) -> Region {
+            let base = NonNull::new(map.as_mut_ptr().cast::<AtomicU64>()).expect("a map has a place");
+            Region { base, words, backing: Backing::Map(map) }
+        }
+
+        /// Zeroed words of this process alone.
+        pub fn boxed(words: usize) -> Region {
+            let mut boxed: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+            let base = NonNull::new(boxed.as_mut_ptr()).expect("a box has a place");
+            Region { base, words, backing: Backing::Boxed { _words: boxed } }
+        }
+
+        /// Its length in words.
+        pub fn len(&self) -> usize {
+            self.words
+        }
+
+        /// Has it no words.
+        pub fn is_empty(&self) -> bool {
+            self.words == 0
+        }
+
+        /// First byte and length in bytes, for the register of maps that the SIGBUS handler reads.
+        pub fn span(&self) -> (usize, usize) {
+            (self.base.as_ptr() as usize, self.words * 8)
+        }
+
+        /// A word. Panics out of bounds.
+        #[inline]
+        pub fn word(&self, at: usize) -> &AtomicU64 {
+            assert!(at < self.words, "word {at} of {}", self.words);
+            // SAFETY: in bounds by the assertion; the map or box lives as long as `self`; other
+            // users, in this process and in others, use atomics too; a map is page-aligned.
+            unsafe { &*self.base.as_ptr().add(at) }
+        }
+
+        /// A half of a word, by 32-bit index. Panics out of bounds.
+        #[inline]
+        pub fn half(&self, at: usize) -> &AtomicU32 {
+            assert!(at / 2 < self.words, "half {at} of {}", self.words * 2);
+            // SAFETY: in bounds by the assertion, alive and aligned as for `word`; a word used by
+            // halves is never used whole (this module's invariant).
+            unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
+        }
+
+        /// Asks the processor to fetch the line of a word.
+        #[inline]
+        pub fn prefetch(&self, at: usize) {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            if at < self.words {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: a hint at an address in bounds; it reads and writes nothing.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(at).cast()) };
+            }
+            let _ = at;
+        }
+
+        /// Leaves the map out of forked children.
+        pub fn dont_fork(&self) -> io::Result<()> {
+            match &self.backing {
+                Backing::Map(map) => map.advise(Advice::DontFork),
+                Backing::Boxed { .. } => Ok(()),
+            }
+        }
+
+        /// Populates the page tables: for writing, or only for reading.
+        pub fn populate(&self, for_writing: bool) -> io::Result<()> {
+            let advice = if for_writing { Advice::PopulateWrite } else { Advice::PopulateRead };
+            match &self.backing {
+                Backing::Map(map) => map.advise(advice),
+                Backing::Boxed { .. } => Ok(()),
+            }
+        }
+
+        /// Writes dirty pages back and waits for it (msync).
+        pub fn flush(&self) -> io::Result<()> {
+            match &self.backing {
+                Backing::Map(map) => map.flush(),
+                Backing::Boxed { .. } => Ok(()),
+            }
+        }
+
+        /// Writes the first page back and waits for it.
+        pub fn flush_header(&self) -> io::Result<()> {
+            match &self.backing {
+                Backing::Map(map) => map.flush_range(0, super::super::layout::PAGE_BYTES),
+                Backing::Boxed { .. } => Ok(()),
+            }
+        }
+
+        /// Swaps a word's value for the larger of the two; used for times that only grow.
+        pub fn raise(&self, at: usize, value: u64) -> u64 {
+            self.word(at).fetch_max(value, Ordering::Relaxed)
+        }
+    }
+}
+
+#[cfg(loom)]
+mod modelled {
+    use super::{AtomicU32, AtomicU64};
+
+    /// Words under loom: whole words and halves are kept apart.
+    #[derive(Debug)]
+    pub struct Region {
+        words: Vec<AtomicU64>,
+        halves: Vec<AtomicU32>,
+    }
+
+    impl Region {
+        /// Zeroed words.
+        pub fn boxed(words: usize) -> Region {
+            Region {
+                words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+                halves: (0..words * 2).map(|_| AtomicU32::new(0)).collect(),
+            }
+        }
+
+        /// A word.
+        pub fn word(&self, at: usize) -> &AtomicU64 {
+            &self.words[at]
+        }
+
+        /// A half of a word.
+        pub fn half(&self, at: usize) -> &AtomicU32 {
+            &self.halves[at]
+        }
+    }
+}

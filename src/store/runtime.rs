@@ -1,0 +1,432 @@
+//! runtime.mmap: the slots of attached handles, the register of group files, the generation of the
+//! configuration in force.
+//!
+//! Invariant: a slot's byte lock lives exactly as long as the address space of its owner: the lock
+//! was taken through the description that the owner's slot is mapped through, the map is left out of
+//! forked children, and the descriptor is closed. All other maps use another description.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::counter::Counter;
+use super::error::{Error, expect, io_error};
+use super::layout::{self, runtime as at, slot};
+use super::region::Region;
+use super::semaphore::Token;
+use super::slot::{SlotWords, State};
+use crate::sync::Ordering;
+use crate::sys;
+
+const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
+const SLOTS_START_BYTES: u64 = at::SLOTS_START as u64 * 8;
+
+/// Permissions of the files.
+pub(crate) const FILE_MODE: u32 = 0o600;
+
+/// runtime.mmap, mapped whole.
+#[derive(Debug)]
+pub struct Runtime {
+    region: Region,
+    file: File,
+    path: PathBuf,
+}
+
+/// What a used slot shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotStatus {
+    /// 0..256.
+    pub slot: u32,
+    /// Process id of the owner.
+    pub pid: u32,
+    /// The owner's role, as it was attached with.
+    pub role: u32,
+    /// Generation of the configuration that it has acknowledged.
+    pub generation: u64,
+    /// Is the owner alive.
+    pub alive: bool,
+}
+
+/// A registered group file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileEntry {
+    pub group: u64,
+    pub file: u32,
+    pub device: u64,
+    pub inode: u64,
+    pub name: String,
+}
+
+impl Runtime {
+    /// The file's path in a data directory.
+    pub fn path_in(data_dir: &Path) -> PathBuf {
+        data_dir.join("runtime.mmap")
+    }
+
+    /// Creates it, or opens and checks it; by the master, once it holds the directory's lock. One of
+    /// another boot is replaced: its undo logs tell nothing about files that went through the disk.
+    pub fn create_or_open(data_dir: &Path) -> Result<Runtime, Error> {
+        let path = Self::path_in(data_dir);
+        if !path.exists() {
+            return Self::create(&path);
+        }
+        let file = open_file(&path, true)?;
+        let reason = match check_header(&path, &file) {
+            Ok(boot) if boot == boot_id(&path)? => return Self::map(path, file),
+            Ok(_) => "it is of another boot".to_string(),
+            Err(Error::Mismatch { field, found, expected, .. }) => {
+                format!("{field}: found {found}, expected {expected}")
+            }
+            Err(error) => return Err(error),
+        };
+        let all = at::SLOTS as u64 * SLOT_BYTES;
+        let locked = sys::is_range_locked(&file, SLOTS_START_BYTES, all)
+            .map_err(io_error(&path, "look at its locks"))?;
+        if locked {
+            let pid = Self::map(path.clone(), file)
+                .ok()
+                .and_then(|runtime| runtime.slots().into_iter().find(|slot| slot.alive))
+                .map_or(0, |slot| slot.pid);
+            return Err(Error::Attached { path, reason, pid });
+        }
+        tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
+        Self::create(&path)
+    }
+
+    fn create(path: &Path) -> Result<Runtime, Error> {
+        let draft = path.with_extension("mmap.new");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(FILE_MODE)
+            .open(&draft)
+            .map_err(io_error(&draft, "create it"))?;
+        // The slots' blocks are allocated when a handle attaches: most are never used.
+        file.set_len(at::WORDS as u64 * 8).map_err(io_error(&draft, "set its length"))?;
+        sys::allocate(&file, 0, SLOTS_START_BYTES).map_err(io_error(&draft, "allocate it"))?;
+        let boot = boot_id(path)?;
+        let mut words = [0u64; 6];
+        words[at::MAGIC] = layout::RUNTIME_MAGIC;
+        words[at::VERSION] = layout::version_word();
+        words[at::BOOT] = boot[0];
+        words[at::BOOT + 1] = boot[1];
+        words[at::CREATED] = crate::clock::now();
+        words[at::CRC] = header_crc(&words[..at::CRC]);
+        file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
+        file.sync_all().map_err(io_error(&draft, "sync it"))?;
+        std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
+        sync_directory(path)?;
+        Self::map(path.to_path_buf(), file)
+    }
+
+    /// Opens and checks it, for a handle.
+    pub fn open(data_dir: &Path) -> Result<Runtime, Error> {
+        let path = Self::path_in(data_dir);
+        let file = open_file(&path, true)?;
+        check_header(&path, &file)?;
+        Self::map(path, file)
+    }
+
+    /// Opens it for reading: tools.
+    pub fn open_for_reading(data_dir: &Path) -> Result<Runtime, Error> {
+        let path = Self::path_in(data_dir);
+        let file = open_file(&path, false)?;
+        check_header(&path, &file)?;
+        let region =
+            Region::map_for_reading(&file, at::WORDS).map_err(io_error(&path, "map it"))?;
+        Ok(Runtime { region, file, path })
+    }
+
+    fn map(path: PathBuf, file: File) -> Result<Runtime, Error> {
+        let region = Region::map(&file, 0, at::WORDS).map_err(io_error(&path, "map it"))?;
+        Ok(Runtime { region, file, path })
+    }
+
+    /// The configuration's generation in force; 0 before the first. Acquire: pairs with `publish`.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.region.word(at::GENERATION).load(Ordering::Acquire)
+    }
+
+    /// Puts a generation in force. Release: its `conf.active` file is complete before; pairs with
+    /// `generation`.
+    pub fn publish(&self, generation: u64) {
+        self.region.store_release(at::GENERATION, generation);
+    }
+
+    /// The slots in use, dead or alive.
+    pub fn slots(&self) -> Vec<SlotStatus> {
+        (0..at::SLOTS as u32)
+            .filter(|&slot| self.slot(slot).state().used)
+            .map(|slot| {
+                let words = self.slot(slot);
+                let (pid, role) = words.owner();
+                let alive = self.is_locked(slot);
+                SlotStatus { slot, pid, role, generation: words.generation(), alive }
+            })
+            .collect()
+    }
+
+    /// A slot's words.
+    #[inline]
+    pub fn slot(&self, slot: u32) -> SlotWords<'_> {
+        SlotWords::at(&self.region, slot_base(slot))
+    }
+
+    /// Does a living process hold the slot (a doubt counts as yes).
+    pub fn is_locked(&self, slot: u32) -> bool {
+        sys::is_range_locked(&self.file, slot_byte(slot), 1).unwrap_or(true)
+    }
+
+    /// Are slots held by living processes at all.
+    pub fn is_any_locked(&self) -> bool {
+        let all = at::SLOTS as u64 * SLOT_BYTES;
+        sys::is_range_locked(&self.file, SLOTS_START_BYTES, all).unwrap_or(true)
+    }
+
+    /// Runs `work` under the slot's lock, if it is to be had at once: the owner is dead then, and
+    /// nobody else recovers it. The lock is this handle's own description's, so one thread at a time.
+    pub(crate) fn with_dead_slot<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
+        let byte = slot_byte(slot);
+        if !sys::try_lock_range(&self.file, byte, 1).unwrap_or(false) {
+            return None;
+        }
+        let result = work();
+        if let Err(error) = sys::unlock_range(&self.file, byte, 1) {
+            tracing::error!(slot, %error, "cannot unlock a recovered slot");
+        }
+        Some(result)
+    }
+
+    /// Sum of a counter over all slots ever used.
+    pub fn count(&self, counter: Counter) -> u64 {
+        (0..at::SLOTS as u32)
+            .filter(|&slot| self.slot(slot).state().epoch != 0)
+            .map(|slot| self.region.load(slot_base(slot) + slot::COUNTERS + counter as usize))
+            .sum()
+    }
+
+    fn entry(index: usize) -> usize {
+        at::FILES + index * at::FILE_WORDS
+    }
+
+    /// The register's entry of a group file, if it has one.
+    pub(crate) fn find_file(&self, group: u64, file: u32) -> Option<(usize, FileEntry)> {
+        (0..at::FILES_MAX).find_map(|index| {
+            let words = self.entry_words(index);
+            let matches = words[1] & at::FILE_USED != 0
+                && words[0] == group
+                && words[1] as u32 == file;
+            matches.then(|| (index, entry_of(words)))
+        })
+    }
+
+    fn entry_words(&self, index: usize) -> [u64; at::FILE_WORDS] {
+        let mut words = [0; at::FILE_WORDS];
+        self.region.read(Self::entry(index), &mut words);
+        words
+    }
+
+    /// Notes a group file; the register's index of it.
+    pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
+        let known = self.find_file(entry.group, entry.file).map(|(index, _)| index);
+        let free = || {
+            (0..at::FILES_MAX).find(|&index| self.entry_words(index)[1] & at::FILE_USED == 0)
+        };
+        // A file of the same name and number but another id is gone: its entry is free again.
+        let stale = || {
+            (0..at::FILES_MAX).find(|&index| {
+                let found = entry_of(self.entry_words(index));
+                found.name == entry.name && found.file == entry.file
+            })
+        };
+        let index = known.or_else(stale).or_else(free).ok_or_else(|| Error::Exhausted {
+            path: self.path.clone(),
+            what: "places for group files",
+            limit: at::FILES_MAX,
+        })?;
+        let name = layout::name_words(&entry.name);
+        let base = Self::entry(index);
+        self.region.store(base, entry.group);
+        self.region.store(base + 2, entry.device);
+        self.region.store(base + 3, entry.inode);
+        self.region.write(base + 4, &name);
+        self.region.store_release(base + 1, u64::from(entry.file) | at::FILE_USED);
+        Ok(index)
+    }
+
+    /// The word of a register entry that holds its quarantine bit.
+    #[inline]
+    pub(crate) fn mark_of(&self, index: usize) -> &crate::sync::AtomicU64 {
+        self.region.word(Self::entry(index) + 1)
+    }
+
+    /// Is the registered file quarantined.
+    #[inline]
+    pub(crate) fn is_quarantined(&self, index: usize) -> bool {
+        self.mark_of(index).load(Ordering::Relaxed) & at::FILE_QUARANTINE != 0
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The slot of a handle: its own map, whose lock tells that the owner lives.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    region: Region,
+    number: u32,
+    token: Token,
+}
+
+impl Slot {
+    /// Takes a free slot, recovering dead ones by `recover` on the way.
+    pub(crate) fn attach(
+        runtime: &Runtime,
+        role: u32,
+        recover: &mut dyn FnMut(u32),
+    ) -> Result<Slot, Error> {
+        // Free ones first: a dead one costs a recovery.
+        let (used, free): (Vec<u32>, Vec<u32>) =
+            (0..at::SLOTS as u32).partition(|&slot| runtime.slot(slot).state().used);
+        for number in free.into_iter().chain(used) {
+            if let Some(slot) = Self::try_attach(runtime, number, role, recover)? {
+                return Ok(slot);
+            }
+        }
+        Err(Error::Exhausted { path: runtime.path.clone(), what: "slots", limit: at::SLOTS })
+    }
+
+    fn try_attach(
+        runtime: &Runtime,
+        number: u32,
+        role: u32,
+        recover: &mut dyn FnMut(u32),
+    ) -> Result<Option<Slot>, Error> {
+        let path = &runtime.path;
+        if runtime.slot(number).state().used {
+            if runtime.is_locked(number) {
+                return Ok(None);
+            }
+            recover(number);
+        }
+        let file = open_file(path, true)?;
+        let byte = slot_byte(number);
+        if !sys::try_lock_range(&file, byte, 1).map_err(io_error(path, "lock a slot"))? {
+            return Ok(None);
+        }
+        if runtime.slot(number).state().used {
+            // Somebody took it and died since: the next round finds it.
+            return Ok(None);
+        }
+        sys::allocate(&file, byte, SLOT_BYTES).map_err(io_error(path, "allocate a slot"))?;
+        let region = Region::map(&file, byte, slot::WORDS).map_err(io_error(path, "map a slot"))?;
+        region.dont_fork().map_err(io_error(path, "keep a slot from forked children"))?;
+        drop(file);
+        let words = SlotWords::at(&region, 0);
+        let epoch = Token::next_epoch(words.state().epoch);
+        words.set_owner(std::process::id(), role);
+        words.set_generation(0);
+        words.set_state(State { used: true, epoch });
+        Ok(Some(Slot { region, number, token: Token::new(number, epoch) }))
+    }
+
+    /// Its words.
+    #[inline]
+    pub(crate) fn words(&self) -> SlotWords<'_> {
+        SlotWords::at(&self.region, 0)
+    }
+
+    /// What its owner writes into semaphores.
+    #[inline]
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Counts one; only the owner writes its counters, so a load and a store do.
+    #[inline]
+    pub(crate) fn count(&self, counter: Counter) {
+        let word = self.region.word(slot::COUNTERS + counter as usize);
+        word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Gives the slot back.
+    pub(crate) fn detach(&self) {
+        self.words().set_state(State { used: false, epoch: self.token.epoch() });
+    }
+}
+
+const fn slot_base(slot: u32) -> usize {
+    at::SLOTS_START + slot as usize * slot::WORDS
+}
+
+const fn slot_byte(slot: u32) -> u64 {
+    slot_base(slot) as u64 * 8
+}
+
+fn entry_of(words: [u64; at::FILE_WORDS]) -> FileEntry {
+    FileEntry {
+        group: words[0],
+        file: words[1] as u32,
+        device: words[2],
+        inode: words[3],
+        name: layout::name_of([words[4], words[5], words[6], words[7]]).unwrap_or_default(),
+    }
+}
+
+fn open_file(path: &Path, write: bool) -> Result<File, Error> {
+    OpenOptions::new().read(true).write(write).open(path).map_err(io_error(path, "open it"))
+}
+
+fn boot_id(path: &Path) -> Result<[u64; 2], Error> {
+    sys::boot_id().map_err(io_error(path, "read this boot's id"))
+}
+
+/// The boot it was made in, if the header is whole.
+fn check_header(path: &Path, file: &File) -> Result<[u64; 2], Error> {
+    let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
+    expect(path, "length", len, at::WORDS as u64 * 8)?;
+    let mut bytes = [0u8; 48];
+    file.read_exact_at(&mut bytes, 0).map_err(io_error(path, "read its header"))?;
+    let words = words_of(&bytes);
+    expect(path, "magic", words[at::MAGIC], layout::RUNTIME_MAGIC)?;
+    expect(path, "version and layout", words[at::VERSION], layout::version_word())?;
+    expect(path, "header CRC", words[at::CRC], header_crc(&words[..at::CRC]))?;
+    Ok([words[at::BOOT], words[at::BOOT + 1]])
+}
+
+/// CRC-32 of header words.
+pub(crate) fn header_crc(words: &[u64]) -> u64 {
+    u64::from(crc32fast::hash(&bytes_of(words)))
+}
+
+/// Words as the bytes that stand in a file.
+pub(crate) fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The words of a file's bytes.
+pub(crate) fn words_of(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .chunks_exact(8)
+        .map(|chunk| u64::from_le_bytes(chunk.try_into().expect("chunks of 8")))
+        .collect()
+}
+
+/// Makes renames in the directory of `path` last.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(io_error(directory, "sync the directory"))
+}

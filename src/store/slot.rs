@@ -1,0 +1,219 @@
+//! A slot of runtime.mmap as words: state, intent list, undo log; undoing a dead owner's work.
+//!
+//! Invariant: whatever instruction the owner dies at, either `phase` is 0 and every node is as some
+//! whole transaction left it, or the first `phase` entries of the undo log put it back so; and the
+//! intent list names every semaphore that may hold the owner's token.
+
+use crate::sync::{Ordering, compiler_fence, fence};
+
+use super::layout::slot::{
+    GENERATION, INTENT_LIST, INTENT_WORDS, INTENTS, INTENTS_MAX, OWNER, PHASE, STATE, UNDO_LOG,
+    UNDO_MAX, UNDO_WORDS,
+};
+use super::region::Region;
+use super::semaphore::{Semaphore, Token};
+
+const USED: u64 = 1;
+
+/// State of a slot: used or free, and its epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// Has it an owner, alive or dead.
+    pub used: bool,
+    /// Grows with each attachment.
+    pub epoch: u32,
+}
+
+/// A key-node that a transaction wants: what an intent names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Intent {
+    /// Id of the group.
+    pub group: u64,
+    /// File of the group.
+    pub file: u32,
+    /// Key-node of the file.
+    pub key_node: u32,
+}
+
+/// One entry of the undo log: a word about to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undo {
+    /// Id of the group.
+    pub group: u64,
+    /// File of the group.
+    pub file: u32,
+    /// Word of the file.
+    pub at: u64,
+    /// Its value before.
+    pub old: u64,
+}
+
+/// A view of one slot: `base` is its first word in the region.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotWords<'a> {
+    region: &'a Region,
+    base: usize,
+}
+
+impl<'a> SlotWords<'a> {
+    /// The slot that starts at word `base`.
+    pub fn at(region: &'a Region, base: usize) -> SlotWords<'a> {
+        SlotWords { region, base }
+    }
+
+    /// State and epoch. Acquire: pairs with `set_state`, so that an epoch seen is an epoch whose
+    /// attaching is complete.
+    pub fn state(self) -> State {
+        let word = self.region.word(self.base + STATE).load(Ordering::Acquire);
+        State { used: word & 0xffff_ffff == USED, epoch: (word >> 32) as u32 }
+    }
+
+    /// Writes state and epoch after all that was written before.
+    pub fn set_state(self, state: State) {
+        let word = u64::from(state.used) | u64::from(state.epoch) << 32;
+        self.region.store_release(self.base + STATE, word);
+    }
+
+    /// Process id and role of the owner.
+    pub fn owner(self) -> (u32, u32) {
+        let word = self.region.load(self.base + OWNER);
+        (word as u32, (word >> 32) as u32)
+    }
+
+    /// Notes the owner.
+    pub fn set_owner(self, pid: u32, role: u32) {
+        self.region.store(self.base + OWNER, u64::from(pid) | u64::from(role) << 32);
+    }
+
+    /// The generation that the owner has acknowledged.
+    pub fn generation(self) -> u64 {
+        self.region.word(self.base + GENERATION).load(Ordering::Acquire)
+    }
+
+    /// Acknowledges a generation: the owner uses no older one from here on.
+    pub fn set_generation(self, generation: u64) {
+        self.region.store_release(self.base + GENERATION, generation);
+    }
+
+    /// Announces the key-nodes of a transaction, before any semaphore of them is taken.
+    pub fn announce(self, intents: &[Intent]) {
+        assert!(intents.len() <= INTENTS_MAX, "a transaction over {} key-nodes", intents.len());
+        for (index, intent) in intents.iter().enumerate() {
+            let at = self.base + INTENT_LIST + index * INTENT_WORDS;
+            self.region.store(at, intent.group);
+            let place = u64::from(intent.file) << 32 | u64::from(intent.key_node);
+            self.region.store(at + 1, place);
+        }
+        self.region.store_release(self.base + INTENTS, intents.len() as u64);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Ends the announcement, after all its semaphores are released.
+    pub fn withdraw(self) {
+        compiler_fence(Ordering::SeqCst);
+        // Release: a recoverer that reads 0 here also sees the semaphores released.
+        self.region.store_release(self.base + INTENTS, 0);
+    }
+
+    fn intents(self) -> impl Iterator<Item = Intent> + 'a {
+        let count = self.region.word(self.base + INTENTS).load(Ordering::Acquire);
+        (0..(count as usize).min(INTENTS_MAX)).map(move |index| {
+            let at = self.base + INTENT_LIST + index * INTENT_WORDS;
+            let place = self.region.load(at + 1);
+            Intent {
+                group: self.region.load(at),
+                file: (place >> 32) as u32,
+                key_node: place as u32,
+            }
+        })
+    }
+
+    /// Writes entry `index` of the undo log.
+    #[inline]
+    pub fn log(self, index: usize, undo: Undo) {
+        assert!(index < UNDO_MAX, "an undo log of {index} entries");
+        let at = self.base + UNDO_LOG + index * UNDO_WORDS;
+        self.region.store(at, undo.group);
+        self.region.store(at + 1, u64::from(undo.file) << 48 | undo.at);
+        self.region.store(at + 2, undo.old);
+    }
+
+    /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
+    #[inline]
+    pub fn begin(self, entries: usize) {
+        compiler_fence(Ordering::SeqCst);
+        // Release: the log is whole before `phase` tells of it; pairs with `phase` of a recoverer.
+        fence(Ordering::Release);
+        self.region.store(self.base + PHASE, entries as u64);
+        // Release: no word of a node changes before `phase` has.
+        fence(Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The commit point: one store.
+    #[inline]
+    pub fn commit(self) {
+        compiler_fence(Ordering::SeqCst);
+        // Release: every word of the nodes is written before; pairs with `phase` of a recoverer.
+        self.region.store_release(self.base + PHASE, 0);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Entries of the undo log that count.
+    pub fn phase(self) -> usize {
+        let phase = self.region.word(self.base + PHASE).load(Ordering::Acquire);
+        (phase as usize).min(UNDO_MAX)
+    }
+
+    fn undo(self, index: usize) -> Undo {
+        let at = self.base + UNDO_LOG + index * UNDO_WORDS;
+        let place = self.region.load(at + 1);
+        Undo {
+            group: self.region.load(at),
+            file: (place >> 48) as u32,
+            at: place & 0xffff_ffff_ffff,
+            old: self.region.load(at + 2),
+        }
+    }
+
+    /// Undoes the open transaction, if there is one: by its owner when it gives up, by a recoverer
+    /// when the owner is dead. Can be repeated from any point.
+    pub fn roll_back(self, files: &dyn Files) {
+        let phase = self.phase();
+        // The newest entry first: should a word ever stand twice, its oldest value stays.
+        for index in (0..phase).rev() {
+            let undo = self.undo(index);
+            files.restore(&undo);
+        }
+        fence(Ordering::Release);
+        self.commit();
+    }
+
+    /// Recovers the slot of a dead owner; the caller holds the slot's lock and has read its state
+    /// under it. Can be repeated from any point. How many semaphores were freed.
+    pub fn recover(self, slot: u32, files: &dyn Files) -> usize {
+        let state = self.state();
+        if !state.used {
+            return 0;
+        }
+        self.roll_back(files);
+        let dead = Token::new(slot, state.epoch);
+        let freed = self.intents().filter(|intent| files.release_for(intent, dead)).count();
+        self.withdraw();
+        self.set_state(State { used: false, epoch: state.epoch });
+        freed
+    }
+}
+
+/// The group files as a recoverer reaches them. What it cannot reach it passes over.
+pub trait Files {
+    /// Writes an old value back.
+    fn restore(&self, undo: &Undo);
+    /// Frees the semaphore of a key-node if it names `dead`; whether it did.
+    fn release_for(&self, intent: &Intent, dead: Token) -> bool;
+}
+
+/// Frees a semaphore of a region on behalf of a dead holder; `half` is its 32-bit index.
+pub fn release_half(region: &Region, half: usize, dead: Token) -> bool {
+    Semaphore::at(region.half(half)).release_for(dead)
+}
