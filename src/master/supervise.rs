@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sys::EXIT_SIGBUS;
-use crate::sys::process::{Exit, Pid};
+use crate::sys::process::{Exit, Pid, Signal};
 
+const SIGBUS: i32 = Signal::SIGBUS as i32;
 /// First wait before a dead process is replaced; doubled with each death in a row.
 const BACKOFF_FIRST_MS: u64 = 10;
 /// Longest wait before a dead process is replaced.
@@ -235,7 +236,8 @@ impl Supervisor {
             return;
         };
         let process = self.processes.remove(index);
-        if exit == Exit::Status(EXIT_SIGBUS) {
+        // The handler's own exit, or the kernel's where the handler met a second one.
+        if matches!(exit, Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)) {
             orders.push(Order::CheckLengths);
         }
         if let Some(keeper) = self.find(Place::Keeper) {
