@@ -1,1 +1,28 @@
-//! Filled in by the commits that follow.
+//! The faces: bytes of a connection to a [`Request`](crate::service::Request), and
+//! [`Answers`](crate::service::Answers) to bytes.
+//!
+//! Contract: everything here is sans-io, values in and values out. Whatever bytes come in, the
+//! outcome is a value or an [`Error`]; nothing panics, nothing is read past a bound, and reading a
+//! well-formed request and writing its answer allocates nothing once the buffers have grown.
+//!
+//! | file | duty |
+//! | --- | --- |
+//! | [`http`] | a request's head: where it ends, what it says, how its body is framed |
+//! | [`chunked`] | the chunked transfer coding of a body |
+//! | [`route`] | method and target to what is asked |
+//! | [`form`] | the parameters of a GET |
+//! | [`authz`] | the key of an /authz request |
+//! | [`xml`] | the XML format, both directions |
+//! | [`reply`] | status lines, header fields, answers of the whole request |
+//! | [`error`] | what can be wrong with a whole request |
+
+pub mod authz;
+pub mod chunked;
+pub mod error;
+pub mod form;
+pub mod http;
+pub mod reply;
+pub mod route;
+pub mod xml;
+
+pub use error::{Error, Excerpt, Place};

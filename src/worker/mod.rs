@@ -1,1 +1,3 @@
-//! Filled in by the commits that follow.
+//! Workers: the event loop, and the connections it serves.
+
+pub mod connection;

@@ -1,0 +1,161 @@
+//! The chunked transfer coding of a body (RFC 9112, section 7.1).
+//!
+//! Every byte is looked at once: what was taken is never needed again, whatever the pieces it came
+//! in. Extensions and trailers are checked for their shape and dropped.
+
+use super::Error;
+
+/// Bytes of a chunk's size and extensions.
+const MAX_SIZE_LINE: u32 = 256;
+
+/// A body being decoded.
+#[derive(Debug, Clone)]
+pub struct Chunked {
+    state: State,
+    /// Bytes of data that may still come.
+    room: u32,
+    max_body_bytes: u32,
+    /// Bytes that the trailer section may still have.
+    trailer_room: u32,
+    max_head_bytes: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Size { size: u32, digits: u32 },
+    SizeSpace { size: u32, taken: u32 },
+    Extension { size: u32, taken: u32 },
+    SizeLf { size: u32 },
+    Data { left: u32 },
+    DataCr,
+    DataLf,
+    TrailerStart,
+    TrailerName,
+    TrailerValue,
+    TrailerLf,
+    EndLf,
+    Done,
+}
+
+impl Chunked {
+    /// A body of at most `max_body_bytes`, its trailers of at most `max_head_bytes`.
+    pub fn new(max_body_bytes: u32, max_head_bytes: u32) -> Chunked {
+        Chunked {
+            state: State::Size { size: 0, digits: 0 },
+            room: max_body_bytes,
+            max_body_bytes,
+            trailer_room: max_head_bytes,
+            max_head_bytes,
+        }
+    }
+
+    /// Has the body ended?
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Decodes the next bytes, passing pieces of data to `keep`; how many bytes were taken: all,
+    /// or those up to the end of the body. After an error it is not to be used any more.
+    pub fn decode(&mut self, input: &[u8], mut keep: impl FnMut(&[u8])) -> Result<usize, Error> {
+        let mut at = 0;
+        while at < input.len() && self.state != State::Done {
+            if let State::Data { left } = self.state {
+                let piece = &input[at..input.len().min(at + left as usize)];
+                keep(piece);
+                at += piece.len();
+                let left = left - piece.len() as u32;
+                self.state = if left == 0 { State::DataCr } else { State::Data { left } };
+            } else {
+                self.state = self.step(input[at])?;
+                at += 1;
+            }
+        }
+        Ok(at)
+    }
+
+    /// The state after a byte that is no data.
+    fn step(&mut self, byte: u8) -> Result<State, Error> {
+        match self.state {
+            State::Size { size, digits } => self.size(byte, size, digits),
+            State::SizeSpace { size, taken } | State::Extension { size, taken } => {
+                let extension = matches!(self.state, State::Extension { .. });
+                match byte {
+                    b'\r' => Ok(State::SizeLf { size }),
+                    _ if taken >= MAX_SIZE_LINE => Err(BAD_SIZE),
+                    b' ' | b'\t' if !extension => Ok(State::SizeSpace { size, taken: taken + 1 }),
+                    b';' => Ok(State::Extension { size, taken: taken + 1 }),
+                    b'\t' | 0x20..=0x7E | 0x80..=0xFF if extension => {
+                        Ok(State::Extension { size, taken: taken + 1 })
+                    }
+                    _ => Err(BAD_SIZE),
+                }
+            }
+            State::SizeLf { size } => self.begin_chunk(byte, size),
+            State::DataCr => expect(byte, b'\r', State::DataLf, BAD_END),
+            State::DataLf => expect(byte, b'\n', State::Size { size: 0, digits: 0 }, BAD_END),
+            State::EndLf => expect(byte, b'\n', State::Done, BAD_TRAILER),
+            State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf => {
+                self.trailer(byte)
+            }
+            State::Data { .. } | State::Done => Ok(self.state),
+        }
+    }
+
+    fn size(&self, byte: u8, size: u32, digits: u32) -> Result<State, Error> {
+        match (byte as char).to_digit(16) {
+            // Leading zeros are digits too; as many as a size line may have.
+            Some(_) if digits >= MAX_SIZE_LINE => Err(BAD_SIZE),
+            Some(digit) => {
+                let size = u64::from(size) * 16 + u64::from(digit);
+                if size > u64::from(self.room) {
+                    return Err(Error::TooLarge { max_bytes: self.max_body_bytes });
+                }
+                Ok(State::Size { size: size as u32, digits: digits + 1 })
+            }
+            None if digits == 0 => Err(BAD_SIZE),
+            None => match byte {
+                b'\r' => Ok(State::SizeLf { size }),
+                b';' => Ok(State::Extension { size, taken: digits }),
+                b' ' | b'\t' => Ok(State::SizeSpace { size, taken: digits }),
+                _ => Err(BAD_SIZE),
+            },
+        }
+    }
+
+    fn begin_chunk(&mut self, byte: u8, size: u32) -> Result<State, Error> {
+        let next = if size == 0 { State::TrailerStart } else { State::Data { left: size } };
+        self.room -= size;
+        expect(byte, b'\n', next, BAD_SIZE)
+    }
+
+    fn trailer(&mut self, byte: u8) -> Result<State, Error> {
+        self.trailer_room = self
+            .trailer_room
+            .checked_sub(1)
+            .ok_or(Error::HeadTooLarge { max_bytes: self.max_head_bytes })?;
+        match (self.state, byte) {
+            (State::TrailerStart, b'\r') => Ok(State::EndLf),
+            (State::TrailerStart | State::TrailerName, _) if is_token(byte) => {
+                Ok(State::TrailerName)
+            }
+            (State::TrailerName, b':') => Ok(State::TrailerValue),
+            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
+            (State::TrailerValue, b'\t' | 0x20..=0x7E | 0x80..=0xFF) => Ok(State::TrailerValue),
+            (State::TrailerLf, b'\n') => Ok(State::TrailerStart),
+            _ => Err(BAD_TRAILER),
+        }
+    }
+}
+
+const BAD_SIZE: Error = Error::BadHttp("bad chunk size: expected hexadecimal digits, then CR LF");
+const BAD_END: Error = Error::BadHttp("bad chunk: expected CR LF after its data");
+const BAD_TRAILER: Error = Error::BadHttp("bad trailer: expected name: value CR LF");
+
+fn expect(byte: u8, expected: u8, next: State, error: Error) -> Result<State, Error> {
+    if byte == expected { Ok(next) } else { Err(error) }
+}
+
+/// Is it a character of a token (RFC 9110, section 5.6.2)?
+pub(super) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}

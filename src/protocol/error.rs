@@ -1,0 +1,275 @@
+//! What can be wrong with a whole request.
+//!
+//! Each error knows its status, its code, its words, and whether the position in the byte stream
+//! is known after it. None owns memory: a flood of faulty requests costs no allocation.
+
+use std::fmt;
+
+/// A whole request that cannot be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The head or the framing of the body is no HTTP.
+    #[error("{0}")]
+    BadHttp(&'static str),
+    /// The body is not well-formed, or XML that is not taken here.
+    #[error("{what}{found}")]
+    BadXml {
+        /// What was expected.
+        what: &'static str,
+        /// What was found.
+        found: Excerpt,
+        /// Where.
+        place: Place,
+    },
+    /// A wrong root, element, attribute or value in a body.
+    #[error("{what}{found}")]
+    BadDocument {
+        /// What was expected.
+        what: &'static str,
+        /// What was found.
+        found: Excerpt,
+        /// Where.
+        place: Place,
+    },
+    /// A wrong parameter or path segment of a target.
+    #[error("{what}{found}")]
+    BadTarget {
+        /// What was expected.
+        what: &'static str,
+        /// What was found.
+        found: Excerpt,
+    },
+    /// No such path.
+    #[error("no such path: expected /query, /update, /health or /authz/BIZ")]
+    NotFound,
+    /// The path does not take this method.
+    #[error("method not taken here: expected one of {allow}")]
+    BadMethod {
+        /// The methods it takes.
+        allow: &'static str,
+    },
+    /// The peer is in none of the allowed networks.
+    #[error("this peer is in no <allow> network")]
+    PeerForbidden,
+    /// A browser sent it from another site's page.
+    #[error("requests of browsers on behalf of other sites are not served")]
+    CrossSite,
+    /// A request begun was not finished in time.
+    #[error("the request was not complete in time")]
+    Timeout,
+    /// A body over max-body.
+    #[error("the body is longer than {max_bytes} bytes")]
+    TooLarge {
+        /// The bound.
+        max_bytes: u32,
+    },
+    /// More items than a request may have.
+    #[error("more than {max} items in {}", if *.atomic { "an atomic request" } else { "a request" })]
+    TooManyItems {
+        /// The bound.
+        max: u32,
+        /// It is the bound of atomic requests.
+        atomic: bool,
+    },
+    /// The body is of a type, charset or coding that is not read here.
+    #[error("{0}")]
+    BadContentType(&'static str),
+    /// A head over max-head.
+    #[error("the head is longer than {max_bytes} bytes or {} fields", super::http::MAX_FIELDS)]
+    HeadTooLarge {
+        /// The bound on its bytes.
+        max_bytes: u32,
+    },
+    /// A transfer coding other than chunked.
+    #[error("the only transfer coding taken is chunked")]
+    BadTransferEncoding,
+    /// Neither HTTP/1.0 nor HTTP/1.1.
+    #[error("expected HTTP/1.1 or HTTP/1.0")]
+    BadVersion,
+    /// No room for another connection.
+    #[error("all connections are in use")]
+    Overloaded,
+    /// The worker takes no new work.
+    #[error("draining")]
+    Draining,
+}
+
+impl Error {
+    /// HTTP status.
+    pub const fn status(&self) -> u16 {
+        match self {
+            Error::BadHttp(_)
+            | Error::BadXml { .. }
+            | Error::BadDocument { .. }
+            | Error::BadTarget { .. } => 400,
+            Error::PeerForbidden | Error::CrossSite => 403,
+            Error::NotFound => 404,
+            Error::BadMethod { .. } => 405,
+            Error::Timeout => 408,
+            Error::TooLarge { .. } | Error::TooManyItems { .. } => 413,
+            Error::BadContentType(_) => 415,
+            Error::HeadTooLarge { .. } => 431,
+            Error::BadTransferEncoding => 501,
+            Error::Overloaded | Error::Draining => 503,
+            Error::BadVersion => 505,
+        }
+    }
+
+    /// The code clients see.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Error::BadHttp(_) => "bad-http",
+            Error::BadXml { .. } => "bad-xml",
+            Error::BadDocument { .. } | Error::BadTarget { .. } => "bad-request",
+            Error::NotFound => "not-found",
+            Error::BadMethod { .. } => "bad-method",
+            Error::PeerForbidden | Error::CrossSite => "forbidden",
+            Error::Timeout => "timeout",
+            Error::TooLarge { .. } => "too-large",
+            Error::TooManyItems { .. } => "too-many-items",
+            Error::BadContentType(_) => "bad-content-type",
+            Error::HeadTooLarge { .. } => "head-too-large",
+            Error::BadTransferEncoding => "bad-transfer-encoding",
+            Error::BadVersion => "bad-version",
+            Error::Overloaded | Error::Draining => "overloaded",
+        }
+    }
+
+    /// Where in the body, if it is in the body.
+    pub const fn place(&self) -> Option<Place> {
+        match self {
+            Error::BadXml { place, .. } | Error::BadDocument { place, .. } => Some(*place),
+            _ => None,
+        }
+    }
+
+    /// Must the connection be closed after the answer: the position in the byte stream is
+    /// unknown, or the contract says so.
+    pub const fn closes(&self) -> bool {
+        match self {
+            Error::BadXml { .. }
+            | Error::BadDocument { .. }
+            | Error::BadTarget { .. }
+            | Error::NotFound
+            | Error::BadMethod { .. }
+            | Error::CrossSite
+            | Error::BadContentType(_)
+            | Error::Draining => false,
+            Error::BadHttp(_)
+            | Error::PeerForbidden
+            | Error::Timeout
+            | Error::TooLarge { .. }
+            | Error::TooManyItems { .. }
+            | Error::HeadTooLarge { .. }
+            | Error::BadTransferEncoding
+            | Error::BadVersion
+            | Error::Overloaded => true,
+        }
+    }
+}
+
+/// A place in a body; both count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Line; LF, CR and CR LF end one.
+    pub line: u32,
+    /// Column.
+    pub column: u32,
+}
+
+impl Place {
+    /// The place of the byte `at` of `text`, which may hold anything.
+    pub fn of(text: &[u8], at: usize) -> Place {
+        let before = &text[..at.min(text.len())];
+        let mut place = Place { line: 1, column: 1 };
+        for (index, &byte) in before.iter().enumerate() {
+            match byte {
+                // The LF that follows ends the line.
+                b'\r' if text.get(index + 1) == Some(&b'\n') => {}
+                b'\n' | b'\r' => place = Place { line: place.line + 1, column: 1 },
+                // The bytes of a character after its first.
+                0x80..=0xBF => {}
+                _ => place.column += 1,
+            }
+        }
+        place
+    }
+}
+
+/// The start of what was found, for the words of an error; displays as `, found "…"`, or as
+/// nothing if it is empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Excerpt {
+    bytes: [u8; Excerpt::MAX_BYTES],
+    len: u8,
+    cut: bool,
+}
+
+impl Excerpt {
+    const MAX_BYTES: usize = 30;
+
+    /// Nothing to show.
+    pub const NONE: Excerpt = Excerpt { bytes: [0; Excerpt::MAX_BYTES], len: 0, cut: false };
+
+    /// The first bytes of `text`, whole characters.
+    pub fn of(text: &str) -> Excerpt {
+        let end = text.floor_char_boundary(Excerpt::MAX_BYTES);
+        let mut excerpt = Excerpt::NONE;
+        excerpt.bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+        excerpt.len = end as u8;
+        excerpt.cut = end < text.len();
+        excerpt
+    }
+
+    /// What it holds.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.len as usize]).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.len == 0 {
+            return Ok(());
+        }
+        write!(f, ", found \"{}{}\"", self.text(), if self.cut { "…" } else { "" })
+    }
+}
+
+impl fmt::Debug for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.text(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        let text = "a\nbé\r\nc\rd".as_bytes();
+        let at = |at| {
+            let place = Place::of(text, at);
+            (place.line, place.column)
+        };
+        assert_eq!(at(0), (1, 1));
+        assert_eq!(at(2), (2, 1));
+        assert_eq!(at(3), (2, 2));
+        assert_eq!(at(5), (2, 3));
+        assert_eq!(at(7), (3, 1));
+        assert_eq!(at(9), (4, 1));
+        assert_eq!(at(99), (4, 2));
+    }
+
+    #[test]
+    fn excerpts_end_at_a_character() {
+        assert_eq!(Excerpt::of("").to_string(), "");
+        assert_eq!(Excerpt::of("bizz").to_string(), ", found \"bizz\"");
+        let long = "é".repeat(20);
+        assert_eq!(Excerpt::of(&long).text(), "é".repeat(15));
+        assert!(Excerpt::of(&long).to_string().ends_with("…\""));
+        let odd = format!("a{long}");
+        assert_eq!(Excerpt::of(&odd).text().len(), 29);
+    }
+}

@@ -1,0 +1,271 @@
+//! A request's head: where it ends, what it says, how its body is framed (RFC 9110, RFC 9112).
+//!
+//! A head is looked for once, byte by byte as it arrives, and parsed once, when it is whole. What
+//! leaves the framing open to two readings is an error that closes the connection.
+
+use std::mem::MaybeUninit;
+
+use httparse::Header;
+
+use super::Error;
+use super::chunked::is_token;
+
+/// Header fields of a request.
+pub const MAX_FIELDS: usize = 96;
+
+/// How far the search for the end of a head has come; offsets from the head's start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Search {
+    scanned: usize,
+    line: usize,
+}
+
+impl Search {
+    /// Nothing seen.
+    pub const START: Search = Search { scanned: 0, line: 0 };
+
+    /// Looks for the end of the head that `input` starts with, of which an earlier call may have
+    /// seen a part. None: not there yet.
+    pub fn end(&mut self, input: &[u8], max_head_bytes: u32) -> Result<Option<usize>, Error> {
+        let window = &input[..input.len().min(max_head_bytes as usize)];
+        // Garbage must not wait for a line end that may never come.
+        if window.first().is_some_and(|&byte| !is_token(byte)) {
+            return Err(BAD_REQUEST_LINE);
+        }
+        while let Some(found) = memchr::memchr(b'\n', &window[self.scanned..]) {
+            let lf = self.scanned + found;
+            if lf == 0 || window[lf - 1] != b'\r' {
+                return Err(Error::BadHttp("bare LF: lines end in CR LF"));
+            }
+            if lf == self.line + 1 {
+                return Ok(Some(lf + 1));
+            }
+            self.scanned = lf + 1;
+            self.line = lf + 1;
+        }
+        self.scanned = window.len();
+        if window.len() == max_head_bytes as usize {
+            return Err(Error::HeadTooLarge { max_bytes: max_head_bytes });
+        }
+        Ok(None)
+    }
+}
+
+/// Room for the header fields of one head.
+pub type Fields<'b> = [MaybeUninit<Header<'b>>; MAX_FIELDS];
+
+/// Room for [`Head::parse`].
+pub const fn fields<'b>() -> Fields<'b> {
+    [const { MaybeUninit::uninit() }; MAX_FIELDS]
+}
+
+/// How a body is framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// This many bytes; 0 without a body.
+    Length(u64),
+    /// The chunked transfer coding.
+    Chunked,
+}
+
+/// A parsed head.
+#[derive(Debug)]
+pub struct Head<'h, 'b> {
+    /// As sent: methods are case-sensitive.
+    pub method: &'b str,
+    /// The request target.
+    pub target: &'b str,
+    /// All header fields.
+    pub fields: &'h [Header<'b>],
+    /// What follows the head.
+    pub body: Body,
+    /// HTTP/1.0, not 1.1.
+    pub http10: bool,
+    /// The client goes on using the connection.
+    pub keep_alive: bool,
+    /// The client waits for 100 before it sends its body.
+    pub expects_continue: bool,
+    /// A browser sends it from another site's page.
+    pub cross_site: bool,
+    content_type: Option<&'b [u8]>,
+    content_fault: Option<Error>,
+}
+
+impl<'h, 'b> Head<'h, 'b> {
+    /// Parses a whole head, the empty line at its end included.
+    pub fn parse(
+        bytes: &'b [u8],
+        fields: &'h mut Fields<'b>,
+        max_head_bytes: u32,
+    ) -> Result<Head<'h, 'b>, Error> {
+        let mut parsed = httparse::Request::new(&mut []);
+        match parsed.parse_with_uninit_headers(bytes, fields) {
+            Ok(httparse::Status::Complete(end)) if end == bytes.len() => {}
+            Ok(_) => return Err(BAD_REQUEST_LINE),
+            Err(error) => return Err(fault(error, bytes, max_head_bytes)),
+        }
+        let (Some(method), Some(target), Some(minor)) =
+            (parsed.method, parsed.path, parsed.version)
+        else {
+            return Err(BAD_REQUEST_LINE);
+        };
+        let mut head = Head {
+            method,
+            target,
+            fields: parsed.headers,
+            body: Body::Length(0),
+            http10: minor == 0,
+            keep_alive: minor != 0,
+            expects_continue: false,
+            cross_site: false,
+            content_type: None,
+            content_fault: None,
+        };
+        head.read_fields()?;
+        Ok(head)
+    }
+
+    fn read_fields(&mut self) -> Result<(), Error> {
+        let mut framing = Framing::default();
+        let (mut close, mut keep_alive) = (false, false);
+        for Header { name, value } in self.fields {
+            // By length first: most fields are none of these.
+            match name.len() {
+                6 if name.eq_ignore_ascii_case("expect") => {
+                    self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+                }
+                10 if name.eq_ignore_ascii_case("connection") => {
+                    for option in value.split(|&byte| byte == b',') {
+                        close |= option.trim_ascii().eq_ignore_ascii_case(b"close");
+                        keep_alive |= option.trim_ascii().eq_ignore_ascii_case(b"keep-alive");
+                    }
+                }
+                12 if name.eq_ignore_ascii_case("content-type") => {
+                    if self.content_type.replace(value).is_some() {
+                        self.content_fault = Some(TWO_TYPES);
+                    }
+                }
+                14 if name.eq_ignore_ascii_case("content-length") => framing.length(value)?,
+                14 if name.eq_ignore_ascii_case("sec-fetch-site") => {
+                    self.cross_site |= value.eq_ignore_ascii_case(b"cross-site");
+                }
+                16 if name.eq_ignore_ascii_case("content-encoding")
+                    && !value.eq_ignore_ascii_case(b"identity") =>
+                {
+                    self.content_fault = Some(CODED);
+                }
+                17 if name.eq_ignore_ascii_case("transfer-encoding") => framing.transfer(value),
+                _ => {}
+            }
+        }
+        self.body = framing.body(self.http10)?;
+        self.keep_alive = !close && (self.keep_alive || keep_alive);
+        self.expects_continue &= !self.http10 && self.body != Body::Length(0);
+        Ok(())
+    }
+
+    /// Is the body XML in UTF-8, as far as the head says?
+    pub fn check_content(&self) -> Result<(), Error> {
+        if let Some(error) = self.content_fault {
+            return Err(error);
+        }
+        let Some(value) = self.content_type else { return Ok(()) };
+        let mut parts = value.split(|&byte| byte == b';');
+        let essence = parts.next().unwrap_or_default().trim_ascii();
+        let xml = essence.eq_ignore_ascii_case(b"application/xml")
+            || essence.eq_ignore_ascii_case(b"text/xml");
+        if !xml {
+            return Err(Error::BadContentType("expected application/xml or text/xml"));
+        }
+        for part in parts {
+            let mut pair = part.splitn(2, |&byte| byte == b'=');
+            let name = pair.next().unwrap_or_default().trim_ascii();
+            if name.eq_ignore_ascii_case(b"charset") {
+                let value = pair.next().unwrap_or_default().trim_ascii();
+                let quoted = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\""));
+                if !quoted.unwrap_or(value).eq_ignore_ascii_case(b"utf-8") {
+                    return Err(Error::BadContentType("expected the charset UTF-8"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+const BAD_REQUEST_LINE: Error = Error::BadHttp("expected a request line: METHOD TARGET HTTP/1.1");
+const TWO_TYPES: Error = Error::BadContentType("expected one Content-Type, found several");
+const CODED: Error = Error::BadContentType("expected no Content-Encoding but identity");
+const BAD_LENGTH: Error = Error::BadHttp("bad Content-Length: expected decimal digits");
+
+/// What the fields say of the body, put together.
+#[derive(Default)]
+struct Framing {
+    length: Option<u64>,
+    codings: usize,
+    chunked: bool,
+}
+
+impl Framing {
+    /// A Content-Length field; a list is the same as several fields.
+    fn length(&mut self, value: &[u8]) -> Result<(), Error> {
+        for element in value.split(|&byte| byte == b',') {
+            let digits = element.trim_ascii();
+            if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+                return Err(BAD_LENGTH);
+            }
+            // Saturated is over any bound too.
+            let length = digits.iter().fold(0u64, |length, digit| {
+                length.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
+            });
+            if self.length.is_some_and(|earlier| earlier != length) {
+                return Err(Error::BadHttp("two different Content-Lengths"));
+            }
+            self.length = Some(length);
+        }
+        Ok(())
+    }
+
+    fn transfer(&mut self, value: &[u8]) {
+        self.codings += 1;
+        self.chunked = value.eq_ignore_ascii_case(b"chunked");
+    }
+
+    fn body(&self, http10: bool) -> Result<Body, Error> {
+        match (self.codings, self.length) {
+            (0, length) => Ok(Body::Length(length.unwrap_or(0))),
+            (_, Some(_)) => Err(Error::BadHttp("both Content-Length and Transfer-Encoding")),
+            (_, None) if http10 => Err(Error::BadHttp("Transfer-Encoding in HTTP/1.0")),
+            (1, None) if self.chunked => Ok(Body::Chunked),
+            _ => Err(Error::BadTransferEncoding),
+        }
+    }
+}
+
+fn fault(error: httparse::Error, bytes: &[u8], max_head_bytes: u32) -> Error {
+    match error {
+        httparse::Error::HeaderName => Error::BadHttp(
+            "bad header name: expected a token, at once a colon, and no folded line before it",
+        ),
+        httparse::Error::HeaderValue => Error::BadHttp("control character in a header's value"),
+        httparse::Error::TooManyHeaders => Error::HeadTooLarge { max_bytes: max_head_bytes },
+        httparse::Error::Version if names_another_version(bytes) => Error::BadVersion,
+        _ => BAD_REQUEST_LINE,
+    }
+}
+
+/// Does the request line end in a version, if only one that is not spoken here?
+fn names_another_version(bytes: &[u8]) -> bool {
+    let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|&byte| byte == b' ');
+    let (_, _, Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    else {
+        return false;
+    };
+    version.strip_prefix(b"HTTP/").is_some_and(|number| {
+        number.first().is_some_and(u8::is_ascii_digit)
+            && number.iter().all(|&byte| byte == b'.' || byte.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Characters, names and attribute values of XML 1.0 (fifth edition).
+
+use quick_xml::escape::resolve_xml_entity;
+
+use super::markup::Fault;
+
+/// May the character stand in a document (production 2)?
+pub fn is_char(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// The first character that may not stand in a document.
+pub fn forbidden(text: &str) -> Option<usize> {
+    // One pass that compilers vectorise; U+FFFE and U+FFFF start with 0xEF.
+    let suspect = text.bytes().fold(false, |suspect, byte| {
+        suspect | (byte < 0x20) & !matches!(byte, b'\t' | b'\n' | b'\r') | (byte == 0xEF)
+    });
+    if !suspect {
+        return None;
+    }
+    text.char_indices().find(|&(_, c)| !is_char(c)).map(|(at, _)| at)
+}
+
+/// White space (production 3).
+pub fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Is it a name (production 5)?
+pub fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(is_name_start)
+        && chars.all(|c| {
+            is_name_start(c)
+                || matches!(c, '-' | '.' | '0'..='9' | '\u{B7}')
+                || matches!(c, '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
+        })
+}
+
+fn is_name_start(c: char) -> bool {
+    matches!(c, ':' | '_' | 'A'..='Z' | 'a'..='z'
+        | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
+        | '\u{370}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}' | '\u{200C}'..='\u{200D}'
+        | '\u{2070}'..='\u{218F}' | '\u{2C00}'..='\u{2FEF}' | '\u{3001}'..='\u{D7FF}'
+        | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}' | '\u{10000}'..='\u{EFFFF}')
+}
+
+/// The value of an attribute: as it stands, or decoded into `decoded`, which is replaced.
+///
+/// `at` is the offset of `raw`; quotes are already off, and forbidden characters are excluded.
+#[inline]
+pub fn value<'v>(raw: &'v str, at: usize, decoded: &'v mut String) -> Result<&'v str, Fault> {
+    let plain = |byte: u8| byte >= 0x20 && byte != b'&' && byte != b'<';
+    if raw.bytes().all(plain) {
+        return Ok(raw);
+    }
+    decode(raw, at, decoded)?;
+    Ok(decoded)
+}
+
+/// Resolves references and normalises white space (sections 2.11 and 3.3.3).
+#[cold]
+fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), Fault> {
+    decoded.clear();
+    let mut rest = raw;
+    while let Some(special) = rest.find(['&', '<', '\t', '\n', '\r']) {
+        let here = at + raw.len() - rest.len() + special;
+        decoded.push_str(&rest[..special]);
+        rest = &rest[special..];
+        match rest.as_bytes()[0] {
+            b'&' => {
+                let end = rest.find(';').ok_or(Fault::xml("expected ; after &", here))?;
+                let character = reference(&rest[1..end])
+                    .ok_or_else(|| Fault::found_xml(UNKNOWN, &rest[..=end], here))?;
+                decoded.push(character);
+                rest = &rest[end + 1..];
+            }
+            b'<' => return Err(Fault::xml("< in an attribute's value: expected &lt;", here)),
+            _ => {
+                decoded.push(' ');
+                // A line end is one character, however it is written.
+                rest = rest.strip_prefix("\r\n").unwrap_or(&rest[1..]);
+            }
+        }
+    }
+    decoded.push_str(rest);
+    Ok(())
+}
+
+const UNKNOWN: &str =
+    "expected a reference to lt, gt, amp, apos, quot or to a character XML allows";
+
+/// What a reference between & and ; stands for.
+fn reference(name: &str) -> Option<char> {
+    let Some(number) = name.strip_prefix('#') else {
+        return resolve_xml_entity(name)?.chars().next();
+    };
+    let (digits, radix) = match number.strip_prefix('x') {
+        Some(digits) => (digits, 16),
+        None => (number, 10),
+    };
+    // The parser of integers would take a sign.
+    if !digits.bytes().all(|byte| (byte as char).is_digit(radix)) {
+        return None;
+    }
+    let code = u32::from_str_radix(digits, radix).ok()?;
+    char::from_u32(code).filter(|&c| is_char(c))
+}

@@ -1,0 +1,220 @@
+//! [`Answers`] to a response document, an [`Error`] to an error document.
+//!
+//! Whatever was asked, what is written is well-formed: names and keys are escaped, characters
+//! that XML forbids become U+FFFD.
+
+use std::fmt::{self, Write};
+
+use super::value::is_char;
+use crate::protocol::Error;
+use crate::service::{Answer, Answers, Figures, Item, ItemError, LimitFigures, Request, Verdict};
+
+/// Appends the response document of `request`.
+pub fn write(out: &mut Vec<u8>, request: &Request, answers: &Answers) {
+    out.extend_from_slice(match answers.refused {
+        true => b"<response refused=\"true\">",
+        false => b"<response>",
+    });
+    let mut line = Line::new();
+    for (item, answer) in request.items().iter().zip(&answers.items) {
+        write_item(out, &mut line, request, item, answer, &answers.details);
+    }
+    out.extend_from_slice(b"</response>\n");
+}
+
+fn write_item(
+    out: &mut Vec<u8>,
+    line: &mut Line,
+    request: &Request,
+    item: &Item,
+    answer: &Answer,
+    details: &[LimitFigures],
+) {
+    out.extend_from_slice(b"<item biz=\"");
+    write_escaped(out, request.biz(item));
+    out.extend_from_slice(b"\" key=\"");
+    write_escaped(out, request.key(item));
+    match &answer.result {
+        Err(error) => {
+            out.extend_from_slice(b"\" error=\"");
+            out.extend_from_slice(error_code(*error).as_bytes());
+            out.extend_from_slice(b"\"/>");
+        }
+        Ok(verdict) => {
+            line.verdict(verdict);
+            let details = details.get(answer.details.clone()).unwrap_or_default();
+            if details.is_empty() {
+                line.text(b"/>");
+                line.flush(out);
+            } else {
+                line.text(b">");
+                line.flush(out);
+                for limit in details {
+                    line.limit(limit);
+                    line.flush(out);
+                }
+                out.extend_from_slice(b"</item>");
+            }
+        }
+    }
+}
+
+/// The word of an item's error.
+fn error_code(error: ItemError) -> &'static str {
+    match error {
+        ItemError::UnknownBiz => "unknown-biz",
+        ItemError::BadKey => "bad-key",
+        ItemError::BadCount => "bad-count",
+        ItemError::Store => "store",
+        ItemError::Busy => "busy",
+        ItemError::Full => "full",
+    }
+}
+
+/// Appends the document of an error of the whole request.
+pub fn write_error(out: &mut Vec<u8>, error: &Error) {
+    let mut line = Line::new();
+    line.text(b"<error code=\"");
+    line.text(error.code().as_bytes());
+    if let Some(place) = error.place() {
+        line.text(b"\" line=\"");
+        line.number(u64::from(place.line));
+        line.text(b"\" column=\"");
+        line.number(u64::from(place.column));
+    }
+    line.text(b"\">");
+    line.flush(out);
+    // A Vec takes everything.
+    let _ = write!(Words(out), "{error}");
+    out.extend_from_slice(b"</error>\n");
+}
+
+/// Escapes what is written to it.
+struct Words<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Words<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        write_escaped(self.0, text);
+        Ok(())
+    }
+}
+
+/// Appends text for an attribute's value.
+pub fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    let suspect = |byte: u8| byte < 0x20 || matches!(byte, b'&' | b'<' | b'>' | b'"' | 0xEF);
+    if text.bytes().any(suspect) {
+        escape(out, text);
+    } else {
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+#[cold]
+fn escape(out: &mut Vec<u8>, text: &str) {
+    let mut utf8 = [0; 4];
+    for c in text.chars() {
+        let replacement = match c {
+            '&' => "&amp;",
+            '<' => "&lt;",
+            '>' => "&gt;",
+            '"' => "&quot;",
+            // As they are, they would be read back as spaces.
+            '\t' => "&#9;",
+            '\n' => "&#10;",
+            '\r' => "&#13;",
+            c if is_char(c) => c.encode_utf8(&mut utf8),
+            _ => "\u{FFFD}",
+        };
+        out.extend_from_slice(replacement.as_bytes());
+    }
+}
+
+/// The attributes of one element, put together before they are appended: many short pieces of
+/// text are cheaper to copy into an array than to a vector that may grow at each of them.
+struct Line {
+    bytes: [u8; Line::MAX_BYTES],
+    len: usize,
+}
+
+impl Line {
+    /// More than the longest element: nine numbers of 20 digits and their names.
+    const MAX_BYTES: usize = 384;
+
+    fn new() -> Line {
+        Line { bytes: [0; Line::MAX_BYTES], len: 0 }
+    }
+
+    /// Adds text; what does not fit, which is never, is left out.
+    #[inline(always)]
+    fn text(&mut self, text: &[u8]) {
+        if let Some(room) = self.bytes.get_mut(self.len..self.len + text.len()) {
+            room.copy_from_slice(text);
+            self.len += text.len();
+        }
+    }
+
+    #[inline(always)]
+    fn number(&mut self, number: u64) {
+        self.text(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes[..self.len]);
+        self.len = 0;
+    }
+
+    /// The rest of an item's tag after its key.
+    fn verdict(&mut self, verdict: &Verdict) {
+        self.text(match verdict.limited {
+            true => b"\" limited=\"true\"",
+            false => b"\" limited=\"false\"",
+        });
+        // Where no limit judged there are no figures.
+        if verdict.limit != 0 {
+            self.text(b" limit=\"");
+            self.number(u64::from(verdict.limit));
+            self.text(b"\"");
+            self.figures(&verdict.figures);
+        }
+        if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
+            self.retry(retry_ms);
+        }
+        if verdict.banned {
+            self.text(b" banned=\"true\"");
+        }
+    }
+
+    fn limit(&mut self, limit: &LimitFigures) {
+        self.text(b"<limit index=\"");
+        self.number(u64::from(limit.index));
+        self.text(b"\" policy=\"");
+        self.text(limit.policy.as_bytes());
+        self.text(b"\"");
+        self.figures(&limit.figures);
+        if let Some(retry_ms) = limit.retry_ms {
+            self.retry(retry_ms);
+        }
+        self.text(b"/>");
+    }
+
+    #[inline(always)]
+    fn figures(&mut self, figures: &Figures) {
+        self.text(b" used=\"");
+        self.number(figures.used);
+        self.text(b"\" max=\"");
+        self.number(figures.max);
+        self.text(b"\" remaining=\"");
+        self.number(figures.remaining);
+        if let Some(reset_ms) = figures.reset_ms {
+            self.text(b"\" reset=\"");
+            self.number(reset_ms);
+        }
+        self.text(b"\"");
+    }
+
+    fn retry(&mut self, retry_ms: u64) {
+        self.text(b" retry=\"");
+        self.number(retry_ms);
+        self.text(b"\"");
+    }
+}

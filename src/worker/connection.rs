@@ -1,0 +1,557 @@
+//! One connection of the data plane: bytes in, bytes out, no socket.
+//!
+//! Requests are answered in the order they came in. Every byte of the input is looked at a bounded
+//! number of times, whatever the pieces it arrives in, and the answers do not depend on the pieces
+//! (but for `Connection: close` while draining). After the answer that closes there is no other.
+//!
+//! A request that is whole when it arrives is read where it lies and answered without allocation.
+//! Only a chunked body that arrives in pieces is gathered here: at most max-body bytes, given back
+//! with its end.
+
+use std::net::IpAddr;
+
+use crate::clock::Millis;
+use crate::conf::Srv;
+use crate::protocol::chunked::Chunked;
+use crate::protocol::http::{self, Body, Head, Search};
+use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
+use crate::protocol::route::{Route, route};
+use crate::protocol::{Error, authz, form, xml};
+use crate::service::{Answer, Answers, Command, Request};
+
+/// Requests of one connection that are answered in a turn.
+pub const MAX_REQUESTS_PER_TURN: usize = 256;
+
+/// The status of a limited item where the request names no other.
+const LIMITED: u16 = 429;
+
+/// What a connection needs of the worker.
+pub trait Serve {
+    /// Runs a request: one answer for each item, in order. `answers` is empty.
+    fn run(&mut self, request: &Request, answers: &mut Answers);
+
+    /// The name of the biz with this index in the map, if there is one.
+    fn biz_name(&self, index: usize) -> Option<&str>;
+
+    /// Is the worker about to end? Then a connection is closed with the last answer to what was
+    /// read, and /health answers 503.
+    fn draining(&self) -> bool;
+
+    /// Notes an answer, for the counters.
+    fn answered(&mut self, _call: Call, _status: u16) {}
+}
+
+/// What an answer is counted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Query, however it was asked.
+    Query,
+    /// Update, likewise.
+    Update,
+    /// Update for a gateway.
+    Authz,
+    /// Is this worker serving?
+    Health,
+    /// What could not be told apart.
+    Other,
+}
+
+impl From<Command> for Call {
+    fn from(command: Command) -> Call {
+        match command {
+            Command::Query => Call::Query,
+            Command::Update => Call::Update,
+        }
+    }
+}
+
+/// Buffers for the request in hand: one for a worker, for all of its connections.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    common: Common,
+    request: Request,
+    answers: Answers,
+    xml: xml::Decoded,
+    form: form::Decoded,
+    key: String,
+    chunks: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Scratch {
+    /// Starts a turn: the time that answers are dated with.
+    pub fn set_now(&mut self, now: Millis) {
+        self.common.set_now(now);
+    }
+
+    /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
+    /// [`Error::PeerForbidden`].
+    pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
+        reply::write_error(out, &self.common, Manners::CLOSE, error, &mut self.body);
+    }
+}
+
+/// What [`Connection::advance`] leaves to its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done with; the rest is to be passed again, with more behind it.
+    pub consumed: usize,
+    /// Bytes from there on that must be there before anything else can happen: at most max-head
+    /// or max-body, whichever is more. What the buffer must have room for.
+    pub need: usize,
+    /// The turn's share is used up: call again in the next turn, even without new input.
+    pub more: bool,
+    /// A request has begun and is not complete: request-timeout runs, else idle-timeout.
+    pub begun: bool,
+    /// Write what was appended, then close: shut down writing, and read on for a moment lest a
+    /// reset overtake the answer. Later input is consumed and ignored.
+    pub close: bool,
+}
+
+/// A connection of the data plane.
+#[derive(Debug)]
+pub struct Connection {
+    peer: Option<IpAddr>,
+    state: State,
+    /// What has arrived of a chunked body.
+    gathered: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Between requests or within a head.
+    Head(Search),
+    /// Before or within a body of this many bytes.
+    Items(Pending, usize),
+    /// Within a chunked body.
+    ChunkedItems(Pending, Chunked),
+    /// Within a body that nobody reads, after the answer.
+    Skip(usize),
+    /// The same, chunked.
+    ChunkedSkip(Chunked),
+    Closed,
+}
+
+const BETWEEN: State = State::Head(Search::START);
+
+/// A request whose body is awaited.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    command: Command,
+    courtesy: Courtesy,
+}
+
+/// What the client said of itself.
+#[derive(Debug, Clone, Copy)]
+struct Courtesy {
+    http10: bool,
+    keep_alive: bool,
+    head_only: bool,
+}
+
+impl Courtesy {
+    fn of(head: &Head<'_, '_>) -> Courtesy {
+        Courtesy {
+            http10: head.http10,
+            keep_alive: head.keep_alive,
+            head_only: head.method == "HEAD",
+        }
+    }
+
+    fn manners(&self, close: bool) -> Manners {
+        let persistence = match (close || !self.keep_alive, self.http10) {
+            (true, _) => Persistence::Close,
+            (false, true) => Persistence::KeepAlive,
+            (false, false) => Persistence::Default,
+        };
+        Manners { persistence, head_only: self.head_only }
+    }
+}
+
+/// What a head asks to be done.
+enum Plan {
+    /// Wait for the items.
+    Await(Command),
+    /// Run the one item, which is in the scratch already; the status if it is limited.
+    Run(u16),
+    /// Say that the worker is serving.
+    Greet,
+}
+
+/// What one step came to.
+enum Step {
+    /// Took so many bytes; go on.
+    Took(usize),
+    /// Took so many bytes and answered.
+    Answered(usize),
+    /// Took so many bytes, and needs so many from there on.
+    Starved(usize, usize),
+}
+
+/// The worker's side of a connection.
+struct Side<'a, S> {
+    srv: &'a Srv,
+    serve: &'a mut S,
+    scratch: &'a mut Scratch,
+    out: &'a mut Vec<u8>,
+}
+
+impl Connection {
+    /// A new one; no address on a unix socket.
+    pub fn new(peer: Option<IpAddr>) -> Connection {
+        Connection { peer, state: BETWEEN, gathered: Vec::new() }
+    }
+
+    /// Answers the requests that `input` completes, appending to `out`.
+    ///
+    /// `input` starts where the last call stopped consuming.
+    pub fn advance<S: Serve>(
+        &mut self,
+        input: &[u8],
+        srv: &Srv,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let mut side = Side { srv, serve, scratch, out };
+        let (mut consumed, mut answered) = (0, 0);
+        let mut need = 1;
+        while answered < MAX_REQUESTS_PER_TURN {
+            match self.step(&input[consumed..], &mut side) {
+                Step::Took(bytes) => consumed += bytes,
+                Step::Answered(bytes) => {
+                    consumed += bytes;
+                    answered += 1;
+                }
+                Step::Starved(bytes, more) => {
+                    consumed += bytes;
+                    need = more;
+                    break;
+                }
+            }
+        }
+        let close = matches!(self.state, State::Closed);
+        let rest = if close { 0 } else { input.len() - consumed };
+        Progress {
+            consumed: input.len() - rest,
+            need,
+            more: answered == MAX_REQUESTS_PER_TURN && rest > 0,
+            begun: !close && (rest > 0 || !matches!(self.state, State::Head(_))),
+            close,
+        }
+    }
+
+    /// The request-timeout is over: appends 408 if there is a request to answer. The connection is
+    /// to be closed.
+    pub fn time_out<S: Serve>(&mut self, serve: &mut S, scratch: &mut Scratch, out: &mut Vec<u8>) {
+        if matches!(self.state, State::Head(_) | State::Items(..) | State::ChunkedItems(..)) {
+            scratch.refuse(&Error::Timeout, out);
+            serve.answered(Call::Other, Error::Timeout.status());
+        }
+        self.close();
+    }
+
+    fn close(&mut self) {
+        self.state = State::Closed;
+        self.gathered = Vec::new();
+    }
+
+    fn step<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+        match &mut self.state {
+            State::Closed => Step::Starved(input.len(), 1),
+            State::Head(_) => self.step_head(input, side),
+            State::Items(pending, length) => {
+                let (pending, length) = (*pending, *length);
+                match input.get(..length) {
+                    None => Step::Starved(0, length),
+                    Some(body) => {
+                        self.state = BETWEEN;
+                        self.answer_items(body, pending, input.len() == length, side);
+                        Step::Answered(length)
+                    }
+                }
+            }
+            State::ChunkedItems(..) => self.step_chunked(input, side),
+            State::Skip(left) => {
+                let taken = input.len().min(*left);
+                *left -= taken;
+                if *left > 0 {
+                    return Step::Starved(taken, 1);
+                }
+                self.state = BETWEEN;
+                Step::Took(taken)
+            }
+            State::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
+                Ok(taken) if chunked.is_done() => {
+                    self.state = BETWEEN;
+                    Step::Took(taken)
+                }
+                Ok(taken) => Step::Starved(taken, 1),
+                // Its request has been answered: another answer would be taken for the next one's.
+                Err(_) => {
+                    self.close();
+                    Step::Took(input.len())
+                }
+            },
+        }
+    }
+
+    fn step_head<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+        let State::Head(search) = &mut self.state else { return Step::Took(0) };
+        // Empty lines before a request line are let pass (RFC 9112, section 2.2).
+        if *search == Search::START {
+            let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
+            if empty > 0 {
+                return Step::Took(empty);
+            }
+            if matches!(input, [] | [b'\r']) {
+                return Step::Starved(0, input.len() + 1);
+            }
+        }
+        let max_head_bytes = side.srv.http.max_head_bytes;
+        match search.end(input, max_head_bytes) {
+            Ok(Some(end)) => {
+                self.state = BETWEEN;
+                let (head, rest) = input.split_at(end);
+                match Head::parse(head, &mut http::fields(), max_head_bytes) {
+                    Ok(head) => self.begin_request(&head, rest.is_empty(), side),
+                    Err(error) => {
+                        self.close();
+                        side.write_error(Call::Other, Manners::CLOSE, &error);
+                    }
+                }
+                // Where a body follows, the answer is counted with its end.
+                if matches!(self.state, State::Items(..) | State::ChunkedItems(..)) {
+                    Step::Took(end)
+                } else {
+                    Step::Answered(end)
+                }
+            }
+            Ok(None) => Step::Starved(0, max_head_bytes as usize),
+            Err(error) => {
+                self.close();
+                side.write_error(Call::Other, Manners::CLOSE, &error);
+                Step::Answered(input.len())
+            }
+        }
+    }
+
+    /// Answers a request whose head is there, or awaits its items; `last`: nothing has arrived
+    /// behind the head.
+    fn begin_request<S: Serve>(&mut self, head: &Head<'_, '_>, last: bool, side: &mut Side<'_, S>) {
+        let courtesy = Courtesy::of(head);
+        let route = route(head.method, head.target);
+        let call = match route {
+            Ok(Route::Items(command) | Route::Item(command, _)) => Call::from(command),
+            Ok(Route::Authz(_)) => Call::Authz,
+            Ok(Route::Health) => Call::Health,
+            Err(_) => Call::Other,
+        };
+        match route.and_then(|route| self.plan(route, head, side)) {
+            Ok(Plan::Await(command)) => self.await_items(Pending { command, courtesy }, head, side),
+            Ok(Plan::Run(refusal)) => {
+                let manners = self.leave_head(head, courtesy, false, last, side);
+                side.run_single(call, refusal, manners);
+            }
+            Ok(Plan::Greet) => {
+                let manners = self.leave_head(head, courtesy, false, last, side);
+                side.write(call, manners, (200, Kind::Text, b"ok"));
+            }
+            Err(error) => {
+                let manners = self.leave_head(head, courtesy, error.closes(), last, side);
+                side.write_error(call, manners, &error);
+            }
+        }
+    }
+
+    fn plan<S: Serve>(
+        &self,
+        route: Route<'_>,
+        head: &Head<'_, '_>,
+        side: &mut Side<'_, S>,
+    ) -> Result<Plan, Error> {
+        // A gateway passes on what its own clients sent.
+        if head.cross_site && !matches!(route, Route::Authz(_)) {
+            return Err(Error::CrossSite);
+        }
+        let max_bytes = side.srv.http.max_body_bytes;
+        if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
+            return Err(Error::TooLarge { max_bytes });
+        }
+        let Scratch { request, form, key, .. } = side.scratch;
+        match route {
+            Route::Items(command) => head.check_content().map(|()| Plan::Await(command)),
+            Route::Item(command, query) => {
+                request.begin(command);
+                let refusal = form::parse(query, form, request)?;
+                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+            }
+            Route::Authz(segment) => {
+                request.begin(Command::Update);
+                let (biz, refusal) = authz::biz(segment, form)?;
+                authz::key(head.fields, self.peer, side.srv, key);
+                request.push(biz, key, Some(1), false, false);
+                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+            }
+            Route::Health if side.serve.draining() => Err(Error::Draining),
+            Route::Health => Ok(Plan::Greet),
+        }
+    }
+
+    fn await_items<S>(&mut self, pending: Pending, head: &Head<'_, '_>, side: &mut Side<'_, S>) {
+        // Even if the body is there already: the answers must not depend on the pieces.
+        if head.expects_continue {
+            side.out.extend_from_slice(CONTINUE);
+        }
+        let http = &side.srv.http;
+        self.state = match head.body {
+            // At most max-body: the plan has seen to it.
+            Body::Length(length) => State::Items(pending, length as usize),
+            Body::Chunked => {
+                State::ChunkedItems(pending, Chunked::new(http.max_body_bytes, http.max_head_bytes))
+            }
+        };
+    }
+
+    /// Goes on behind a head that is answered now: past the body nobody reads, or to the end.
+    fn leave_head<S: Serve>(
+        &mut self,
+        head: &Head<'_, '_>,
+        courtesy: Courtesy,
+        close: bool,
+        last: bool,
+        side: &Side<'_, S>,
+    ) -> Manners {
+        let http = &side.srv.http;
+        let past_reach = match head.body {
+            Body::Length(length) => length > u64::from(http.max_body_bytes),
+            Body::Chunked => false,
+        };
+        // Who waits for 100 and gets an answer instead may send the body or not: what follows
+        // could be either.
+        let unknown = head.expects_continue || past_reach;
+        let manners = courtesy.manners(close || unknown || (last && side.serve.draining()));
+        self.state = match head.body {
+            _ if manners.persistence == Persistence::Close => State::Closed,
+            Body::Length(0) => BETWEEN,
+            Body::Length(length) => State::Skip(length as usize),
+            Body::Chunked => {
+                State::ChunkedSkip(Chunked::new(http.max_body_bytes, http.max_head_bytes))
+            }
+        };
+        manners
+    }
+
+    fn step_chunked<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+        let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
+        let pending = *pending;
+        // A body that is there as a whole needs no memory of the connection.
+        let mut chunks = std::mem::take(&mut side.scratch.chunks);
+        chunks.clear();
+        let first = self.gathered.is_empty();
+        let body = if first { &mut chunks } else { &mut self.gathered };
+        let step = match chunked.decode(input, |piece| body.extend_from_slice(piece)) {
+            Ok(taken) if chunked.is_done() => {
+                let body = std::mem::take(body);
+                self.gathered = Vec::new();
+                self.state = BETWEEN;
+                self.answer_items(&body, pending, taken == input.len(), side);
+                if first {
+                    chunks = body;
+                }
+                Step::Answered(taken)
+            }
+            Ok(taken) => {
+                if first {
+                    self.gathered.extend_from_slice(&chunks);
+                }
+                Step::Starved(taken, 1)
+            }
+            Err(error) => {
+                self.close();
+                side.write_error(Call::from(pending.command), Manners::CLOSE, &error);
+                Step::Answered(input.len())
+            }
+        };
+        side.scratch.chunks = chunks;
+        step
+    }
+
+    fn answer_items<S: Serve>(
+        &mut self,
+        body: &[u8],
+        pending: Pending,
+        last: bool,
+        side: &mut Side<'_, S>,
+    ) {
+        let Pending { command, courtesy } = pending;
+        let Scratch { request, xml, .. } = side.scratch;
+        let read = xml::read(body, command, (&side.srv.http).into(), xml, request);
+        let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
+        let manners = courtesy.manners(close);
+        if manners.persistence == Persistence::Close {
+            self.close();
+        }
+        match read {
+            Ok(()) => side.run_items(command, manners),
+            Err(error) => side.write_error(Call::from(command), manners, &error),
+        }
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+impl<S: Serve> Side<'_, S> {
+    /// Runs the request and writes its document.
+    fn run(&mut self) {
+        let Scratch { request, answers, body, .. } = self.scratch;
+        answers.refused = false;
+        answers.items.clear();
+        answers.details.clear();
+        self.serve.run(request, answers);
+        body.clear();
+        xml::write(body, request, answers);
+    }
+
+    fn run_items(&mut self, command: Command, manners: Manners) {
+        self.run();
+        let Scratch { common, answers, body, .. } = self.scratch;
+        let single = match &answers.items[..] {
+            [answer] => single(answer, self.serve, false),
+            _ => None,
+        };
+        reply::write(self.out, common, manners, (200, Kind::Xml, body), single);
+        self.serve.answered(Call::from(command), 200);
+    }
+
+    fn run_single(&mut self, call: Call, refusal: u16, manners: Manners) {
+        self.run();
+        let Scratch { common, answers, body, .. } = self.scratch;
+        let answer = answers.items.first();
+        let status = answer.map_or(503, |answer| reply::status_of(answer, refusal));
+        let single = answer.and_then(|answer| single(answer, self.serve, true));
+        reply::write(self.out, common, manners, (status, Kind::Xml, body), single);
+        self.serve.answered(call, status);
+    }
+
+    fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
+        reply::write(self.out, &self.scratch.common, manners, answer, None);
+        self.serve.answered(call, answer.0);
+    }
+
+    fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
+        let Scratch { common, body, .. } = self.scratch;
+        reply::write_error(self.out, common, manners, error, body);
+        self.serve.answered(call, error.status());
+    }
+}
+
+/// What the head of the answer to a single item tells, unless the item failed.
+fn single<'a, S: Serve>(answer: &'a Answer, serve: &'a S, proxied: bool) -> Option<Single<'a>> {
+    let verdict = answer.result.as_ref().ok()?;
+    let name = answer.biz.and_then(|index| serve.biz_name(index));
+    Some(Single { name, verdict, proxied })
+}
+
+#[cfg(test)]
+mod tests;
