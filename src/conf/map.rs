@@ -1,4 +1,21 @@
 //! map.xml: what is limited.
+//!
+//! The checked types, and what follows from their numbers alone. Every biz fits into the nodes of
+//! its group.
+
+use super::index::BizIndex;
+
+/// Bytes of a node before its key field.
+pub const NODE_HEADER_BYTES: u32 = 24;
+
+/// Bytes that hold the end of a ban, in a key's node of a biz of which any limit bans.
+pub const BAN_BYTES: u32 = 8;
+
+/// Words that one transaction can log.
+pub const UNDO_WORDS: u64 = 65_536;
+
+/// Files of all groups together.
+pub const MAX_FILES: u32 = 4096;
 
 /// map.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -7,6 +24,31 @@ pub struct Map {
     pub groups: Vec<Group>,
     /// Businesses, in the order of the file.
     pub bizs: Vec<Biz>,
+    index: BizIndex,
+}
+
+impl Map {
+    /// A map of these groups and businesses, which must have been checked.
+    pub fn new(groups: Vec<Group>, bizs: Vec<Biz>) -> Map {
+        let index = BizIndex::new(&bizs);
+        Map { groups, bizs, index }
+    }
+
+    /// Index of the biz that a client names: by its id in decimal digits, or by its name.
+    /// Allocates nothing.
+    pub fn find_biz(&self, text: &str) -> Option<usize> {
+        self.index.find(text)
+    }
+
+    /// Words that one item of a transaction logs at most: those of the largest key's node and,
+    /// where a biz has limits of scope biz, of that node too; and a word of tags for each.
+    pub fn item_undo_words(&self) -> u64 {
+        let words = self.bizs.iter().map(|biz| {
+            let geometry = self.groups.get(biz.group).map(|group| &group.geometry);
+            geometry.map_or(0, |geometry| biz.undo_words(geometry))
+        });
+        words.max().unwrap_or(0)
+    }
 }
 
 /// An MMAP file group as configured.
@@ -41,6 +83,16 @@ impl Geometry {
     /// Bytes of one file: a header page, then key-nodes of a 64-byte head and `chain` nodes.
     pub const fn file_bytes(&self) -> u64 {
         4096 + self.key_nodes as u64 * (64 + self.chain as u64 * self.node_bytes as u64)
+    }
+
+    /// Bytes of all files.
+    pub const fn group_bytes(&self) -> u64 {
+        self.files as u64 * self.file_bytes()
+    }
+
+    /// Nodes of all files.
+    pub const fn nodes(&self) -> u64 {
+        self.files as u64 * self.key_nodes as u64 * self.chain as u64
     }
 }
 
@@ -77,6 +129,32 @@ pub struct Biz {
     pub limits: Vec<Limit>,
 }
 
+impl Biz {
+    /// Does any of its limits ban? Then each key's node holds the end of its ban.
+    pub fn bans(&self) -> bool {
+        self.limits.iter().any(|limit| limit.ban_ms.is_some())
+    }
+
+    /// Its limits of a scope, with their indices.
+    pub fn limits_of(&self, scope: Scope) -> impl Iterator<Item = (usize, &Limit)> {
+        self.limits.iter().enumerate().filter(move |(_, limit)| limit.scope == scope)
+    }
+
+    /// Bytes of a node that holds its state of a scope: header, key field, the states of its
+    /// limits of that scope, and in a key's node the end of a ban.
+    pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
+        let states: u32 = self.limits_of(scope).map(|(_, limit)| limit.state_bytes()).sum();
+        let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
+        NODE_HEADER_BYTES + key_bytes + states + ban
+    }
+
+    /// Words that one item of it logs at most.
+    pub(super) fn undo_words(&self, geometry: &Geometry) -> u64 {
+        let nodes = 1 + u64::from(self.limits_of(Scope::Biz).next().is_some());
+        nodes * (u64::from(geometry.node_bytes) / 8 + 1)
+    }
+}
+
 /// Key types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
@@ -102,6 +180,13 @@ pub struct Limit {
     pub policy: Policy,
     /// A refusal bans the key for this long.
     pub ban_ms: Option<u64>,
+}
+
+impl Limit {
+    /// Bytes of its state in a node.
+    pub const fn state_bytes(&self) -> u32 {
+        self.policy.state_words() as u32 * 8
+    }
 }
 
 /// Whose uses a limit counts.
@@ -147,7 +232,7 @@ pub struct Interval {
     pub interval_ms: u64,
     /// Uses in a window, 0..2^53.
     pub max: u64,
-    /// Uses that may be borrowed from later windows, 0..2^53; above 0 only with a max of at least 1.
+    /// Uses that may be borrowed from later windows, 0..2^53; above 0 only with a max of 1 or more.
     pub debt: u64,
 }
 

@@ -1,15 +1,39 @@
 //! Configuration: srv.xml and map.xml, read once, checked whole, all faults at once.
 //!
-//! Raw XML becomes checked types that cannot hold a wrong value. Relative paths in it are relative
-//! to the working directory of the reader.
+//! Raw XML becomes checked types that cannot hold a wrong value: text (fault.rs) → a tree with
+//! places (xml.rs, walk.rs) → values (value.rs, srv_read.rs, map_read.rs) → what must fit
+//! together (fit.rs). Relative paths in it are relative to the working directory of the reader, except in
+//! what [`active::read`] answers.
 
-pub mod map;
-pub mod srv;
+mod cidr;
+mod fault;
+mod fit;
+mod index;
+mod load;
+mod machine;
+mod map;
+mod map_read;
+mod near;
+mod srv;
+mod srv_read;
+#[cfg(test)]
+mod tests;
+mod value;
+mod walk;
+mod xml;
 
+pub mod active;
+pub mod report;
+
+pub use cidr::{Cidr, CidrError};
+pub use fault::{Fault, Faults, Position};
+pub use load::Texts;
+pub use machine::{Filesystem, Machine};
 pub use map::{
-    Biz, Geometry, Group, HashKind, Interval, KeyType, Limit, Map, OnFull, Policy, Scope, Total,
+    BAN_BYTES, Biz, Geometry, Group, HashKind, Interval, KeyType, Limit, MAX_FILES, Map,
+    NODE_HEADER_BYTES, OnFull, Policy, Scope, Total, UNDO_WORDS,
 };
-pub use srv::{AuthzKey, Cidr, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+pub use srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
 
 /// A checked configuration: both files.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,12 +1,16 @@
 //! srv.xml: the server.
+//!
+//! The checked types; every value is within the bounds that srv_read.rs states.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use super::Cidr;
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Srv {
-    /// Worker processes, at least 1 (`auto` is already resolved).
+    /// Worker processes, 1..=200 (`auto` is already resolved).
     pub workers: u16,
     /// Addresses served, at least one.
     pub listen: Vec<Listen>,
@@ -33,15 +37,6 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A unix stream socket at this path.
     Unix(PathBuf),
-}
-
-/// A block of addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cidr {
-    /// Its first address.
-    pub base: IpAddr,
-    /// Leading bits that count.
-    pub prefix: u8,
 }
 
 /// `<data>`.

@@ -1,0 +1,362 @@
+//! The published configuration: `data/conf.active.G` holds both checked texts of generation G.
+//!
+//! What a file of this name says is what the master checked: it is complete and on disk before it
+//! has its name, its CRC covers every byte, and what was taken from the master's surroundings
+//! (processors, working directory) stands in it, so that every reader gets the same [`Conf`].
+//!
+//! ```text
+//! offset  bytes
+//!      0  8      magic "FRS.CONF"
+//!      8  8      format number
+//!     16  8      generation
+//!     24  8      processors of the writer: what `auto` workers are
+//!     32  8 × 5  lengths: directory, name and text of srv.xml, name and text of map.xml
+//!     72  8      CRC-32 of all other bytes
+//!     80  …      the five, in that order
+//! ```
+//! Integers are little-endian.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::load::{Host, Texts};
+use super::srv::Listen;
+use super::{Conf, Faults};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
+const FORMAT: u64 = 1;
+const PARTS: usize = 5;
+
+const MAGIC_AT: usize = 0;
+const FORMAT_AT: usize = MAGIC_AT + 8;
+const GENERATION_AT: usize = FORMAT_AT + 8;
+const PROCESSORS_AT: usize = GENERATION_AT + 8;
+const LENGTHS_AT: usize = PROCESSORS_AT + 8;
+const CRC_AT: usize = LENGTHS_AT + 8 * PARTS;
+const HEADER_BYTES: usize = CRC_AT + 8;
+const _: () = assert!(HEADER_BYTES == 80);
+
+/// Two texts of 16 MiB, and room for names.
+const MAX_BYTES: u64 = 33 << 20;
+const PREFIX: &str = "conf.active.";
+const TEMPORARY: &str = "conf.active.tmp";
+
+/// Why a published configuration cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ActiveError {
+    /// The system refused.
+    #[error("{}: cannot {doing}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its bytes are not those that were written.
+    #[error("{}: {field}: found {found}, expected {expected}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Part of the file.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: String,
+    },
+    /// Its texts are whole, but not to this version's liking.
+    #[error("{}: not of this version of frs", path.display())]
+    Faults {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Faults,
+    },
+}
+
+/// The path of a generation.
+pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
+    data_dir.join(format!("{PREFIX}{generation}"))
+}
+
+/// Writes a generation: complete and on disk when it returns. Of the others only the latest before
+/// it is kept; a reader may still be on its way to that one.
+///
+/// # Errors
+/// Those of the file system. The generation is then not published, or not durable.
+pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), ActiveError> {
+    let failed = |path: &Path, doing| {
+        let path = path.to_owned();
+        move |source| ActiveError::Io { path, doing, source }
+    };
+    let directory =
+        std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
+    let bytes = encode(generation, Host::this().processors, &directory, texts);
+    let temporary = data_dir.join(TEMPORARY);
+    write_durably(&temporary, &bytes).map_err(failed(&temporary, "write it"))?;
+    let path = path(data_dir, generation);
+    fs::rename(&temporary, &path).map_err(failed(&path, "give it its name"))?;
+    File::open(data_dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(failed(data_dir, "sync the directory"))?;
+    remove_others(data_dir, generation).map_err(failed(data_dir, "remove older configurations"))
+}
+
+/// Reads and checks a generation. Paths in the answer do not depend on the reader's working
+/// directory: the data directory is the one given, others are those the writer meant.
+///
+/// # Errors
+/// A damaged file names the field, what was found and what was expected.
+pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
+    let path = path(data_dir, generation);
+    let failed = |source| ActiveError::Io { path: path.clone(), doing: "read it", source };
+    let mut bytes = Vec::new();
+    File::open(&path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    let active = decode(&bytes, generation).map_err(|Damage { field, found, expected }| {
+        ActiveError::Damaged { path: path.clone(), field, found, expected }
+    })?;
+    // The user was known to the writer; whether it still is, is no matter of the reader's.
+    let host = Host { processors: active.processors, knows_user: |_| true };
+    let mut conf = active
+        .texts
+        .check(&host)
+        .map_err(|source| ActiveError::Faults { path: path.clone(), source })?;
+    let data = &mut conf.srv.data;
+    data.dir = data_dir.to_owned();
+    data.live = data.live.take().map(|live| active.directory.join(live));
+    for listen in &mut conf.srv.listen {
+        if let Listen::Unix(path) = listen {
+            *path = active.directory.join(&path);
+        }
+    }
+    Ok(conf)
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // One that is left of a writer that died may be another user's, or a link.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
+    let mut others = Vec::new();
+    for entry in fs::read_dir(data_dir)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u64>().ok());
+        others.extend(number.filter(|&other| other != generation));
+    }
+    let kept = others.iter().copied().filter(|&other| other < generation).max();
+    for other in others.into_iter().filter(|&other| Some(other) != kept) {
+        fs::remove_file(path(data_dir, other))?;
+    }
+    Ok(())
+}
+
+struct Active {
+    processors: u16,
+    directory: PathBuf,
+    texts: Texts,
+}
+
+struct Damage {
+    field: &'static str,
+    found: String,
+    expected: String,
+}
+
+fn encode(generation: u64, processors: u16, directory: &Path, texts: &Texts) -> Vec<u8> {
+    let parts: [&[u8]; PARTS] = [
+        directory.as_os_str().as_bytes(),
+        texts.srv_name.as_bytes(),
+        texts.srv.as_bytes(),
+        texts.map_name.as_bytes(),
+        texts.map.as_bytes(),
+    ];
+    let lengths = parts.iter().map(|part| part.len() as u64);
+    let words = [MAGIC, FORMAT, generation, processors.into()].into_iter().chain(lengths);
+    let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&bytes);
+    parts.iter().for_each(|part| crc.update(part));
+    bytes.extend_from_slice(&u64::from(crc.finalize()).to_le_bytes());
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes
+}
+
+fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
+    let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
+        let expected = format!("at least {HEADER_BYTES} bytes");
+        return Err(Damage { field: "length", found: format!("{} bytes", bytes.len()), expected });
+    };
+    let word = |at: usize| {
+        header.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+    };
+    expect("magic", word(MAGIC_AT), MAGIC, |word| format!("{word:#018x}"))?;
+    expect("format", word(FORMAT_AT), FORMAT, |word| word.to_string())?;
+    expect("generation", word(GENERATION_AT), generation, |word| word.to_string())?;
+    let lengths: [u64; PARTS] = std::array::from_fn(|part| word(LENGTHS_AT + 8 * part));
+    let length = lengths.iter().fold(HEADER_BYTES as u64, |sum, &part| sum.saturating_add(part));
+    expect("length", bytes.len() as u64, length, |length| format!("{length} bytes"))?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(header.get(..CRC_AT).unwrap_or_default());
+    crc.update(rest);
+    expect("CRC", word(CRC_AT), crc.finalize().into(), |word| format!("{word:#010x}"))?;
+    let mut parts = lengths.map(|length| {
+        let (part, behind) = rest.split_at_checked(length as usize).unwrap_or((rest, &[]));
+        rest = behind;
+        part.to_vec()
+    });
+    let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
+    let [_, srv_name, srv, map_name, map] = parts.map(|part| {
+        String::from_utf8(part).map_err(|error| Damage {
+            field: "text",
+            found: error.to_string(),
+            expected: "UTF-8".to_owned(),
+        })
+    });
+    Ok(Active {
+        processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
+        directory,
+        texts: Texts { srv_name: srv_name?, srv: srv?, map_name: map_name?, map: map? },
+    })
+}
+
+fn expect(
+    field: &'static str,
+    found: u64,
+    expected: u64,
+    text: impl Fn(u64) -> String,
+) -> Result<(), Damage> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Damage { field, found: text(found), expected: text(expected) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts() -> Texts {
+        Texts {
+            srv_name: "conf/srv.xml".to_owned(),
+            srv: "<srv><data dir=\"d\" live=\"live/here\"/><listen>unix:run/a</listen>\
+                  <listen>unix:/run/b</listen><user>surely-nobody-here</user></srv>"
+                .to_owned(),
+            map_name: "conf/map.xml".to_owned(),
+            map: "<map><group name=\"g\" files=\"1\" key-nodes=\"1\" node-size=\"64\"/></map>"
+                .to_owned(),
+        }
+    }
+
+    fn generations(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), 7, &texts()).unwrap();
+        let conf = read(dir.path(), 7).unwrap();
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(conf.srv.data.dir, dir.path(), "where it was found");
+        assert_eq!(conf.srv.data.live, Some(here.join("live/here")));
+        assert_eq!(
+            conf.srv.listen,
+            [Listen::Unix(here.join("run/a")), Listen::Unix("/run/b".into())]
+        );
+        assert_eq!(conf.srv.user.as_deref(), Some("surely-nobody-here"));
+        assert_eq!(conf.srv.workers, Host::this().processors.min(200));
+    }
+
+    #[test]
+    fn two_latest_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for generation in [3, 4, 9] {
+            write(dir.path(), generation, &texts()).unwrap();
+        }
+        assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
+        write(dir.path(), 9, &texts()).unwrap();
+        assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
+        // Generations begin anew when runtime.mmap does.
+        fs::write(dir.path().join("conf.active.tmp"), "left").unwrap();
+        fs::write(dir.path().join("conf.active.old"), "not ours").unwrap();
+        write(dir.path(), 1, &texts()).unwrap();
+        assert_eq!(generations(dir.path()), ["conf.active.1", "conf.active.old"]);
+    }
+
+    #[test]
+    fn damage_names_field_found_and_expected() {
+        let good = encode(7, 2, Path::new("/d"), &texts());
+        let of = |bytes: &[u8], generation| match decode(bytes, generation) {
+            Err(Damage { field, found, expected }) => format!("{field}: {found}, {expected}"),
+            Ok(_) => "taken".to_owned(),
+        };
+        let changed = |at: usize| {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            bytes
+        };
+        assert_eq!(of(&good, 7), "taken");
+        assert_eq!(of(&good, 8), "generation: 7, 8");
+        assert_eq!(of(&good[..79], 7), "length: 79 bytes, at least 80 bytes");
+        let cut = format!("length: {} bytes, {} bytes", good.len() - 1, good.len());
+        assert_eq!(of(&good[..good.len() - 1], 7), cut);
+        assert_eq!(of(&changed(0), 7), "magic: 0x464e4f432e535247, 0x464e4f432e535246");
+        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 0, 1");
+        assert!(of(&changed(LENGTHS_AT), 7).starts_with("length: "));
+        assert!(of(&changed(LENGTHS_AT + 7), 7).starts_with("length: "));
+        for at in [PROCESSORS_AT, CRC_AT, HEADER_BYTES, good.len() - 1] {
+            assert!(of(&changed(at), 7).starts_with("CRC: "), "{at}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = path(dir.path(), 1).display().to_string();
+        assert_eq!(read(dir.path(), 1).unwrap_err().to_string(), format!("{name}: cannot read it"));
+        fs::write(path(dir.path(), 1), "short").unwrap();
+        assert_eq!(
+            read(dir.path(), 1).unwrap_err().to_string(),
+            format!("{name}: length: found 5 bytes, expected at least 80 bytes")
+        );
+        let faulty = Texts { map: "<map/>".to_owned(), ..texts() };
+        fs::write(path(dir.path(), 1), encode(1, 1, Path::new("/"), &faulty)).unwrap();
+        let Err(ActiveError::Faults { source, .. }) = read(dir.path(), 1) else { panic!("taken") };
+        assert!(source.to_string().starts_with("conf/map.xml:1:1: found <map> without"));
+        let missing = dir.path().join("missing");
+        assert!(matches!(write(&missing, 1, &texts()), Err(ActiveError::Io { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            change in any::<(u16, u8)>(),
+        ) {
+            let _ = decode(&bytes, 0);
+            let mut image = encode(7, 2, Path::new("/d"), &texts());
+            let at = usize::from(change.0) % image.len();
+            image[at] ^= change.1;
+            prop_assert_eq!(decode(&image, 7).is_ok(), change.1 == 0);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Faults: what is wrong in a configuration file, where, and what was expected there.
+//!
+//! A reader that finds a fault notes it and goes on: all of them are answered at once. A value that
+//! cannot be had because a fault was noted is [`Faulty`], so that no fault is lost on the way.
+
+use std::fmt;
+
+/// Faults kept of one file; more are only counted. Somebody has to read them.
+const MAX_FAULTS: usize = 1000;
+
+/// A place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// From 1.
+    pub line: u32,
+    /// In characters, from 1.
+    pub column: u32,
+}
+
+/// One fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The file as it was named to the reader.
+    pub file: String,
+    /// Where in it; none if the fault is the file's as a whole.
+    pub position: Option<Position>,
+    /// What stands there.
+    pub found: String,
+    /// What should.
+    pub expected: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(Position { line, column }) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": found {}, expected {}", self.found, self.expected)
+    }
+}
+
+/// All faults of both files, at least one, in the order of the files. Displays as one line each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults {
+    faults: Vec<Fault>,
+}
+
+impl Faults {
+    /// The faults, srv.xml's first, each file's from its top to its end.
+    pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
+        self.faults.iter()
+    }
+
+    pub(super) fn new(faults: Vec<Fault>) -> Faults {
+        debug_assert!(!faults.is_empty());
+        Faults { faults }
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, fault) in self.faults.iter().enumerate() {
+            if nth > 0 {
+                f.write_str("\n")?;
+            }
+            fault.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// Stands for a value that is not to be had; why is noted in a [`Notes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Faulty;
+
+/// A checked value, or the assurance that its fault is noted.
+pub(super) type Checked<T> = Result<T, Faulty>;
+
+/// A file's text, with what is needed to name places in it.
+pub(super) struct Source {
+    name: String,
+    text: String,
+    line_starts: Vec<usize>,
+}
+
+impl Source {
+    /// Takes the bytes of a file; such that are no UTF-8 are a fault.
+    pub fn new(name: &str, bytes: &[u8]) -> Result<Source, Fault> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let (text, fault_at) = match std::str::from_utf8(bytes) {
+            Ok(text) => (text, None),
+            Err(error) => {
+                let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                (std::str::from_utf8(valid).unwrap_or_default(), Some(error.valid_up_to()))
+            }
+        };
+        let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
+        let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
+        let source = Source { name: name.to_owned(), text: text.to_owned(), line_starts };
+        match fault_at {
+            None => Ok(source),
+            Some(at) => Err(Fault {
+                file: name.to_owned(),
+                position: Some(source.position(at)),
+                found: format!("byte 0x{:02X}", bytes.get(at).copied().unwrap_or_default()),
+                expected: "UTF-8".to_owned(),
+            }),
+        }
+    }
+
+    /// The text, without a byte order mark.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Line and column of a byte offset; one inside of a character is that character's.
+    pub fn position(&self, offset: usize) -> Position {
+        let line = self.line_starts.partition_point(|&start| start <= offset);
+        let start = self.line_starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        let rest = self.text.get(start..).unwrap_or_default();
+        let before = rest.char_indices().take_while(|&(at, c)| start + at + c.len_utf8() <= offset);
+        Position { line: line as u32, column: before.count() as u32 + 1 }
+    }
+}
+
+/// Faults of one file as they are found.
+pub(super) struct Notes<'s> {
+    source: &'s Source,
+    faults: Vec<Fault>,
+    more: usize,
+}
+
+impl<'s> Notes<'s> {
+    /// None noted.
+    pub fn new(source: &'s Source) -> Self {
+        Notes { source, faults: Vec::new(), more: 0 }
+    }
+
+    /// The text they are about.
+    pub fn text(&self) -> &'s str {
+        self.source.text()
+    }
+
+    /// The line of a byte offset, for messages about another place.
+    pub fn line(&self, offset: usize) -> u32 {
+        self.source.position(offset).line
+    }
+
+    /// Notes a fault at a byte offset.
+    pub fn note(
+        &mut self,
+        offset: usize,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Faulty {
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push(Fault {
+                file: self.source.name.clone(),
+                position: Some(self.source.position(offset)),
+                found: found.into(),
+                expected: expected.into(),
+            });
+        } else {
+            self.more += 1;
+        }
+        Faulty
+    }
+
+    /// The faults from the top of the file to its end.
+    pub fn into_faults(mut self) -> Vec<Fault> {
+        self.faults.sort_by_key(|fault| fault.position);
+        if self.more > 0 {
+            self.faults.push(Fault {
+                file: self.source.name.clone(),
+                position: None,
+                found: format!("{} more faults", self.more),
+                expected: "none".to_owned(),
+            });
+        }
+        self.faults
+    }
+}
+
+/// Foreign text for a message: on one line, and no longer than a line.
+pub(super) fn shown(text: &str) -> String {
+    const MOST: usize = 64;
+    let mut cut: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST).is_some() {
+        cut.push('…');
+    }
+    // escape_debug is for Rust literals; quotes need no escape in a message.
+    cut.replace("\\'", "'").replace("\\\"", "\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_lines_and_characters() {
+        let source = Source::new("f", "ab\nçd\n\nx".as_bytes()).unwrap_or_else(|f| panic!("{f}"));
+        let at = |offset| {
+            let Position { line, column } = source.position(offset);
+            (line, column)
+        };
+        assert_eq!(at(0), (1, 1));
+        assert_eq!(at(2), (1, 3), "the line's end belongs to it");
+        assert_eq!(at(3), (2, 1));
+        assert_eq!(at(4), (2, 1), "inside of a character");
+        assert_eq!(at(5), (2, 2));
+        assert_eq!(at(7), (3, 1));
+        assert_eq!(at(8), (4, 1));
+        assert_eq!(at(9), (4, 2), "the end of the text");
+        assert_eq!(at(1000), (4, 2));
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_are_placed() {
+        let Err(fault) = Source::new("conf/srv.xml", b"<srv>\n  \xc3\xa9\xff") else {
+            panic!("taken")
+        };
+        assert_eq!(fault.to_string(), "conf/srv.xml:2:4: found byte 0xFF, expected UTF-8");
+    }
+
+    #[test]
+    fn faults_are_bounded_sorted_and_one_line_each() {
+        let source = Source::new("f", b"a\nb").unwrap_or_else(|f| panic!("{f}"));
+        let mut notes = Notes::new(&source);
+        notes.note(2, "second", "none");
+        notes.note(0, "first", "none");
+        for _ in 0..MAX_FAULTS {
+            notes.note(2, "later", "none");
+        }
+        let faults = Faults::new(notes.into_faults());
+        let text = faults.to_string();
+        assert_eq!(text.lines().count(), MAX_FAULTS + 1);
+        assert!(text.starts_with("f:1:1: found first, expected none\nf:2:1: found second, "));
+        assert!(text.ends_with("\nf: found 2 more faults, expected none"), "{text}");
+    }
+
+    #[test]
+    fn foreign_text_is_cut_and_escaped() {
+        assert_eq!(shown("a\nb\"'"), "a\\nb\"'");
+        assert_eq!(shown(&"x".repeat(65)), format!("{}…", "x".repeat(64)));
+        assert_eq!(shown(&"x".repeat(64)), "x".repeat(64));
+    }
+}

@@ -1,0 +1,142 @@
+//! What must fit together: nodes and the states in them, key fields and key types, the largest
+//! transaction and the undo log.
+//!
+//! Only what is itself without fault is compared, so that one mistake is one fault.
+
+use super::fault::{Checked, Faulty, Notes};
+use super::map::{BAN_BYTES, Biz, Group, KeyType, Map, NODE_HEADER_BYTES, Scope, UNDO_WORDS};
+use super::map_read::{RawBiz, RawMap};
+use super::srv::Srv;
+use super::xml::Element;
+
+/// Bytes of the largest node.
+const MAX_NODE_BYTES: u32 = 32_768;
+/// Bytes of an address or a digest in a key field.
+const MIN_KEY_BYTES: u32 = 16;
+
+/// Makes the checked map of a read one, if everything of it fits.
+pub(super) fn map(notes: &mut Notes<'_>, raw: RawMap<'_>) -> Checked<Map> {
+    let bizs: Vec<Option<Biz>> = raw.bizs.iter().map(biz).collect();
+    let mut fits = Ok(());
+    for (at, group) in raw.groups.iter().enumerate() {
+        let Ok(checked) = &group.group else { continue };
+        let own: Vec<&Biz> = bizs.iter().flatten().filter(|biz| biz.group == at).collect();
+        let nodes = nodes_hold(notes, group.element, checked, &own);
+        let others = raw.bizs.iter().filter(|biz| biz.group == Ok(at));
+        let keys = keys_fit(notes, group.element, checked, others);
+        fits = fits.and(nodes).and(keys);
+    }
+    fits?;
+    let groups: Option<Vec<Group>> = raw.groups.into_iter().map(|group| group.group.ok()).collect();
+    let bizs: Option<Vec<Biz>> = bizs.into_iter().collect();
+    match (groups, bizs) {
+        (Some(groups), Some(bizs)) => Ok(Map::new(groups, bizs)),
+        _ => Err(Faulty),
+    }
+}
+
+fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
+    let limits: Option<Vec<_>> = raw.limits.iter().map(|limit| limit.ok()).collect();
+    Some(Biz {
+        id: raw.id.ok()?,
+        name: raw.name.clone().ok()?,
+        group: raw.group.ok()?,
+        key: raw.key.ok()?,
+        limits: limits?,
+    })
+}
+
+/// Every biz that does not fit is a fault, all name the size that holds all of them.
+fn nodes_hold(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    group: &Group,
+    bizs: &[&Biz],
+) -> Checked<()> {
+    let node_bytes = group.geometry.node_bytes;
+    let key_bytes = group.geometry.key_bytes;
+    let needed = |biz: &Biz| {
+        let scopes = [Scope::Key, Scope::Biz].map(|scope| biz.node_bytes(scope, key_bytes));
+        scopes.into_iter().max().unwrap_or(0)
+    };
+    let most = bizs.iter().map(|biz| needed(biz)).max().unwrap_or(0);
+    let mut fits = Ok(());
+    for biz in bizs {
+        if needed(biz) <= node_bytes {
+            continue;
+        }
+        let cure = match most.next_multiple_of(64) {
+            size if size <= MAX_NODE_BYTES => format!("node-size=\"{size}\""),
+            _ => format!("fewer limits: node-size is at most {MAX_NODE_BYTES}"),
+        };
+        let expected =
+            format!("{cure}: biz {} {:?} needs {}", biz.id, biz.name, needs(biz, key_bytes));
+        let found = format!("node-size=\"{node_bytes}\"");
+        fits = Err(notes.note(element.value_at("node-size"), found, expected));
+    }
+    fits
+}
+
+/// What the nodes of a biz are made of, in words.
+pub(super) fn needs(biz: &Biz, key_bytes: u32) -> String {
+    let of_scope = |scope: Scope| {
+        let mut parts = vec![format!("header {NODE_HEADER_BYTES}"), format!("key {key_bytes}")];
+        let limits = biz.limits_of(scope).map(|(at, limit)| {
+            format!("limit {} ({}) {}", at + 1, limit.policy.name(), limit.state_bytes())
+        });
+        parts.extend(limits);
+        if scope == Scope::Key && biz.bans() {
+            parts.push(format!("ban {BAN_BYTES}"));
+        }
+        format!("{} bytes ({})", biz.node_bytes(scope, key_bytes), parts.join(", "))
+    };
+    let has = |scope| biz.limits_of(scope).next().is_some();
+    match (has(Scope::Key) || biz.bans(), has(Scope::Biz)) {
+        (true, true) => {
+            format!(
+                "{} for each key and {} for the biz",
+                of_scope(Scope::Key),
+                of_scope(Scope::Biz)
+            )
+        }
+        (false, true) => format!("{} for the biz", of_scope(Scope::Biz)),
+        _ => of_scope(Scope::Key),
+    }
+}
+
+fn keys_fit<'r>(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    group: &Group,
+    mut bizs: impl Iterator<Item = &'r RawBiz<'r>>,
+) -> Checked<()> {
+    let key_bytes = group.geometry.key_bytes;
+    if key_bytes >= MIN_KEY_BYTES {
+        return Ok(());
+    }
+    let Some(biz) = bizs.find(|biz| matches!(biz.key, Ok(key) if key != KeyType::Integer)) else {
+        return Ok(());
+    };
+    let line = notes.line(biz.element.at);
+    let expected =
+        format!("at least {MIN_KEY_BYTES}: the keys of the biz in line {line} are no integers");
+    Err(notes.note(element.value_at("key-bytes"), format!("key-bytes=\"{key_bytes}\""), expected))
+}
+
+/// The largest atomic request of `srv` must fit into the undo log; notes are those of srv.xml.
+pub(super) fn undo(notes: &mut Notes<'_>, root: &Element, srv: &Srv, map: &Map) -> Checked<()> {
+    const NAME: &str = "max-atomic-items";
+    let item_words = map.item_undo_words().max(1);
+    let items = u64::from(srv.http.max_atomic_items);
+    if items * item_words <= UNDO_WORDS {
+        return Ok(());
+    }
+    let http = root.child("http").unwrap_or(root);
+    let found = format!(
+        "{NAME}=\"{items}\", with which a request may log {} words ({item_words} an item)",
+        items * item_words
+    );
+    let most = UNDO_WORDS / item_words;
+    let expected = format!("{NAME}=\"{most}\" at most: the undo log holds {UNDO_WORDS} words");
+    Err(notes.note(http.value_at(NAME), found, expected))
+}

@@ -1,0 +1,97 @@
+//! From the text by which a client names a biz to its index.
+//!
+//! Built once for each configuration; a look-up allocates nothing. Names are never digits only, so
+//! that an id and a name cannot be the same text.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::map::Biz;
+
+/// Ids and names of a map's businesses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BizIndex {
+    ids: HashMap<u32, usize, BuildHasherDefault<Fnv>>,
+    names: HashMap<Box<str>, usize, BuildHasherDefault<Fnv>>,
+}
+
+impl BizIndex {
+    pub fn new(bizs: &[Biz]) -> Self {
+        let bizs = bizs.iter().enumerate();
+        BizIndex {
+            ids: bizs.clone().map(|(at, biz)| (biz.id, at)).collect(),
+            names: bizs.map(|(at, biz)| (biz.name.as_str().into(), at)).collect(),
+        }
+    }
+
+    pub fn find(&self, text: &str) -> Option<usize> {
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            self.ids.get(&text.parse().ok()?).copied()
+        } else {
+            self.names.get(text).copied()
+        }
+    }
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll, Vo). The names are the operator's, so nobody can make them
+/// collide, and short.
+#[derive(Debug, Clone)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::{KeyType, Map};
+    use super::*;
+
+    fn biz(id: u32, name: &str) -> Biz {
+        Biz { id, name: name.to_owned(), group: 0, key: KeyType::String, limits: Vec::new() }
+    }
+
+    #[test]
+    fn ids_and_names_are_found() {
+        let map = Map::new(Vec::new(), vec![biz(1001, "login"), biz(4_294_967_295, "1-sms")]);
+        assert_eq!(map.find_biz("1001"), Some(0));
+        assert_eq!(map.find_biz("login"), Some(0));
+        assert_eq!(map.find_biz("4294967295"), Some(1));
+        assert_eq!(map.find_biz("1-sms"), Some(1));
+        for unknown in ["", "1002", "+1001", " 1001", "Login", "4294968297", "99999999999999999999"]
+        {
+            assert_eq!(map.find_biz(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn many_are_told_apart() {
+        let bizs: Vec<Biz> = (1..=5000).map(|id| biz(id, &format!("biz-{id}"))).collect();
+        let map = Map::new(Vec::new(), bizs);
+        for id in 1..=5000 {
+            assert_eq!(map.find_biz(&id.to_string()), Some(id - 1));
+            assert_eq!(map.find_biz(&format!("biz-{id}")), Some(id - 1));
+        }
+    }
+
+    #[test]
+    fn equal_maps_are_equal() {
+        let map = |name| Map::new(Vec::new(), vec![biz(1, name)]);
+        assert_eq!(map("a"), map("a"));
+        assert_ne!(map("a"), map("b"));
+    }
+}

@@ -1,0 +1,175 @@
+//! Both files to one checked configuration, all or nothing.
+//!
+//! The only place that reads the files; what was checked can be published byte for byte, because
+//! it is answered together with the configuration.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
+use super::xml::{Document, Element};
+use super::{Conf, fit, map_read, srv_read, xml};
+
+/// Bytes of a configuration file.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The texts of both files, as they were checked, with the names they go by in messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    /// Name of srv.xml.
+    pub srv_name: String,
+    /// Text of srv.xml.
+    pub srv: String,
+    /// Name of map.xml.
+    pub map_name: String,
+    /// Text of map.xml.
+    pub map: String,
+}
+
+/// What a configuration takes from the system it is read on.
+pub(super) struct Host {
+    /// What `auto` workers are.
+    pub processors: u16,
+    /// Is there a user of this name?
+    pub knows_user: fn(&str) -> bool,
+}
+
+impl Host {
+    /// This system.
+    pub fn this() -> Host {
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Host { processors: processors.min(u16::MAX.into()) as u16, knows_user }
+    }
+}
+
+fn knows_user(name: &str) -> bool {
+    !name.is_empty() && matches!(nix::unistd::User::from_name(name), Ok(Some(_)))
+}
+
+impl Conf {
+    /// Reads and checks `srv.xml` and `map.xml` of a directory.
+    ///
+    /// # Errors
+    /// All faults of both files; one that cannot be read is a fault.
+    pub fn load(dir: &Path) -> Result<Conf, Faults> {
+        Conf::load_texts(dir).map(|(conf, _)| conf)
+    }
+
+    /// As [`Conf::load`], and answers the texts that were checked.
+    ///
+    /// # Errors
+    /// All faults of both files; one that cannot be read is a fault.
+    pub fn load_texts(dir: &Path) -> Result<(Conf, Texts), Faults> {
+        let [srv, map] = ["srv.xml", "map.xml"].map(|name| {
+            let path = dir.join(name);
+            let name = path.display().to_string();
+            let bytes = read_file(&name, &path);
+            (name, bytes)
+        });
+        let conf = check((&srv.0, srv.1.as_deref()), (&map.0, map.1.as_deref()), &Host::this())?;
+        // Checked, so they are there and UTF-8.
+        let text = |bytes: Result<Vec<u8>, Fault>| {
+            String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
+        };
+        let texts = Texts { srv_name: srv.0, srv: text(srv.1), map_name: map.0, map: text(map.1) };
+        Ok((conf, texts))
+    }
+
+    /// Checks two texts; the names are for messages.
+    ///
+    /// # Errors
+    /// All faults of both texts.
+    pub fn parse(
+        srv_name: &str,
+        srv_text: &(impl AsRef<[u8]> + ?Sized),
+        map_name: &str,
+        map_text: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Result<Conf, Faults> {
+        let srv = (srv_name, Ok(srv_text.as_ref()));
+        check(srv, (map_name, Ok(map_text.as_ref())), &Host::this())
+    }
+}
+
+impl Texts {
+    /// Checks the texts as if read on `host`.
+    pub(super) fn check(&self, host: &Host) -> Result<Conf, Faults> {
+        let srv = (self.srv_name.as_str(), Ok(self.srv.as_bytes()));
+        check(srv, (&self.map_name, Ok(self.map.as_bytes())), host)
+    }
+}
+
+fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
+    let fault = |found: String| Fault {
+        file: name.to_owned(),
+        position: None,
+        found,
+        expected: format!("a readable file of at most {} MiB", MAX_BYTES >> 20),
+    };
+    // Looked at before it is opened: opening a pipe would wait for its writer.
+    let kind = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;
+    if !kind.is_file() {
+        return Err(fault("something that is no file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    match read {
+        Err(error) => Err(fault(error.to_string())),
+        Ok(length) if length as u64 > MAX_BYTES => Err(fault("a larger one".to_owned())),
+        Ok(_) => Ok(bytes),
+    }
+}
+
+/// A file's name, and its bytes or why there are none.
+type Named<'t> = (&'t str, Result<&'t [u8], &'t Fault>);
+
+fn check(srv: Named<'_>, map: Named<'_>, host: &Host) -> Result<Conf, Faults> {
+    let [srv, map] = [srv, map].map(|(name, bytes)| match bytes {
+        Ok(bytes) => Source::new(name, bytes),
+        Err(fault) => Err(fault.clone()),
+    });
+    let mut map_faults = Vec::new();
+    let map = rooted(&map, "map", &mut map_faults, |notes, root, complete| {
+        let raw = map_read::map(notes, root, complete);
+        fit::map(notes, raw)
+    });
+    let mut faults = Vec::new();
+    let srv = rooted(&srv, "srv", &mut faults, |notes, root, complete| {
+        let srv = srv_read::srv(notes, root, host)?;
+        // What stands behind the place where reading ended may make it fit.
+        if let (Ok(map), true) = (&map, complete) {
+            fit::undo(notes, root, &srv, map)?;
+        }
+        Ok(srv)
+    });
+    faults.append(&mut map_faults);
+    match (srv, map) {
+        (Ok(srv), Ok(map)) if faults.is_empty() => Ok(Conf { srv, map }),
+        _ => Err(Faults::new(faults)),
+    }
+}
+
+/// Reads a file's tree and, if it has the root, what `read` makes of it; its faults are added.
+fn rooted<T>(
+    source: &Result<Source, Fault>,
+    name: &str,
+    faults: &mut Vec<Fault>,
+    read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
+) -> Checked<T> {
+    let source = source.as_ref().map_err(|fault| {
+        faults.push(fault.clone());
+        Faulty
+    })?;
+    let mut notes = Notes::new(source);
+    let Document { root, complete } = xml::read(&mut notes);
+    let value = match &root {
+        Some(root) if root.name == name => read(&mut notes, root, complete),
+        Some(root) => {
+            let found = format!("<{}>", shown(&root.name));
+            Err(notes.note(root.at, found, format!("<{name}> as the root element")))
+        }
+        None => Err(Faulty),
+    };
+    faults.extend(notes.into_faults());
+    value
+}

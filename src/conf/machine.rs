@@ -1,0 +1,100 @@
+//! What a configuration meets on this machine: memory and file systems.
+//!
+//! Values only; what they mean is said in report.rs. Nothing is created in order to look.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Conf;
+
+/// A kind of file system, as far as it matters to mapped files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Filesystem {
+    Ext4,
+    Xfs,
+    Tmpfs,
+    Btrfs,
+    Zfs,
+    Nfs,
+    Cifs,
+    NineP,
+    Fuse,
+    /// Another one, by its magic number.
+    Other(u32),
+}
+
+impl Filesystem {
+    /// The kind that has this magic number (statfs(2), `f_type`).
+    pub const fn from_magic(magic: u32) -> Filesystem {
+        match magic {
+            0x0000_ef53 => Filesystem::Ext4,
+            0x5846_5342 => Filesystem::Xfs,
+            0x0102_1994 => Filesystem::Tmpfs,
+            0x9123_683e => Filesystem::Btrfs,
+            0x2fc1_2fc1 => Filesystem::Zfs,
+            0x0000_6969 => Filesystem::Nfs,
+            0xff53_4d42 | 0xfe53_4d42 | 0x0000_517b => Filesystem::Cifs,
+            0x0102_1997 => Filesystem::NineP,
+            0x6573_5546 => Filesystem::Fuse,
+            other => Filesystem::Other(other),
+        }
+    }
+
+    /// The kind that holds a path, or will: of the nearest directory above that is there.
+    ///
+    /// # Errors
+    /// Those of statfs(2) on that directory.
+    pub fn of(path: &Path) -> io::Result<Filesystem> {
+        let path = std::path::absolute(path)?;
+        let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
+        // Magic numbers have 32 bits; the field's type differs between architectures.
+        Ok(Filesystem::from_magic(rustix::fs::statfs(there)?.f_type as u32))
+    }
+}
+
+/// Memory and file systems.
+#[derive(Debug)]
+pub struct Machine {
+    /// Bytes of memory, where they are known.
+    pub ram_bytes: Option<u64>,
+    /// Of each directory of the configuration.
+    pub filesystems: Vec<(PathBuf, io::Result<Filesystem>)>,
+}
+
+impl Machine {
+    /// Looks at this machine, as far as `conf` touches it. The live directory comes last.
+    pub fn look(conf: &Conf) -> Machine {
+        let data = &conf.srv.data;
+        let directories = std::iter::once(&data.dir).chain(&data.live);
+        let filesystems = directories.map(|dir| (dir.clone(), Filesystem::of(dir))).collect();
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        Machine { ram_bytes: total_bytes(&meminfo), filesystems }
+    }
+}
+
+fn total_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read() {
+        let text = "MemTotal:       16384000 kB\nMemFree:         1 kB\n";
+        assert_eq!(total_bytes(text), Some(16_384_000 * 1024));
+        assert_eq!(total_bytes("MemFree: 1 kB\n"), None);
+        assert_eq!(total_bytes("MemTotal: many kB\n"), None);
+        assert_eq!(total_bytes(""), None);
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_yet_has_a_file_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = Filesystem::of(dir.path()).unwrap();
+        assert_eq!(Filesystem::of(&dir.path().join("not/yet")).unwrap(), there);
+    }
+}

@@ -1,0 +1,355 @@
+//! map.xml, read: its shape, its defaults and its bounds.
+//!
+//! Answers each group and biz with what is known of it, faulty or not: so one pass finds the faults
+//! of each alone, and fit.rs those between them.
+
+use std::collections::HashMap;
+
+use super::fault::{Checked, Faulty, Notes, shown};
+use super::map::{
+    Geometry, Group, HashKind, Interval, KeyType, Limit, MAX_FILES, OnFull, Policy, Scope, Total,
+};
+use super::value::{
+    MAX_COUNT, MAX_DURATION_MS, Value, duration, multiple, one_of, whole, whole32, word,
+};
+use super::walk::Shape;
+use super::xml::Element;
+
+const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
+const GROUP: Shape = Shape {
+    attributes: &[
+        "name",
+        "files",
+        "key-nodes",
+        "chain",
+        "node-size",
+        "key-bytes",
+        "hash",
+        "on-full",
+    ],
+    ..Shape::EMPTY
+};
+const BIZ: Shape = Shape {
+    attributes: &["id", "name", "group", "key", "ipv6-prefix"],
+    many: &["limit"],
+    later_attributes: &["mode"],
+    later_elements: &["allow", "deny", "override"],
+    ..Shape::EMPTY
+};
+const LIMIT: Shape = Shape {
+    attributes: &["policy", "scope", "interval", "max", "debt", "ban"],
+    later_attributes: &["unit", "tz", "at", "rate", "burst", "on-exceed"],
+    later_elements: &["weight"],
+    ..Shape::EMPTY
+};
+/// Where the policy is faulty or a later version's, its settings are no faults of their own.
+const LIMIT_OF_ANY_POLICY: Shape = Shape {
+    attributes: &[
+        "policy",
+        "scope",
+        "interval",
+        "max",
+        "debt",
+        "ban",
+        "unit",
+        "tz",
+        "at",
+        "rate",
+        "burst",
+        "on-exceed",
+    ],
+    many: &["weight"],
+    ..Shape::EMPTY
+};
+const LATER_POLICIES: [&str; 5] = ["sliding", "calendar", "sliding-counter", "token", "count"];
+
+/// File sizes stand in 48 bits.
+const MAX_FILE_BYTES: u64 = (1 << 48) - 1;
+
+/// What is known of a `<group>`.
+pub(super) struct RawGroup<'e> {
+    pub element: &'e Element,
+    pub name: Checked<String>,
+    pub group: Checked<Group>,
+}
+
+/// What is known of a `<biz>`.
+pub(super) struct RawBiz<'e> {
+    pub element: &'e Element,
+    pub id: Checked<u32>,
+    pub name: Checked<String>,
+    /// Index of its group.
+    pub group: Checked<usize>,
+    pub key: Checked<KeyType>,
+    pub limits: Vec<Checked<Limit>>,
+}
+
+/// What is known of a `<map>`.
+pub(super) struct RawMap<'e> {
+    pub groups: Vec<RawGroup<'e>>,
+    pub bizs: Vec<RawBiz<'e>>,
+}
+
+/// Reads `<map>`; its faults are noted. In an incomplete one nothing is missing.
+pub(super) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) -> RawMap<'e> {
+    MAP.check(notes, root);
+    let groups = groups(notes, root);
+    if complete && groups.is_empty() {
+        notes.note(root.at, "<map> without <group>", "at least one <group>");
+    }
+    let names = group_names(&groups);
+    let biz = |element| biz(notes, element, &names, complete);
+    let bizs: Vec<RawBiz<'e>> = root.children_named("biz").map(biz).collect();
+    unique(notes, bizs.iter().map(|biz| (biz.element, "id", &biz.id)));
+    unique(notes, bizs.iter().map(|biz| (biz.element, "name", &biz.name)));
+    RawMap { groups, bizs }
+}
+
+fn groups<'e>(notes: &mut Notes<'_>, root: &'e Element) -> Vec<RawGroup<'e>> {
+    let groups: Vec<RawGroup<'e>> =
+        root.children_named("group").map(|element| group(notes, element)).collect();
+    unique(notes, groups.iter().map(|group| (group.element, "name", &group.name)));
+    let mut files = 0;
+    for RawGroup { element, group, .. } in &groups {
+        let Ok(Group { geometry, .. }) = group else { continue };
+        files += geometry.files;
+        // Each is at most MAX_FILES: noted once, and no sum overflows.
+        if files > MAX_FILES {
+            let found = format!("files=\"{}\", {files} in all so far", geometry.files);
+            let expected = format!("at most {MAX_FILES} files of all groups");
+            notes.note(element.value_at("files"), found, expected);
+            break;
+        }
+    }
+    groups
+}
+
+fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
+    GROUP.check(notes, element);
+    let name = element.required(notes, "name", group_name);
+    let group = geometry(notes, element);
+    let on_full = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
+    let on_full = element.or(notes, "on-full", OnFull::Evict, on_full);
+    let group = match (name.clone(), group, on_full) {
+        (Ok(name), Ok(geometry), Ok(on_full)) => Ok(Group { name, geometry, on_full }),
+        _ => Err(Faulty),
+    };
+    RawGroup { element, name, group }
+}
+
+fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Geometry> {
+    let files = element.required(notes, "files", whole32(1, MAX_FILES));
+    let key_nodes = element.required(notes, "key-nodes", whole32(1, u32::MAX));
+    let chain = element.or(notes, "chain", 56, whole32(1, 56));
+    let node_bytes = element.required(notes, "node-size", multiple(64, 64, 32_768));
+    let key_bytes = element.or(notes, "key-bytes", 24, multiple(8, 8, 256));
+    let hashes = word(&[("bob", HashKind::Bob), ("siphash", HashKind::Siphash)]);
+    let hash = element.or(notes, "hash", HashKind::Bob, hashes);
+    let geometry = Geometry {
+        files: files?,
+        key_nodes: key_nodes?,
+        chain: chain?,
+        node_bytes: node_bytes?,
+        key_bytes: key_bytes?,
+        hash: hash?,
+    };
+    if geometry.file_bytes() > MAX_FILE_BYTES {
+        let most = (MAX_FILE_BYTES - 4096)
+            / (64 + u64::from(geometry.chain) * u64::from(geometry.node_bytes));
+        let found = format!(
+            "key-nodes=\"{}\", files of {} bytes",
+            geometry.key_nodes,
+            geometry.file_bytes()
+        );
+        let expected = format!("at most {most} (a file is smaller than 2^48 bytes)");
+        return Err(notes.note(element.value_at("key-nodes"), found, expected));
+    }
+    Ok(geometry)
+}
+
+/// Names of groups, each with the index of the first one of that name.
+struct GroupNames<'g> {
+    names: Vec<&'g str>,
+    by_name: HashMap<&'g str, usize>,
+    any_faulty: bool,
+}
+
+fn group_names<'g>(groups: &'g [RawGroup<'_>]) -> GroupNames<'g> {
+    let named = |(at, group): (usize, &'g RawGroup<'_>)| {
+        group.name.as_ref().ok().map(|name| (name.as_str(), at))
+    };
+    let named: Vec<(&str, usize)> = groups.iter().enumerate().filter_map(named).collect();
+    GroupNames {
+        names: named.iter().map(|&(name, _)| name).collect(),
+        // Backwards, so that the first of a name stays.
+        by_name: named.iter().rev().copied().collect(),
+        any_faulty: named.len() < groups.len(),
+    }
+}
+
+fn biz<'e>(
+    notes: &mut Notes<'_>,
+    element: &'e Element,
+    groups: &GroupNames<'_>,
+    complete: bool,
+) -> RawBiz<'e> {
+    BIZ.check(notes, element);
+    let id = element.required(notes, "id", whole32(1, u32::MAX));
+    let name = element.required(notes, "name", biz_name);
+    let group = biz_group(notes, element, groups, complete);
+    let key = key_type(notes, element);
+    let limits: Vec<Checked<Limit>> =
+        element.children_named("limit").map(|element| limit(notes, element)).collect();
+    if limits.is_empty() {
+        notes.note(element.at, "<biz> without <limit>", "at least one <limit>");
+    }
+    RawBiz { element, id, name, group, key, limits }
+}
+
+fn biz_group(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    groups: &GroupNames<'_>,
+    complete: bool,
+) -> Checked<usize> {
+    let Some(attribute) = element.attribute("group") else {
+        // Without any group that is the fault, and noted.
+        return if element.broken || groups.names.is_empty() { Err(Faulty) } else { Ok(0) };
+    };
+    let name = attribute.value.as_str();
+    if let Some(&group) = groups.by_name.get(name) {
+        return Ok(group);
+    }
+    // It may be the one whose name is faulty, or that stands where reading ended.
+    if groups.any_faulty || !complete {
+        return Err(Faulty);
+    }
+    let expected = match groups.names.is_empty() {
+        true => "a <group> of that name".to_owned(),
+        false => format!("the name of a <group>: {}", one_of(name, groups.names.iter().copied())),
+    };
+    Err(notes.note(attribute.value_at, format!("group=\"{}\"", shown(name)), expected))
+}
+
+fn key_type(notes: &mut Notes<'_>, element: &Element) -> Checked<KeyType> {
+    const PREFIX: &str = "ipv6-prefix";
+    let kinds = word(&[
+        ("string", KeyType::String),
+        ("integer", KeyType::Integer),
+        ("ip", KeyType::Ip { ipv6_prefix: 64 }),
+        ("digest", KeyType::Digest),
+    ]);
+    let key = element.required(notes, "key", kinds);
+    let prefix = element.optional(notes, PREFIX, whole32(1, 128));
+    match (key?, prefix?) {
+        (KeyType::Ip { .. }, Some(bits)) => Ok(KeyType::Ip { ipv6_prefix: bits as u8 }),
+        (key, None) => Ok(key),
+        (_, Some(_)) => {
+            let at = element.attribute(PREFIX).map_or(element.at, |attribute| attribute.at);
+            Err(notes.note(at, "attribute ipv6-prefix", "it with key=\"ip\" only"))
+        }
+    }
+}
+
+fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> {
+    let policy = policy_name(notes, element);
+    let shape = if policy.is_ok() { LIMIT } else { LIMIT_OF_ANY_POLICY };
+    shape.check(notes, element);
+    let scopes = word(&[("key", Scope::Key), ("biz", Scope::Biz)]);
+    let scope = element.or(notes, "scope", Scope::Key, scopes);
+    let ban = element.optional(notes, "ban", duration(1, MAX_DURATION_MS));
+    let policy = match policy {
+        Ok("total") => total(notes, element),
+        Ok(_) => interval(notes, element),
+        Err(faulty) => {
+            // It may lack what it does not need; what is there can still be wrong.
+            let _noted = element.optional(notes, "interval", duration(1, MAX_DURATION_MS));
+            let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));
+            let _noted = element.optional(notes, "debt", whole(0, MAX_COUNT));
+            Err(faulty)
+        }
+    };
+    Ok(Limit { scope: scope?, policy: policy?, ban_ms: ban? })
+}
+
+fn policy_name(notes: &mut Notes<'_>, element: &Element) -> Checked<&'static str> {
+    element.required(notes, "policy", |text| {
+        if LATER_POLICIES.contains(&text) {
+            return Err(format!("interval or total: this version of frs does not have {text} yet"));
+        }
+        word(&[("interval", "interval"), ("total", "total")])(text)
+    })
+}
+
+fn interval(notes: &mut Notes<'_>, element: &Element) -> Checked<Policy> {
+    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
+    let max = element.required(notes, "max", whole(0, MAX_COUNT));
+    let debt = element.or(notes, "debt", 0, whole(0, MAX_COUNT));
+    let Interval { interval_ms, max, debt } =
+        Interval { interval_ms: interval_ms?, max: max?, debt: debt? };
+    if debt > 0 && max == 0 {
+        let found = format!("debt=\"{debt}\" with max=\"0\"");
+        return Err(notes.note(element.value_at("debt"), found, "a max of at least 1, or no debt"));
+    }
+    // Until all is paid back, and the window's turn: so no figure of an answer can overflow.
+    let turns = if debt == 0 { 1 } else { debt / max + 2 };
+    if turns.saturating_mul(interval_ms) > MAX_DURATION_MS {
+        let found = format!("debt=\"{debt}\", which takes {turns} intervals to pay back");
+        let expected = format!("at most {MAX_DURATION_MS} ms for that");
+        return Err(notes.note(element.value_at("debt"), found, expected));
+    }
+    Ok(Policy::Interval(Interval { interval_ms, max, debt }))
+}
+
+fn total(notes: &mut Notes<'_>, element: &Element) -> Checked<Policy> {
+    for name in ["interval", "debt"] {
+        if let Some(attribute) = element.attribute(name) {
+            let found = format!("attribute {name} with policy=\"total\"");
+            notes.note(attribute.at, found, "it with policy=\"interval\" only");
+        }
+    }
+    let max = element.required(notes, "max", whole(0, MAX_COUNT))?;
+    Ok(Policy::Total(Total { max }))
+}
+
+fn group_name(text: &str) -> Value<String> {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if (1..=32).contains(&text.len()) && text.bytes().all(fits) {
+        Ok(text.to_owned())
+    } else {
+        Err("1 to 32 of a-z, 0-9 and -".to_owned())
+    }
+}
+
+fn biz_name(text: &str) -> Value<String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let digits_only = text.bytes().all(|b| b.is_ascii_digit());
+    if (1..=64).contains(&text.len()) && text.bytes().all(fits) && !digits_only {
+        Ok(text.to_owned())
+    } else {
+        Err("1 to 64 of A-Z, a-z, 0-9, ., _ and -, not digits only".to_owned())
+    }
+}
+
+/// Notes every value that an element before has already.
+fn unique<'r, T: Eq + std::hash::Hash + 'r>(
+    notes: &mut Notes<'_>,
+    values: impl Iterator<Item = (&'r Element, &'static str, &'r Checked<T>)>,
+) {
+    let mut seen: HashMap<&T, usize> = HashMap::new();
+    for (element, name, value) in values {
+        let Ok(value) = value else { continue };
+        match seen.get(value) {
+            None => {
+                seen.insert(value, element.at);
+            }
+            Some(&first) => {
+                let text = element.attribute(name).map_or("", |attribute| &attribute.value);
+                let found = format!("{name}=\"{}\" again", shown(text));
+                let line = notes.line(first);
+                let expected = format!("one that no <{}> has (line {line} has it)", element.name);
+                notes.note(element.value_at(name), found, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What `frs check` prints: geometry, memory, and what an operator should think about.
+//!
+//! Pure: everything it knows comes in as arguments.
+
+use std::fmt::Write as _;
+
+use super::fit;
+use super::machine::{Filesystem, Machine};
+use super::map::{Biz, Group, HashKind, KeyType, Map, OnFull, Scope, UNDO_WORDS};
+use super::srv::Http;
+use super::value::{duration_text, size_text};
+use super::{Conf, Limit, Policy};
+
+/// Bytes of an item's answer at most, without what is echoed of the item, and of each `<limit>`
+/// in it: the longest tags with the longest figures, rounded up.
+const ANSWER_BYTES: u64 = 256;
+/// The longest that a byte of a request can become where it is echoed: `"` as `&quot;`.
+const ECHO_FACTOR: u64 = 6;
+/// The shortest item of a request: `{"biz":1,"key":1},`.
+const ITEM_BYTES: u64 = 18;
+/// Page tables of a mapping: eight bytes for each page of 4096, and what points to them.
+const PAGE_TABLE_PARTS: u64 = 500;
+/// Processes besides the workers that map all groups: the keeper.
+const OTHER_PROCESSES: u64 = 1;
+/// Share of memory beyond which files on disk throttle their writers.
+const DISK_PARTS_OF_RAM: u64 = 10;
+
+/// What `frs check` prints of a configuration without faults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Geometry and memory, several lines.
+    pub text: String,
+    /// What works, but should be thought about; one line each.
+    pub warnings: Vec<String>,
+    /// What this machine cannot do; one line each. With any, frs must not start.
+    pub faults: Vec<String>,
+}
+
+/// Reports on a configuration and the machine it is for.
+pub fn report(conf: &Conf, machine: &Machine) -> Report {
+    let mut text = String::new();
+    for (at, group) in conf.map.groups.iter().enumerate() {
+        group_text(&mut text, group);
+        for biz in conf.map.bizs.iter().filter(|biz| biz.group == at) {
+            biz_text(&mut text, biz, group);
+        }
+    }
+    memory_text(&mut text, conf);
+    let mut warnings: Vec<String> = conf
+        .map
+        .bizs
+        .iter()
+        .filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?))
+        .collect();
+    warnings.extend(disk_warning(conf, machine));
+    let mut faults = Vec::new();
+    for (dir, filesystem) in &machine.filesystems {
+        let dir = dir.display();
+        match filesystem.as_ref().map(|&kind| judged(kind)) {
+            Ok(Judged::Good) => {}
+            Ok(Judged::Doubtful(why)) => warnings.push(format!("{dir}: {why}")),
+            Ok(Judged::Faulty(name)) => faults.push(format!(
+                "{dir}: found {name}, expected ext4, xfs or tmpfs: mapped files there are not safe"
+            )),
+            Err(error) => faults.push(format!(
+                "{dir}: found no file system ({error}), expected ext4, xfs or tmpfs"
+            )),
+        }
+    }
+    Report { text, warnings, faults }
+}
+
+/// Bytes of all groups' files.
+pub fn groups_bytes(map: &Map) -> u64 {
+    map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
+}
+
+/// Bytes of the page tables of all processes, when everything is mapped and used: 0.2 % each.
+pub fn page_table_bytes(conf: &Conf) -> u64 {
+    let processes = u64::from(conf.srv.workers) + OTHER_PROCESSES;
+    groups_bytes(&conf.map).div_ceil(PAGE_TABLE_PARTS) * processes
+}
+
+/// Bytes of the longest reply to one request.
+pub fn reply_bytes(http: &Http, map: &Map) -> u64 {
+    let body = u64::from(http.max_body_bytes);
+    let limits = map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0);
+    items(http) * ANSWER_BYTES * (1 + limits) + ECHO_FACTOR * body
+}
+
+/// Bytes of the buffers of all connections of all workers, all filled.
+pub fn buffer_bytes(conf: &Conf) -> u64 {
+    let http = &conf.srv.http;
+    let connection = u64::from(http.max_head_bytes)
+        + u64::from(http.max_body_bytes)
+        + reply_bytes(http, &conf.map);
+    u64::from(conf.srv.workers) * u64::from(http.max_connections) * connection
+}
+
+/// Share of the keys that find their chain full when the nodes in use would be `load` of all:
+/// keys spread over key-nodes as Poisson.
+pub fn displaced_share(chain: u32, load: f64) -> f64 {
+    let mean = load * f64::from(chain);
+    if mean <= 0.0 {
+        return 0.0;
+    }
+    let mut probability = (-mean).exp();
+    let mut displaced = 0.0;
+    // Terms beyond are too small for any digit shown.
+    for keys in 1..=chain * 8 + 64 {
+        probability *= mean / f64::from(keys);
+        displaced += f64::from(keys.saturating_sub(chain)) * probability;
+    }
+    displaced / mean
+}
+
+/// Items that a request can hold.
+fn items(http: &Http) -> u64 {
+    u64::from(http.max_items).min(u64::from(http.max_body_bytes) / ITEM_BYTES + 1)
+}
+
+fn group_text(text: &mut String, group: &Group) {
+    let g = &group.geometry;
+    let hash = match g.hash {
+        HashKind::Bob => "bob",
+        HashKind::Siphash => "siphash",
+    };
+    let on_full = match group.on_full {
+        OnFull::Evict => "evict",
+        OnFull::Refuse => "refuse",
+    };
+    let nodes = g.nodes();
+    let _ = writeln!(
+        text,
+        "group {}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}, \
+         on-full {on_full}\n  \
+         memory: {} = {} × (4096 + {} × (64 + {} × {}))\n  \
+         good for {} keys at 50 % load ({} % of them displaced), {} at 70 % ({} %)",
+        group.name,
+        g.files,
+        g.key_nodes,
+        g.chain,
+        g.node_bytes,
+        g.key_bytes,
+        bytes_text(g.group_bytes()),
+        g.files,
+        g.key_nodes,
+        g.chain,
+        g.node_bytes,
+        grouped(nodes / 2),
+        percent_text(displaced_share(g.chain, 0.5)),
+        grouped(nodes / 10 * 7 + nodes % 10 * 7 / 10),
+        percent_text(displaced_share(g.chain, 0.7)),
+    );
+}
+
+fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
+    let g = &group.geometry;
+    let _ = writeln!(
+        text,
+        "  biz {} {}: {}; a node holds {}",
+        biz.id,
+        biz.name,
+        fit::needs(biz, g.key_bytes),
+        g.node_bytes
+    );
+    for (at, limit) in biz.limits.iter().enumerate() {
+        let _ = writeln!(text, "    limit {}: {}", at + 1, limit_text(limit));
+    }
+}
+
+fn limit_text(limit: &Limit) -> String {
+    let of = match limit.scope {
+        Scope::Key => "each key",
+        Scope::Biz => "the whole biz",
+    };
+    let mut text = match limit.policy {
+        Policy::Interval(interval) => {
+            let every = duration_text(interval.interval_ms);
+            match interval.debt {
+                0 => format!("{} in {every}", interval.max),
+                debt => format!("{} in {every} and {debt} of debt", interval.max),
+            }
+        }
+        Policy::Total(total) => format!("{} in all", total.max),
+    };
+    let _ = write!(text, ", for {of}");
+    if let Some(ban_ms) = limit.ban_ms {
+        let _ = write!(text, "; more bans for {}", duration_text(ban_ms));
+    }
+    text
+}
+
+fn memory_text(text: &mut String, conf: &Conf) {
+    let http = &conf.srv.http;
+    let map = &conf.map;
+    let groups = groups_bytes(map);
+    let tables = page_table_bytes(conf);
+    let buffers = buffer_bytes(conf);
+    let words = u64::from(http.max_atomic_items) * map.item_undo_words();
+    let _ = writeln!(
+        text,
+        "memory\n  \
+         groups: {}\n  \
+         page tables: {} = 0.2 % of that × ({} workers + {OTHER_PROCESSES} keeper)\n  \
+         buffers at worst: {} = workers {} × max-connections {} × (max-head {} + max-body {} + \
+         reply {})\n    \
+         reply: {ECHO_FACTOR} × max-body (echoed, escaped) + {} items × {ANSWER_BYTES} × (1 + \
+         limits of a biz)\n  \
+         all at worst: {}\n\
+         largest atomic request: {words} of {UNDO_WORDS} words of the undo log",
+        bytes_text(groups),
+        bytes_text(tables),
+        conf.srv.workers,
+        bytes_text(buffers),
+        conf.srv.workers,
+        http.max_connections,
+        size_text(http.max_head_bytes.into()),
+        size_text(http.max_body_bytes.into()),
+        grouped(reply_bytes(http, map)),
+        items(http),
+        bytes_text(groups + tables + buffers),
+    );
+}
+
+/// lookup3 is no secret function, and a modulo none at all: whoever chooses keys can fill the
+/// chain of a key that limits him.
+fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
+    let (with, cure) = match (biz.key, group.geometry.hash) {
+        // A digest is keyed and secret, whatever routes it.
+        _ if group.on_full == OnFull::Refuse => return None,
+        (KeyType::Digest, _) | (KeyType::String | KeyType::Ip { .. }, HashKind::Siphash) => {
+            return None;
+        }
+        (KeyType::Integer, _) => ("integer keys", "key=\"digest\""),
+        (_, HashKind::Bob) => ("hash=\"bob\"", "hash=\"siphash\""),
+    };
+    Some(format!(
+        "biz {} {:?} refuses, and stands in the evicting group {:?} with {with}: if its keys are \
+         of more than one writer's choosing, one can evict what limits him; then write {cure} or \
+         on-full=\"refuse\"",
+        biz.id, biz.name, group.name
+    ))
+}
+
+fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {
+    let ram = machine.ram_bytes?;
+    let (dir, filesystem) = machine.filesystems.last()?;
+    let groups = groups_bytes(&conf.map);
+    let dir = dir.display();
+    if matches!(filesystem, Ok(Filesystem::Tmpfs)) {
+        return (groups > ram / 2).then(|| {
+            format!(
+                "{dir}: groups of {} on tmpfs are more than half of the memory, {}: a larger \
+                 machine or smaller groups",
+                bytes_text(groups),
+                bytes_text(ram)
+            )
+        });
+    }
+    (groups > ram / DISK_PARTS_OF_RAM).then(|| {
+        format!(
+            "{dir}: groups of {} on disk are more than 10 % of the memory, {}: the kernel will \
+             throttle every writer; write <data live=\"/dev/shm/frs\">",
+            bytes_text(groups),
+            bytes_text(ram)
+        )
+    })
+}
+
+enum Judged {
+    Good,
+    Doubtful(String),
+    Faulty(&'static str),
+}
+
+fn judged(filesystem: Filesystem) -> Judged {
+    let promises_nothing = |name| {
+        Judged::Doubtful(format!(
+            "found {name}, whose fallocate promises no space: a full disk can kill processes; \
+             better ext4, xfs or tmpfs"
+        ))
+    };
+    match filesystem {
+        Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Tmpfs => Judged::Good,
+        Filesystem::Btrfs => promises_nothing("btrfs"),
+        Filesystem::Zfs => promises_nothing("zfs"),
+        Filesystem::Nfs => Judged::Faulty("NFS"),
+        Filesystem::Cifs => Judged::Faulty("CIFS"),
+        Filesystem::NineP => Judged::Faulty("9p"),
+        Filesystem::Fuse => Judged::Faulty("FUSE"),
+        Filesystem::Other(magic) => Judged::Doubtful(format!(
+            "found a file system that is not known here (magic {magic:#x}); frs is made for ext4, \
+             xfs and tmpfs"
+        )),
+    }
+}
+
+/// Bytes, exactly and at a glance: `29,630,464 bytes (28.3 MiB)`.
+fn bytes_text(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] =
+        [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let exact = grouped(bytes);
+    match UNITS.iter().find(|&&(_, unit)| bytes >= unit) {
+        Some(&(name, unit)) => format!("{exact} bytes ({:.1} {name})", bytes as f64 / unit as f64),
+        None => format!("{exact} bytes"),
+    }
+}
+
+/// Digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let comma = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
+    let pieces = digits
+        .char_indices()
+        .flat_map(|(at, digit)| [comma(at).then_some(','), Some(digit)].into_iter().flatten());
+    pieces.collect()
+}
+
+/// A share as percent, with two digits that say something.
+fn percent_text(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 1e-9 {
+        return "0".to_owned();
+    }
+    let decimals = (1.0 - percent.log10().floor()).clamp(0.0, 12.0) as usize;
+    format!("{percent:.decimals$}")
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+use std::io;
+use std::path::PathBuf;
+
+use super::*;
+
+const MAP: &str = "<map>
+  <group name='default' files='2' key-nodes='8192' node-size='128'/>
+  <group name='safe' files='1' key-nodes='10' chain='8' node-size='64' hash='siphash'/>
+  <group name='strict' files='1' key-nodes='10' node-size='64' key-bytes='8' on-full='refuse'/>
+  <biz id='1' name='login' key='string'>
+    <limit policy='interval' interval='60s' max='5' ban='10m'/>
+  </biz>
+  <biz id='2' name='digest' key='digest'><limit policy='total' scope='biz' max='9'/></biz>
+  <biz id='3' name='sip' key='ip' group='safe'><limit policy='total' max='9'/></biz>
+  <biz id='4' name='int' key='integer' group='safe'>
+    <limit policy='interval' interval='1h' max='9' debt='3'/>
+  </biz>
+  <biz id='5' name='strict' key='integer' group='strict'><limit policy='total' max='9'/></biz>
+</map>";
+
+fn conf() -> Conf {
+    let srv = "<srv><workers>2</workers></srv>";
+    Conf::parse("srv.xml", srv, "map.xml", MAP).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn machine(ram_bytes: u64, filesystem: io::Result<Filesystem>) -> Machine {
+    Machine { ram_bytes: Some(ram_bytes), filesystems: vec![(PathBuf::from("data"), filesystem)] }
+}
+
+#[test]
+fn displaced_shares_are_those_of_poisson() {
+    let percent = |chain, load| 100.0 * displaced_share(chain, load);
+    assert!((percent(8, 0.5) - 0.84).abs() < 0.005, "{}", percent(8, 0.5));
+    assert!((percent(56, 0.5) - 0.000_01).abs() < 0.000_005, "{}", percent(56, 0.5));
+    assert!((percent(8, 0.7) - 4.0).abs() < 0.5, "{}", percent(8, 0.7));
+    assert!((percent(56, 0.7) - 0.03).abs() < 0.005, "{}", percent(56, 0.7));
+    assert_eq!(percent(56, 0.0), 0.0);
+    // One place for each: the share of keys that are not the first at their key-node.
+    let one = 1.0 - (1.0 - (-0.5_f64).exp()) / 0.5;
+    assert!((displaced_share(1, 0.5) - one).abs() < 1e-12);
+}
+
+#[test]
+fn text_shows_geometry_memory_and_nodes() {
+    let Report { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)));
+    let expected = "\
+group default: files 2, key-nodes 8192, chain 56, node-size 128, key-bytes 24, hash bob, on-full evict
+  memory: 118,497,280 bytes (113.0 MiB) = 2 × (4096 + 8192 × (64 + 56 × 128))
+  good for 458,752 keys at 50 % load (0.0000067 % of them displaced), 642,252 at 70 % (0.032 %)
+  biz 1 login: 72 bytes (header 24, key 24, limit 1 (interval) 16, ban 8); a node holds 128
+    limit 1: 5 in 1m, for each key; more bans for 10m
+  biz 2 digest: 56 bytes (header 24, key 24, limit 1 (total) 8) for the biz; a node holds 128
+    limit 1: 9 in all, for the whole biz
+group safe: files 1, key-nodes 10, chain 8, node-size 64, key-bytes 24, hash siphash, on-full evict
+  memory: 9,856 bytes (9.6 KiB) = 1 × (4096 + 10 × (64 + 8 × 64))
+  good for 40 keys at 50 % load (0.84 % of them displaced), 56 at 70 % (4.0 %)
+  biz 3 sip: 56 bytes (header 24, key 24, limit 1 (total) 8); a node holds 64
+    limit 1: 9 in all, for each key
+  biz 4 int: 64 bytes (header 24, key 24, limit 1 (interval) 16); a node holds 64
+    limit 1: 9 in 1h and 3 of debt, for each key
+";
+    assert!(text.starts_with(expected), "{text}");
+    let memory = "
+memory
+  groups: 118,547,712 bytes (113.1 MiB)
+  page tables: 711,288 bytes (694.6 KiB) = 0.2 % of that × (2 workers + 1 keeper)
+  buffers at worst: 19,824,640,000 bytes (18.5 GiB) = workers 2 × max-connections 10000 × (max-head 8KiB + max-body 64KiB + reply 917,504)
+    reply: 6 × max-body (echoed, escaped) + 1024 items × 256 × (1 + limits of a biz)
+  all at worst: 19,943,899,000 bytes (18.6 GiB)
+largest atomic request: 2176 of 65536 words of the undo log
+";
+    assert!(text.ends_with(memory), "{text}");
+}
+
+#[test]
+fn choosers_of_keys_are_warned_of() {
+    let Report { warnings, faults, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Xfs)));
+    assert_eq!(faults, [""; 0]);
+    assert_eq!(
+        warnings,
+        [
+            "biz 1 \"login\" refuses, and stands in the evicting group \"default\" with hash=\"bob\": if its keys are of more than one writer's choosing, one can evict what limits him; then write hash=\"siphash\" or on-full=\"refuse\"",
+            "biz 4 \"int\" refuses, and stands in the evicting group \"safe\" with integer keys: if its keys are of more than one writer's choosing, one can evict what limits him; then write key=\"digest\" or on-full=\"refuse\"",
+        ]
+    );
+}
+
+/// Warnings and faults about the machine alone.
+fn about(machine: &Machine) -> (Vec<String>, Vec<String>) {
+    let Report { warnings, faults, .. } = report(&conf(), machine);
+    (warnings.into_iter().filter(|warning| !warning.starts_with("biz ")).collect(), faults)
+}
+
+#[test]
+fn much_on_disk_is_warned_of() {
+    let groups = groups_bytes(&conf().map);
+    let (warnings, _) = about(&machine(groups * 10 - 10, Ok(Filesystem::Ext4)));
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(
+        warning.starts_with(
+            "data: groups of 118,547,712 bytes (113.1 MiB) on disk are more than 10 %"
+        )
+    );
+    assert!(warning.ends_with("write <data live=\"/dev/shm/frs\">"), "{warning}");
+    assert_eq!(about(&machine(groups * 10, Ok(Filesystem::Ext4))).0, [""; 0]);
+    assert_eq!(about(&machine(groups * 3, Ok(Filesystem::Tmpfs))).0, [""; 0]);
+    assert!(about(&machine(groups, Ok(Filesystem::Tmpfs))).0[0].contains("more than half"));
+}
+
+#[test]
+fn file_systems_are_judged() {
+    let of = |magic| about(&machine(u64::MAX, Ok(Filesystem::from_magic(magic))));
+    for good in [0xef53, 0x5846_5342, 0x0102_1994] {
+        assert_eq!(of(good), (vec![], vec![]));
+    }
+    for (magic, name) in [(0x9123_683e, "btrfs"), (0x2fc1_2fc1, "zfs"), (0x794c_7630, "0x794c7630")]
+    {
+        let (warnings, faults) = of(magic);
+        assert!(warnings[0].contains(name) && faults.is_empty(), "{warnings:?} {faults:?}");
+    }
+    for (magic, name) in [
+        (0x6969, "NFS"),
+        (0xff53_4d42, "CIFS"),
+        (0xfe53_4d42, "CIFS"),
+        (0x517b, "CIFS"),
+        (0x0102_1997, "9p"),
+        (0x6573_5546, "FUSE"),
+    ] {
+        let expected = format!(
+            "data: found {name}, expected ext4, xfs or tmpfs: mapped files there are not safe"
+        );
+        assert_eq!(of(magic), (vec![], vec![expected]));
+    }
+    let (_, faults) = about(&machine(u64::MAX, Err(io::ErrorKind::PermissionDenied.into())));
+    assert!(faults[0].starts_with("data: found no file system (permission denied)"));
+}
+
+#[test]
+fn figures_are_readable() {
+    assert_eq!(grouped(0), "0");
+    assert_eq!(grouped(999), "999");
+    assert_eq!(grouped(1000), "1,000");
+    assert_eq!(grouped(1_234_567), "1,234,567");
+    assert_eq!(bytes_text(4096), "4,096 bytes (4.0 KiB)");
+    assert_eq!(bytes_text(512), "512 bytes");
+    assert_eq!(percent_text(0.0084), "0.84");
+    assert_eq!(percent_text(0.5), "50");
+    assert_eq!(percent_text(1e-30), "0");
+}
+
+#[test]
+fn the_largest_settings_do_not_overflow() {
+    let srv = "<srv><workers>200</workers><http max-connections='1000000' max-body='64MiB' \
+               max-head='1MiB' max-items='65536'/></srv>";
+    let map = "<map><group name='g' files='4096' key-nodes='2147483647' node-size='64'/></map>";
+    let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
+    report(&conf, &machine(1, Ok(Filesystem::Ext4)));
+}

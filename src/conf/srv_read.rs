@@ -1,0 +1,259 @@
+//! srv.xml, read: its shape, its defaults and its bounds.
+//!
+//! Everything that is not there has a default; what is there is within its bounds or a fault.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::cidr::Cidr;
+use super::fault::{Checked, Notes, shown};
+use super::load::Host;
+use super::srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+use super::value::{Value, boolean, duration, one_of, size, whole32, word};
+use super::walk::Shape;
+use super::xml::Element;
+
+const SRV: Shape = Shape {
+    once: &["workers", "data", "http", "log", "user", "authz"],
+    many: &["listen", "allow", "trusted"],
+    later_elements: &["admin", "degrade"],
+    ..Shape::EMPTY
+};
+const DATA: Shape = Shape {
+    attributes: &["dir", "live", "flush", "prefault"],
+    later_attributes: &["checkpoint", "group"],
+    ..Shape::EMPTY
+};
+const HTTP: Shape = Shape {
+    attributes: &[
+        "max-connections",
+        "max-body",
+        "max-head",
+        "max-items",
+        "max-atomic-items",
+        "idle-timeout",
+        "request-timeout",
+        "lock-timeout",
+    ],
+    ..Shape::EMPTY
+};
+const LOG: Shape = Shape { attributes: &["level", "format"], ..Shape::EMPTY };
+const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
+/// Worker processes: with the keeper and programs they must find slots.
+const MAX_WORKERS: u16 = 200;
+const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
+/// Bytes of a unix socket's path, without the closing NUL.
+const MAX_SOCKET_PATH: usize = 107;
+const MAX_ATOMIC_ITEMS: u32 = 1024;
+const DEFAULT_ATOMIC_ITEMS: u32 = 64;
+const HOUR_MS: u64 = 3_600_000;
+
+/// Reads `<srv>`; its faults are noted.
+pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Srv> {
+    SRV.check(notes, root);
+    let workers = workers(notes, root, host);
+    let listen = listen(notes, root);
+    let allow = networks(notes, root, "allow");
+    let data = data(notes, root.child("data"));
+    let http = http(notes, root.child("http"));
+    let log = log(notes, root.child("log"));
+    let user = user(notes, root, host);
+    let authz = root.child("authz");
+    let key = authz_key(notes, authz);
+    // The manual shows them beside and inside of <authz>; both are meant.
+    let mut trusted = networks(notes, root, "trusted");
+    if let (Some(authz), Ok(trusted)) = (authz, &mut trusted) {
+        trusted.extend(networks(notes, authz, "trusted")?);
+    }
+    let allow = allow?;
+    Ok(Srv {
+        workers: workers?,
+        listen: listen?,
+        allow: if allow.is_empty() { Cidr::LOCAL.to_vec() } else { allow },
+        data: data?,
+        http: http?,
+        log: log?,
+        user: user?,
+        authz: key?,
+        trusted: trusted?,
+    })
+}
+
+fn workers(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<u16> {
+    let auto = host.processors.clamp(1, MAX_WORKERS);
+    let Some(element) = root.child("workers") else { return Ok(auto) };
+    Shape::TEXT.check(notes, element);
+    element.value(notes, |text| match text {
+        "auto" => Ok(auto),
+        number => match whole32(1, MAX_WORKERS.into())(number) {
+            Ok(number) => Ok(number as u16),
+            Err(expected) => Err(format!("auto or {expected}")),
+        },
+    })
+}
+
+fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Listen>> {
+    let mut found: Vec<(Listen, usize)> = Vec::new();
+    let mut faulty = None;
+    for element in root.children_named("listen") {
+        Shape::TEXT.check(notes, element);
+        match element.value(notes, listen_address) {
+            Err(fault) => faulty = Some(fault),
+            Ok(address) => match found.iter().find(|(other, _)| *other == address) {
+                None => found.push((address, element.at)),
+                Some(&(_, first)) => {
+                    let again = format!("<listen>{}</listen> again", shown(element.text.trim()));
+                    let expected = format!("it once (first in line {})", notes.line(first));
+                    faulty = Some(notes.note(element.at, again, expected));
+                }
+            },
+        }
+    }
+    if let Some(faulty) = faulty {
+        return Err(faulty);
+    }
+    if found.is_empty() {
+        return Ok(vec![Listen::Tcp(DEFAULT_LISTEN)]);
+    }
+    Ok(found.into_iter().map(|(address, _)| address).collect())
+}
+
+fn listen_address(text: &str) -> Value<Listen> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return if (1..=MAX_SOCKET_PATH).contains(&path.len()) {
+            Ok(Listen::Unix(path.into()))
+        } else {
+            Err(format!("unix: and a path of 1 to {MAX_SOCKET_PATH} bytes"))
+        };
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(Listen::Tcp(address)),
+        Ok(_) => Err("a port from 1 to 65535".to_owned()),
+        Err(_) => Err("ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH".to_owned()),
+    }
+}
+
+fn networks(notes: &mut Notes<'_>, parent: &Element, name: &str) -> Checked<Vec<Cidr>> {
+    let read = parent.children_named(name).map(|element| {
+        Shape::TEXT.check(notes, element);
+        element.value(notes, |text| Cidr::parse(text).map_err(|expected| expected.to_string()))
+    });
+    // All are read before the first fault ends it.
+    read.collect::<Vec<_>>().into_iter().collect()
+}
+
+fn data(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Data> {
+    let Some(element) = element else {
+        return Ok(Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false });
+    };
+    DATA.check(notes, element);
+    let dir = element.or(notes, "dir", "data".into(), path);
+    let live = element.optional(notes, "live", path);
+    let flush = element.or(notes, "flush", 5000, duration(10, 24 * HOUR_MS));
+    let prefault = element.or(notes, "prefault", false, boolean);
+    Ok(Data { dir: dir?, live: live?, flush_ms: flush?, prefault: prefault? })
+}
+
+fn path(text: &str) -> Value<PathBuf> {
+    if text.is_empty() { Err("a directory".to_owned()) } else { Ok(text.into()) }
+}
+
+fn http(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Http> {
+    let Some(element) = element else { return Ok(Http::default()) };
+    HTTP.check(notes, element);
+    let d = Http::default();
+    let connections =
+        element.or(notes, "max-connections", d.max_connections, whole32(1, 1_000_000));
+    let body = element.or(notes, "max-body", d.max_body_bytes, size(64, 64 << 20));
+    let head = element.or(notes, "max-head", d.max_head_bytes, size(256, 1 << 20));
+    let items = element.or(notes, "max-items", d.max_items, whole32(1, 65_536));
+    let atomic = atomic_items(notes, element, items);
+    let idle = element.or(notes, "idle-timeout", d.idle_timeout_ms, duration(1, 24 * HOUR_MS));
+    let request = element.or(notes, "request-timeout", d.request_timeout_ms, duration(1, HOUR_MS));
+    let lock = element.or(notes, "lock-timeout", d.lock_timeout_ms, duration(1, 60_000));
+    Ok(Http {
+        max_connections: connections?,
+        max_body_bytes: body?,
+        max_head_bytes: head?,
+        max_items: items?,
+        max_atomic_items: atomic?,
+        idle_timeout_ms: idle?,
+        request_timeout_ms: request?,
+        lock_timeout_ms: lock?,
+    })
+}
+
+fn atomic_items(notes: &mut Notes<'_>, http: &Element, items: Checked<u32>) -> Checked<u32> {
+    const NAME: &str = "max-atomic-items";
+    let most = items.unwrap_or(u32::MAX);
+    let default = DEFAULT_ATOMIC_ITEMS.min(most);
+    let found = http.or(notes, NAME, default, whole32(1, MAX_ATOMIC_ITEMS))?;
+    if found > most {
+        let expected = format!("at most max-items, {most}");
+        return Err(notes.note(http.value_at(NAME), format!("{NAME}=\"{found}\""), expected));
+    }
+    Ok(found)
+}
+
+fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
+    let default = Log { level: LogLevel::Info, format: LogFormat::Text };
+    let Some(element) = element else { return Ok(default) };
+    LOG.check(notes, element);
+    let levels = word(&[
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ]);
+    let level = element.or(notes, "level", default.level, levels);
+    let formats = word(&[("text", LogFormat::Text), ("json", LogFormat::Json)]);
+    let format = element.or(notes, "format", default.format, formats);
+    Ok(Log { level: level?, format: format? })
+}
+
+fn user(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Option<String>> {
+    let Some(element) = root.child("user") else { return Ok(None) };
+    Shape::TEXT.check(notes, element);
+    let known = |name: &str| match (host.knows_user)(name) {
+        true => Ok(Some(name.to_owned())),
+        false => Err("the name of a user of this system".to_owned()),
+    };
+    element.value(notes, known)
+}
+
+fn authz_key(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<AuthzKey> {
+    let Some(element) = element else { return Ok(AuthzKey::Peer) };
+    AUTHZ.check(notes, element);
+    element.or(notes, "key", AuthzKey::Peer, |text| match text {
+        "peer" => Ok(AuthzKey::Peer),
+        "forwarded" => Ok(AuthzKey::Forwarded),
+        other => match other.strip_prefix("header:") {
+            Some(name) if header_name(name) => Ok(AuthzKey::Header(name.to_ascii_lowercase())),
+            Some(_) => Err("header: and the name of a header field".to_owned()),
+            None => Err(one_of(other, ["peer", "forwarded", "header:NAME"].into_iter())),
+        },
+    })
+}
+
+/// A token of RFC 9110, of sane length.
+fn header_name(name: &str) -> bool {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    (1..=64).contains(&name.len()) && name.bytes().all(token)
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Http {
+            max_connections: 10_000,
+            max_body_bytes: 64 << 10,
+            max_head_bytes: 8 << 10,
+            max_items: 1024,
+            max_atomic_items: DEFAULT_ATOMIC_ITEMS,
+            idle_timeout_ms: 60_000,
+            request_timeout_ms: 10_000,
+            lock_timeout_ms: 50,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Every kind of fault, with its place; and what is taken.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::fault::Faults;
+use super::load::Host;
+use super::{
+    AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,
+    LogFormat, LogLevel, OnFull, Policy, Scope, Total,
+};
+
+mod fit;
+mod map;
+mod srv;
+
+const GROUP: &str = r#"<group name="g" files="1" key-nodes="8" node-size="64"/>"#;
+
+fn parse(srv: &str, map: &str) -> Result<Conf, Faults> {
+    Conf::parse("srv.xml", srv, "map.xml", map)
+}
+
+fn good(srv: &str, map: &str) -> Conf {
+    parse(srv, map).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+#[track_caller]
+fn srv_faults(srv: &str, expected: &[&str]) {
+    faults(parse(srv, &format!("<map>{GROUP}</map>")), expected);
+}
+
+/// Faults of a map that begins with one good group, on its first line.
+#[track_caller]
+fn map_faults(map: &str, expected: &[&str]) {
+    faults(parse("<srv/>", &format!("<map>{GROUP}\n{map}</map>")), expected);
+}
+
+#[track_caller]
+fn faults(found: Result<Conf, Faults>, expected: &[&str]) {
+    let found = found.expect_err("taken").to_string();
+    assert_eq!(found.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn nothing_but_a_group_gives_the_defaults() {
+    let conf = good("<srv/>", &format!("<map>{GROUP}</map>"));
+    assert!((1..=200).contains(&conf.srv.workers));
+    assert_eq!(conf.srv.listen, [Listen::Tcp((Ipv4Addr::LOCALHOST, 7600).into())]);
+    assert_eq!(conf.srv.allow, Cidr::LOCAL);
+    assert_eq!(
+        conf.srv.data,
+        Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false }
+    );
+    assert_eq!(conf.srv.http, Http::default());
+    assert_eq!(conf.srv.log, Log { level: LogLevel::Info, format: LogFormat::Text });
+    assert_eq!((conf.srv.user, conf.srv.authz), (None, AuthzKey::Peer));
+    assert_eq!(conf.srv.trusted, []);
+    assert_eq!(
+        conf.map.groups[0].geometry,
+        Geometry {
+            files: 1,
+            key_nodes: 8,
+            chain: 56,
+            node_bytes: 64,
+            key_bytes: 24,
+            hash: HashKind::Bob
+        }
+    );
+    assert_eq!(conf.map.groups[0].on_full, OnFull::Evict);
+    assert_eq!(conf.map.bizs, []);
+}
+
+#[test]
+fn everything_is_taken() {
+    let srv = "\u{feff}<?xml version='1.0' encoding='utf-8'?>
+        <?xml-model href='srv.xsd'?>
+        <srv>
+          <!-- in any order -->
+          <trusted>10.0.0.0/8</trusted>
+          <log format='json' level='debug'/>
+          <authz key='header:X-User'><trusted>192.0.2.1</trusted></authz>
+          <http max-connections='10' max-body='1MiB' max-head='512' max-items='2048'
+                max-atomic-items='1024' idle-timeout='1h' request-timeout='5s' lock-timeout='1ms'/>
+          <data dir='d&amp;d' live='/dev/shm/frs' flush='250ms' prefault='true'/>
+          <allow>0.0.0.0/0</allow><allow>::/0</allow>
+          <listen>0.0.0.0:&#55;600</listen>
+          <listen>[::1]:7600</listen>
+          <listen> unix:run/frs.sock </listen>
+          <user>root</user>
+          <workers><![CDATA[2]]></workers>
+        </srv>\n";
+    let map = r#"
+        <map>
+          <biz id="1" name="a" key="ip" ipv6-prefix="48">
+            <limit policy="interval" interval="60s" max="5" debt="3" ban="10m"/>
+            <limit policy="total" scope="biz" max="9007199254740991"/>
+          </biz>
+          <group name="g" files="2" key-nodes="8" node-size="128" chain="1" key-bytes="16"
+                 hash="siphash" on-full="refuse"/>
+          <group name="n" files="1" key-nodes="1" node-size="64" key-bytes="8"/>
+          <biz id="4294967295" name="b" key="integer" group="n"><limit policy="total" max="0"/></biz>
+          <biz id="3" name="c" key="digest"><limit policy="total" max="0"></limit></biz>
+        </map>"#;
+    let conf = good(srv, map);
+    assert_eq!(conf.srv.workers, 2);
+    assert_eq!(
+        conf.srv.listen,
+        [
+            Listen::Tcp("0.0.0.0:7600".parse().unwrap()),
+            Listen::Tcp("[::1]:7600".parse().unwrap()),
+            Listen::Unix("run/frs.sock".into())
+        ]
+    );
+    assert_eq!(conf.srv.allow.len(), 2);
+    assert_eq!(
+        conf.srv.data,
+        Data {
+            dir: "d&d".into(),
+            live: Some(PathBuf::from("/dev/shm/frs")),
+            flush_ms: 250,
+            prefault: true
+        }
+    );
+    assert_eq!(conf.srv.http.max_body_bytes, 1 << 20);
+    assert_eq!(conf.srv.http.max_atomic_items, 1024);
+    assert_eq!(conf.srv.log, Log { level: LogLevel::Debug, format: LogFormat::Json });
+    assert_eq!(conf.srv.authz, AuthzKey::Header("x-user".to_owned()));
+    assert_eq!(conf.srv.trusted.len(), 2);
+    assert_eq!(conf.srv.user.as_deref(), Some("root"));
+
+    let [a, b, c] = conf.map.bizs.as_slice() else { panic!("{:?}", conf.map.bizs) };
+    assert_eq!((a.group, a.key), (0, KeyType::Ip { ipv6_prefix: 48 }));
+    assert_eq!(
+        a.limits,
+        [
+            Limit {
+                scope: Scope::Key,
+                policy: Policy::Interval(Interval { interval_ms: 60_000, max: 5, debt: 3 }),
+                ban_ms: Some(600_000)
+            },
+            Limit {
+                scope: Scope::Biz,
+                policy: Policy::Total(Total { max: (1 << 53) - 1 }),
+                ban_ms: None
+            }
+        ]
+    );
+    assert_eq!((b.id, b.group, b.key), (u32::MAX, 1, KeyType::Integer));
+    assert_eq!(c.key, KeyType::Digest);
+    assert_eq!(conf.map.groups[0].on_full, OnFull::Refuse);
+    assert_eq!(conf.map.groups[0].geometry.hash, HashKind::Siphash);
+    assert_eq!(conf.map.find_biz("b"), Some(1));
+}
+
+#[test]
+fn all_faults_of_both_files_at_once() {
+    let srv =
+        "<srv>\n  <wrokers>2</wrokers>\n  <http max-body='1KB'/>\n  <log levle='info'/>\n</srv>";
+    let map = "<map>\n  <group name='g' files='0' key-nodes='8' node-size='64'/>\n  \
+               <biz id='0' name='7' key='strin'>\n    <limit policy='interval' max='-1'/>\n  </biz>\n</map>";
+    faults(
+        parse(srv, map),
+        &[
+            "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, listen, allow, trusted (nearest: workers)",
+            "srv.xml:3:19: found max-body=\"1KB\", expected a size from 64 to 64MiB, such as 512, 64KiB or 1MiB",
+            "srv.xml:4:8: found attribute levle of <log>, expected one of level, format (nearest: level)",
+            "map.xml:2:26: found files=\"0\", expected a whole number from 1 to 4096",
+            "map.xml:3:12: found id=\"0\", expected a whole number from 1 to 4294967295",
+            "map.xml:3:21: found name=\"7\", expected 1 to 64 of A-Z, a-z, 0-9, ., _ and -, not digits only",
+            "map.xml:3:29: found key=\"strin\", expected one of string, integer, ip, digest (nearest: string)",
+            "map.xml:4:5: found <limit> without interval, expected interval: a duration from 1ms to 9007199254740991ms, such as 250ms, 60s, 15m, 24h or 7d",
+            "map.xml:4:35: found max=\"-1\", expected a whole number from 0 to 9007199254740991",
+        ],
+    );
+}
+
+#[test]
+fn files_that_are_not_there_are_faults() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("srv.xml")).unwrap();
+    let name = |file: &str| dir.path().join(file).display().to_string();
+    faults(
+        Conf::load(dir.path()),
+        &[
+            &format!(
+                "{}: found something that is no file, expected a readable file of at most 16 MiB",
+                name("srv.xml")
+            ),
+            &format!(
+                "{}: found No such file or directory (os error 2), expected a readable file of at most 16 MiB",
+                name("map.xml")
+            ),
+        ],
+    );
+    std::fs::write(dir.path().join("map.xml"), "<map/>").unwrap();
+    let found = Conf::load(dir.path()).unwrap_err().to_string();
+    assert!(
+        found.ends_with("map.xml:1:1: found <map> without <group>, expected at least one <group>")
+    );
+}
+
+#[test]
+fn loaded_texts_are_those_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let map = format!("<map>{GROUP}</map>");
+    std::fs::write(dir.path().join("srv.xml"), "<srv><workers>3</workers></srv>").unwrap();
+    std::fs::write(dir.path().join("map.xml"), &map).unwrap();
+    let (conf, texts) = Conf::load_texts(dir.path()).unwrap();
+    assert_eq!(conf.srv.workers, 3);
+    assert_eq!((texts.srv.as_str(), &texts.map), ("<srv><workers>3</workers></srv>", &map));
+    assert_eq!(texts.check(&Host::this()), Ok(conf));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Conf::parse("s", &bytes, "m", &bytes);
+    }
+
+    #[test]
+    fn no_markup_panics(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "<map>", "</map>", "<srv>", "</srv>", "<group name='g' files='1' key-nodes='8' node-size='64'/>",
+                "<group", "<biz id='1' name='a' key='ip'>", "</biz>", "<limit policy='interval'", " max='5'",
+                " interval='1m'", " ban='", "/>", ">", "<", "'", "\"", "&", ";", "&#x41;", "&#0;", "<!--", "-->",
+                "--", "<![CDATA[", "]]>", "<!DOCTYPE x [", "]", "<?xml", "?>", " ", "\n", "é", "\u{feff}", "=", "</",
+                "<workers>", "<http max-atomic-items='1024'/>", "x", "\0", "<user>", "scope='biz'",
+            ]),
+            0..40,
+        )
+    ) {
+        let text = pieces.concat();
+        let _ = Conf::parse("s", &text, "m", &text);
+        let _ = Conf::parse("s", &format!("<srv>{text}</srv>"), "m", &format!("<map>{text}</map>"));
+    }
+}

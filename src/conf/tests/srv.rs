@@ -1,0 +1,139 @@
+//! Faults of srv.xml alone.
+
+use super::{GROUP, good, srv_faults};
+
+#[test]
+fn faulty_srv_values() {
+    let cases = [
+        (
+            "<srv><workers>0</workers></srv>",
+            "1:15: found <workers>0</workers>, expected auto or a whole number from 1 to 200",
+        ),
+        (
+            "<srv><workers>\n 201 </workers></srv>",
+            "2:2: found <workers>201</workers>, expected auto or a whole number from 1 to 200",
+        ),
+        (
+            "<srv><workers/></srv>",
+            "1:6: found <workers></workers>, expected auto or a whole number from 1 to 200",
+        ),
+        (
+            "<srv><listen>localhost:7600</listen></srv>",
+            "1:14: found <listen>localhost:7600</listen>, expected ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH",
+        ),
+        (
+            "<srv><listen>127.0.0.1:0</listen></srv>",
+            "1:14: found <listen>127.0.0.1:0</listen>, expected a port from 1 to 65535",
+        ),
+        (
+            "<srv><listen>unix:</listen></srv>",
+            "1:14: found <listen>unix:</listen>, expected unix: and a path of 1 to 107 bytes",
+        ),
+        (
+            "<srv><listen>1.2.3.4:1</listen>\n<listen>1.2.3.4:1</listen></srv>",
+            "2:1: found <listen>1.2.3.4:1</listen> again, expected it once (first in line 1)",
+        ),
+        (
+            "<srv><allow>10.1.0.0/8</allow></srv>",
+            "1:13: found <allow>10.1.0.0/8</allow>, expected 10.0.0.0/8 (an address without bits behind the prefix)",
+        ),
+        (
+            "<srv><allow>all</allow></srv>",
+            "1:13: found <allow>all</allow>, expected an address or a block of addresses such as 10.0.0.0/8 or fc00::/7",
+        ),
+        ("<srv><data dir=''/></srv>", "1:17: found dir=\"\", expected a directory"),
+        (
+            "<srv><data flush='1ms'/></srv>",
+            "1:19: found flush=\"1ms\", expected a duration from 10ms to 1d, such as 250ms, 60s, 15m, 24h or 7d",
+        ),
+        (
+            "<srv><data prefault='yes'/></srv>",
+            "1:22: found prefault=\"yes\", expected one of true, false",
+        ),
+        (
+            "<srv><data checkpoint='60s'/></srv>",
+            "1:12: found attribute checkpoint of <data>, expected none: this version of frs does not have it yet",
+        ),
+        (
+            "<srv><http max-atomic-items='1025' max-items='2000'/></srv>",
+            "1:30: found max-atomic-items=\"1025\", expected a whole number from 1 to 1024",
+        ),
+        (
+            "<srv><http max-items='10' max-atomic-items='11'/></srv>",
+            "1:45: found max-atomic-items=\"11\", expected at most max-items, 10",
+        ),
+        (
+            "<srv><http max-connections='many'/></srv>",
+            "1:29: found max-connections=\"many\", expected a whole number from 1 to 1000000",
+        ),
+        (
+            "<srv><http max-head='2MiB'/></srv>",
+            "1:22: found max-head=\"2MiB\", expected a size from 256 to 1MiB, such as 512, 64KiB or 1MiB",
+        ),
+        (
+            "<srv><http lock-timeout='0ms'/></srv>",
+            "1:26: found lock-timeout=\"0ms\", expected a duration from 1ms to 1m, such as 250ms, 60s, 15m, 24h or 7d",
+        ),
+        (
+            "<srv><log level='inof'/></srv>",
+            "1:18: found level=\"inof\", expected one of error, warn, info, debug, trace (nearest: info)",
+        ),
+        (
+            "<srv><user>no such user</user></srv>",
+            "1:12: found <user>no such user</user>, expected the name of a user of this system",
+        ),
+        (
+            "<srv><user/></srv>",
+            "1:6: found <user></user>, expected the name of a user of this system",
+        ),
+        (
+            "<srv><authz key='peers'/></srv>",
+            "1:18: found key=\"peers\", expected one of peer, forwarded, header:NAME (nearest: peer)",
+        ),
+        (
+            "<srv><authz key='header:a b'/></srv>",
+            "1:18: found key=\"header:a b\", expected header: and the name of a header field",
+        ),
+        (
+            "<srv><trusted>x</trusted></srv>",
+            "1:15: found <trusted>x</trusted>, expected an address or a block of addresses such as 10.0.0.0/8 or fc00::/7",
+        ),
+        (
+            "<srv><authz><trusted>x</trusted></authz></srv>",
+            "1:22: found <trusted>x</trusted>, expected an address or a block of addresses such as 10.0.0.0/8 or fc00::/7",
+        ),
+        (
+            "<srv>\n<admin listen='127.0.0.1:7601'/></srv>",
+            "2:1: found <admin> in <srv>, expected none: this version of frs does not have it yet",
+        ),
+        (
+            "<srv><degrade>false</degrade></srv>",
+            "1:6: found <degrade> in <srv>, expected none: this version of frs does not have it yet",
+        ),
+        (
+            "<srv><log/>\n<log/></srv>",
+            "2:1: found <log> again, expected one (the first is in line 1)",
+        ),
+        ("<srv>text</srv>", "1:6: found text \"text\", expected none in <srv>"),
+        ("<srv><log>text</log></srv>", "1:11: found text \"text\", expected none in <log>"),
+        (
+            "<srv><workers n='1'>2</workers></srv>",
+            "1:15: found attribute n of <workers>, expected none",
+        ),
+        (
+            "<srv><workers>2<b/></workers></srv>",
+            "1:16: found <b> in <workers>, expected no element",
+        ),
+        ("<srv xmlns='urn:x'/>", "1:6: found attribute xmlns of <srv>, expected none"),
+        ("<server/>", "1:1: found <server>, expected <srv> as the root element"),
+    ];
+    for (srv, expected) in cases {
+        srv_faults(srv, &[&format!("srv.xml:{expected}")]);
+    }
+}
+
+#[test]
+fn fewer_items_lower_the_default_of_atomic_items() {
+    let conf = good("<srv><http max-items='10'/></srv>", &format!("<map>{GROUP}</map>"));
+    assert_eq!(conf.srv.http.max_atomic_items, 10);
+}

@@ -1,0 +1,356 @@
+//! XML as a small tree in which everything knows its place.
+//!
+//! Every fault of the markup is noted; those that leave the structure known are no reason to stop.
+//! After one that does not, the tree holds what was whole before it. Depth, attributes and names
+//! are bounded, so that no input costs more than its length.
+
+use std::borrow::Cow;
+
+use quick_xml::errors::{Error, IllFormedError, SyntaxError};
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::attributes::{AttrError, Attribute as RawAttribute};
+use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
+
+use super::fault::{Notes, shown};
+
+/// Elements in each other; configurations need three.
+const MAX_DEPTH: usize = 16;
+/// Attributes of an element; configurations need nine.
+const MAX_ATTRIBUTES: usize = 64;
+
+/// An element; offsets are those of the text.
+pub(super) struct Element {
+    /// As written.
+    pub name: String,
+    /// Offset of its `<`.
+    pub at: usize,
+    /// In the order of the file, no name twice.
+    pub attributes: Vec<Attribute>,
+    /// In the order of the file.
+    pub children: Vec<Element>,
+    /// Its own text, decoded.
+    pub text: String,
+    /// Offset of the first character of its text that is no white space.
+    pub text_at: Option<usize>,
+    /// Faults in its tag: nothing is known of attributes that are not there.
+    pub broken: bool,
+}
+
+/// An attribute; offsets are those of the text.
+pub(super) struct Attribute {
+    /// As written.
+    pub name: String,
+    /// Offset of its name.
+    pub at: usize,
+    /// Decoded.
+    pub value: String,
+    /// Offset behind the opening quote.
+    pub value_at: usize,
+}
+
+/// What could be read of a file.
+pub(super) struct Document {
+    /// Its root, if it has one.
+    pub root: Option<Element>,
+    /// Nothing is missing.
+    pub complete: bool,
+}
+
+/// Reads a text, notes the faults of its markup.
+pub(super) fn read(notes: &mut Notes<'_>) -> Document {
+    let text = notes.text();
+    if let Some((at, c)) = text.char_indices().find(|&(_, c)| !allowed(c)) {
+        notes.note(at, format!("U+{:04X}", u32::from(c)), "a character that XML 1.0 allows");
+        return Document { root: None, complete: false };
+    }
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().check_comments = true;
+    let mut tree = Tree { notes, open: Vec::new(), root: None };
+    let complete = loop {
+        let at = reader.buffer_position() as usize;
+        let step = match reader.read_event() {
+            Ok(Event::Eof) => break tree.end(text.len()),
+            Ok(event) => tree.take(event, at),
+            Err(error) => tree.stop(reader.error_position() as usize, &error),
+        };
+        if step.is_none() {
+            break false;
+        }
+    };
+    // Of elements that were still open only the root is answered, with its whole children.
+    let root = tree.root.or(tree.open.into_iter().next());
+    Document { root, complete }
+}
+
+struct Tree<'n, 's> {
+    notes: &'n mut Notes<'s>,
+    open: Vec<Element>,
+    root: Option<Element>,
+}
+
+impl Tree<'_, '_> {
+    /// One step; none if the structure is lost.
+    fn take(&mut self, event: Event<'_>, at: usize) -> Option<()> {
+        match event {
+            Event::Start(tag) => self.start(&tag, at),
+            Event::Empty(tag) => {
+                self.start(&tag, at)?;
+                self.close();
+                Some(())
+            }
+            Event::End(_) => {
+                self.close();
+                Some(())
+            }
+            Event::Text(text) => self.text(&text.xml10_content(), at, &text),
+            Event::CData(text) => self.text(&text.xml10_content(), at, "<"),
+            Event::GeneralRef(reference) => self.reference(&reference, at),
+            Event::Decl(declaration) => self.declaration(&declaration, at),
+            Event::DocType(_) => {
+                self.notes.note(at, "<!DOCTYPE", "none (it is not read)");
+                Some(())
+            }
+            Event::Comment(_) | Event::PI(_) | Event::Eof => Some(()),
+        }
+    }
+
+    fn start(&mut self, tag: &BytesStart<'_>, at: usize) -> Option<()> {
+        let name = tag.name().as_ref().to_owned();
+        if self.root.is_some() {
+            self.notes.note(at, format!("<{}> behind the root", shown(&name)), "one root element");
+            return None;
+        }
+        if self.open.len() == MAX_DEPTH {
+            let expected = format!("at most {MAX_DEPTH} elements in each other");
+            self.notes.note(at, format!("<{}>", shown(&name)), expected);
+            return None;
+        }
+        let (attributes, broken) = self.attributes(tag, at + 1);
+        self.open.push(Element {
+            name,
+            at,
+            attributes,
+            children: Vec::new(),
+            text: String::new(),
+            text_at: None,
+            broken,
+        });
+        Some(())
+    }
+
+    fn close(&mut self) {
+        if let Some(element) = self.open.pop() {
+            match self.open.last_mut() {
+                Some(parent) => parent.children.push(element),
+                None => self.root = Some(element),
+            }
+        }
+    }
+
+    /// `name_at`: offset behind the tag's `<`.
+    fn attributes(&mut self, tag: &BytesStart<'_>, name_at: usize) -> (Vec<Attribute>, bool) {
+        let raw = tag.attributes_raw();
+        let raw_at = name_at + tag.name().as_ref().len();
+        let mut found: Vec<Attribute> = Vec::new();
+        let mut broken = false;
+        let mut attributes = tag.attributes();
+        // Ours names the place of the first one, and is bounded.
+        attributes.with_checks(false);
+        for attribute in attributes {
+            if found.len() == MAX_ATTRIBUTES {
+                let most = format!("at most {MAX_ATTRIBUTES}");
+                self.notes.note(name_at - 1, "an element of more attributes", most);
+                return (found, true);
+            }
+            match attribute {
+                Ok(attribute) => {
+                    let at = raw_at + offset_in(raw, attribute.key.as_ref());
+                    match self.attribute(&attribute, at, raw_at + offset_in(raw, &attribute.value))
+                    {
+                        Some(attribute) => self.push_attribute(&mut found, attribute),
+                        None => broken = true,
+                    }
+                }
+                Err(error) => {
+                    self.attribute_error(&error, name_at);
+                    broken = true;
+                }
+            }
+        }
+        (found, broken)
+    }
+
+    fn push_attribute(&mut self, found: &mut Vec<Attribute>, attribute: Attribute) {
+        if let Some(first) = found.iter().find(|other| other.name == attribute.name) {
+            let expected = format!("it once (first in line {})", self.notes.line(first.at));
+            let again = format!("attribute {} again", shown(&attribute.name));
+            self.notes.note(attribute.at, again, expected);
+        } else {
+            found.push(attribute);
+        }
+    }
+
+    fn attribute(
+        &mut self,
+        raw: &RawAttribute<'_>,
+        at: usize,
+        value_at: usize,
+    ) -> Option<Attribute> {
+        let name = raw.key.as_ref();
+        let before = self.notes.text().as_bytes().get(at.wrapping_sub(1));
+        if before.is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            let found = format!("attribute {}", shown(name));
+            self.notes.note(at, found, "white space before it");
+        }
+        if let Some(less) = raw.value.find('<') {
+            self.notes.note(value_at + less, "< in a value", "&lt;");
+            return None;
+        }
+        let value = match raw.normalized_value(XmlVersion::Implicit1_0) {
+            Ok(value) if value.chars().all(allowed) => value.into_owned(),
+            _ => {
+                let found = format!("{}=\"{}\"", shown(name), shown(&raw.value));
+                self.notes.note(value_at, found, REFERENCES);
+                return None;
+            }
+        };
+        Some(Attribute { name: name.to_owned(), at, value, value_at })
+    }
+
+    fn attribute_error(&mut self, error: &AttrError, name_at: usize) {
+        let (at, found, expected) = match *error {
+            AttrError::ExpectedEq(at) => (at, "an attribute without a value", "=\"…\""),
+            AttrError::ExpectedValue(at) => (at, "no value", "\"…\""),
+            AttrError::UnquotedValue(at) => (at, "a value without quotes", "\"…\""),
+            AttrError::ExpectedQuote(at, _) => (at, "a value without an end", "the closing quote"),
+            AttrError::Duplicated(at, _) => (at, "an attribute again", "it once"),
+        };
+        self.notes.note(name_at + at, found, expected);
+    }
+
+    /// `raw` tells where the text begins, `decoded` what it says.
+    fn text(&mut self, decoded: &str, at: usize, raw: &str) -> Option<()> {
+        let shown_at = raw.find(|c| !white(c)).map(|first| at + first);
+        match (self.open.last_mut(), shown_at) {
+            (Some(element), _) => {
+                element.text.push_str(decoded);
+                element.text_at = element.text_at.or(shown_at);
+            }
+            (None, Some(at)) => {
+                let found = format!("text \"{}\"", shown(decoded.trim_matches(white)));
+                self.notes.note(at, found, "none outside of the root element");
+            }
+            (None, None) => {}
+        }
+        Some(())
+    }
+
+    fn reference(&mut self, reference: &BytesRef<'_>, at: usize) -> Option<()> {
+        let decoded: Option<Cow<'_, str>> = match reference.resolve_char_ref() {
+            Ok(Some(c)) if allowed(c) => Some(c.to_string().into()),
+            Ok(None) => resolve_predefined_entity(reference).map(Into::into),
+            _ => None,
+        };
+        match decoded {
+            Some(decoded) => self.text(&decoded, at, "&"),
+            None => {
+                self.notes.note(at, format!("&{};", shown(reference)), REFERENCES);
+                Some(())
+            }
+        }
+    }
+
+    fn declaration(&mut self, declaration: &BytesDecl<'_>, at: usize) -> Option<()> {
+        if at > 0 {
+            self.notes.note(at, "<?xml", "it at the very start of the file only");
+        }
+        match declaration.encoding() {
+            None => {}
+            Some(Ok(name)) if name.eq_ignore_ascii_case("utf-8") => {}
+            Some(Ok(name)) => {
+                self.notes.note(at, format!("encoding=\"{}\"", shown(&name)), "UTF-8");
+            }
+            Some(Err(error)) => self.attribute_error(&error, at + 2),
+        }
+        Some(())
+    }
+
+    fn end(&mut self, at: usize) -> bool {
+        if let Some(element) = self.open.last() {
+            let found = format!("no </{}> for this element", shown(&element.name));
+            self.notes.note(element.at, found, "it before the end of the file");
+            return false;
+        }
+        if self.root.is_none() {
+            self.notes.note(at, "the end of the file", "a root element");
+        }
+        self.root.is_some()
+    }
+
+    fn stop(&mut self, at: usize, error: &Error) -> Option<()> {
+        let (found, expected) = match error {
+            Error::IllFormed(IllFormedError::MismatchedEndTag { expected, found }) => {
+                let opened = self.open.last().map_or(0, |element| self.notes.line(element.at));
+                (
+                    format!("</{}>", shown(found)),
+                    format!("</{}> (opened in line {opened})", shown(expected)),
+                )
+            }
+            Error::IllFormed(IllFormedError::UnmatchedEndTag(found)) => {
+                (format!("</{}>", shown(found)), "no end tag without a start tag".to_owned())
+            }
+            Error::IllFormed(IllFormedError::DoubleHyphenInComment) => {
+                ("-- in a comment".to_owned(), "-->".to_owned())
+            }
+            Error::IllFormed(IllFormedError::UnclosedReference) => {
+                ("& without ;".to_owned(), REFERENCES.to_owned())
+            }
+            Error::Syntax(error) => {
+                let (found, expected) = syntax(*error);
+                (found.to_owned(), expected.to_owned())
+            }
+            other => (shown(&other.to_string()), "well-formed XML".to_owned()),
+        };
+        self.notes.note(at, found, expected);
+        None
+    }
+}
+
+const REFERENCES: &str =
+    "&lt; &gt; &amp; &quot; &apos; or the number of a character that XML 1.0 allows";
+
+const fn syntax(error: SyntaxError) -> (&'static str, &'static str) {
+    match error {
+        SyntaxError::InvalidBangMarkup => ("<! that begins nothing known", "a comment"),
+        SyntaxError::UnclosedPI => ("a processing instruction without an end", "?>"),
+        SyntaxError::UnclosedXmlDecl => ("an XML declaration without an end", "?>"),
+        SyntaxError::UnclosedComment => ("a comment without an end", "-->"),
+        SyntaxError::UnclosedDoctype => ("a DOCTYPE without an end", "no DOCTYPE"),
+        SyntaxError::UnclosedCData => ("CDATA without an end", "]]>"),
+        SyntaxError::UnclosedTag => ("a tag without an end", ">"),
+        SyntaxError::UnclosedSingleQuotedAttributeValue => ("a tag with an open quote", "'"),
+        SyntaxError::UnclosedDoubleQuotedAttributeValue => ("a tag with an open quote", "\""),
+    }
+}
+
+/// May the character stand in an XML 1.0 document?
+fn allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// White space as XML means it.
+pub(super) fn white(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+/// Offset of a part in its whole.
+fn offset_in(whole: &str, part: &str) -> usize {
+    let offset = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+    // A part that was copied elsewhere would give nonsense: then the whole's start is near enough.
+    if offset <= whole.len() { offset } else { 0 }
+}
+
+#[cfg(test)]
+#[path = "xml_tests.rs"]
+mod tests;

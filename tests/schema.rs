@@ -1,0 +1,139 @@
+//! The shipped configuration: it is checked, warned of nothing, and of the shape its schemas say.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use frs::conf::report::{Report, groups_bytes, report};
+use frs::conf::{Conf, Filesystem, Machine};
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("conf").join(name)
+}
+
+/// Does xmllint find the text of the shape? None where there is no xmllint.
+fn valid(schema: &str, text: &str) -> Option<bool> {
+    let child = Command::new("xmllint")
+        .args(["--noout", "--nonet", "--schema"])
+        .arg(shipped(schema))
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "xmllint not found");
+            println!("skipped: xmllint not found");
+            return None;
+        }
+        child => child.expect("xmllint starts"),
+    };
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("xmllint reads");
+    let output = child.wait_with_output().expect("xmllint ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    // 3 and 4: not valid. Anything else would be a fault of the schema or of the test.
+    match output.status.code() {
+        Some(0) => Some(true),
+        Some(3 | 4) => {
+            println!("{said}");
+            Some(false)
+        }
+        code => panic!("xmllint: {code:?} {said}"),
+    }
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(shipped(name)).expect("shipped")
+}
+
+#[test]
+fn shipped_files_are_valid() {
+    assert_ne!(valid("srv.xsd", &read("srv.xml")), Some(false));
+    assert_ne!(valid("map.xsd", &read("map.xml")), Some(false));
+}
+
+#[test]
+fn shipped_files_are_checked_and_warned_of_nothing() {
+    let conf = Conf::load(&shipped("")).unwrap_or_else(|faults| panic!("{faults}"));
+    let machine = Machine {
+        ram_bytes: Some(4 << 30),
+        filesystems: vec![(conf.srv.data.dir.clone(), Ok(Filesystem::Ext4))],
+    };
+    let Report { text, warnings, faults } = report(&conf, &machine);
+    println!("{text}");
+    assert_eq!((warnings, faults), (vec![], vec![]));
+    assert!(groups_bytes(&conf.map) < 100 << 20);
+    assert_eq!(conf.map.find_biz("1001"), conf.map.find_biz("login"));
+    for biz in ["login", "sms", "seckill", "app-user-api", "api"] {
+        assert!(conf.map.find_biz(biz).is_some(), "{biz}");
+    }
+}
+
+/// Schema and check agree on what a schema can say.
+#[test]
+fn schemas_take_and_refuse_what_the_check_does() {
+    const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+    let srv = [
+        ("<srv/>", true),
+        (
+            "<srv><allow>::1</allow><log/><allow>10.0.0.0/8</allow><workers> 7 </workers></srv>",
+            true,
+        ),
+        ("<srv><listen>[::1]:80</listen><listen>unix:a/b c</listen></srv>", true),
+        ("<srv><authz key='header:X-A'><trusted>fc00::/7</trusted></authz></srv>", true),
+        ("<srv><trusted>10.0.0.0/8</trusted><data live='/l' prefault='true'/></srv>", true),
+        ("<srv><workers>201</workers></srv>", false),
+        ("<srv><worker>1</worker></srv>", false),
+        ("<srv><listen>localhost:80</listen></srv>", false),
+        ("<srv><http max-atomic-items='1025'/></srv>", false),
+        ("<srv><http idle-timeout='60'/></srv>", false),
+        ("<srv><http max-body='1KB'/></srv>", false),
+        ("<srv><log level='loud'/></srv>", false),
+        ("<srv><authz key='header:'/></srv>", false),
+        ("<srv><admin listen='127.0.0.1:1'/></srv>", false),
+    ];
+    for (text, good) in srv {
+        let found = Conf::parse("srv.xml", text, "map.xml", MAP);
+        assert_eq!(found.is_ok(), good, "{text} {found:?}");
+        assert!(valid("srv.xsd", text).is_none_or(|valid| valid == good), "{text}");
+    }
+    const GROUP: &str = "<group name='g' files='1' key-nodes='8' node-size='64'/>";
+    const LIMIT: &str = "<limit policy='total' max='1'/>";
+    let map = [
+        ("<group name='h' files='4096' key-nodes='1' chain='57' node-size='64'/>", false),
+        ("<biz id='1' name='a' key='ip'>LIMIT</biz>GROUP", true),
+        ("GROUP<biz id='1' name='a' key='ip' group='g' ipv6-prefix='1'>LIMIT</biz>", true),
+        ("GROUP<biz id='1' name='a' key='ip' group='h'>LIMIT</biz>", false),
+        ("GROUP<biz id='0' name='a' key='ip'>LIMIT</biz>", false),
+        ("GROUP<biz id='1' name='1' key='ip'>LIMIT</biz>", false),
+        ("GROUP<biz id='1' name='1-' key='ip'>LIMIT</biz>", true),
+        ("GROUP<biz id='1' name='a' key='ip'/>", false),
+        ("GROUP<biz id='1' name='a' key='text'>LIMIT</biz>", false),
+        (
+            "GROUP<biz id='1' name='a' key='ip'>LIMIT</biz><biz id='1' name='b' key='ip'>LIMIT</biz>",
+            false,
+        ),
+        (
+            "GROUP<biz id='1' name='a' key='ip'>LIMIT</biz><biz id='2' name='a' key='ip'>LIMIT</biz>",
+            false,
+        ),
+        (
+            "GROUP<biz id='1' name='a' key='ip'><limit policy='sliding' interval='1m' max='1'/></biz>",
+            false,
+        ),
+        (
+            "GROUP<biz id='1' name='a' key='ip'><limit policy='total' max='9007199254740992'/></biz>",
+            false,
+        ),
+        ("GROUPGROUP", false),
+        ("", false),
+    ];
+    for (text, good) in map {
+        let text = text.replace("GROUP", GROUP).replace("LIMIT", LIMIT);
+        let text = format!("<map>{text}</map>");
+        let found = Conf::parse("srv.xml", "<srv/>", "map.xml", &text);
+        assert_eq!(found.is_ok(), good, "{text} {found:?}");
+        assert!(valid("map.xsd", &text).is_none_or(|valid| valid == good), "{text}");
+    }
+}
