@@ -3,6 +3,18 @@
 //! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
 //! that the steady state allocates nothing.
 
+mod execute;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::conf::{Conf, active};
+use crate::store::{Error, Handle, Runtime, live_dir};
+use execute::Scratch;
+use table::Table;
+
 /// What is asked of the items of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -131,49 +143,112 @@ pub struct Answers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Role {
-    Worker,
-    Keeper,
+    Worker = 1,
+    Keeper = 2,
     /// A local program using the library.
-    Program,
+    Program = 3,
 }
 
 /// One attachment to a data directory: the store and the configuration in force.
+///
+/// One thread's, and dead in a forked child.
+#[derive(Debug)]
 pub struct Service {
-    conf: std::sync::Arc<crate::conf::Conf>,
+    handle: Handle,
+    data_dir: PathBuf,
+    conf: Arc<Conf>,
+    generation: u64,
+    table: Table,
+    scratch: Scratch,
 }
 
 impl Service {
-    /// Attaches to a data directory that a master has prepared.
-    pub fn attach(
-        _data_dir: &std::path::Path,
-        _role: Role,
-    ) -> Result<Service, crate::store::Error> {
-        todo!()
+    /// Attaches to a data directory that a running server has prepared.
+    ///
+    /// # Errors
+    /// If there is no server's data, its files are damaged, or all slots are taken.
+    pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
+        let generation = Runtime::open(data_dir)?.generation();
+        let conf = read_active(data_dir, generation)?;
+        let mut handle = Handle::attach(data_dir, live_dir(&conf), role as u32)?;
+        let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
+        handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        Ok(Service {
+            table: Table::new(&conf, &handle),
+            handle,
+            data_dir: data_dir.to_path_buf(),
+            conf: Arc::new(conf),
+            generation,
+            scratch: Scratch::default(),
+        })
     }
 
     /// The configuration in force for this handle.
-    pub fn conf(&self) -> &std::sync::Arc<crate::conf::Conf> {
+    pub fn conf(&self) -> &Arc<Conf> {
         &self.conf
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The attachment itself.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// Starts a turn: all its waits for semaphores share one lock-timeout. Takes a newer
     /// configuration first, if there is one, and acknowledges it: then true.
+    #[inline]
     pub fn begin_turn(&mut self) -> bool {
-        todo!()
+        let taken = self.handle.runtime().generation() != self.generation && self.take_newer();
+        self.handle.begin_turn();
+        taken
     }
 
-    /// Runs a request: one transaction an item, or one for all of them if it is atomic.
-    pub fn run(&mut self, _request: &Request, _now: crate::clock::Millis, _answers: &mut Answers) {
-        todo!()
+    /// Takes the configuration in force; on a failure the one it has stays, and the next turn tries
+    /// again.
+    #[cold]
+    fn take_newer(&mut self) -> bool {
+        let generation = self.handle.runtime().generation();
+        match self.take(generation) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!(generation, %error, "cannot take the new configuration");
+                false
+            }
+        }
     }
 
-    /// Writes dirty pages of all groups back to disk (msync); for the keeper.
-    pub fn flush(&mut self) -> Result<(), crate::store::Error> {
-        todo!()
+    fn take(&mut self, generation: u64) -> Result<(), Error> {
+        let conf = read_active(&self.data_dir, generation)?;
+        let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
+        self.handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        self.table = Table::new(&conf, &self.handle);
+        self.conf = Arc::new(conf);
+        self.generation = generation;
+        Ok(())
+    }
+
+    /// Writes dirty pages of all groups on disk back and waits for it; for the keeper.
+    ///
+    /// # Errors
+    /// The first that a group met; every group was tried.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.handle.flush()
     }
 
     /// Recovers every slot whose owner is dead; how many. For the keeper.
     pub fn recover_dead(&mut self) -> usize {
-        todo!()
+        self.handle.recover_dead()
     }
+}
+
+fn read_active(data_dir: &Path, generation: u64) -> Result<Conf, Error> {
+    let failed = |message: String| Error::Configuration { path: data_dir.to_path_buf(), message };
+    if generation == 0 {
+        return Err(failed("no configuration was published: is the server running?".into()));
+    }
+    active::read(data_dir, generation).map_err(|error| failed(error.to_string()))
 }

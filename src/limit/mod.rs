@@ -1,6 +1,41 @@
 //! Limits: one policy a file, pure functions on settings, state words, `now` and a count.
 //!
-//! No clock, no store and no allocation in here. All arithmetic is on integers.
+//! No clock, no store and no allocation in here. All arithmetic is on integers and saturates
+//! rather than wraps. A state of zero words is fresh, and so is a window in which nothing is used.
+//!
+//! One item goes through [`Rules`] in this order, on words copied out of its nodes:
+//! 1. [`Rules::roll`] brings the states to `now`; everything after it takes the same `now`.
+//! 2. [`Rules::judge`] says whether the item is refused, and by what; [`Rules::details`] the same
+//!    of each limit.
+//! 3. [`Rules::charge`] or [`Rules::start_ban`], or neither.
+//! 4. [`Rules::verdict`] and [`Rules::refigure`] take the figures, which are those after the
+//!    command.
+//!
+//! Between 2 and 4 any number of other items may be judged and charged on the same words: that is
+//! how an atomic request is judged item by item and answered with figures as stored.
+
+mod interval;
+mod policy;
+mod rules;
+mod total;
+
+pub use rules::{Judgement, Rules, States};
+
+/// The most uses a state can hold, 2^53 - 1: what a JSON reader can take for exact.
+pub const MAX_USED: u64 = (1 << 53) - 1;
+
+/// `used` after `count` more, or after a negative `count` given back: never below 0, nor above
+/// [`MAX_USED`].
+#[inline]
+const fn use_more(used: u64, count: i32) -> u64 {
+    let magnitude = count.unsigned_abs() as u64;
+    if count < 0 {
+        used.saturating_sub(magnitude)
+    } else {
+        let sum = used.saturating_add(magnitude);
+        if sum < MAX_USED { sum } else { MAX_USED }
+    }
+}
 
 /// What a limit shows of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -222,7 +222,8 @@ fn parse_header(path: &Path, words: &[u64]) -> Result<Header, Error> {
 
 pub(crate) fn read_marks(path: &Path, file: &File) -> Result<Marks, Error> {
     let mut bytes = [0u8; 32];
-    file.read_exact_at(&mut bytes, at::BOOT as u64 * 8).map_err(io_error(path, "read its marks"))?;
+    file.read_exact_at(&mut bytes, at::BOOT as u64 * 8)
+        .map_err(io_error(path, "read its marks"))?;
     let words = words_of(&bytes);
     Ok(Marks { boot: [words[0], words[1]], clean: words[2] == 1, quarantined: words[3] != 0 })
 }
@@ -258,7 +259,9 @@ pub(crate) fn open_files(
     let mut files = vec![first];
     for index in 1..header.geometry.files {
         let (path, file) = match open(index) {
-            Err(Error::Io { path, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::Io { path, source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
                 return Err(Error::Missing { group: name.to_string(), missing: path });
             }
             opened => opened?,
@@ -282,7 +285,8 @@ pub(crate) fn open_files(
 /// Compares the geometry of existing files with the configuration's.
 pub(crate) fn check_geometry(header: &Header, group: &conf::Group) -> Result<(), Error> {
     let (found, expected) = (&header.geometry, &group.geometry);
-    let number = |field, found: u32, expected: u32| (field, found.to_string(), expected.to_string());
+    let number =
+        |field, found: u32, expected: u32| (field, found.to_string(), expected.to_string());
     let fields = [
         number("files", found.files, expected.files),
         number("key-nodes", found.key_nodes, expected.key_nodes),
@@ -301,7 +305,12 @@ pub(crate) fn check_geometry(header: &Header, group: &conf::Group) -> Result<(),
 }
 
 /// The register's entry of a group file.
-pub(crate) fn entry_of(path: &Path, file: &File, header: &Header, index: u32) -> Result<FileEntry, Error> {
+pub(crate) fn entry_of(
+    path: &Path,
+    file: &File,
+    header: &Header,
+    index: u32,
+) -> Result<FileEntry, Error> {
     let metadata = file.metadata().map_err(io_error(path, "read its inode"))?;
     Ok(FileEntry {
         group: header.id,

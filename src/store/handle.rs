@@ -118,7 +118,8 @@ impl Handle {
 
     #[cold]
     fn unmap_retired(&mut self) {
-        let oldest = self.runtime.slots().iter().filter(|slot| slot.alive).map(|s| s.generation).min();
+        let oldest =
+            self.runtime.slots().iter().filter(|slot| slot.alive).map(|s| s.generation).min();
         self.retired.retain(|(generation, _)| oldest.is_some_and(|oldest| oldest < *generation));
     }
 
@@ -171,6 +172,15 @@ impl Handle {
             .filter(|&slot| slot != own && self.runtime.slot(slot).state().used)
             .filter(|&slot| !self.runtime.is_locked(slot) && self.recover(slot))
             .count()
+    }
+
+    /// Undoes this handle's own open transaction.
+    #[cold]
+    pub(super) fn roll_back(&self) {
+        let opened = RefCell::new(Vec::new());
+        let (runtime, groups, live_dir) = (&self.runtime, &self.groups[..], &self.live_dir);
+        let reach = Reach { runtime, groups, live_dir, opened };
+        self.slot().words().roll_back(&reach);
     }
 
     fn recover(&self, slot: u32) -> bool {

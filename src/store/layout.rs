@@ -28,8 +28,8 @@
 //!                          file (48..64), word offset (0..48) | old value
 //! ```
 
-/// Bytes of a page: headers, and the unit slots are aligned to.
-pub const PAGE_BYTES: usize = 4096;
+/// Bytes of a page: headers, and the unit slots are aligned to. The model checker gets a small one.
+pub const PAGE_BYTES: usize = if cfg!(loom) { 64 } else { 4096 };
 /// Words of a page.
 pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 
@@ -137,12 +137,12 @@ pub mod slot {
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     /// Key-nodes of one transaction.
-    pub const INTENTS_MAX: usize = 4096;
+    pub const INTENTS_MAX: usize = if cfg!(loom) { 4 } else { 4096 };
     pub(crate) const INTENT_WORDS: usize = 2;
     pub(crate) const INTENT_LIST: usize = 2 * PAGE_WORDS;
 
     /// Words that one transaction may change.
-    pub const UNDO_MAX: usize = 64 * 1024;
+    pub const UNDO_MAX: usize = if cfg!(loom) { 8 } else { 64 * 1024 };
     pub(crate) const UNDO_WORDS: usize = 3;
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
@@ -150,9 +150,13 @@ pub mod slot {
     pub const WORDS: usize = UNDO_LOG + UNDO_MAX * UNDO_WORDS;
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
+#[cfg(not(loom))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
+#[cfg(not(loom))]
 const _: () = assert!(slot::WORDS * 8 == 402 * PAGE_BYTES);
+#[cfg(not(loom))]
 const _: () = assert!(runtime::WORDS * 8 == (65 + 256 * 402) * PAGE_BYTES);
 
 /// Digest of the field sizes: differs between builds that would read each other's files wrongly.

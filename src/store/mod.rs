@@ -1,81 +1,44 @@
 //! The store: mmap file groups shared by processes, safe against kill -9.
+//!
+//! [`prepare`] makes a data directory ready; a [`Handle`] attaches to it; [`Handle::begin`] opens a
+//! [`Transaction`] over one or many key-nodes, and its commit is the only way a node changes.
 
-use std::path::Path;
+pub mod layout;
+pub mod region;
+pub mod semaphore;
+pub mod slot;
 
-use crate::conf::Conf;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod crash;
 
-/// What went wrong in the store.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {}
+#[cfg(not(loom))]
+mod counter;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod evict;
+#[cfg(not(loom))]
+pub mod group;
+#[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
+mod prepare;
+#[cfg(not(loom))]
+mod runtime;
+#[cfg(not(loom))]
+mod transaction;
+#[cfg(not(loom))]
+mod verify;
 
-/// What `prepare` found and did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Prepared {
-    /// Names of groups made anew.
-    pub created: Vec<String>,
-    /// Dead slots whose transactions were undone.
-    pub recovered_slots: usize,
-    /// Was every key-node scanned.
-    pub scanned: bool,
-    /// Nodes dropped, by that scan.
-    pub dropped_nodes: u64,
-}
-
-/// Creates, opens and checks every group of `conf`, recovers dead slots, scans where undo logs are
-/// not to be trusted. Maps groups: run by a forked child of the master, before any worker.
-pub fn prepare(_conf: &Conf) -> Result<Prepared, Error> {
-    todo!()
-}
-
-/// Creates missing groups of `conf` and checks the headers of the others, by file calls alone (no
-/// mapping): what the master does before it publishes a new generation.
-pub fn admit(_conf: &Conf) -> Result<(), Error> {
-    todo!()
-}
-
-/// Flushes all files of `conf` and sets their clean marks, if no slot is attached; by file calls
-/// alone. The master's last step.
-pub fn close_clean(_conf: &Conf) -> Result<bool, Error> {
-    todo!()
-}
-
-/// What a slot of runtime.mmap shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotStatus {
-    /// 0..256.
-    pub slot: u32,
-    /// Process id of the owner.
-    pub pid: u32,
-    /// Generation of the configuration that it has acknowledged.
-    pub generation: u64,
-}
-
-/// runtime.mmap, mapped: slots and the generation in force.
-pub struct Runtime {}
-
-impl Runtime {
-    /// Creates it, or opens and checks it; the master's, once it holds the directory's lock.
-    pub fn create_or_open(_data_dir: &Path) -> Result<Runtime, Error> {
-        todo!()
-    }
-
-    /// Opens it read-only for a tool or `frs status`.
-    pub fn open_for_reading(_data_dir: &Path) -> Result<Runtime, Error> {
-        todo!()
-    }
-
-    /// The configuration's generation in force; 0 before the first.
-    pub fn generation(&self) -> u64 {
-        todo!()
-    }
-
-    /// Puts a generation in force (Release). `data/conf.active.G` must be complete.
-    pub fn publish(&self, _generation: u64) {
-        todo!()
-    }
-
-    /// Slots in use.
-    pub fn slots(&self) -> Vec<SlotStatus> {
-        todo!()
-    }
-}
+#[cfg(not(loom))]
+pub use {
+    counter::Counter,
+    error::Error,
+    evict::{Judge, Rank},
+    group::Group,
+    handle::Handle,
+    prepare::{Prepared, check_files, close_clean, live_dir, prepare},
+    runtime::{Runtime, SlotStatus},
+    transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
+    verify::{Fault, Finding, Report},
+};

@@ -54,7 +54,7 @@ mod mapped {
 
     use memmap2::{Advice, MmapOptions, MmapRaw};
 
-    use super::{AtomicU32, AtomicU64, Ordering};
+    use super::{AtomicU32, AtomicU64};
 
     /// Words that other processes may see and change.
     #[derive(Debug)]
@@ -68,7 +68,9 @@ mod mapped {
     enum Backing {
         Map(MmapRaw),
         /// Memory of this process alone: tests and Miri.
-        Boxed { _words: Box<[AtomicU64]> },
+        Boxed {
+            _words: Box<[AtomicU64]>,
+        },
     }
 
     // SAFETY: all access goes through atomics; the backing is neither moved nor freed while the
@@ -92,7 +94,8 @@ mod mapped {
         }
 
         fn of_map(map: MmapRaw, words: usize) -> Region {
-            let base = NonNull::new(map.as_mut_ptr().cast::<AtomicU64>()).expect("a map has a place");
+            let base =
+                NonNull::new(map.as_mut_ptr().cast::<AtomicU64>()).expect("a map has a place");
             Region { base, words, backing: Backing::Map(map) }
         }
 
@@ -179,11 +182,6 @@ mod mapped {
                 Backing::Map(map) => map.flush_range(0, super::super::layout::PAGE_BYTES),
                 Backing::Boxed { .. } => Ok(()),
             }
-        }
-
-        /// Swaps a word's value for the larger of the two; used for times that only grow.
-        pub fn raise(&self, at: usize, value: u64) -> u64 {
-            self.word(at).fetch_max(value, Ordering::Relaxed)
         }
     }
 }

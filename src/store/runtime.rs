@@ -216,9 +216,8 @@ impl Runtime {
     pub(crate) fn find_file(&self, group: u64, file: u32) -> Option<(usize, FileEntry)> {
         (0..at::FILES_MAX).find_map(|index| {
             let words = self.entry_words(index);
-            let matches = words[1] & at::FILE_USED != 0
-                && words[0] == group
-                && words[1] as u32 == file;
+            let matches =
+                words[1] & at::FILE_USED != 0 && words[0] == group && words[1] as u32 == file;
             matches.then(|| (index, entry_of(words)))
         })
     }
@@ -232,9 +231,8 @@ impl Runtime {
     /// Notes a group file; the register's index of it.
     pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|(index, _)| index);
-        let free = || {
-            (0..at::FILES_MAX).find(|&index| self.entry_words(index)[1] & at::FILE_USED == 0)
-        };
+        let free =
+            || (0..at::FILES_MAX).find(|&index| self.entry_words(index)[1] & at::FILE_USED == 0);
         // A file of the same name and number but another id is gone: its entry is free again.
         let stale = || {
             (0..at::FILES_MAX).find(|&index| {
@@ -267,6 +265,11 @@ impl Runtime {
     #[inline]
     pub(crate) fn is_quarantined(&self, index: usize) -> bool {
         self.mark_of(index).load(Ordering::Relaxed) & at::FILE_QUARANTINE != 0
+    }
+
+    /// First byte and length of all slots: locked whole by who must be alone.
+    pub(crate) fn slots_span() -> (u64, u64) {
+        (SLOTS_START_BYTES, at::SLOTS as u64 * SLOT_BYTES)
     }
 
     /// The file's path.

@@ -11,7 +11,7 @@ use super::layout::slot::{
     UNDO_MAX, UNDO_WORDS,
 };
 use super::region::Region;
-use super::semaphore::{Semaphore, Token};
+use super::semaphore::Token;
 
 const USED: u64 = 1;
 
@@ -211,9 +211,4 @@ pub trait Files {
     fn restore(&self, undo: &Undo);
     /// Frees the semaphore of a key-node if it names `dead`; whether it did.
     fn release_for(&self, intent: &Intent, dead: Token) -> bool;
-}
-
-/// Frees a semaphore of a region on behalf of a dead holder; `half` is its 32-bit index.
-pub fn release_half(region: &Region, half: usize, dead: Token) -> bool {
-    Semaphore::at(region.half(half)).release_for(dead)
 }

@@ -92,7 +92,11 @@ impl Handle {
     /// Takes the semaphores of all key-nodes wanted, in the global order, each once, and looks
     /// whether `generation` is still the one in force.
     #[inline]
-    pub fn begin(&mut self, wanted: &[Wanted], generation: u64) -> Result<Transaction<'_>, Refused> {
+    pub fn begin(
+        &mut self,
+        wanted: &[Wanted],
+        generation: u64,
+    ) -> Result<Transaction<'_>, Refused> {
         if self.is_forked() {
             return Err(Refused::Unavailable);
         }
@@ -116,6 +120,11 @@ impl Handle {
         }
         transaction.read_heads();
         Ok(transaction)
+    }
+
+    /// Is the group of a key-node quarantined: then no transaction over it begins.
+    pub fn is_quarantined(&self, wanted: &Wanted) -> bool {
+        self.runtime.is_quarantined(self.groups[wanted.group].mark())
     }
 
     /// Asks the processor to fetch the head that a key leads to.
@@ -237,7 +246,8 @@ impl Transaction<'_> {
         key: &KeyRef<'_>,
     ) -> Option<(usize, Option<usize>)> {
         for tag_word in 0..TAG_WORDS {
-            let mut matches = bytes_equal(self.handle.scratch.key_nodes[key_node].tags[tag_word], tag);
+            let mut matches =
+                bytes_equal(self.handle.scratch.key_nodes[key_node].tags[tag_word], tag);
             while matches != 0 {
                 let place = tag_word * 8 + matches.trailing_zeros() as usize / 8;
                 matches &= matches - 1;
@@ -299,10 +309,10 @@ impl Transaction<'_> {
         (start, None)
     }
 
-    /// Was the node found in its chain.
+    /// Has the node a place in its chain: it was found there, or was given one.
     #[inline]
-    pub fn is_found(&self, index: NodeIndex) -> bool {
-        self.handle.scratch.nodes[index.0].found
+    pub fn is_placed(&self, index: NodeIndex) -> bool {
+        self.handle.scratch.nodes[index.0].place.is_some()
     }
 
     fn group_of(&self, index: NodeIndex) -> &Group {

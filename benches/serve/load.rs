@@ -1,0 +1,306 @@
+//! The bench's own client: one thread, a closed loop over all connections, HTTP or memcached.
+//!
+//! Each connection has one batch on the way: `depth` requests in one write, the next batch when
+//! all their replies have come. Requests are made beforehand and sent from where they lie; every
+//! reply is checked.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream as Blocking};
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::{CONNECTIONS, KEYS, Result};
+
+/// Bytes of replies that a connection can hold: a whole batch of them.
+const REPLY_BYTES: usize = 256 * 1024;
+/// How long all connections together may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// What one run came to.
+pub struct Measured {
+    pub requests: u64,
+    pub elapsed: Duration,
+    /// Of a batch; none where the client does not measure it.
+    pub p50: Option<Duration>,
+    pub p99: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Protocol {
+    Http,
+    Memcached,
+}
+
+/// Requests of one length in a row, over all keys in random order.
+pub struct Requests {
+    bytes: Vec<u8>,
+    one: usize,
+}
+
+impl Requests {
+    /// Updates of `items` items each.
+    pub fn updates(items: usize) -> Requests {
+        let mut random = Random(0x5eed);
+        // Few keys a request make many requests; many keys must not make too few.
+        let passes = if items == 1 { 1 } else { 4 };
+        let mut keys: Vec<usize> = Vec::new();
+        for _ in 0..passes {
+            keys.extend(random.permutation(KEYS));
+        }
+        Requests::new(keys.chunks_exact(items).map(|keys| {
+            let items: String =
+                keys.iter().map(|key| format!("<item biz=\"1\" key=\"k{key:06}\"/>")).collect();
+            let body = format!("<request>{items}</request>");
+            format!(
+                "POST /update HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/xml\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        }))
+    }
+
+    /// memcached's nearest thing to an Update.
+    pub fn incrs() -> Requests {
+        let keys = Random(0x5eed).permutation(KEYS);
+        Requests::new(keys.into_iter().map(|key| format!("incr k{key:06} 1\r\n")))
+    }
+
+    fn new(requests: impl Iterator<Item = String>) -> Requests {
+        let mut bytes = Vec::new();
+        let mut one = 0;
+        for request in requests {
+            one = request.len();
+            bytes.extend_from_slice(request.as_bytes());
+        }
+        assert!(one > 0 && bytes.len().is_multiple_of(one), "requests are of one length");
+        Requests { bytes, one }
+    }
+
+    /// `depth` requests from a random place on.
+    fn batch(&self, random: &mut Random, depth: usize) -> &[u8] {
+        let places = self.bytes.len() / self.one - depth + 1;
+        let start = random.below(places) * self.one;
+        &self.bytes[start..start + depth * self.one]
+    }
+}
+
+/// Bytes of the reply to one request, head and body.
+pub fn reply_bytes(address: SocketAddr, requests: &Requests) -> Result<usize> {
+    let mut stream = Blocking::connect(address)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.write_all(&requests.bytes[..requests.one])?;
+    let mut buffer = vec![0; REPLY_BYTES];
+    let mut filled = 0;
+    loop {
+        let read = stream.read(&mut buffer[filled..])?;
+        if read == 0 {
+            return Err("closed instead of a reply".into());
+        }
+        filled += read;
+        if let Some(bytes) = Checker::new().http_reply(&buffer[..filled])? {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// One run of the client.
+pub struct Load {
+    pub address: SocketAddr,
+    pub protocol: Protocol,
+    pub depth: usize,
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    filled: usize,
+    /// Replies that the batch still lacks.
+    lacks: usize,
+    sent: Instant,
+}
+
+impl Load {
+    /// Sends for `duration`; counts the replies that came within it.
+    pub fn run(&self, requests: &Requests, duration: Duration) -> Result<Measured> {
+        let mut poll = Poll::new()?;
+        let mut connections = self.connect(&poll)?;
+        let mut events = Events::with_capacity(CONNECTIONS);
+        let mut random = Random(0xfeed);
+        let checker = Checker::new();
+        let mut latencies: Vec<u32> = Vec::with_capacity(1 << 20);
+        let mut replies = 0;
+
+        let start = Instant::now();
+        for connection in &mut connections {
+            connection.send(requests.batch(&mut random, self.depth), self.depth)?;
+        }
+        loop {
+            poll.poll(&mut events, Some(SILENCE))?;
+            if events.is_empty() {
+                return Err(format!("no reply for {SILENCE:?}").into());
+            }
+            for event in &events {
+                let connection = &mut connections[event.token().0];
+                replies += connection.receive(self.protocol, &checker)?;
+                if connection.lacks == 0 {
+                    latencies.push(connection.sent.elapsed().as_nanos() as u32);
+                    connection.send(requests.batch(&mut random, self.depth), self.depth)?;
+                }
+            }
+            if start.elapsed() >= duration {
+                break;
+            }
+        }
+        let elapsed = start.elapsed();
+        latencies.sort_unstable();
+        let quantile = |percent: usize| {
+            let nanos = latencies.get(latencies.len() * percent / 100)?;
+            Some(Duration::from_nanos(u64::from(*nanos)))
+        };
+        Ok(Measured { requests: replies, elapsed, p50: quantile(50), p99: quantile(99) })
+    }
+
+    fn connect(&self, poll: &Poll) -> Result<Vec<Connection>> {
+        let mut connections = Vec::new();
+        for place in 0..CONNECTIONS {
+            let stream = Blocking::connect(self.address)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            poll.registry().register(&mut stream, Token(place), Interest::READABLE)?;
+            let buffer = vec![0; REPLY_BYTES];
+            connections.push(Connection {
+                stream,
+                buffer,
+                filled: 0,
+                lacks: 0,
+                sent: Instant::now(),
+            });
+        }
+        Ok(connections)
+    }
+}
+
+impl Connection {
+    /// Sends a batch. Nothing else is on the way, so a socket that does not take it is a fault.
+    fn send(&mut self, batch: &[u8], depth: usize) -> Result<()> {
+        self.sent = Instant::now();
+        self.lacks = depth;
+        match self.stream.write(batch)? {
+            written if written == batch.len() => Ok(()),
+            written => Err(format!("the socket took {written} of {} bytes", batch.len()).into()),
+        }
+    }
+
+    /// Reads what has come; answers the number of replies that are complete by it.
+    fn receive(&mut self, protocol: Protocol, checker: &Checker) -> Result<u64> {
+        let mut replies = 0;
+        loop {
+            let space = &mut self.buffer[self.filled..];
+            let space_bytes = space.len();
+            let read = match self.stream.read(space) {
+                Ok(0) => return Err("the server closed a connection".into()),
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(replies),
+                Err(error) => return Err(error.into()),
+            };
+            self.filled += read;
+            replies += self.take(protocol, checker)?;
+            if read < space_bytes {
+                return Ok(replies);
+            }
+        }
+    }
+
+    /// Takes the complete replies out of the buffer.
+    fn take(&mut self, protocol: Protocol, checker: &Checker) -> Result<u64> {
+        let mut taken = 0;
+        let mut replies = 0;
+        loop {
+            let rest = &self.buffer[taken..self.filled];
+            let reply = match protocol {
+                Protocol::Http => checker.http_reply(rest)?,
+                Protocol::Memcached => checker.memcached_reply(rest)?,
+            };
+            let Some(bytes) = reply else { break };
+            taken += bytes;
+            replies += 1;
+        }
+        self.buffer.copy_within(taken..self.filled, 0);
+        self.filled -= taken;
+        self.lacks = self.lacks.checked_sub(replies).ok_or("more replies than requests")?;
+        Ok(replies as u64)
+    }
+}
+
+/// What makes a reply wrong: another status, an item refused or in error.
+struct Checker {
+    limited: memmem::Finder<'static>,
+    error: memmem::Finder<'static>,
+}
+
+impl Checker {
+    fn new() -> Checker {
+        Checker {
+            limited: memmem::Finder::new(b"limited=\"true\""),
+            error: memmem::Finder::new(b" error=\""),
+        }
+    }
+
+    /// Bytes of the reply at the beginning of `bytes`; none if it is not whole.
+    fn http_reply(&self, bytes: &[u8]) -> Result<Option<usize>> {
+        let mut headers = [httparse::EMPTY_HEADER; 32];
+        let mut response = httparse::Response::new(&mut headers);
+        let httparse::Status::Complete(head) = response.parse(bytes)? else { return Ok(None) };
+        let length =
+            response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
+        let length = length.ok_or("a reply without Content-Length")?.value;
+        let end = head + str::from_utf8(length)?.parse::<usize>()?;
+        if end > REPLY_BYTES {
+            return Err(format!("a reply of {end} bytes").into());
+        }
+        let Some(body) = bytes.get(head..end) else { return Ok(None) };
+        if response.code != Some(200)
+            || self.limited.find(body).is_some()
+            || self.error.find(body).is_some()
+        {
+            return Err(format!("not a success: {}", bytes[..end].escape_ascii()).into());
+        }
+        Ok(Some(end))
+    }
+
+    /// The same for memcached's incr: a line with the new value.
+    fn memcached_reply(&self, bytes: &[u8]) -> Result<Option<usize>> {
+        let Some(end) = memchr::memchr(b'\n', bytes) else { return Ok(None) };
+        if bytes[0].is_ascii_digit() {
+            Ok(Some(end + 1))
+        } else {
+            Err(format!("not a success: {}", bytes[..end].escape_ascii()).into())
+        }
+    }
+}
+
+/// xorshift64*: which key comes next need not be better than this (Marsaglia 2003, Vigna 2016).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let word = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((word * bound as u64) >> 32) as usize
+    }
+
+    /// The numbers below `bound` in random order.
+    fn permutation(&mut self, bound: usize) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..bound).collect();
+        for last in (1..bound).rev() {
+            numbers.swap(last, self.below(last + 1));
+        }
+        numbers
+    }
+}

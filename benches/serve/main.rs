@@ -1,0 +1,216 @@
+//! frs against its floor and against memcached, on real sockets: `just bench-serve`.
+//!
+//! The servers run side by side and are measured in turns (A B C, A B C, …), so that a change of
+//! the machine's mood meets all of them; what counts are the ratios within a round. wrk is one
+//! client; the other (load.rs) speaks memcached's protocol too, so that all three servers meet
+//! the same one. Any answer but success ends the bench with status 1.
+
+mod load;
+mod report;
+mod servers;
+mod wrk;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use load::{Load, Protocol, Requests};
+use report::{Client, Row, Sample};
+use servers::{Bare, Frs, Memcached, Server};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Connections of every client.
+const CONNECTIONS: usize = 64;
+/// Different keys that the requests name.
+const KEYS: usize = 100_000;
+
+/// Compares frs with a bare event loop and with memcached
+#[derive(Parser)]
+#[command(name = "serve")]
+struct Options {
+    /// Rounds; each measures every server once
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Seconds of one measurement
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Only these scenarios
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Scenario>,
+    /// Only these servers
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "frs,bare,memcached")]
+    servers: Vec<Kind>,
+    /// Bytes of the bare loop's replies when frs is not there to be measured
+    #[arg(long, default_value_t = 400)]
+    reply_bytes: usize,
+    /// Given by cargo bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Frs,
+    Bare,
+    Memcached,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// One request per round trip
+    Single,
+    /// 16 requests per round trip
+    Pipeline,
+    /// One request with 64 items per round trip
+    Items,
+}
+
+impl Scenario {
+    fn title(self) -> &'static str {
+        match self {
+            Scenario::Single => "one request per round trip",
+            Scenario::Pipeline => "16 requests per round trip",
+            Scenario::Items => "64 items in a request, one request per round trip",
+        }
+    }
+
+    /// Requests on the way on one connection.
+    fn depth(self) -> usize {
+        if self == Scenario::Pipeline { 16 } else { 1 }
+    }
+
+    /// Items of one request.
+    fn items(self) -> usize {
+        if self == Scenario::Items { 64 } else { 1 }
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if !options.bench {
+        println!("serve is a bench: just bench-serve");
+        return ExitCode::SUCCESS;
+    }
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-serve: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The servers that run for the whole bench; the bare loop is started anew for each reply size.
+struct Bench<'a> {
+    options: &'a Options,
+    frs: Option<Frs>,
+    memcached: Option<Memcached>,
+    wrk: bool,
+}
+
+fn run(options: &Options) -> Result<()> {
+    let wanted = |kind| options.servers.contains(&kind);
+    let mut bench = Bench { options, frs: None, memcached: None, wrk: wrk::present() };
+    if !bench.wrk {
+        println!("MISSING wrk (apt-get install wrk): measured with the own client only");
+    }
+    if wanted(Kind::Memcached) {
+        bench.memcached = Memcached::start()?;
+        if bench.memcached.is_none() {
+            println!("MISSING memcached (apt-get install memcached): left out");
+        }
+    }
+    if wanted(Kind::Frs) {
+        bench.frs = Some(Frs::start()?);
+    }
+    let scenarios = [Scenario::Single, Scenario::Pipeline, Scenario::Items];
+    for scenario in scenarios {
+        if options.only.is_empty() || options.only.contains(&scenario) {
+            bench.scenario(scenario)?;
+        }
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    /// All rounds of one scenario, and its table.
+    fn scenario(&self, scenario: Scenario) -> Result<()> {
+        let updates = Requests::updates(scenario.items());
+        let incrs = Requests::incrs();
+        self.warm_up(&updates)?;
+        let reply_bytes = match &self.frs {
+            Some(frs) => load::reply_bytes(frs.address(), &updates)?,
+            None => self.options.reply_bytes,
+        };
+        let wants_bare = self.options.servers.contains(&Kind::Bare);
+        let bare = wants_bare.then(|| Bare::start(reply_bytes)).transpose()?;
+        let memcached = self.memcached.as_ref().filter(|_| scenario != Scenario::Items);
+
+        let http = [
+            self.frs.as_ref().map(|frs| frs as &dyn Server),
+            bare.as_ref().map(|bare| bare as &dyn Server),
+        ];
+        let mut rows = Vec::new();
+        for server in http.into_iter().flatten() {
+            if self.wrk {
+                rows.push(Row::new(Client::Wrk, server));
+            }
+            rows.push(Row::new(Client::Own, server));
+        }
+        if let Some(memcached) = memcached {
+            rows.push(Row::new(Client::Own, memcached));
+        }
+        // One client after the other, and in each the servers in turns.
+        rows.sort_by_key(|row| row.client);
+
+        for round in 1..=self.options.rounds {
+            eprintln!("{}: round {round} of {}", scenario.title(), self.options.rounds);
+            for row in &mut rows {
+                let requests =
+                    if row.server.name() == servers::MEMCACHED { &incrs } else { &updates };
+                let sample = self.measure(row, scenario, requests, round)?;
+                row.samples.push(sample);
+            }
+        }
+        report::print(scenario.title(), scenario.items(), reply_bytes, &rows);
+        Ok(())
+    }
+
+    /// Lets every key be created before anything is measured.
+    fn warm_up(&self, updates: &Requests) -> Result<()> {
+        if let Some(frs) = &self.frs {
+            Load { address: frs.address(), protocol: Protocol::Http, depth: 16 }
+                .run(updates, Duration::from_secs(2))?;
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &self,
+        row: &Row<'_>,
+        scenario: Scenario,
+        requests: &Requests,
+        round: u32,
+    ) -> Result<Sample> {
+        let server = row.server;
+        let before = server.cpu()?;
+        let measured = match row.client {
+            Client::Wrk => {
+                wrk::run(server.address(), scenario.depth(), scenario.items(), self.options, round)
+            }
+            Client::Own => {
+                let protocol = match server.name() {
+                    servers::MEMCACHED => Protocol::Memcached,
+                    _ => Protocol::Http,
+                };
+                Load { address: server.address(), protocol, depth: scenario.depth() }
+                    .run(requests, Duration::from_secs(self.options.seconds))
+            }
+        };
+        let measured = measured.map_err(|error| format!("{}: {error}", server.name()))?;
+        Ok(Sample::new(measured, server.cpu()?.saturating_sub(before)))
+    }
+}

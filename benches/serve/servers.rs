@@ -1,0 +1,278 @@
+//! The servers under comparison: start, readiness, processor time, end.
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, SysconfVar, geteuid, sysconf};
+use tempfile::TempDir;
+
+use crate::{KEYS, Result};
+
+pub const FRS: &str = "frs";
+pub const BARE: &str = "bare loop";
+pub const MEMCACHED: &str = "memcached";
+
+/// How long a server may take to begin and to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running server.
+pub trait Server {
+    fn name(&self) -> &'static str;
+    fn address(&self) -> SocketAddr;
+    fn process(&self) -> &Process;
+
+    /// Processor time of all its processes so far, the kernel's work for them included.
+    fn cpu(&self) -> Result<Duration> {
+        cpu_of_tree(self.process().0.id())
+    }
+}
+
+/// A child that is asked to stop, and then made to, when it is dropped.
+pub struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
+        let deadline = Instant::now() + PATIENCE;
+        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
+            sleep(Duration::from_millis(5));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Process {
+    /// Waits until `ready` says so; a server that ends meanwhile is a fault.
+    fn await_ready(&mut self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !ready() {
+            if let Some(status) = self.0.try_wait()? {
+                return Err(format!("{name} ended before it was ready: {status}").into());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("{name} was not ready within {PATIENCE:?}").into());
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// frs with one worker and one biz whose limit nothing reaches.
+pub struct Frs {
+    // In this order: the server ends before its directory goes.
+    process: Process,
+    address: SocketAddr,
+    _directory: TempDir,
+}
+
+impl Frs {
+    pub fn start() -> Result<Frs> {
+        let directory = tempfile::tempdir()?;
+        let address = free_address()?;
+        let admin = free_address()?;
+        let data = directory.path().join("data");
+        fs::write(
+            directory.path().join("srv.xml"),
+            format!(
+                r#"<srv>
+  <workers>1</workers>
+  <listen>{address}</listen>
+  <admin listen="{admin}"/>
+  <data dir="{}"/>
+  <log level="warn"/>
+</srv>
+"#,
+                data.display()
+            ),
+        )?;
+        // 2 × 2048 × 56 places: the keys fill 44 % of them.
+        fs::write(
+            directory.path().join("map.xml"),
+            r#"<map>
+  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
+  <biz id="1" name="bench" group="default" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
+</map>
+"#,
+        )?;
+        let child = Command::new(env!("CARGO_BIN_EXE_frs"))
+            .arg("serve")
+            .arg("--conf")
+            .arg(directory.path())
+            .stdin(Stdio::null())
+            .spawn()?;
+        let mut process = Process(child);
+        process.await_ready(FRS, || healthy(address).unwrap_or(false))?;
+        Ok(Frs { process, address, _directory: directory })
+    }
+}
+
+impl Server for Frs {
+    fn name(&self) -> &'static str {
+        FRS
+    }
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+    fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// Whether `GET /health` answers 200.
+fn healthy(address: SocketAddr) -> Result<bool> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status)?;
+    Ok(status.ends_with(b" 200"))
+}
+
+/// The floor: benches/bare_loop.rs.
+pub struct Bare {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Bare {
+    pub fn start(reply_bytes: usize) -> Result<Bare> {
+        let program = bare_program();
+        let child =
+            Command::new(&program).arg(reply_bytes.to_string()).stdout(Stdio::piped()).spawn();
+        let child = child.map_err(|error| {
+            let how = "cargo build --release --example bare_loop";
+            format!("{}: {error}; built by: {how}", program.display())
+        })?;
+        let mut process = Process(child);
+        let mut line = String::new();
+        let stdout = process.0.stdout.take().ok_or("the bare loop has no output")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line.trim().parse().map_err(|_| "the bare loop did not name its address")?;
+        Ok(Bare { process, address })
+    }
+}
+
+impl Server for Bare {
+    fn name(&self) -> &'static str {
+        BARE
+    }
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+    fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// Examples are built beside the binaries.
+fn bare_program() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_frs")).with_file_name("examples").join("bare_loop")
+}
+
+/// memcached with one serving thread and every key set.
+pub struct Memcached {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Memcached {
+    /// None if memcached is not installed.
+    pub fn start() -> Result<Option<Memcached>> {
+        let address = free_address()?;
+        let mut command = Command::new("memcached");
+        command.args(["-t", "1", "-U", "0", "-l", "127.0.0.1", "-p"]);
+        command.arg(address.port().to_string());
+        if geteuid().is_root() {
+            command.args(["-u", "nobody"]);
+        }
+        let child = match command.stdin(Stdio::null()).spawn() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            child => child?,
+        };
+        let mut process = Process(child);
+        process.await_ready(MEMCACHED, || TcpStream::connect(address).is_ok())?;
+        set_keys(address)?;
+        Ok(Some(Memcached { process, address }))
+    }
+}
+
+impl Server for Memcached {
+    fn name(&self) -> &'static str {
+        MEMCACHED
+    }
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+    fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+/// incr needs a value to begin with.
+fn set_keys(address: SocketAddr) -> Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    let mut replies = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    for chunk in (0..KEYS).collect::<Vec<_>>().chunks(1000) {
+        let sets: String =
+            chunk.iter().map(|key| format!("set k{key:06} 0 0 1\r\n0\r\n")).collect();
+        stream.write_all(sets.as_bytes())?;
+        for _ in chunk {
+            line.clear();
+            replies.read_line(&mut line)?;
+            if line.trim_end() != "STORED" {
+                return Err(format!("memcached: expected STORED, found {line:?}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An address of the loopback interface that nobody listens on.
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// utime and stime of a process and of all that descend from it, the ended ones included.
+fn cpu_of_tree(root: u32) -> Result<Duration> {
+    let mut stats = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
+        // A process may be gone by now.
+        let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        stats.push((pid, parent_and_ticks(&text).ok_or("/proc/PID/stat is not understood")?));
+    }
+    let mut family = vec![root];
+    let mut ticks = 0;
+    while let Some(parent) = family.pop() {
+        for (pid, (of, own)) in &stats {
+            if *pid == parent {
+                ticks += own;
+            }
+            if *of == parent {
+                family.push(*pid);
+            }
+        }
+    }
+    let per_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("no clock tick")?;
+    Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
+}
+
+/// ppid, and utime + stime + cutime + cstime, which stand after the name in parentheses (proc(5)).
+fn parent_and_ticks(stat: &str) -> Option<(u32, u64)> {
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = after_name.split(' ').collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let ticks = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>().ok());
+    Some((parent, ticks.sum::<Option<u64>>()?))
+}

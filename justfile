@@ -1,0 +1,46 @@
+# The commands people need; `just` lists them.
+default:
+    @just --list --unsorted
+
+# all tests, doc tests included
+test *args:
+    cargo test {{ args }}
+
+# formatting, clippy, licences and sources of dependencies
+lint:
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+    cargo deny check bans licenses sources
+
+# known faults of dependencies; fetches the advisory database
+audit:
+    cargo deny check advisories
+
+# the documents, without a warning
+doc *args:
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps {{ args }}
+
+# loom's model of the store: semaphore, commit, recovery
+loom:
+    RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom --test loom_store
+
+# benches of the inside (criterion); arguments choose: just bench crc
+bench *args:
+    cargo bench -- {{ args }}
+
+# frs against a bare loop and memcached, on real sockets; needs wrk and memcached: just bench-serve --rounds 3
+bench-serve *args:
+    cargo build --release --bin frs --example bare_loop
+    cargo bench --bench serve -- {{ args }}
+
+# one fuzz target, or all, for some seconds each; needs cargo-fuzz and a nightly toolchain
+fuzz target="all" seconds="60":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for target in {{ if target == "all" { "$(cargo +nightly fuzz list)" } else { target } }}; do
+        cargo +nightly fuzz run "$target" -- -max_total_time={{ seconds }}
+    done
+
+# what the continuous check runs
+ci:
+    .ci/run

@@ -1,0 +1,36 @@
+//! `total`: counts up to its max and never resets.
+//!
+//! The state is `used`. Waiting never helps here, so there is no retry, and no reset once
+//! something is used.
+
+use super::{Figures, MAX_USED, use_more};
+use crate::conf::Total;
+
+/// The state at any time: the same.
+#[inline]
+pub(super) fn roll(used: u64) -> u64 {
+    used.min(MAX_USED)
+}
+
+/// Does the state admit `count`, 0 or more?
+#[inline]
+pub(super) fn admits(limit: &Total, used: u64, count: u32) -> bool {
+    used + u64::from(count) <= limit.max
+}
+
+/// The state after `count` more.
+#[inline]
+pub(super) fn charge(used: u64, count: i32) -> u64 {
+    use_more(used, count)
+}
+
+/// What the state shows.
+#[inline]
+pub(super) fn figures(limit: &Total, used: u64) -> Figures {
+    Figures {
+        used,
+        max: limit.max,
+        remaining: limit.max.saturating_sub(used),
+        reset_ms: (used == 0).then_some(0),
+    }
+}

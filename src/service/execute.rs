@@ -1,0 +1,547 @@
+//! Running a request against the store: each item its own transaction, or all of them one.
+
+use super::{Answer, Answers, Command, Item, ItemError, Request, Service, table::Table};
+use crate::clock::Millis;
+use crate::conf::{Conf, Scope};
+use crate::key::{KeyField, KeyRef};
+use crate::limit::{Judgement, LimitFigures, States, Verdict};
+use crate::store::{NodeIndex, Refused, Transaction, Wanted};
+
+/// Items resolved ahead of the one that runs, so that its memory is on its way.
+const AHEAD: usize = 8;
+/// A generation can change while one is taken; this often an item starts again.
+const RETRIES: usize = 3;
+
+/// Buffers of a service, reused.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    resolved: Vec<Resolved>,
+    wanted: Vec<Wanted>,
+    judged: Vec<Option<Judged>>,
+}
+
+/// An item made ready: its biz, its key and where that leads.
+#[derive(Debug, Default)]
+struct Resolved {
+    generation: u64,
+    biz: Option<usize>,
+    key: KeyField,
+    key_at: Option<Wanted>,
+    whole_at: Option<Wanted>,
+    error: Option<ItemError>,
+}
+
+/// The two nodes of an item.
+#[derive(Debug, Clone, Copy)]
+struct Nodes {
+    key: Option<NodeIndex>,
+    whole: Option<NodeIndex>,
+}
+
+/// An item of an atomic request, judged.
+#[derive(Debug, Clone, Copy)]
+struct Judged {
+    judgement: Judgement,
+    refuses: bool,
+    /// The end of the ban that this refusal started.
+    ban_until: Option<Millis>,
+}
+
+impl Resolved {
+    /// Errors in order of precedence: biz, key, count.
+    #[inline]
+    fn resolve(
+        &mut self,
+        (conf, table, generation): (&Conf, &Table, u64),
+        request: &Request,
+        item: &Item,
+    ) {
+        self.generation = generation;
+        (self.key_at, self.whole_at) = (None, None);
+        self.biz = conf.map.find_biz(request.biz(item));
+        self.error = self.locate(table, request, item).err();
+    }
+
+    #[inline]
+    fn locate(&mut self, table: &Table, request: &Request, item: &Item) -> Result<(), ItemError> {
+        let entry = table.entry(self.biz.ok_or(ItemError::UnknownBiz)?);
+        entry.encode(request.key(item), &mut self.key).map_err(|_| ItemError::BadKey)?;
+        item.count.ok_or(ItemError::BadCount)?;
+        self.key_at = entry.locate(&self.key.key());
+        self.whole_at = entry.whole;
+        Ok(())
+    }
+
+    #[inline]
+    fn wanted(&self) -> impl Iterator<Item = Wanted> {
+        self.key_at.into_iter().chain(self.whole_at)
+    }
+}
+
+impl Service {
+    /// Runs a request: one transaction an item, or one for all of them if it is atomic. There is
+    /// an answer for each item, in order.
+    pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        answers.refused = false;
+        answers.items.clear();
+        answers.details.clear();
+        if request.atomic {
+            self.run_atomic(request, now, answers);
+        } else {
+            self.run_each(request, now, answers);
+        }
+    }
+
+    #[inline]
+    fn run_each(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        let items = request.items();
+        if items.is_empty() {
+            return;
+        }
+        let ring = items.len().min(AHEAD + 1);
+        if self.scratch.resolved.len() < ring {
+            self.scratch.resolved.resize_with(ring, Resolved::default);
+        }
+        for index in 0..items.len() + ring - 1 {
+            if let Some(item) = items.get(index) {
+                let resolved = &mut self.scratch.resolved[index % ring];
+                resolved.resolve((&self.conf, &self.table, self.generation), request, item);
+                if ring > 1 {
+                    resolved.wanted().for_each(|wanted| self.handle.prefetch(&wanted));
+                }
+            }
+            if let Some(ready) = index.checked_sub(ring - 1) {
+                self.run_one(request, &items[ready], ready % ring, now, answers);
+            }
+        }
+    }
+
+    #[inline]
+    fn run_one(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let from = answers.details.len();
+        let mut result = Err(ItemError::Busy);
+        for _ in 0..RETRIES {
+            let resolved = &mut self.scratch.resolved[at];
+            if resolved.generation != self.generation {
+                resolved.resolve((&self.conf, &self.table, self.generation), request, item);
+            }
+            if let Some(error) = resolved.error {
+                result = Err(error);
+                break;
+            }
+            match self.try_one(request.command, item, at, now, &mut answers.details) {
+                Err(Refused::Newer) => {
+                    if !self.take_newer() {
+                        result = Err(ItemError::Store);
+                        break;
+                    }
+                }
+                Err(Refused::Busy) => break,
+                Err(Refused::Unavailable) => {
+                    result = Err(ItemError::Store);
+                    break;
+                }
+                Ok(done) => {
+                    result = done;
+                    break;
+                }
+            }
+        }
+        let biz = self.scratch.resolved[at].biz;
+        if result.is_err() {
+            answers.details.truncate(from);
+        }
+        answers.items.push(Answer { biz, result, details: from..answers.details.len() });
+    }
+
+    #[inline]
+    fn try_one(
+        &mut self,
+        command: Command,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        details: &mut Vec<LimitFigures>,
+    ) -> Result<Result<Verdict, ItemError>, Refused> {
+        let resolved = &self.scratch.resolved[at];
+        let mut wanted = [resolved.key_at, resolved.whole_at].into_iter().flatten();
+        // One or two key-nodes: a biz needs at least one node.
+        let first = wanted.next().ok_or(Refused::Unavailable)?;
+        let both;
+        let wanted = match wanted.next() {
+            Some(second) => {
+                both = [first, second];
+                &both[..]
+            }
+            None => std::slice::from_ref(&first),
+        };
+        let transaction = self.handle.begin(wanted, self.generation)?;
+        let one = One { table: &self.table, resolved, item, now };
+        Ok(one.run(command, transaction, details))
+    }
+
+    fn run_atomic(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        for _ in 0..RETRIES {
+            self.resolve_all(request);
+            match self.try_atomic(request, now, answers) {
+                Ok(()) => return,
+                Err(Refused::Newer) if self.take_newer() => {}
+                Err(Refused::Newer | Refused::Unavailable) => {
+                    return self.fail_all(request, ItemError::Store, answers);
+                }
+                Err(Refused::Busy) => return self.fail_all(request, ItemError::Busy, answers),
+            }
+        }
+        self.fail_all(request, ItemError::Busy, answers);
+    }
+
+    fn resolve_all(&mut self, request: &Request) {
+        let Scratch { resolved, wanted, .. } = &mut self.scratch;
+        if resolved.len() < request.items().len() {
+            resolved.resize_with(request.items().len(), Resolved::default);
+        }
+        wanted.clear();
+        for (item, resolved) in request.items().iter().zip(resolved) {
+            resolved.resolve((&self.conf, &self.table, self.generation), request, item);
+            if resolved.wanted().any(|wanted| self.handle.is_quarantined(&wanted)) {
+                resolved.error = Some(ItemError::Store);
+            } else {
+                wanted.extend(resolved.wanted());
+            }
+        }
+    }
+
+    fn fail_all(&mut self, request: &Request, error: ItemError, answers: &mut Answers) {
+        answers.refused = true;
+        answers.items.clear();
+        answers.details.clear();
+        answers.items.extend(
+            request.items().iter().zip(&self.scratch.resolved).map(|(_, resolved)| Answer {
+                biz: resolved.biz,
+                result: Err(error),
+                details: 0..0,
+            }),
+        );
+    }
+
+    fn try_atomic(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        answers: &mut Answers,
+    ) -> Result<(), Refused> {
+        answers.items.clear();
+        answers.details.clear();
+        let Scratch { resolved, wanted, judged } = &mut self.scratch;
+        let all = All { table: &self.table, request, resolved, now };
+        let done = all.run(self.handle.begin(wanted, self.generation)?, judged, answers);
+        match done {
+            Ok(()) => Ok(()),
+            Err(crate::store::TooLarge) => Err(log_too_large()),
+        }
+    }
+}
+
+#[cold]
+fn log_too_large() -> Refused {
+    tracing::error!("a transaction did not fit the undo log: nothing was changed");
+    Refused::Unavailable
+}
+
+/// One item with what it needs.
+struct One<'a> {
+    table: &'a Table,
+    resolved: &'a Resolved,
+    item: &'a Item,
+    now: Millis,
+}
+
+impl One<'_> {
+    #[inline]
+    fn count(&self) -> i32 {
+        // Resolving has refused items without a count.
+        self.item.count.unwrap_or(0)
+    }
+
+    #[inline]
+    fn entry(&self) -> &super::table::Entry {
+        // Resolving has refused items without a biz.
+        self.table.entry(self.resolved.biz.unwrap_or(0))
+    }
+
+    /// The item's nodes, as this configuration sees them.
+    #[inline]
+    fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        let (entry, key) = (self.entry(), self.resolved.key.key());
+        let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
+            wanted.map(|wanted| {
+                let index = transaction.node(&wanted, entry.id, key);
+                entry.adopt(transaction.words(index), scope);
+                index
+            })
+        };
+        Nodes {
+            key: node(self.resolved.key_at, &key, Scope::Key),
+            whole: node(self.resolved.whole_at, &KeyRef::BIZ, Scope::Biz),
+        }
+    }
+
+    /// Calls `work` with the item's states.
+    #[inline]
+    fn with_states<T>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        work: impl FnOnce(&mut States<'_>) -> T,
+    ) -> T {
+        let rules = &self.entry().rules;
+        let (key, whole) = transaction.states(nodes.key, nodes.whole);
+        let mut none = 0;
+        let (key, rest) = key.split_at_mut(rules.words(Scope::Key));
+        let ban_until = match rest.first_mut() {
+            Some(word) if rules.has_ban() => word,
+            _ => &mut none,
+        };
+        let biz = &mut whole[..rules.words(Scope::Biz)];
+        work(&mut States { key, biz, ban_until })
+    }
+
+    /// Notes a node to be written, unless that would create one that is fresh.
+    #[inline]
+    fn write(
+        &self,
+        transaction: &mut Transaction<'_>,
+        index: Option<NodeIndex>,
+        is_fresh: bool,
+    ) -> Result<(), ItemError> {
+        let Some(index) = index else { return Ok(()) };
+        if is_fresh && !transaction.is_placed(index) {
+            return Ok(());
+        }
+        transaction
+            .place(index, self.table, self.entry().on_full, self.now)
+            .map_err(|_| ItemError::Full)?;
+        transaction.touch(index, self.now);
+        Ok(())
+    }
+
+    /// Charges the item in the working copies.
+    #[inline]
+    fn charge(&self, transaction: &mut Transaction<'_>, nodes: Nodes) -> Result<(), ItemError> {
+        let rules = &self.entry().rules;
+        let (key_fresh, whole_fresh) = self.with_states(transaction, nodes, |states| {
+            rules.charge(states, self.now, self.count());
+            (rules.is_fresh(states, Scope::Key), rules.is_fresh(states, Scope::Biz))
+        });
+        self.write(transaction, nodes.key, key_fresh)?;
+        self.write(transaction, nodes.whole, whole_fresh)
+    }
+
+    /// Does this judgement keep an Update from charging.
+    #[inline]
+    fn is_refused(&self, judgement: &Judgement) -> bool {
+        judgement.limited && !self.item.force
+    }
+
+    #[inline]
+    fn run(
+        &self,
+        command: Command,
+        mut transaction: Transaction<'_>,
+        details: &mut Vec<LimitFigures>,
+    ) -> Result<Verdict, ItemError> {
+        let rules = &self.entry().rules;
+        let nodes = self.nodes(&mut transaction);
+        let from = details.len();
+        let mut judgement = self.with_states(&mut transaction, nodes, |states| {
+            rules.roll(states, self.now);
+            if self.item.detail {
+                rules.details(states, self.now, self.count(), details);
+            }
+            rules.judge(states, self.now, self.count())
+        });
+        let mut ban_until = None;
+        if command == Command::Update {
+            if self.is_refused(&judgement) {
+                ban_until = self.refuse(&mut transaction, nodes, &mut judgement);
+            } else {
+                self.charge(&mut transaction, nodes)?;
+            }
+        }
+        let verdict = self.with_states(&mut transaction, nodes, |states| {
+            if self.item.detail {
+                rules.refigure(states, self.now, &mut details[from..]);
+            }
+            rules.verdict(states, self.now, &judgement)
+        });
+        if let Some(ban_until) = ban_until {
+            transaction.reset();
+            self.write_ban(&mut transaction, ban_until);
+        }
+        match transaction.commit(self.now) {
+            Ok(()) => Ok(verdict),
+            Err(crate::store::TooLarge) => {
+                log_too_large();
+                Err(ItemError::Store)
+            }
+        }
+    }
+
+    /// Stamps the last use, and starts the ban in the working copies if one is asked for and can be
+    /// kept; when it ends.
+    #[cold]
+    fn refuse(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        judgement: &mut Judgement,
+    ) -> Option<Millis> {
+        for index in [nodes.key, nodes.whole].into_iter().flatten() {
+            transaction.stamp(index, self.now);
+        }
+        judgement.ban_ms?;
+        let on_full = self.entry().on_full;
+        transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
+        self.with_states(transaction, nodes, |states| {
+            let started = self.entry().rules.start_ban(states, self.now, judgement);
+            started.then_some(*states.ban_until)
+        })
+    }
+
+    /// Writes the end of a ban into the key's node as stored: a refused item changes no limit
+    /// state.
+    #[cold]
+    fn write_ban(&self, transaction: &mut Transaction<'_>, ban_until: Millis) {
+        let nodes = self.nodes(transaction);
+        self.with_states(transaction, nodes, |states| *states.ban_until = ban_until);
+        // There was a place for it when it was started, so there is one now.
+        let _ = self.write(transaction, nodes.key, false);
+    }
+}
+
+/// All items of an atomic request.
+struct All<'a> {
+    table: &'a Table,
+    request: &'a Request,
+    resolved: &'a [Resolved],
+    now: Millis,
+}
+
+impl All<'_> {
+    fn one(&self, index: usize) -> One<'_> {
+        let (table, resolved) = (self.table, &self.resolved[index]);
+        One { table, resolved, item: &self.request.items()[index], now: self.now }
+    }
+
+    fn run(
+        &self,
+        mut transaction: Transaction<'_>,
+        judged: &mut Vec<Option<Judged>>,
+        answers: &mut Answers,
+    ) -> Result<(), crate::store::TooLarge> {
+        judged.clear();
+        for index in 0..self.request.items().len() {
+            judged.push(self.judge(index, &mut transaction, answers));
+        }
+        answers.refused = judged.iter().any(|judged| judged.is_none_or(|judged| judged.refuses));
+        let keeps = self.request.command == Command::Update && !answers.refused;
+        if answers.refused {
+            transaction.reset();
+        }
+        for (index, judged) in judged.iter_mut().enumerate() {
+            if let Some(judged) = judged {
+                self.figure(index, &mut transaction, judged, answers);
+            }
+        }
+        if !keeps {
+            transaction.reset();
+            self.write_bans(&mut transaction, judged);
+        }
+        transaction.commit(self.now)
+    }
+
+    /// Judges an item with the charges of those before it, and charges it; none: it failed.
+    fn judge(
+        &self,
+        index: usize,
+        transaction: &mut Transaction<'_>,
+        answers: &mut Answers,
+    ) -> Option<Judged> {
+        let one = self.one(index);
+        let from = answers.details.len();
+        let charged = self.charge(&one, transaction, &mut answers.details);
+        if charged.is_err() {
+            answers.details.truncate(from);
+        }
+        // Figures come when all are charged; till then an error stands for the verdict.
+        let result = Err(charged.err().unwrap_or(ItemError::Store));
+        let details = from..answers.details.len();
+        answers.items.push(Answer { biz: one.resolved.biz, result, details });
+        charged.ok()
+    }
+
+    fn charge(
+        &self,
+        one: &One<'_>,
+        transaction: &mut Transaction<'_>,
+        details: &mut Vec<LimitFigures>,
+    ) -> Result<Judged, ItemError> {
+        if let Some(error) = one.resolved.error {
+            return Err(error);
+        }
+        let rules = &one.entry().rules;
+        let nodes = one.nodes(transaction);
+        let judgement = one.with_states(transaction, nodes, |states| {
+            rules.roll(states, self.now);
+            if one.item.detail {
+                rules.details(states, self.now, one.count(), details);
+            }
+            rules.judge(states, self.now, one.count())
+        });
+        let refuses = one.is_refused(&judgement);
+        if !refuses {
+            one.charge(transaction, nodes)?;
+        }
+        Ok(Judged { judgement, refuses, ban_until: None })
+    }
+
+    /// The answer of an item, its figures as they will be stored.
+    fn figure(
+        &self,
+        index: usize,
+        transaction: &mut Transaction<'_>,
+        judged: &mut Judged,
+        answers: &mut Answers,
+    ) {
+        let one = self.one(index);
+        let rules = &one.entry().rules;
+        let nodes = one.nodes(transaction);
+        if judged.refuses && self.request.command == Command::Update {
+            judged.ban_until = one.refuse(transaction, nodes, &mut judged.judgement);
+        }
+        let answer = &mut answers.items[index];
+        let details = &mut answers.details[answer.details.clone()];
+        answer.result = Ok(one.with_states(transaction, nodes, |states| {
+            rules.roll(states, self.now);
+            if one.item.detail {
+                rules.refigure(states, self.now, details);
+            }
+            rules.verdict(states, self.now, &judged.judgement)
+        }));
+    }
+
+    fn write_bans(&self, transaction: &mut Transaction<'_>, judged: &[Option<Judged>]) {
+        for (index, judged) in judged.iter().enumerate() {
+            if let Some(ban_until) = judged.and_then(|judged| judged.ban_until) {
+                self.one(index).write_ban(transaction, ban_until);
+            }
+        }
+    }
+}

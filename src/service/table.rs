@@ -1,0 +1,132 @@
+//! The businesses of a configuration made ready: rules, and where their keys lead.
+
+use crate::conf::{Conf, Geometry, KeyType, OnFull, Scope};
+use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Seed};
+use crate::limit::Rules;
+use crate::store::layout::node;
+use crate::store::{Handle, Judge, Rank, Wanted};
+
+/// All businesses, by the index they have in the map.
+#[derive(Debug)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+    /// (id, index), sorted by id.
+    by_id: Vec<(u32, usize)>,
+}
+
+/// One business made ready.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub id: u32,
+    pub rules: Rules,
+    pub on_full: OnFull,
+    key_type: KeyType,
+    group: usize,
+    geometry: Geometry,
+    seed: Seed,
+    /// Where the node of the whole biz is, if one of its limits has that scope.
+    pub whole: Option<Wanted>,
+}
+
+impl Table {
+    /// Makes the businesses of `conf` ready; `handle` has mapped its groups.
+    pub fn new(conf: &Conf, handle: &Handle) -> Table {
+        let entries: Vec<Entry> = conf
+            .map
+            .bizs
+            .iter()
+            .map(|biz| {
+                let header = handle.groups()[biz.group].header();
+                let (geometry, seed) = (header.geometry, Seed(header.seeds));
+                let rules = Rules::new(biz);
+                let whole = rules.needs(Scope::Biz).then(|| Wanted {
+                    group: biz.group,
+                    at: KeyRef::BIZ.locate(biz.id, &geometry, seed),
+                });
+                let on_full = conf.map.groups[biz.group].on_full;
+                let (id, key_type, group) = (biz.id, biz.key, biz.group);
+                Entry { id, rules, on_full, key_type, group, geometry, seed, whole }
+            })
+            .collect();
+        let mut by_id: Vec<(u32, usize)> =
+            entries.iter().enumerate().map(|(index, entry)| (entry.id, index)).collect();
+        by_id.sort_unstable();
+        Table { entries, by_id }
+    }
+
+    /// The business at an index of the map.
+    #[inline]
+    pub fn entry(&self, index: usize) -> &Entry {
+        &self.entries[index]
+    }
+
+    fn of_key_word(&self, key_word: u64) -> Option<(&Entry, Scope)> {
+        let found = self.by_id.binary_search_by_key(&(key_word as u32), |(id, _)| *id).ok()?;
+        let whole = (key_word >> 48) as u8 == KeyForm::Biz as u8;
+        let scope = if whole { Scope::Biz } else { Scope::Key };
+        Some((&self.entries[self.by_id[found].1], scope))
+    }
+}
+
+impl Entry {
+    /// Takes the key that a text names.
+    #[inline]
+    pub fn encode(&self, text: &str, key: &mut KeyField) -> Result<(), BadKey> {
+        key.encode(self.key_type, text, self.geometry.key_bytes, self.seed)
+    }
+
+    /// Where the key's node is, if the business needs one.
+    #[inline]
+    pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
+        let wanted =
+            || Wanted { group: self.group, at: key.locate(self.id, &self.geometry, self.seed) };
+        self.rules.needs(Scope::Key).then(wanted)
+    }
+
+    /// Makes a working copy one of this configuration: another shape starts fresh, a word for the
+    /// ban comes or goes.
+    #[inline]
+    pub fn adopt(&self, words: &mut [u64], scope: Scope) {
+        let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
+        let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
+        if node::shape(check) == shape && node::flags(check) == flags {
+            return;
+        }
+        let states = &mut words[node::FIELD + self.geometry.key_bytes as usize / 8..];
+        if node::shape(check) != shape {
+            states.fill(0);
+        } else {
+            // Nothing stands behind the states but the ban's word.
+            states[self.rules.words(scope)..].fill(0);
+        }
+        words[node::CHECK] = node::check_word(shape, flags);
+    }
+}
+
+impl Judge for Table {
+    fn is_expired(&self, key_word: u64, last_use: u64, now: u64) -> bool {
+        match self.of_key_word(key_word) {
+            None => true,
+            Some((entry, scope)) => entry
+                .rules
+                .longest_life_ms(scope)
+                .is_some_and(|life_ms| last_use.saturating_add(life_ms) < now),
+        }
+    }
+
+    fn rank(&self, words: &mut [u64], now: u64) -> Rank {
+        let Some((entry, scope)) = self.of_key_word(words[node::KEY]) else {
+            return Rank::Expired;
+        };
+        let rules = &entry.rules;
+        if node::shape(words[node::CHECK]) != rules.shape(scope) {
+            // Its states would start fresh at the next use.
+            return Rank::Expired;
+        }
+        entry.adopt(words, scope);
+        let states = &mut words[node::FIELD + entry.geometry.key_bytes as usize / 8..];
+        let (states, rest) = states.split_at_mut(rules.words(scope));
+        let ban_until = if scope == Scope::Key && rules.has_ban() { rest[0] } else { 0 };
+        rules.rank(scope, states, ban_until, now)
+    }
+}

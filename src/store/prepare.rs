@@ -1,0 +1,171 @@
+//! Making a data directory ready before anybody serves from it, and leaving it clean.
+//!
+//! Invariant: an undo log is only ever replayed over the very files it was written for, in the boot
+//! it was written in; every other group is scanned whole, or carries the mark of a clean end.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use super::error::{Error, io_error};
+use super::group::{self, Group, Marks};
+use super::handle::Handle;
+use super::runtime::Runtime;
+use super::verify::{Fault, Report};
+use crate::conf::{self, Conf};
+use crate::sys;
+
+/// What [`prepare`] found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Names of groups made anew.
+    pub created: Vec<String>,
+    /// Names of groups scanned whole.
+    pub scanned: Vec<String>,
+    /// Dead slots whose transactions were undone.
+    pub recovered_slots: usize,
+    /// Nodes dropped by the scans.
+    pub dropped_nodes: u64,
+}
+
+/// The role of the process that prepares, in its slot.
+const ROLE_PREPARE: u32 = 0;
+
+/// The directory of the live group files.
+pub fn live_dir(conf: &Conf) -> &Path {
+    conf.srv.data.live.as_deref().unwrap_or(&conf.srv.data.dir)
+}
+
+/// Creates, checks and registers every group of `conf`, recovers dead slots, scans where undo logs
+/// are not to be trusted. It maps groups: run by a forked child of the master, before any worker
+/// uses this configuration. Groups in use already are left as they are.
+pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
+    let live = live_dir(conf);
+    std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
+    let mut prepared = Prepared::default();
+    let runtime = Runtime::open(&conf.srv.data.dir)?;
+    // Undo first, and only where it is valid: recovery passes over groups that are not registered
+    // as they stand.
+    let handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
+    prepared.recovered_slots = handle.recover_dead();
+    drop(handle);
+    for configured in &conf.map.groups {
+        if group::create(live, configured)? {
+            prepared.created.push(configured.name.clone());
+        }
+        admit(live, configured, &runtime, &mut prepared)?;
+    }
+    if conf.srv.data.prefault {
+        let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
+        handle.take_groups(&conf.map.groups, 0, std::time::Duration::ZERO)?;
+        handle.prefault()?;
+    }
+    Ok(prepared)
+}
+
+/// Checks a group's files and makes them the registered ones, scanning them if need be.
+fn admit(
+    live: &Path,
+    configured: &conf::Group,
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+) -> Result<(), Error> {
+    let (header, files) = group::open_files(live, &configured.name)?;
+    group::check_geometry(&header, configured)?;
+    let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
+    let (mut trusted, mut clean, mut entries) = (true, true, Vec::new());
+    for (index, (path, file)) in files.iter().enumerate() {
+        let entry = group::entry_of(path, file, &header, index as u32)?;
+        let marks = group::read_marks(path, file)?;
+        let known = runtime.find_file(header.id, index as u32);
+        trusted &= known.is_some_and(|(at, known)| known == entry && !runtime.is_quarantined(at));
+        trusted &= marks.boot == boot && !marks.quarantined;
+        clean &= marks.clean && !marks.quarantined;
+        entries.push(entry);
+    }
+    if trusted {
+        if clean {
+            // Back after a clean end of the same boot.
+            write_marks(&files, boot)?;
+        }
+        return Ok(());
+    }
+    let in_use = runtime.find_file(header.id, 0).is_some_and(|(_, known)| known == entries[0]);
+    if in_use && runtime.is_any_locked() {
+        // A scan needs the group for itself.
+        return Err(Error::Quarantined { group: configured.name.clone() });
+    }
+    for entry in &entries {
+        runtime.register_file(entry)?;
+    }
+    if !clean {
+        let group = Group::open(live, &configured.name, runtime)?;
+        assert!(group.is_sized(), "a group mapped to its geometry");
+        let report = group.scan();
+        log_report(&configured.name, &report);
+        prepared.scanned.push(configured.name.clone());
+        prepared.dropped_nodes += report.dropped();
+        group.flush(live)?;
+    }
+    write_marks(&files, boot)
+}
+
+/// Not clean any more, of this boot: on disk before the first write to a node.
+fn write_marks(files: &[(std::path::PathBuf, std::fs::File)], boot: [u64; 2]) -> Result<(), Error> {
+    let marks = Marks { boot, clean: false, quarantined: false };
+    files.iter().try_for_each(|(path, _)| group::write_marks(path, marks))
+}
+
+fn log_report(name: &str, report: &Report) {
+    for finding in &report.findings {
+        let (file, key_node, place) = (finding.file, finding.key_node, finding.place);
+        match finding.fault {
+            Fault::Tag { .. } => {
+                tracing::warn!(group = name, file, key_node, place, "tag written again");
+            }
+            fault => {
+                tracing::warn!(group = name, file, key_node, place, reason = ?fault, "node dropped");
+            }
+        }
+    }
+    let (nodes, dropped, taken) = (report.nodes, report.dropped(), report.taken);
+    tracing::info!(group = name, nodes, dropped, freed_semaphores = taken, "group scanned");
+}
+
+/// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use; whether it
+/// did. By file calls alone: the master's last step.
+pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
+    let path = Runtime::path_in(&conf.srv.data.dir);
+    let runtime = Runtime::open(&conf.srv.data.dir)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(io_error(&path, "open it"))?;
+    let (start, len) = Runtime::slots_span();
+    // Held until `file` is dropped: nobody attaches meanwhile.
+    let locked =
+        sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
+    if !locked || !runtime.slots().is_empty() {
+        return Ok(false);
+    }
+    let boot = sys::boot_id().map_err(io_error(&path, "read this boot's id"))?;
+    for configured in &conf.map.groups {
+        let (_, files) = group::open_files(live_dir(conf), &configured.name)?;
+        for (path, file) in &files {
+            file.sync_all().map_err(io_error(path, "sync it"))?;
+            let quarantined = group::read_marks(path, file)?.quarantined;
+            group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
+        }
+    }
+    Ok(true)
+}
+
+/// Checks length and header of every file of `conf`'s groups, by file calls alone: what the master
+/// does before it starts a process again after a SIGBUS.
+pub fn check_files(conf: &Conf) -> Result<(), Error> {
+    for configured in &conf.map.groups {
+        let (header, _) = group::open_files(live_dir(conf), &configured.name)?;
+        group::check_geometry(&header, configured)?;
+    }
+    Ok(())
+}

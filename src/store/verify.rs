@@ -1,0 +1,194 @@
+//! Looking at every key-node of a group: what is off, and putting it right before it is served.
+//!
+//! `examine` is one function for tests, start-up and tools; the scan at start applies what it finds.
+
+use super::group::{Group, is_whole};
+use super::layout::{PAGE_WORDS, TAG_WORDS, node};
+use crate::key::{KeyRef, Location, Seed};
+
+/// What is wrong with a place of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The node's CRC fails.
+    Crc,
+    /// The node's key belongs elsewhere, or is no key.
+    Misplaced,
+    /// Another place of the chain holds the same key, used later.
+    Duplicate,
+    /// The tag is not that of the node's key, which is sound.
+    Tag {
+        /// What it must be.
+        expected: u8,
+    },
+    /// A tag behind the end of the chain.
+    Beyond,
+}
+
+/// A fault and where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    /// File of the group.
+    pub file: u32,
+    /// Key-node of the file.
+    pub key_node: u32,
+    /// Place in the chain.
+    pub place: usize,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// What a look at a whole group found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Nodes that are sound.
+    pub nodes: u64,
+    /// Semaphores taken.
+    pub taken: u64,
+    /// Everything that is off.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Nothing is off and no semaphore is taken.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty() && self.taken == 0
+    }
+
+    /// Nodes that a scan drops.
+    pub fn dropped(&self) -> u64 {
+        let dropped = |finding: &&Finding| !matches!(finding.fault, Fault::Tag { .. });
+        self.findings.iter().filter(dropped).count() as u64
+    }
+}
+
+impl Group {
+    /// Looks at every key-node without taking semaphores: exact where nobody writes.
+    pub fn verify(&self) -> Report {
+        let mut report = Report::default();
+        self.for_each_key_node(|file, key_node| self.examine(file, key_node, &mut report));
+        report
+    }
+
+    /// As [`Group::verify`], and puts right what it finds: semaphores are freed, what cannot be
+    /// believed is dropped, tags of sound nodes are written again. Nobody else is attached.
+    pub(super) fn scan(&self) -> Report {
+        let mut report = Report::default();
+        self.for_each_key_node(|file, key_node| {
+            let before = report.findings.len();
+            self.examine(file, key_node, &mut report);
+            self.semaphore(file, key_node).release();
+            for finding in &report.findings[before..] {
+                self.mend(finding);
+            }
+        });
+        report
+    }
+
+    fn for_each_key_node(&self, mut look: impl FnMut(u32, u32)) {
+        for file in 0..self.geometry().files {
+            for key_node in 0..self.geometry().key_nodes {
+                look(file, key_node);
+            }
+        }
+    }
+
+    fn examine(&self, file: u32, key_node: u32, report: &mut Report) {
+        report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
+        let mut tags = [0u64; TAG_WORDS];
+        self.file(file).read(self.head(key_node) + 1, &mut tags);
+        if tags == [0; TAG_WORDS] {
+            return;
+        }
+        let chain = self.geometry().chain as usize;
+        let mut sound: Vec<(Vec<u64>, usize)> = Vec::new();
+        for place in 0..TAG_WORDS * 8 {
+            let tag = (tags[place / 8] >> (place % 8 * 8)) as u8;
+            if tag == 0 {
+                continue;
+            }
+            let at = |fault| Finding { file, key_node, place, fault };
+            if place >= chain {
+                report.findings.push(at(Fault::Beyond));
+                continue;
+            }
+            let mut words = vec![0u64; self.node_words()];
+            self.file(file).read(self.node(key_node, place), &mut words);
+            match self.judge_node(&words, file, key_node) {
+                Err(fault) => report.findings.push(at(fault)),
+                Ok(expected) => {
+                    if expected != tag {
+                        report.findings.push(at(Fault::Tag { expected }));
+                    }
+                    sound.push((words, place));
+                }
+            }
+        }
+        report.nodes += sound.len() as u64;
+        self.find_duplicates(&sound, |place| {
+            report.nodes -= 1;
+            report.findings.push(Finding { file, key_node, place, fault: Fault::Duplicate });
+        });
+    }
+
+    /// The tag of a sound node.
+    fn judge_node(&self, words: &[u64], file: u32, key_node: u32) -> Result<u8, Fault> {
+        if !is_whole(words) {
+            return Err(Fault::Crc);
+        }
+        match self.locate(words) {
+            Some(at) if (at.file, at.key_node) == (file, key_node) => Ok(at.tag),
+            _ => Err(Fault::Misplaced),
+        }
+    }
+
+    /// Where a node's words belong, if their key is one.
+    pub fn locate(&self, words: &[u64]) -> Option<Location> {
+        let key = self.key_of(words)?;
+        let seed = Seed(self.header().seeds);
+        Some(key.locate(words[node::KEY] as u32, self.geometry(), seed))
+    }
+
+    /// The key of a node's words, if it is one.
+    pub fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
+        let field = &words[node::FIELD..node::FIELD + self.field_words()];
+        let (length, form) = ((words[node::KEY] >> 32) as u16, (words[node::KEY] >> 48) as u8);
+        KeyRef::from_stored(field, length, form)
+    }
+
+    /// Of nodes with the same key the one used last stays.
+    fn find_duplicates(&self, sound: &[(Vec<u64>, usize)], mut drop: impl FnMut(usize)) {
+        let end = node::FIELD + self.field_words();
+        let same = |a: &[u64], b: &[u64]| {
+            a[node::KEY] == b[node::KEY] && a[node::FIELD..end] == b[node::FIELD..end]
+        };
+        for (index, (words, place)) in sound.iter().enumerate() {
+            let outlived = sound.iter().enumerate().any(|(other_index, (other, _))| {
+                let (mine, theirs) = (words[node::LAST_USE], other[node::LAST_USE]);
+                other_index != index
+                    && same(words, other)
+                    && (theirs > mine || theirs == mine && other_index < index)
+            });
+            if outlived {
+                drop(*place);
+            }
+        }
+    }
+
+    fn mend(&self, finding: &Finding) {
+        let tag = match finding.fault {
+            Fault::Tag { expected } => expected,
+            _ => 0,
+        };
+        let at = self.head(finding.key_node) + 1 + finding.place / 8;
+        let shift = finding.place % 8 * 8;
+        let region = self.file(finding.file);
+        let word = region.load(at) & !(0xff << shift) | u64::from(tag) << shift;
+        region.store(at, word);
+    }
+
+    /// Its length in words must be that of its geometry: asserted where regions are made.
+    pub(super) fn is_sized(&self) -> bool {
+        let words = self.geometry().file_bytes() as usize / 8;
+        words >= PAGE_WORDS && self.files().iter().all(|region| region.len() == words)
+    }
+}
