@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use frs::conf::machine::Machine;
+use frs::conf::Machine;
 use frs::conf::{Conf, report};
 use frs::master::outcome::Reloaded;
 use frs::master::seed::Seed;

@@ -274,7 +274,7 @@ fn say(bytes: &[u8]) {
 
 /// Processes: fork, reaping, signals, credentials, and the channel between master and child.
 pub mod process {
-    use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+    use std::io::{self, IoSlice, IoSliceMut};
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
     use std::time::Duration;
 
@@ -520,10 +520,5 @@ pub mod process {
         fn as_fd(&self) -> BorrowedFd<'_> {
             self.0.as_fd()
         }
-    }
-
-    /// A pipe's two ends: what a short-lived child reports through.
-    pub fn pipe() -> io::Result<(impl Read + AsFd, impl Write + AsFd)> {
-        std::io::pipe()
     }
 }

@@ -4,7 +4,7 @@
 //! listener being closed, a file being moved or a process getting another user.
 
 use crate::conf::Conf;
-use crate::conf::map::{Geometry, Group};
+use crate::conf::{Geometry, Group};
 
 /// A change that needs more than a reload; says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,10 +122,10 @@ mod tests {
                 authz: AuthzKey::Peer,
                 trusted: vec![],
             },
-            map: Map {
-                groups: vec![Group { name: "default".into(), geometry, on_full: OnFull::Evict }],
-                bizs: vec![],
-            },
+            map: Map::new(
+                vec![Group { name: "default".into(), geometry, on_full: OnFull::Evict }],
+                vec![],
+            ),
         }
     }
 

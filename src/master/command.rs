@@ -74,7 +74,8 @@ pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
     signal(pid, Signal::SIGHUP)?;
     wait(&data_dir, pid, RELOAD, || {
         let outcome = Outcome::read(&data_dir).map_err(CommandError::Answer)?;
-        let own = |outcome: &Outcome| outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns;
+        let own =
+            |outcome: &Outcome| outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns;
         Ok(outcome.filter(own).map(|outcome| outcome.result))
     })
 }

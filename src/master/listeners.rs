@@ -93,6 +93,11 @@ impl Listeners {
         tcp.chain(self.unix.iter().map(|(path, _)| format!("unix:{}", path.display()))).collect()
     }
 
+    /// How many lanes there are.
+    pub fn lanes(&self) -> u16 {
+        self.lanes.len() as u16
+    }
+
     /// Descriptors of a lane, to be sent to a worker.
     pub fn lane(&self, lane: u16) -> Vec<RawFd> {
         let listeners = self.lanes.get(usize::from(lane)).into_iter().flatten();

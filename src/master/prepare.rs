@@ -3,9 +3,9 @@
 //! Invariant: the master maps no group, so that a page that faults cannot kill it. The child holds
 //! the directory's lock, too: should the master die, no other one starts before it is gone.
 
-use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use crate::conf::Conf;
 use crate::store::{self, Prepared};
@@ -25,46 +25,84 @@ pub enum PrepareError {
     Io(#[from] io::Error),
 }
 
-/// Runs [`store::prepare`] in a child. None: it was broken off by a signal to end, which it may at
-/// any point.
-pub fn prepare(
-    conf: &Conf,
-    signals: &Signals,
-    become_user: impl FnOnce() -> io::Result<()>,
-) -> Result<Option<Prepared>, PrepareError> {
-    let (mut reader, mut writer) = process::pipe()?;
-    let master = Pid::this();
-    let child = match process::fork()? {
-        Forked::Child => {
-            drop(reader);
-            let text = in_child(conf, master, become_user);
-            let told = writer.write_all(text.as_bytes());
-            std::process::exit(i32::from(told.is_err()));
-        }
-        Forked::Parent(child) => child,
-    };
-    drop(writer);
-    let mut text = String::new();
-    loop {
-        let mut ready = [
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(reader.as_fd(), PollFlags::POLLIN),
-        ];
-        process::poll(&mut ready, None)?;
-        let is_ready = ready.map(|fd| fd.any().unwrap_or(false));
-        if is_ready[0] && asked_to_end(signals)? {
-            process::signal(child, Signal::SIGKILL)?;
-            process::wait_for(child)?;
-            return Ok(None);
-        }
-        if is_ready[1] {
-            // The child writes its whole answer at once, at its end.
-            reader.read_to_string(&mut text)?;
-            break;
+/// A child that prepares the store.
+pub struct Preparation {
+    child: Pid,
+    reader: PipeReader,
+    exit: Option<Exit>,
+}
+
+impl Preparation {
+    /// Forks it.
+    pub fn start(
+        conf: &Conf,
+        become_user: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<Preparation> {
+        let (reader, mut writer) = io::pipe()?;
+        let master = Pid::this();
+        match process::fork()? {
+            Forked::Child => {
+                drop(reader);
+                let text = in_child(conf, master, become_user);
+                let told = writer.write_all(text.as_bytes());
+                std::process::exit(i32::from(told.is_err()));
+            }
+            Forked::Parent(child) => Ok(Preparation { child, reader, exit: None }),
         }
     }
-    let exit = process::wait_for(child)?;
-    decode(&text).unwrap_or(Err(PrepareError::Died(exit))).map(Some)
+
+    /// Notes that a child was reaped.
+    pub fn note_end(&mut self, pid: Pid, exit: Exit) {
+        if pid == self.child {
+            self.exit = Some(exit);
+        }
+    }
+
+    /// Is the answer there.
+    pub fn is_done(&self) -> io::Result<bool> {
+        let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
+        Ok(process::poll(&mut fds, Some(Duration::ZERO))? > 0)
+    }
+
+    /// The child's answer, once it [is there](Preparation::is_done): it is written at once, at the
+    /// child's end.
+    pub fn answer(mut self) -> Result<Prepared, PrepareError> {
+        let mut text = String::new();
+        self.reader.read_to_string(&mut text)?;
+        let exit = self.exit.map_or_else(|| process::wait_for(self.child), Ok)?;
+        decode(&text).unwrap_or(Err(PrepareError::Died(exit)))
+    }
+
+    /// Breaks it off, which is safe at any point.
+    pub fn kill(self) -> io::Result<()> {
+        if self.exit.is_none() {
+            process::signal(self.child, Signal::SIGKILL)?;
+            process::wait_for(self.child)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer. None: it was broken off by a signal to end.
+    pub fn wait(self, signals: &Signals) -> Result<Option<Prepared>, PrepareError> {
+        while !self.is_done()? {
+            let mut fds = [
+                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.reader.as_fd(), PollFlags::POLLIN),
+            ];
+            process::poll(&mut fds, None)?;
+            if asked_to_end(signals)? {
+                self.kill()?;
+                return Ok(None);
+            }
+        }
+        self.answer().map(Some)
+    }
+}
+
+impl AsFd for Preparation {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
 }
 
 fn in_child(conf: &Conf, master: Pid, become_user: impl FnOnce() -> io::Result<()>) -> String {
@@ -91,14 +129,13 @@ fn asked_to_end(signals: &Signals) -> io::Result<bool> {
 fn encode(result: &Result<Prepared, store::Error>) -> String {
     match result {
         Err(error) => format!("error {error}\n"),
-        Ok(prepared) => {
-            let Prepared { created, recovered_slots, scanned, dropped_nodes } = prepared;
-            let mut text = format!("ok {recovered_slots} {scanned} {dropped_nodes}");
-            created.iter().for_each(|group| {
-                let _ = write!(text, " {group}");
-            });
-            text + "\n"
-        }
+        Ok(prepared) => format!(
+            "ok {} {}\n{}\n{}\n",
+            prepared.recovered_slots,
+            prepared.dropped_nodes,
+            prepared.created.join(" "),
+            prepared.scanned.join(" "),
+        ),
     }
 }
 
@@ -107,12 +144,14 @@ fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
     if let Some(error) = text.strip_prefix("error ") {
         return Some(Err(PrepareError::Store(error.to_owned())));
     }
-    let mut words = text.strip_prefix("ok ")?.split(' ');
+    let mut lines = text.strip_prefix("ok ")?.split('\n');
+    let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
+    let mut names = || Some(lines.next()?.split_whitespace().map(str::to_owned).collect());
     Some(Ok(Prepared {
-        recovered_slots: words.next()?.parse().ok()?,
-        scanned: words.next()?.parse().ok()?,
-        dropped_nodes: words.next()?.parse().ok()?,
-        created: words.map(str::to_owned).collect(),
+        recovered_slots: recovered_slots.parse().ok()?,
+        dropped_nodes: dropped_nodes.parse().ok()?,
+        created: names()?,
+        scanned: names()?,
     }))
 }
 
@@ -125,7 +164,7 @@ mod tests {
         let prepared = Prepared {
             created: vec!["default".into(), "log".into()],
             recovered_slots: 3,
-            scanned: true,
+            scanned: vec!["log".into()],
             dropped_nodes: 17,
         };
         for prepared in [prepared, Prepared::default()] {

@@ -15,7 +15,7 @@ use super::account::Account;
 use super::listeners::Listeners;
 use super::lock::DataLock;
 use super::message::{Line, Word};
-use super::reload::Pending;
+use super::reload::Reload;
 use super::seed::Seed;
 use super::start::MasterError;
 use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
@@ -25,6 +25,17 @@ use crate::store::{self, Runtime};
 use crate::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
 };
+
+/// What start-up leaves to the master.
+pub(super) struct Basis {
+    pub conf_dir: PathBuf,
+    pub conf: Conf,
+    pub account: Option<Account>,
+    pub signals: Signals,
+    pub lock: DataLock,
+    pub listeners: Listeners,
+    pub runtime: Runtime,
+}
 
 /// The master of a server.
 pub struct Master {
@@ -37,7 +48,7 @@ pub struct Master {
     pub(super) runtime: Runtime,
     pub(super) supervisor: Supervisor,
     pub(super) lines: BTreeMap<Pid, Line>,
-    pub(super) reload: Option<Pending>,
+    pub(super) reload: Option<Reload>,
     origin: Instant,
     is_over: bool,
 }
@@ -52,25 +63,17 @@ struct IsChild {
 
 impl Master {
     /// A master that has started nothing yet.
-    pub(super) fn new(
-        conf_dir: PathBuf,
-        conf: Arc<Conf>,
-        account: Option<Account>,
-        signals: Signals,
-        lock: DataLock,
-        listeners: Listeners,
-        runtime: Runtime,
-    ) -> Master {
-        let supervisor = Supervisor::new(conf.srv.workers);
+    pub(super) fn new(basis: Basis) -> Master {
+        let Basis { conf_dir, conf, account, signals, lock, listeners, runtime } = basis;
         Master {
             conf_dir,
-            conf,
+            supervisor: Supervisor::new(conf.srv.workers),
+            conf: Arc::new(conf),
             account,
             signals,
             lock,
             listeners,
             runtime,
-            supervisor,
             lines: BTreeMap::new(),
             reload: None,
             origin: clock::instant(),
@@ -88,6 +91,7 @@ impl Master {
         match child {
             Some(child) => Ok(Ended::Child(self.into_seed(child))),
             None => {
+                self.break_reload_off()?;
                 self.close();
                 Ok(Ended::Stopped)
             }
@@ -110,7 +114,7 @@ impl Master {
                 tracing::debug!(%error, child = %pid, "cannot speak to a child");
             }
         }
-        self.follow_reload();
+        self.follow_reload(&mut events)?;
         events.push_back(Event::Tick);
         for event in events {
             let child = self.tell(event);
@@ -124,13 +128,15 @@ impl Master {
     fn wait(&self) -> io::Result<()> {
         let now_ms = self.now_ms();
         let due_ms = self.supervisor.due_ms().map(|due_ms| due_ms.saturating_sub(now_ms));
-        let reload_ms = self.reload.as_ref().map(|_| Pending::POLL_MS);
+        let reload_ms = self.reload.as_ref().and_then(Reload::wait_ms);
         let timeout = due_ms.into_iter().chain(reload_ms).min().map(Duration::from_millis);
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.lines.values().map(|line| {
             let room = if line.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
             PollFd::new(line.channel().as_fd(), PollFlags::POLLIN | room)
         }));
+        let reload = self.reload.as_ref().and_then(Reload::fd);
+        fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         process::poll(&mut fds, timeout)?;
         Ok(())
     }
@@ -142,7 +148,7 @@ impl Master {
     fn take_signal(&mut self, signal: Signal, events: &mut VecDeque<Event>) {
         match signal {
             Signal::SIGCHLD => {}
-            Signal::SIGHUP => events.extend(self.reload()),
+            Signal::SIGHUP => self.begin_reload(),
             Signal::SIGTERM | Signal::SIGINT => {
                 tracing::info!(%signal, "asked to stop: finishing what has been read");
                 events.push_back(Event::End(Ending::Finish));
@@ -154,11 +160,16 @@ impl Master {
             Signal::SIGUSR1 => {
                 tracing::info!(%signal, "nothing to reopen: the log goes to standard error");
             }
-            other => tracing::warn!(signal = %other, "ignored: a restart in place is not supported"),
+            other => {
+                tracing::warn!(signal = %other, "ignored: a restart in place is not supported")
+            }
         }
     }
 
     fn take_change(&mut self, pid: Pid, change: Change, events: &mut VecDeque<Event>) {
+        if let (Some(reload), Change::Ended(exit)) = (&mut self.reload, change) {
+            reload.note_end(pid, exit);
+        }
         let processes = self.supervisor.processes();
         let Some(process) = processes.iter().find(|process| process.pid == pid) else { return };
         let place = process.place;
@@ -277,24 +288,9 @@ impl Master {
     }
 
     fn check_lengths(&self) {
-        let data = &self.conf.srv.data;
-        let live = data.live.as_ref().unwrap_or(&data.dir);
-        for group in &self.conf.map.groups {
-            let expected_bytes = group.geometry.file_bytes();
-            for file in 0..group.geometry.files {
-                let path = store::group::path_of(live, &group.name, file);
-                let path_text = path.display();
-                match std::fs::metadata(&path) {
-                    Ok(found) if found.len() == expected_bytes => {}
-                    Ok(found) => tracing::error!(
-                        path = %path_text,
-                        found_bytes = found.len(),
-                        expected_bytes,
-                        "a group's file was cut or grown: its group does not serve"
-                    ),
-                    Err(error) => tracing::error!(path = %path_text, %error, "a group's file"),
-                }
-            }
+        match store::check_files(&self.conf) {
+            Ok(()) => tracing::warn!("a process met a SIGBUS; all files have their lengths"),
+            Err(error) => tracing::error!(%error, "a process met a SIGBUS"),
         }
     }
 

@@ -6,17 +6,16 @@
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::account::Account;
 use super::listeners::{ListenError, Listeners};
 use super::lock::{DataLock, LockError};
 use super::outcome::Outcome;
-use super::prepare::{PrepareError, prepare};
-use super::run::Master;
+use super::prepare::{Preparation, PrepareError};
+use super::run::{Basis, Master};
 use super::{Ended, log};
+use crate::conf::Machine;
 use crate::conf::active::{self, ActiveError};
-use crate::conf::machine::Machine;
 use crate::conf::{Conf, Faults, report};
 use crate::store::{self, Prepared, Runtime};
 use crate::sys::process::{self, Signal, Signals};
@@ -107,8 +106,8 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
     }
     Outcome::forget(&data_dir)?;
     let runtime = Runtime::create_or_open(&data_dir)?;
-    let become_user = || account.as_ref().map_or(Ok(()), Account::become_for_good);
-    let Some(prepared) = prepare(&conf, &signals, become_user)? else {
+    let preparation = Preparation::start(&conf, || become_for_good(account.as_ref()))?;
+    let Some(prepared) = preparation.wait(&signals)? else {
         tracing::info!("asked to end while the store was being prepared");
         listeners.remove_files();
         return Ok(Ended::Stopped);
@@ -118,7 +117,12 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
     runtime.publish(generation);
     tell(&conf, &listeners, &prepared, generation);
     let conf_dir = conf_dir.to_owned();
-    Master::new(conf_dir, Arc::new(conf), account, signals, lock, listeners, runtime).run()
+    Master::new(Basis { conf_dir, conf, account, signals, lock, listeners, runtime }).run()
+}
+
+/// In a child: gives root up, where there is a user to become.
+pub(super) fn become_for_good(account: Option<&Account>) -> io::Result<()> {
+    account.map_or(Ok(()), Account::become_for_good)
 }
 
 fn find_account(conf: &Conf) -> Result<Option<Account>, MasterError> {
@@ -147,14 +151,9 @@ fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
 fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64) {
     for group in &conf.map.groups {
         let bytes = u64::from(group.geometry.files) * group.geometry.file_bytes();
-        let created = prepared.created.contains(&group.name);
-        tracing::info!(group = %group.name, files = group.geometry.files, bytes, created, "group");
+        tracing::info!(group = %group.name, files = group.geometry.files, bytes, "has a group");
     }
-    let Prepared { recovered_slots, scanned, dropped_nodes, .. } = prepared;
-    tracing::info!(recovered_slots, scanned, dropped_nodes, "the store is prepared");
-    if *dropped_nodes > 0 {
-        tracing::warn!(dropped_nodes, "nodes were damaged and dropped");
-    }
+    tell_prepared(prepared);
     let files_max = process::raise_file_limit().unwrap_or(0);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -168,4 +167,14 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
         data = %conf.srv.data.dir.display(),
         "frs starts"
     );
+}
+
+/// Logs what the preparation of the store found and did.
+pub(super) fn tell_prepared(prepared: &Prepared) {
+    let Prepared { created, scanned, recovered_slots, dropped_nodes } = prepared;
+    let (created, scanned) = (created.join(" "), scanned.join(" "));
+    tracing::info!(created, scanned, recovered_slots, dropped_nodes, "the store is prepared");
+    if *dropped_nodes > 0 {
+        tracing::warn!(dropped_nodes, "nodes were damaged: they are dropped");
+    }
 }

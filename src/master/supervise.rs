@@ -70,7 +70,9 @@ pub enum Event {
     Stopped(Pid),
     /// It goes on.
     Continued(Pid),
-    /// There shall be this many workers.
+    /// There are this many lanes, at least.
+    Lanes(u16),
+    /// There shall be this many workers, each with a lane.
     Resize(u16),
     /// All shall end.
     End(Ending),
@@ -169,6 +171,7 @@ impl Supervisor {
             Event::Ended(pid, exit) => self.process_ended(pid, exit, now_ms, orders),
             Event::Stopped(pid) => self.with(pid, |process| process.stopped = true),
             Event::Continued(pid) => self.with(pid, |process| process.stopped = false),
+            Event::Lanes(lanes) => self.lanes = self.lanes.max(lanes),
             Event::Resize(workers) => self.resize(workers, now_ms),
             Event::End(ending) => self.end(ending, now_ms, orders),
         }

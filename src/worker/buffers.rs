@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use super::connection::Scratch;
+
 /// What one call reads at most from a client of whom nothing is kept.
 pub const READ_BYTES: usize = 16 << 10;
 /// What all clients together are read in a turn; who finds it full waits for the next one.
@@ -73,6 +75,19 @@ impl Pool {
             self.free.push(buffer);
         }
     }
+}
+
+/// What a worker has once for all of its clients.
+#[derive(Debug, Default)]
+pub struct Bench {
+    /// Input of this turn.
+    pub arena: Arena,
+    /// Buffers for what is kept of a client.
+    pub pool: Pool,
+    /// The request in hand.
+    pub scratch: Scratch,
+    /// The answers in hand.
+    pub out: Vec<u8>,
 }
 
 #[cfg(test)]

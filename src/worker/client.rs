@@ -7,8 +7,8 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::buffers::{Arena, Pool};
-use super::connection::{Connection, Progress, Scratch, Serve};
+use super::buffers::{Arena, Bench, Pool};
+use super::connection::{Connection, Progress, Serve};
 use super::stream::Stream;
 use crate::conf::Srv;
 
@@ -197,15 +197,12 @@ impl Client {
         }
     }
 
-    /// Answers what was read, appending to `out`.
+    /// Answers what was read, appending to the answers on the bench.
     pub fn run<S: Serve>(
         &mut self,
-        arena: &Arena,
-        pool: &mut Pool,
         srv: &Srv,
         serve: &mut S,
-        scratch: &mut Scratch,
-        out: &mut Vec<u8>,
+        Bench { arena, pool, scratch, out }: &mut Bench,
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
@@ -225,8 +222,8 @@ impl Client {
     }
 
     /// Its request is late: appends the answer to that, after which it is closed.
-    pub fn time_out<S: Serve>(&mut self, serve: &mut S, scratch: &mut Scratch, out: &mut Vec<u8>) {
-        self.connection.time_out(serve, scratch, out);
+    pub fn time_out<S: Serve>(&mut self, serve: &mut S, bench: &mut Bench) {
+        self.connection.time_out(serve, &mut bench.scratch, &mut bench.out);
         (self.more, self.begun, self.closing) = (false, false, true);
     }
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::buffers::{Arena, Pool};
+use super::buffers::Bench;
 use super::client::{Client, Reading, Writing};
-use super::connection::{Scratch, Serve};
+use super::connection::Serve;
 use super::doors::{Accepted, Doors, PAUSE_MS};
 use super::stream::Stream;
 use super::timers::{Kind, Lengths, Timers};
@@ -92,10 +92,7 @@ pub struct Worker {
     /// Those that were read in this turn, and those whose answers are being taken again.
     to_run: Vec<u32>,
     timers: Timers,
-    arena: Arena,
-    pool: Pool,
-    scratch: Scratch,
-    out: Vec<u8>,
+    bench: Bench,
     origin: Instant,
     now_ms: u64,
     paused_until_ms: u64,
@@ -135,10 +132,7 @@ impl Worker {
             reading: Vec::new(),
             to_run: Vec::new(),
             timers: Timers::default(),
-            arena: Arena::default(),
-            pool: Pool::default(),
-            scratch: Scratch::default(),
-            out: Vec::new(),
+            bench: Bench::default(),
             origin: clock::instant(),
             now_ms: 0,
             paused_until_ms: 0,
@@ -178,7 +172,7 @@ impl Worker {
         self.desk.now = clock::now();
         self.desk.service.begin_turn();
         self.take_configuration();
-        self.scratch.set_now(self.desk.now);
+        self.bench.scratch.set_now(self.desk.now);
         self.answer_clients();
         self.expire_clients();
         self.accept_clients();
@@ -305,13 +299,13 @@ impl Worker {
     }
 
     fn read_clients(&mut self) {
-        self.arena.clear();
+        self.bench.arena.clear();
         std::mem::swap(&mut self.ready, &mut self.reading);
         for at in 0..self.reading.len() {
             let index = self.reading[at];
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
-            match client.read(&mut self.arena) {
+            match client.read(&mut self.bench.arena) {
                 Reading::Run => self.to_run.push(index),
                 Reading::Wait if client.is_blocked() => self.to_run.push(index),
                 Reading::Wait => self.settle(index),
@@ -332,29 +326,25 @@ impl Worker {
     fn answer(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
-            let writing = client.write_unsent(&mut self.pool);
+            let writing = client.write_unsent(&mut self.bench.pool);
             let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
             self.timers.arm(index, kind, self.now_ms);
             return self.after_writing(index, writing);
         }
-        self.out.clear();
-        client.run(
-            &self.arena,
-            &mut self.pool,
-            &self.conf.srv,
-            &mut self.desk,
-            &mut self.scratch,
-            &mut self.out,
-        );
+        self.bench.out.clear();
+        client.run(&self.conf.srv, &mut self.desk, &mut self.bench);
         self.write(index);
     }
 
     /// Writes what was answered to a client, and arms its timeout.
     fn write(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
-        let answered = !self.out.is_empty();
-        let writing =
-            if answered { client.write(&self.out, &mut self.pool) } else { Writing::Done };
+        let answered = !self.bench.out.is_empty();
+        let writing = if answered {
+            client.write(&self.bench.out, &mut self.bench.pool)
+        } else {
+            Writing::Done
+        };
         let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
         // A request has its time from its first byte on, however many follow.
         if answered || kind == Kind::Idle || self.timers.kind(index) != Some(kind) {
@@ -369,7 +359,7 @@ impl Worker {
             Writing::Gone => self.close(index),
             Writing::Blocked => self.timers.arm(index, Kind::Idle, self.now_ms),
             Writing::Done if client.is_closing() => {
-                if client.linger(&mut self.pool) {
+                if client.linger(&mut self.bench.pool) {
                     self.timers.arm(index, Kind::Linger, self.now_ms);
                     self.settle(index);
                 } else {
@@ -393,7 +383,7 @@ impl Worker {
 
     fn close(&mut self, index: u32) {
         if let Some(mut client) = self.clients[index as usize].take() {
-            client.release(&mut self.pool);
+            client.release(&mut self.bench.pool);
             if client.queued {
                 // Else the next client of this number would stand in the list twice.
                 self.ready.retain(|&other| other != index);
@@ -415,8 +405,8 @@ impl Worker {
 
     fn time_out(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
-        self.out.clear();
-        client.time_out(&mut self.desk, &mut self.scratch, &mut self.out);
+        self.bench.out.clear();
+        client.time_out(&mut self.desk, &mut self.bench);
         self.write(index);
     }
 
@@ -464,8 +454,8 @@ impl Worker {
         match refusal {
             None => self.timers.arm(index, Kind::Idle, self.now_ms),
             Some(error) => {
-                self.out.clear();
-                self.scratch.refuse(&error, &mut self.out);
+                self.bench.out.clear();
+                self.bench.scratch.refuse(&error, &mut self.bench.out);
                 if let Some(client) = self.client(index) {
                     client.refuse();
                 }

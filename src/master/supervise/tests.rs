@@ -220,6 +220,16 @@ fn with_more_workers_new_lanes_are_served_by_new_workers() {
 }
 
 #[test]
+fn lanes_without_a_worker_of_their_own_are_shared_out() {
+    let mut world = World::started(2);
+    world.tell(Event::Lanes(5));
+    assert_eq!(world.lanes_of(world.worker(0)), [0, 2, 4]);
+    assert_eq!(world.lanes_of(world.worker(1)), [1, 3]);
+    world.tell(Event::Lanes(1));
+    assert_eq!(world.supervisor.lanes(), 5);
+}
+
+#[test]
 fn a_worker_that_drains_makes_room_for_one_of_the_same_number() {
     let mut world = World::started(2);
     let old = world.worker(1);
