@@ -32,3 +32,6 @@ pub mod master;
 pub mod protocol;
 #[cfg(not(loom))]
 pub mod worker;
+
+#[cfg(all(test, not(loom)))]
+mod testing;

@@ -5,6 +5,8 @@
 
 mod execute;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -82,7 +82,12 @@ impl Life {
 }
 
 /// One transaction over `key_nodes`: adds 1 to both words. None if it died; whether it committed.
-fn transact(world: &World, slot: usize, key_nodes: &[usize], life: &mut Life) -> (bool, Option<()>) {
+fn transact(
+    world: &World,
+    slot: usize,
+    key_nodes: &[usize],
+    life: &mut Life,
+) -> (bool, Option<()>) {
     let mut committed = false;
     let done = (|| {
         let token = Token::new(slot as u32, 1);

@@ -64,18 +64,24 @@ pub(super) fn figures(limit: &Interval, window: Window, now: u64) -> Figures {
     Figures {
         used: window.used,
         max: limit.max,
-        remaining: ceiling(limit).saturating_sub(window.used),
+        remaining: remaining(limit, window),
         reset_ms: Some(reset_ms(limit, window, now)),
     }
+}
+
+/// What a rolled state leaves, debt included.
+#[inline]
+pub(super) fn remaining(limit: &Interval, window: Window) -> u64 {
+    ceiling(limit).saturating_sub(window.used)
 }
 
 /// Milliseconds until a rolled state that refuses `count` would admit it: the turn after which
 /// it fits, each turn settling `max` uses of a limit with debt and all of one without.
 pub(super) fn retry_ms(limit: &Interval, window: Window, now: u64, count: u32) -> Option<u64> {
-    let excess = (window.used + u64::from(count)).saturating_sub(ceiling(limit));
     if u64::from(count) > ceiling(limit) {
         return None;
     }
+    let excess = (window.used + u64::from(count)).saturating_sub(ceiling(limit));
     let turns = if limit.debt == 0 { 1 } else { excess.div_ceil(limit.max.max(1)) };
     let later = turns.saturating_sub(1).saturating_mul(limit.interval_ms);
     Some(reset_ms(limit, window, now).saturating_add(later))

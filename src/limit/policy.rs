@@ -44,6 +44,15 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
     }
 }
 
+/// What is left: the figure of that name alone.
+#[inline]
+pub(super) fn remaining(policy: &Policy, state: &[u64]) -> u64 {
+    match policy {
+        Policy::Interval(limit) => interval::remaining(limit, window(state)),
+        Policy::Total(limit) => total::remaining(limit, state[0]),
+    }
+}
+
 /// Milliseconds until a refused `count` would be admitted; none: never.
 pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> Option<u64> {
     match policy {

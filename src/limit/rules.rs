@@ -245,7 +245,7 @@ impl Rules {
         let decider = match (judgement.limited, &*self.rules) {
             (true, _) => judgement.decider,
             (false, [_]) => 0,
-            (false, _) => self.tightest(states, now),
+            (false, _) => self.tightest(states),
         };
         let rule = &self.rules[decider];
         Verdict {
@@ -259,13 +259,10 @@ impl Rules {
     }
 
     /// Position of the limit with the smallest remaining; of equals, the first.
-    fn tightest(&self, states: &States<'_>, now: u64) -> usize {
-        let remaining = |rule: &Rule| self.figures_of(rule, states, now).remaining;
-        self.rules
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, rule)| remaining(rule))
-            .map_or(0, |(position, _)| position)
+    fn tightest(&self, states: &States<'_>) -> usize {
+        let remaining = |rule: &Rule| policy::remaining(&rule.policy, states.of(rule));
+        let positions = 0..self.rules.len();
+        positions.min_by_key(|&position| remaining(&self.rules[position])).unwrap_or(0)
     }
 
     #[inline]

@@ -30,7 +30,13 @@ pub(super) fn figures(limit: &Total, used: u64) -> Figures {
     Figures {
         used,
         max: limit.max,
-        remaining: limit.max.saturating_sub(used),
+        remaining: remaining(limit, used),
         reset_ms: (used == 0).then_some(0),
     }
+}
+
+/// What the state leaves.
+#[inline]
+pub(super) fn remaining(limit: &Total, used: u64) -> u64 {
+    limit.max.saturating_sub(used)
 }

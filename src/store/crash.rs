@@ -18,3 +18,15 @@ pub(crate) fn point() {
         }
     }
 }
+
+/// From here on this process dies at its `stores`-th store; never, if that is 0.
+pub(crate) fn arm(stores: u64) {
+    SEEN.store(0, Ordering::Relaxed);
+    LEFT.store(stores, Ordering::Relaxed);
+}
+
+/// No more; how many stores there were.
+pub(crate) fn disarm() -> u64 {
+    LEFT.store(0, Ordering::Relaxed);
+    SEEN.load(Ordering::Relaxed)
+}

@@ -1,0 +1,94 @@
+//! What one item costs between its parsing and its node: hashing, placing, judging, checking.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use frs::conf::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
+use frs::hash;
+use frs::key::{KeyField, Seed};
+use frs::limit::{Rules, States};
+
+const SEED: Seed = Seed([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
+const KEY: &str = "18829340001@login.id";
+
+fn geometry(hash: HashKind) -> Geometry {
+    Geometry { files: 2, key_nodes: 8192, chain: 56, node_bytes: 128, key_bytes: 24, hash }
+}
+
+fn hashes(c: &mut Criterion) {
+    c.bench_function("hash/lookup3 20 bytes", |b| {
+        b.iter(|| hash::hashlittle2(black_box(KEY.as_bytes()), 1, 2))
+    });
+    for words in [7, 15, 63] {
+        let node: Vec<u64> = (0..words).map(|n| n * 0x0123_4567_89ab_cdef).collect();
+        c.bench_function(&format!("hash/crc32c {words} words"), |b| {
+            b.iter(|| hash::crc32c_words(0, black_box(&node)))
+        });
+    }
+}
+
+fn keys(c: &mut Criterion) {
+    let cases = [
+        ("string", KeyType::String, KEY),
+        ("integer", KeyType::Integer, "18829340001"),
+        ("ip v4", KeyType::Ip { ipv6_prefix: 64 }, "203.0.113.77"),
+        ("digest", KeyType::Digest, KEY),
+    ];
+    let mut field = KeyField::default();
+    for (name, key_type, text) in cases {
+        c.bench_function(&format!("key/encode {name}"), |b| {
+            b.iter(|| field.encode(key_type, black_box(text), 24, SEED).unwrap())
+        });
+        field.encode(key_type, text, 24, SEED).unwrap();
+        for hash in [HashKind::Bob, HashKind::Siphash] {
+            let geometry = geometry(hash);
+            c.bench_function(&format!("key/locate {name} {hash:?}"), |b| {
+                b.iter(|| black_box(&field).key().locate(black_box(1001), &geometry, SEED))
+            });
+        }
+    }
+}
+
+fn limits(c: &mut Criterion) {
+    let interval = |interval_ms, max, debt| Limit {
+        scope: Scope::Key,
+        policy: Policy::Interval(Interval { interval_ms, max, debt }),
+        ban_ms: None,
+    };
+    let wide =
+        Limit { scope: Scope::Biz, policy: Policy::Total(Total { max: 1 << 50 }), ban_ms: None };
+    let cases = [
+        ("one interval", vec![interval(60_000, 1 << 50, 0)]),
+        ("one interval with debt", vec![interval(60_000, 1 << 50, 1000)]),
+        ("one interval, refusing", vec![interval(60_000, 5, 0)]),
+        (
+            "two intervals and a wide total",
+            vec![interval(60_000, 1 << 50, 0), interval(3_600_000, 1 << 50, 0), wide],
+        ),
+    ];
+    for (name, limits) in cases {
+        let biz = Biz { id: 1, name: "b".to_owned(), group: 0, key: KeyType::String, limits };
+        let rules = Rules::new(&biz);
+        let mut key = vec![0; rules.words(Scope::Key)];
+        let mut wide = vec![0; rules.words(Scope::Biz)];
+        let mut ban_until = 0;
+        let mut now = 1_700_000_000_000;
+        c.bench_function(&format!("limit/{name}"), |b| {
+            b.iter(|| {
+                now += 1;
+                let states =
+                    &mut States { key: &mut key, biz: &mut wide, ban_until: &mut ban_until };
+                let (now, count) = (black_box(now), black_box(1));
+                rules.roll(states, now);
+                let judgement = rules.judge(states, now, count);
+                if !judgement.limited {
+                    rules.charge(states, now, count);
+                }
+                rules.verdict(states, now, &judgement)
+            })
+        });
+    }
+}
+
+criterion_group!(benches, hashes, keys, limits);
+criterion_main!(benches);

@@ -1,0 +1,208 @@
+//! What one command costs through the library: hit, create, evict, find, and atomic requests, on a
+//! group of a million keys. `cargo bench --bench store`
+//!
+//! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm where there is one: live
+//! files of large groups stand on tmpfs).
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use frs::conf::{Conf, Texts, active};
+use frs::service::{Answers, Command, Request, Role, Service};
+use frs::store::{Runtime, prepare};
+
+const KEYS: u64 = 1_000_000;
+const NOW: u64 = 1_700_000_000_000;
+
+const MAP: &str = r#"<map>
+  <group name="big" files="1" key-nodes="35715" chain="56" node-size="64"/>
+  <group name="full" files="1" key-nodes="64" chain="56" node-size="64"/>
+  <biz id="1" name="hit" group="big" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
+  <biz id="2" name="evict" group="full" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
+</map>"#;
+
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        let parent = std::env::var_os("FRS_BENCH_DIR").map(PathBuf::from).unwrap_or_else(|| {
+            let memory = PathBuf::from("/dev/shm");
+            if memory.is_dir() { memory } else { std::env::temp_dir() }
+        });
+        let dir = tempfile::tempdir_in(parent).expect("a directory for the files");
+        let srv = format!("<srv><data dir=\"{}\"/></srv>", dir.path().display());
+        let texts =
+            Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: MAP.into() };
+        let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("a sound conf");
+        let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");
+        prepare(&conf).expect("groups");
+        active::write(dir.path(), 1, &texts).expect("an active configuration");
+        runtime.publish(1);
+        World { dir }
+    }
+
+    fn attach(&self) -> Service {
+        Service::attach(self.dir.path(), Role::Program).expect("an attachment")
+    }
+}
+
+/// xorshift64*, so that the keys' order costs nothing.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+fn key_into(text: &mut String, number: u64) {
+    use std::fmt::Write;
+    text.clear();
+    let _ = write!(text, "user-{number:015}");
+}
+
+fn fill(service: &mut Service) {
+    let (mut request, mut answers) = (Request::default(), Answers::default());
+    let mut key = String::new();
+    for number in 0..KEYS {
+        key_into(&mut key, number);
+        request.begin(Command::Update);
+        request.push("hit", &key, Some(1), false, false);
+        service.run(&request, NOW, &mut answers);
+    }
+}
+
+/// Requests of `items` items each, made beforehand: what is measured is the service alone.
+fn requests(biz: &str, items: usize, keys: u64, atomic: bool) -> Vec<Request> {
+    let (mut random, mut key) = (Random(0x9e37_79b9), String::new());
+    (0..65_536 / items)
+        .map(|_| {
+            let mut request = Request::default();
+            request.begin(Command::Update);
+            request.atomic = atomic;
+            for _ in 0..items {
+                key_into(&mut key, random.next() % keys);
+                request.push(biz, &key, Some(1), false, false);
+            }
+            request
+        })
+        .collect()
+}
+
+fn bench(c: &mut Criterion) {
+    let world = World::new();
+    let mut service = world.attach();
+    fill(&mut service);
+    let mut answers = Answers::default();
+    let mut run = |name: &str, requests: &[Request]| {
+        let mut at = 0;
+        c.bench_function(name, |b| {
+            b.iter(|| {
+                at = (at + 1) % requests.len();
+                service.begin_turn();
+                service.run(black_box(&requests[at]), NOW, &mut answers);
+                black_box(&answers);
+            });
+        });
+    };
+    run("service/update hit, 1 M keys", &requests("hit", 1, KEYS, false));
+    run("service/update evict, full chains of 56", &requests("evict", 1, u64::MAX, false));
+    run("service/64 updates hit, 1 M keys", &requests("hit", 64, KEYS, false));
+    run("service/64 updates hit, atomic, 1 M keys", &requests("hit", 64, KEYS, true));
+    let mut queries = requests("hit", 1, KEYS, false);
+    queries.iter_mut().for_each(|request| request.command = Command::Query);
+    run("service/query hit, 1 M keys", &queries);
+    drop(service);
+    create(c);
+    two_processes(&world);
+}
+
+fn create(c: &mut Criterion) {
+    let world = World::new();
+    let mut service = world.attach();
+    let (mut request, mut answers) = (Request::default(), Answers::default());
+    let (mut key, mut number) = (String::new(), 0);
+    c.bench_function("service/update create, into an empty group", |b| {
+        b.iter(|| {
+            number += 1;
+            key_into(&mut key, number);
+            request.begin(Command::Update);
+            request.push("hit", &key, Some(1), false, false);
+            service.run(&request, NOW, &mut answers);
+        });
+    });
+}
+
+/// Updates a second of one process and of two at once, in turns.
+fn two_processes(world: &World) {
+    let mut ratios: Vec<f64> = (0..5)
+        .map(|_| {
+            let one = updates_per_second(world, 1);
+            let two = updates_per_second(world, 2);
+            println!("one process {:.2} M/s, two {:.2} M/s", one / 1e6, two / 1e6);
+            two / one
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    println!("service/two processes against one: {:.2} (median of 5)", ratios[2]);
+}
+
+fn updates_per_second(world: &World, processes: usize) -> f64 {
+    let children: Vec<std::process::Child> = (0..processes)
+        .map(|seed| {
+            std::process::Command::new(std::env::current_exe().expect("this program"))
+                .env("FRS_BENCH_CHILD", world.dir.path())
+                .env("FRS_BENCH_SEED", (seed + 1).to_string())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .expect("a child")
+        })
+        .collect();
+    children
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().expect("a child that ends");
+            String::from_utf8_lossy(&output.stdout).trim().parse::<f64>().expect("a figure")
+        })
+        .sum()
+}
+
+fn child(dir: &std::path::Path) {
+    let mut service = Service::attach(dir, Role::Program).expect("an attachment");
+    let requests = requests("hit", 1, KEYS, false);
+    let seed: usize = std::env::var("FRS_BENCH_SEED").map_or(0, |s| s.parse().unwrap_or(0));
+    let (mut answers, mut done) = (Answers::default(), 0u64);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        for offset in 0..4096 {
+            let at = (done as usize + offset + seed * 7919) % requests.len();
+            service.run(&requests[at], NOW, &mut answers);
+        }
+        done += 4096;
+    }
+    println!("{}", done as f64 / start.elapsed().as_secs_f64());
+}
+
+fn start(c: &mut Criterion) {
+    match std::env::var_os("FRS_BENCH_CHILD") {
+        Some(dir) => {
+            child(dir.as_ref());
+            std::process::exit(0);
+        }
+        None => bench(c),
+    }
+}
+
+criterion_group!(benches, start);
+criterion_main!(benches);

@@ -1,0 +1,215 @@
+//! Crash test: the stores to shared memory of an Update are counted, then a real process is killed
+//! at each of them in turn; after recovery there is exactly the old or exactly the new state, every
+//! semaphore is free, and the files verify.
+
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+
+use crate::service::{Command, Service};
+use crate::store::{crash, group::path_of};
+use crate::testing::{Ask, World, request};
+
+const NOW: u64 = 1_700_000_000_000;
+
+const MAP: &str = r#"<map>
+  <group name="g" files="1" key-nodes="4" chain="4" node-size="128"/>
+  <group name="tiny" files="1" key-nodes="1" chain="2" node-size="64"/>
+  <group name="wide" files="2" key-nodes="64" chain="8" node-size="64"/>
+  <biz id="1" name="hit" group="g" key="string"><limit policy="interval" interval="1m" max="100"/></biz>
+  <biz id="2" name="evict" group="tiny" key="string"><limit policy="interval" interval="1m" max="100"/></biz>
+  <biz id="3" name="both" group="g" key="integer">
+    <limit policy="total" scope="biz" max="100"/><limit policy="interval" interval="1m" max="100"/>
+  </biz>
+  <biz id="4" name="many" group="wide" key="integer">
+    <limit policy="interval" interval="1m" max="100"/>
+  </biz>
+  <biz id="5" name="ban" group="g" key="string"><limit policy="interval" interval="1m" max="1" ban="1h"/></biz>
+</map>"#;
+
+/// What the killed process does, after what was there before.
+struct Case {
+    name: &'static str,
+    before: &'static [Ask<'static>],
+    atomic: bool,
+    asks: &'static [Ask<'static>],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "single",
+        before: &[Ask("hit", "a", 3)],
+        atomic: false,
+        asks: &[Ask("hit", "a", 1)],
+    },
+    Case { name: "creating", before: &[], atomic: false, asks: &[Ask("hit", "b", 1)] },
+    Case {
+        name: "evicting",
+        before: &[Ask("evict", "a", 1), Ask("evict", "b", 1)],
+        atomic: false,
+        asks: &[Ask("evict", "c", 1)],
+    },
+    Case {
+        name: "two-nodes",
+        before: &[Ask("both", "7", 2)],
+        atomic: false,
+        asks: &[Ask("both", "8", 1)],
+    },
+    Case {
+        name: "banning",
+        before: &[Ask("ban", "eve", 1)],
+        atomic: false,
+        asks: &[Ask("ban", "eve", 1)],
+    },
+    // Keys 1 and 129 share a key-node (files 2, key-nodes 64), key 5 stands twice.
+    Case {
+        name: "atomic",
+        before: &[Ask("many", "1", 3), Ask("many", "5", 1)],
+        atomic: true,
+        asks: &[
+            Ask("many", "1", 1),
+            Ask("many", "129", 1),
+            Ask("many", "5", 1),
+            Ask("many", "5", 2),
+            Ask("many", "6", 1),
+            Ask("many", "7", 1),
+            Ask("hit", "x", 1),
+            Ask("both", "3", 1),
+        ],
+    },
+];
+
+/// Everything that an observer can see: the used counts of all keys of all cases, and bans.
+fn observe(world: &World) -> Vec<(String, u64, bool)> {
+    let mut service = world.attach();
+    let all = CASES.iter().flat_map(|case| case.before.iter().chain(case.asks));
+    all.map(|Ask(biz, key, _)| {
+        let verdict = service.one(Command::Query, biz, key, 1, NOW + 1).unwrap();
+        (format!("{biz}/{key}"), verdict.figures.used, verdict.banned)
+    })
+    .collect()
+}
+
+fn set_up(case: &Case) -> World {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    for (index, Ask(biz, key, count)) in case.before.iter().enumerate() {
+        service.one(Command::Update, biz, key, *count, NOW - 10 + index as u64).unwrap();
+    }
+    drop(service);
+    world
+}
+
+fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
+    let mut service = world.attach();
+    let request = request(Command::Update, case.atomic, case.asks);
+    let mut answers = Default::default();
+    service.begin_turn();
+    crash::arm(kill_at);
+    service.run(&request, NOW, &mut answers);
+    let stores = crash::disarm();
+    assert!(answers.items.iter().all(|item| item.result.is_ok()), "{answers:?}");
+    stores
+}
+
+/// The process that is killed: started by the test below, does nothing on its own.
+#[test]
+#[ignore = "started by death_at_every_store"]
+fn victim() {
+    let (Ok(name), Ok(dir), Ok(kill_at)) = (
+        std::env::var("FRS_CRASH_CASE"),
+        std::env::var("FRS_CRASH_DIR"),
+        std::env::var("FRS_CRASH_AT"),
+    ) else {
+        return;
+    };
+    let case = CASES.iter().find(|case| case.name == name).unwrap();
+    let world = World::of(Path::new(&dir), MAP);
+    let stores = run_case(case, &world, kill_at.parse().unwrap());
+    std::fs::write(Path::new(&dir).join("stores"), stores.to_string()).unwrap();
+}
+
+fn spawn_victim(case: &Case, world: &World, kill_at: u64) -> std::process::ExitStatus {
+    Process::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "service::tests::crash::victim"])
+        .env("FRS_CRASH_CASE", case.name)
+        .env("FRS_CRASH_DIR", &world.dir)
+        .env("FRS_CRASH_AT", kill_at.to_string())
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap()
+}
+
+/// The group files of a world as they were; written back in place, so that the inodes stay.
+struct Snapshot(Vec<(PathBuf, Vec<u8>)>);
+
+impl Snapshot {
+    fn of(world: &World) -> Snapshot {
+        let groups = world.conf.map.groups.iter();
+        let paths = groups.flat_map(|group| {
+            (0..group.geometry.files).map(|file| path_of(&world.dir, &group.name, file))
+        });
+        Snapshot(paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect())
+    }
+
+    fn restore(&self) {
+        for (path, bytes) in &self.0 {
+            let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            file.write_all_at(bytes, 0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn death_at_every_store() {
+    for case in CASES {
+        let world = set_up(case);
+        let before = Snapshot::of(&world);
+        let old = observe(&world);
+        assert!(spawn_victim(case, &world, 0).success());
+        let stores: u64 =
+            std::fs::read_to_string(world.dir.join("stores")).unwrap().parse().unwrap();
+        let new = observe(&world);
+        assert_ne!(old, new, "{}: nothing changed", case.name);
+        assert!(stores >= 8, "{}: {stores} stores", case.name);
+        let mut committed = 0;
+        for kill_at in 1..=stores {
+            before.restore();
+            let status = spawn_victim(case, &world, kill_at);
+            assert_eq!(status.signal(), Some(9), "{} at {kill_at}", case.name);
+            recover(&world, kill_at);
+            let found = observe(&world);
+            assert!(found == old || found == new, "{} at {kill_at}: {found:?}", case.name);
+            // Once new, it stays new.
+            assert!(committed == 0 || found == new, "{} at {kill_at}", case.name);
+            committed += u64::from(found == new);
+            world.verify();
+        }
+        assert!(committed > 0, "{}: no death after the commit point", case.name);
+        assert!(committed < stores, "{}: no death before the commit point", case.name);
+    }
+}
+
+/// Recovered at a start, by the keeper, or by one who waits for the semaphore: in turns.
+fn recover(world: &World, kill_at: u64) {
+    match kill_at % 3 {
+        0 => assert_eq!(world.prepare().recovered_slots, 1),
+        1 => {
+            let mut keeper = attach_beside(world);
+            assert_eq!(keeper.recover_dead(), 1);
+        }
+        _ => {
+            observe(world);
+            // Died before it took anything: nobody waited.
+            attach_beside(world).recover_dead();
+        }
+    }
+}
+
+/// Attaches without taking the dead one's slot, which would recover it.
+fn attach_beside(world: &World) -> Service {
+    let service = world.attach();
+    assert!(world.runtime().slots().len() <= 2, "the dead and this one");
+    service
+}

@@ -1,0 +1,124 @@
+//! A data directory for the unit tests of store and service, as a master would have prepared it.
+
+use std::path::{Path, PathBuf};
+
+use crate::conf::{Conf, Texts, active};
+use crate::service::{Answer, Answers, Command, ItemError, Request, Role, Service, Verdict};
+use crate::store::{self, Group, Prepared, Runtime};
+
+/// A prepared data directory; removed when dropped unless it is another process's.
+pub(crate) struct World {
+    pub dir: PathBuf,
+    pub conf: Conf,
+    _owned: Option<tempfile::TempDir>,
+}
+
+impl World {
+    /// Makes a directory and prepares it for the groups and businesses of a map.xml.
+    pub fn new(map: &str) -> World {
+        let owned = tempfile::tempdir().unwrap();
+        let dir = owned.path().to_path_buf();
+        let world = World { conf: parse(&dir, map), dir, _owned: Some(owned) };
+        Runtime::create_or_open(&world.dir).unwrap();
+        world.prepare();
+        world.publish(map, 1);
+        world
+    }
+
+    /// The directory that another process has prepared.
+    pub fn of(dir: &Path, map: &str) -> World {
+        World { dir: dir.to_path_buf(), conf: parse(dir, map), _owned: None }
+    }
+
+    /// As at a start of the server.
+    pub fn prepare(&self) -> Prepared {
+        store::prepare(&self.conf).unwrap()
+    }
+
+    /// Puts a map.xml in force.
+    pub fn publish(&self, map: &str, generation: u64) {
+        let texts = Texts {
+            srv_name: "srv.xml".into(),
+            srv: srv(&self.dir),
+            map_name: "map.xml".into(),
+            map: map.into(),
+        };
+        active::write(&self.dir, generation, &texts).unwrap();
+        self.runtime().publish(generation);
+    }
+
+    pub fn runtime(&self) -> Runtime {
+        Runtime::open(&self.dir).unwrap()
+    }
+
+    pub fn attach(&self) -> Service {
+        Service::attach(&self.dir, Role::Program).unwrap()
+    }
+
+    pub fn group(&self, name: &str) -> Group {
+        Group::open(&self.dir, name, &self.runtime()).unwrap()
+    }
+
+    pub fn verify(&self) {
+        for group in &self.conf.map.groups {
+            let report = self.group(&group.name).verify();
+            assert!(report.is_clean(), "{}: {report:?}", group.name);
+        }
+    }
+}
+
+fn srv(dir: &Path) -> String {
+    format!(
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/></srv>",
+        dir.display()
+    )
+}
+
+fn parse(dir: &Path, map: &str) -> Conf {
+    Conf::parse("srv.xml", &srv(dir), "map.xml", map).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// One item of a test.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask<'a>(pub &'a str, pub &'a str, pub i32);
+
+pub(crate) fn request(command: Command, atomic: bool, items: &[Ask<'_>]) -> Request {
+    let mut request = Request::default();
+    request.begin(command);
+    request.atomic = atomic;
+    for Ask(biz, key, count) in items {
+        request.push(biz, key, Some(*count), false, false);
+    }
+    request
+}
+
+impl Service {
+    pub(crate) fn answers(&mut self, request: &Request, now: u64) -> Answers {
+        let mut answers = Answers::default();
+        self.begin_turn();
+        self.run(request, now, &mut answers);
+        assert_eq!(answers.items.len(), request.items().len());
+        answers
+    }
+
+    pub(crate) fn one(
+        &mut self,
+        command: Command,
+        biz: &str,
+        key: &str,
+        count: i32,
+        now: u64,
+    ) -> Result<Verdict, ItemError> {
+        let request = request(command, false, &[Ask(biz, key, count)]);
+        let Answer { result, .. } = self.answers(&request, now).items.remove(0);
+        result
+    }
+
+    pub(crate) fn update(&mut self, biz: &str, key: &str, now: u64) -> Verdict {
+        self.one(Command::Update, biz, key, 1, now).unwrap()
+    }
+
+    pub(crate) fn used(&mut self, biz: &str, key: &str, now: u64) -> u64 {
+        self.one(Command::Query, biz, key, 1, now).unwrap().figures.used
+    }
+}
