@@ -283,3 +283,254 @@ fn say(bytes: &[u8]) {
     // SAFETY: writes a slice to standard error; write is async-signal-safe.
     unsafe { libc::write(io::stderr().as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
 }
+
+/// Processes: fork, reaping, signals, credentials, and the channel between master and child.
+pub mod process {
+    use std::io::{self, IoSlice, IoSliceMut};
+    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+    use std::time::Duration;
+
+    use nix::sys::signal::{SigHandler, SigSet, SigmaskHow};
+    use nix::sys::signalfd::{SfdFlags, SignalFd};
+    use nix::sys::socket::{
+        AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+        sendmsg, socketpair,
+    };
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+    use nix::unistd::ForkResult;
+
+    pub use nix::poll::{PollFd, PollFlags};
+    pub use nix::sys::signal::Signal;
+    pub use nix::unistd::Pid;
+
+    /// Descriptors that one message of a [`Channel`] carries at most.
+    pub const DESCRIPTORS_MAX: usize = 64;
+
+    /// Which side of a fork this is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Forked {
+        /// The old process; the child's id.
+        Parent(Pid),
+        /// The new process.
+        Child,
+    }
+
+    /// Forks. Panics where another thread runs: its locks would stay taken in the child.
+    pub fn fork() -> io::Result<Forked> {
+        let threads = std::fs::read_dir("/proc/self/task")?.count();
+        assert_eq!(threads, 1, "fork with {threads} threads");
+        // SAFETY: this is the only thread (counted above), so the child's copy of the heap and of
+        // every lock is whole, and it may run any code.
+        match unsafe { nix::unistd::fork() }? {
+            ForkResult::Parent { child } => Ok(Forked::Parent(child)),
+            ForkResult::Child => Ok(Forked::Child),
+        }
+    }
+
+    /// How a process ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Exit {
+        /// By itself, with this status.
+        Status(i32),
+        /// By this signal.
+        Signal(i32),
+    }
+
+    impl std::fmt::Display for Exit {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            match self {
+                Exit::Status(status) => write!(f, "exit status {status}"),
+                Exit::Signal(signal) => write!(f, "signal {signal}"),
+            }
+        }
+    }
+
+    /// What became of a child.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Change {
+        /// It ended, and is reaped.
+        Ended(Exit),
+        /// It was stopped (SIGSTOP), or is traced.
+        Stopped,
+        /// It goes on.
+        Continued,
+    }
+
+    /// The next change of any child, if there is one; never waits.
+    pub fn next_change() -> io::Result<Option<(Pid, Change)>> {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
+        loop {
+            return match waitpid(None, Some(flags)) {
+                Ok(WaitStatus::Exited(pid, status)) => {
+                    Ok(Some((pid, Change::Ended(Exit::Status(status)))))
+                }
+                Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                    Ok(Some((pid, Change::Ended(Exit::Signal(signal as i32)))))
+                }
+                Ok(WaitStatus::Stopped(pid, _)) => Ok(Some((pid, Change::Stopped))),
+                Ok(WaitStatus::Continued(pid)) => Ok(Some((pid, Change::Continued))),
+                Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::ECHILD) => Ok(None),
+                Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
+                Err(errno) => Err(errno.into()),
+            };
+        }
+    }
+
+    /// Waits for the end of one child and reaps it.
+    pub fn wait_for(pid: Pid) -> io::Result<Exit> {
+        loop {
+            match waitid(Id::Pid(pid), WaitPidFlag::WEXITED) {
+                Ok(WaitStatus::Exited(_, status)) => return Ok(Exit::Status(status)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Exit::Signal(signal as i32)),
+                Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(pid: Pid, signal: Signal) -> io::Result<()> {
+        Ok(nix::sys::signal::kill(pid, signal)?)
+    }
+
+    /// Has the kernel send this process `signal` when its parent dies, then looks whether `parent`
+    /// still is the parent: false if it died before. After any change of user, which undoes it.
+    pub fn follow_parent(parent: Pid, signal: Signal) -> io::Result<bool> {
+        nix::sys::prctl::set_pdeathsig(signal)?;
+        Ok(nix::unistd::getppid() == parent)
+    }
+
+    /// Signals that are read, not handled.
+    pub struct Signals(SignalFd);
+
+    impl Signals {
+        /// Blocks exactly `read` and makes them readable here; ignores all of `ignored`.
+        pub fn take(read: &[Signal], ignored: &[Signal]) -> io::Result<Signals> {
+            for &signal in ignored {
+                // SAFETY: SIG_IGN runs no code of ours.
+                unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
+            }
+            let mut set = SigSet::empty();
+            read.iter().for_each(|&signal| set.add(signal));
+            nix::sys::signal::sigprocmask(SigmaskHow::SIG_SETMASK, Some(&set), None)?;
+            let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+            Ok(Signals(SignalFd::with_flags(&set, flags)?))
+        }
+
+        /// The next one that is pending.
+        pub fn next(&self) -> io::Result<Option<Signal>> {
+            match self.0.read_signal()? {
+                Some(info) => Ok(Signal::try_from(info.ssi_signo as i32).ok()),
+                None => Ok(None),
+            }
+        }
+    }
+
+    impl AsFd for Signals {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    /// Waits until one of `fds` is ready or `timeout` is over; none: for ever. A caught signal ends
+    /// the wait early.
+    pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+        let timeout = timeout.map_or(-1, |timeout| {
+            // Rounded up: a wait that ends before its time would be repeated at full speed.
+            timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
+        });
+        let timeout = nix::poll::PollTimeout::try_from(timeout).map_err(io::Error::other)?;
+        match nix::poll::poll(fds, timeout) {
+            Ok(ready) => Ok(ready as usize),
+            Err(nix::errno::Errno::EINTR) => Ok(0),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// The monotonic clock in nanoseconds; one clock for all processes of a boot.
+    pub fn monotonic_ns() -> u64 {
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+            .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    }
+
+    /// Raises the limit of open files to the hard limit; what it is now.
+    pub fn raise_file_limit() -> io::Result<u64> {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+        Ok(hard)
+    }
+
+    /// One end of a two-way row of messages between the master and one child. A message is at most
+    /// 16 bytes and [`DESCRIPTORS_MAX`] descriptors.
+    pub struct Channel(OwnedFd);
+
+    /// What [`Channel::receive`] got.
+    #[derive(Debug)]
+    pub enum Received {
+        /// A message: its bytes and its descriptors.
+        Message(Vec<u8>, Vec<OwnedFd>),
+        /// Nothing yet.
+        Nothing,
+        /// The other end is gone.
+        Closed,
+    }
+
+    impl Channel {
+        /// Both ends.
+        pub fn pair() -> io::Result<(Channel, Channel)> {
+            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+            let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
+            Ok((Channel(a), Channel(b)))
+        }
+
+        /// Sends a message; false if there is no room for it yet.
+        pub fn send(&self, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<bool> {
+            let rights = [ControlMessage::ScmRights(descriptors)];
+            let rights = if descriptors.is_empty() { &rights[..0] } else { &rights[..] };
+            let flags = MsgFlags::MSG_NOSIGNAL;
+            match sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(bytes)], rights, flags, None) {
+                Ok(_) => Ok(true),
+                Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::ENOBUFS) => Ok(false),
+                Err(errno) => Err(errno.into()),
+            }
+        }
+
+        /// The next message.
+        pub fn receive(&self) -> io::Result<Received> {
+            let mut bytes = [0; 16];
+            let mut room = nix::cmsg_space!([RawFd; DESCRIPTORS_MAX]);
+            let mut slices = [IoSliceMut::new(&mut bytes)];
+            let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+            let message =
+                match recvmsg::<()>(self.0.as_raw_fd(), &mut slices, Some(&mut room), flags) {
+                    Ok(message) => message,
+                    Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {
+                        return Ok(Received::Nothing);
+                    }
+                    Err(nix::errno::Errno::ECONNRESET) => return Ok(Received::Closed),
+                    Err(errno) => return Err(errno.into()),
+                };
+            let length = message.bytes;
+            let mut descriptors = Vec::new();
+            for control in message.cmsgs()? {
+                if let ControlMessageOwned::ScmRights(raw) = control {
+                    // SAFETY: the kernel has just made these descriptors for this process, and
+                    // nobody else knows them.
+                    let owned = raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+                    descriptors.extend(owned);
+                }
+            }
+            if length == 0 {
+                return Ok(Received::Closed);
+            }
+            Ok(Received::Message(bytes[..length].to_vec(), descriptors))
+        }
+    }
+
+    impl AsFd for Channel {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+}

@@ -1,1 +1,156 @@
-//! Filled in by the commits that follow.
+//! The keeper: one supervised process that writes dirty pages back and recovers the slots of the
+//! dead.
+//!
+//! Invariant: a flush that failed is never reported as completed. The keeper serves no request, so
+//! that waiting for a disk delays nobody.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::master::log;
+use crate::master::message::{self, Heard, Word};
+use crate::master::seed::Child;
+use crate::service::{Role, Service};
+use crate::sys::process::{self, PollFd, PollFlags};
+
+/// After a death its slot is looked at so often: the kernel may let go of the lock of a process
+/// some 100 ms after its end, while large maps are torn down.
+const RECOVERY_ATTEMPTS: u32 = 20;
+/// Between two of these looks.
+const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the keeper cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// It cannot attach to the store.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] crate::store::Error),
+    /// A call to the kernel failed that it cannot do without.
+    #[error("the keeper's loop failed: {0}")]
+    Loop(#[from] io::Error),
+}
+
+/// Keeps the store until asked to end.
+///
+/// # Errors
+/// The master starts another keeper in this one's place.
+pub fn run(child: Child) -> Result<(), KeeperError> {
+    let service = Service::attach(&child.data_dir, Role::Keeper)?;
+    child.channel.send(message::READY, &[])?;
+    Keeper::new(child, service).run()?;
+    Ok(())
+}
+
+struct Keeper {
+    child: Child,
+    service: Service,
+    /// None where no file is on disk.
+    next_flush: Option<Instant>,
+    flush_failed: bool,
+    next_recovery: Option<Instant>,
+    attempts_left: u32,
+}
+
+impl Keeper {
+    fn new(child: Child, service: Service) -> Keeper {
+        let now = clock::instant();
+        let mut keeper = Keeper {
+            child,
+            service,
+            next_flush: None,
+            flush_failed: false,
+            // The keeper before this one may have died of what it was to recover.
+            next_recovery: Some(now),
+            attempts_left: RECOVERY_ATTEMPTS,
+        };
+        keeper.plan_flush(now);
+        keeper
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.wait()?;
+            if self.child.signals.next()?.is_some() || !self.hear()? {
+                return Ok(());
+            }
+            if self.service.begin_turn() {
+                log::set_level(self.service.conf().srv.log.level);
+                self.plan_flush(clock::instant());
+            }
+            self.recover();
+            self.flush();
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let next = [self.next_flush, self.next_recovery].into_iter().flatten().min();
+        let timeout = next.map(|at| at.saturating_duration_since(clock::instant()));
+        let mut fds = [
+            PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
+        ];
+        process::poll(&mut fds, timeout)?;
+        Ok(())
+    }
+
+    /// Takes in what the master says; false if it is gone.
+    fn hear(&mut self) -> io::Result<bool> {
+        loop {
+            match message::hear(&self.child.channel)? {
+                Heard::Word(Word::Recover, _) => {
+                    self.next_recovery = Some(clock::instant());
+                    self.attempts_left = RECOVERY_ATTEMPTS;
+                }
+                Heard::Word(..) => {}
+                Heard::Nothing => return Ok(true),
+                Heard::MasterGone => {
+                    tracing::warn!("the master is gone: the keeper ends");
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn recover(&mut self) {
+        let now = clock::instant();
+        if self.next_recovery.is_none_or(|at| at > now) {
+            return;
+        }
+        let recovered = self.service.recover_dead();
+        if recovered > 0 {
+            tracing::info!(recovered, "recovered the slots of dead processes");
+        }
+        self.attempts_left = self.attempts_left.saturating_sub(1);
+        self.next_recovery = (self.attempts_left > 0).then(|| now + RECOVERY_PAUSE);
+    }
+
+    fn plan_flush(&mut self, now: Instant) {
+        let data = &self.service.conf().srv.data;
+        let live = data.live.as_ref().unwrap_or(&data.dir);
+        // If that cannot be told, flushing files in memory does no harm.
+        let in_memory = crate::sys::is_in_memory(live).unwrap_or(false);
+        let interval = Duration::from_millis(data.flush_ms);
+        self.next_flush = (!in_memory).then(|| now + interval);
+    }
+
+    fn flush(&mut self) {
+        if self.next_flush.is_none_or(|at| at > clock::instant()) {
+            return;
+        }
+        match self.service.flush() {
+            Ok(()) if self.flush_failed => {
+                tracing::info!("files are written back again");
+                self.flush_failed = false;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                tracing::error!(%error, "files are not written back");
+                self.flush_failed = true;
+            }
+        }
+        // Counted from its end: a slow disk is not flushed without a pause.
+        self.plan_flush(clock::instant());
+    }
+}

@@ -1,1 +1,29 @@
-//! Filled in by the commits that follow.
+//! The master: listeners, supervision, reload, and the commands that ask it.
+//!
+//! It forks, reaps and tells; it serves no request and maps no group. Its decisions are values in,
+//! values out ([`supervise`]); everything else carries them out. It stays a single thread.
+
+pub mod account;
+pub mod changes;
+pub mod command;
+pub mod listeners;
+pub mod lock;
+pub mod log;
+pub mod message;
+pub mod outcome;
+pub mod prepare;
+mod reload;
+mod run;
+pub mod seed;
+mod start;
+pub mod supervise;
+
+pub use start::{MasterError, serve};
+
+/// How [`serve`] returned.
+pub enum Ended {
+    /// In the master: stopped as asked.
+    Stopped,
+    /// In a child that has just been forked.
+    Child(seed::Seed),
+}

@@ -1,0 +1,56 @@
+//! The log: lines on standard error that say what, where and which process.
+//!
+//! Invariant: a process that serves writes no line in its steady state, and a log that cannot be
+//! written to harms nobody.
+
+use std::sync::OnceLock;
+
+use tracing::level_filters::LevelFilter;
+use tracing::span::EnteredSpan;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Registry, fmt, reload};
+
+use crate::conf::{Log, LogFormat, LogLevel};
+
+static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+
+/// Starts the log of this process and of those it forks. Only the first call does anything.
+pub fn start(log: &Log) {
+    let (level, handle) = reload::Layer::new(filter(log.level));
+    if LEVEL.set(handle).is_err() {
+        return;
+    }
+    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    // What cannot be written is lost: the default would panic on a closed standard error.
+    let layer = layer.with_ansi(false).log_internal_errors(false);
+    let registry = Registry::default().with(level);
+    let set = match log.format {
+        LogFormat::Text => tracing::subscriber::set_global_default(registry.with(layer)),
+        LogFormat::Json => tracing::subscriber::set_global_default(registry.with(layer.json())),
+    };
+    debug_assert!(set.is_ok(), "the log is started once");
+}
+
+/// Sets the level of this process.
+pub fn set_level(level: LogLevel) {
+    if let Some(handle) = LEVEL.get() {
+        // It fails only if the subscriber is gone, which is never dropped.
+        let _ = handle.modify(|current| *current = filter(level));
+    }
+}
+
+/// Names this process in each of its lines while the answer lives.
+pub fn name_process(role: &str) -> EnteredSpan {
+    // An error span: enabled whatever the level.
+    tracing::error_span!("frs", role, pid = std::process::id()).entered()
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}

@@ -1,0 +1,169 @@
+//! What master and children say to each other over their channel.
+//!
+//! Invariant: a message is whole or not there at all (SOCK_SEQPACKET), and in the order sent. The
+//! end of the channel is the end of the other side.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+
+use crate::sys::process::{Channel, Received};
+
+/// From the master to a child.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Word {
+    /// A new generation of the configuration is in force.
+    Generation,
+    /// Serve this lane too; its listeners come along.
+    Serve(u16),
+    /// Serve this lane no longer.
+    Yield(u16),
+    /// Recover the slots of dead processes.
+    Recover,
+}
+
+/// From a child to the master: it serves.
+pub const READY: &[u8] = b"ready";
+
+impl Word {
+    fn encode(&self) -> [u8; 3] {
+        let (kind, lane) = match *self {
+            Word::Generation => (b'g', 0),
+            Word::Serve(lane) => (b's', lane),
+            Word::Yield(lane) => (b'y', lane),
+            Word::Recover => (b'r', 0),
+        };
+        let [low, high] = lane.to_le_bytes();
+        [kind, low, high]
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Word> {
+        let &[kind, low, high] = bytes else { return None };
+        let lane = u16::from_le_bytes([low, high]);
+        match kind {
+            b'g' => Some(Word::Generation),
+            b's' => Some(Word::Serve(lane)),
+            b'y' => Some(Word::Yield(lane)),
+            b'r' => Some(Word::Recover),
+            _ => None,
+        }
+    }
+}
+
+/// What a child heard from its master.
+#[derive(Debug)]
+pub enum Heard {
+    /// A word and what came along.
+    Word(Word, Vec<OwnedFd>),
+    /// Nothing more for now.
+    Nothing,
+    /// The master is dead.
+    MasterGone,
+}
+
+/// Hears the next word.
+pub fn hear(channel: &Channel) -> io::Result<Heard> {
+    match channel.receive()? {
+        Received::Message(bytes, descriptors) => match Word::decode(&bytes) {
+            Some(word) => Ok(Heard::Word(word, descriptors)),
+            None => Err(io::Error::new(io::ErrorKind::InvalidData, "no word of the master's")),
+        },
+        Received::Nothing => Ok(Heard::Nothing),
+        Received::Closed => Ok(Heard::MasterGone),
+    }
+}
+
+/// The master's end of a channel, with the words that had no room yet: a child that is stopped must
+/// neither block the master nor miss a lane.
+pub struct Line {
+    channel: Channel,
+    waiting: VecDeque<(Word, Vec<RawFd>)>,
+}
+
+impl Line {
+    /// Over this channel.
+    pub fn new(channel: Channel) -> Line {
+        Line { channel, waiting: VecDeque::new() }
+    }
+
+    /// Says a word, now or when there is room. The descriptors must stay open until it is said.
+    pub fn say(&mut self, word: Word, descriptors: Vec<RawFd>) -> io::Result<()> {
+        self.waiting.push_back((word, descriptors));
+        self.flush()
+    }
+
+    /// Says what waits, as far as there is room.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while let Some((word, descriptors)) = self.waiting.front() {
+            if !self.channel.send(&word.encode(), descriptors)? {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Does anything wait for room.
+    pub fn is_full(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Has the child said that it serves, since the last call.
+    pub fn heard_ready(&self) -> bool {
+        matches!(self.channel.receive(), Ok(Received::Message(bytes, _)) if bytes == READY)
+    }
+
+    /// The channel, to wait on.
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn words_arrive_in_order_with_their_listeners() {
+        let (master, child) = Channel::pair().expect("a channel");
+        let mut line = Line::new(master);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        line.say(Word::Serve(300), vec![listener.as_raw_fd()]).expect("said");
+        line.say(Word::Generation, vec![]).expect("said");
+        match hear(&child).expect("heard") {
+            Heard::Word(Word::Serve(300), mut came) => {
+                let copy = TcpListener::from(came.pop().expect("a listener"));
+                assert_eq!(copy.local_addr().ok(), listener.local_addr().ok());
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(hear(&child), Ok(Heard::Word(Word::Generation, none)) if none.is_empty()));
+        assert!(matches!(hear(&child), Ok(Heard::Nothing)));
+        assert!(!line.heard_ready());
+        assert!(child.send(READY, &[]).expect("sent"));
+        assert!(line.heard_ready());
+        drop(line);
+        assert!(matches!(hear(&child), Ok(Heard::MasterGone)));
+    }
+
+    #[test]
+    fn words_to_a_child_that_does_not_listen_wait() {
+        let (master, child) = Channel::pair().expect("a channel");
+        let mut line = Line::new(master);
+        let mut said = 0;
+        while !line.is_full() {
+            line.say(Word::Yield(said), vec![]).expect("never an error");
+            said += 1;
+        }
+        for expected in 0..said {
+            line.flush().expect("flushed");
+            match hear(&child).expect("heard") {
+                Heard::Word(Word::Yield(lane), _) => assert_eq!(lane, expected),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(!line.is_full());
+    }
+}

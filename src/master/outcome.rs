@@ -1,0 +1,133 @@
+//! data/reload: what became of the last reload, for the command that asked for it.
+//!
+//! Invariant: a reader that notes the monotonic clock, signals the master and waits for an outcome
+//! begun later gets the answer to a reload that read the files after it asked, whoever else asks.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What became of a reload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Process id of the master.
+    pub master: i32,
+    /// When the master began to read the files, on the monotonic clock.
+    pub begun_ns: u64,
+    /// The result.
+    pub result: Reloaded,
+}
+
+/// The result of a reload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reloaded {
+    /// A new generation is in force.
+    Taken {
+        /// Which.
+        generation: u64,
+        /// Processes that had not acknowledged it in time.
+        laggards: Vec<String>,
+    },
+    /// The old configuration stays in force.
+    Refused {
+        /// Why, one line each.
+        faults: Vec<String>,
+    },
+}
+
+impl Outcome {
+    /// Writes it in place of the one before, whole or not at all.
+    pub fn write(&self, data_dir: &Path) -> io::Result<()> {
+        let path = path_in(data_dir);
+        let draft = path.with_extension("new");
+        fs::write(&draft, self.to_text())?;
+        fs::rename(&draft, &path)
+    }
+
+    /// Reads the last one; none if there is none that is whole.
+    pub fn read(data_dir: &Path) -> io::Result<Option<Outcome>> {
+        match fs::read_to_string(path_in(data_dir)) {
+            Ok(text) => Ok(Self::from_text(&text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes what an earlier master left: its clock may have been another boot's.
+    pub fn forget(data_dir: &Path) -> io::Result<()> {
+        match fs::remove_file(path_in(data_dir)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("{} {}\n", self.master, self.begun_ns);
+        let rest = match &self.result {
+            Reloaded::Taken { generation, laggards } => {
+                text += &format!("taken {generation}\n");
+                laggards
+            }
+            Reloaded::Refused { faults } => {
+                text += "refused\n";
+                faults
+            }
+        };
+        rest.iter().for_each(|line| {
+            text += line;
+            text.push('\n');
+        });
+        text
+    }
+
+    fn from_text(text: &str) -> Option<Outcome> {
+        let mut lines = text.lines();
+        let (master, begun_ns) = lines.next()?.split_once(' ')?;
+        let word = lines.next()?;
+        let rest = lines.map(str::to_owned).collect();
+        let result = match word.split_once(' ') {
+            Some(("taken", generation)) => {
+                Reloaded::Taken { generation: generation.parse().ok()?, laggards: rest }
+            }
+            None if word == "refused" => Reloaded::Refused { faults: rest },
+            _ => return None,
+        };
+        Some(Outcome { master: master.parse().ok()?, begun_ns: begun_ns.parse().ok()?, result })
+    }
+}
+
+fn path_in(data_dir: &Path) -> PathBuf {
+    data_dir.join("reload")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(Outcome::read(dir.path()).expect("readable"), None);
+        let results = [
+            Reloaded::Taken { generation: 7, laggards: vec![] },
+            Reloaded::Taken { generation: 8, laggards: vec!["worker 3 (process 17)".into()] },
+            Reloaded::Refused { faults: vec!["map.xml:1:2: a".into(), "taken 9".into()] },
+        ];
+        for result in results {
+            let outcome = Outcome { master: 12, begun_ns: 34, result };
+            outcome.write(dir.path()).expect("written");
+            assert_eq!(Outcome::read(dir.path()).expect("readable"), Some(outcome));
+        }
+        Outcome::forget(dir.path()).expect("removed");
+        Outcome::forget(dir.path()).expect("nothing to remove");
+        assert_eq!(Outcome::read(dir.path()).expect("readable"), None);
+    }
+
+    #[test]
+    fn what_is_not_whole_is_none() {
+        for text in ["", "1 2", "1 2\ntaken\n", "1\nrefused\n", "1 2\ntaken x\n", "x 2\nrefused\n"]
+        {
+            assert_eq!(Outcome::from_text(text), None, "{text:?}");
+        }
+    }
+}

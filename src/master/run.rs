@@ -1,0 +1,318 @@
+//! The master's loop: signals and deaths in, orders out.
+//!
+//! Invariant: the master waits for nothing but its descriptors and its clock, and maps no group, so
+//! that neither a stopped child nor a failing page holds it up.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Ended;
+use super::account::Account;
+use super::listeners::Listeners;
+use super::lock::DataLock;
+use super::message::{Line, Word};
+use super::reload::Reload;
+use super::seed::Seed;
+use super::start::MasterError;
+use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
+use crate::clock;
+use crate::conf::Conf;
+use crate::store::{self, Runtime};
+use crate::sys::process::{
+    self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
+};
+
+/// What start-up leaves to the master.
+pub(super) struct Basis {
+    pub conf_dir: PathBuf,
+    pub conf: Conf,
+    pub account: Option<Account>,
+    pub signals: Signals,
+    pub lock: DataLock,
+    pub listeners: Listeners,
+    pub runtime: Runtime,
+}
+
+/// The master of a server.
+pub struct Master {
+    pub(super) conf_dir: PathBuf,
+    pub(super) conf: Arc<Conf>,
+    pub(super) account: Option<Account>,
+    signals: Signals,
+    lock: DataLock,
+    pub(super) listeners: Listeners,
+    pub(super) runtime: Runtime,
+    pub(super) supervisor: Supervisor,
+    pub(super) lines: BTreeMap<Pid, Line>,
+    pub(super) reload: Option<Reload>,
+    origin: Instant,
+    is_over: bool,
+}
+
+/// This process is the child that was just forked.
+struct IsChild {
+    place: Place,
+    lanes: BTreeSet<u16>,
+    channel: Channel,
+    master: Pid,
+}
+
+impl Master {
+    /// A master that has started nothing yet.
+    pub(super) fn new(basis: Basis) -> Master {
+        let Basis { conf_dir, conf, account, signals, lock, listeners, runtime } = basis;
+        Master {
+            conf_dir,
+            supervisor: Supervisor::new(conf.srv.workers),
+            conf: Arc::new(conf),
+            account,
+            signals,
+            lock,
+            listeners,
+            runtime,
+            lines: BTreeMap::new(),
+            reload: None,
+            origin: clock::instant(),
+            is_over: false,
+        }
+    }
+
+    /// Serves until asked to end; returns in each child, too, which then keeps nothing of it.
+    pub(super) fn run(mut self) -> Result<Ended, MasterError> {
+        let mut child = self.tell(Event::Tick);
+        while !self.is_over && child.is_none() {
+            self.wait()?;
+            child = self.turn()?;
+        }
+        match child {
+            Some(child) => Ok(Ended::Child(self.into_seed(child))),
+            None => {
+                self.break_reload_off()?;
+                self.close();
+                Ok(Ended::Stopped)
+            }
+        }
+    }
+
+    fn turn(&mut self) -> io::Result<Option<IsChild>> {
+        let mut events = VecDeque::new();
+        while let Some(signal) = self.signals.next()? {
+            self.take_signal(signal, &mut events);
+        }
+        while let Some((pid, change)) = process::next_change()? {
+            self.take_change(pid, change, &mut events);
+        }
+        for (&pid, line) in &mut self.lines {
+            if line.heard_ready() {
+                events.push_back(Event::Ready(pid));
+            }
+            if let Err(error) = line.flush() {
+                tracing::debug!(%error, child = %pid, "cannot speak to a child");
+            }
+        }
+        self.follow_reload(&mut events)?;
+        events.push_back(Event::Tick);
+        for event in events {
+            let child = self.tell(event);
+            if child.is_some() {
+                return Ok(child);
+            }
+        }
+        Ok(None)
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let now_ms = self.now_ms();
+        let due_ms = self.supervisor.due_ms().map(|due_ms| due_ms.saturating_sub(now_ms));
+        let reload_ms = self.reload.as_ref().and_then(Reload::wait_ms);
+        let timeout = due_ms.into_iter().chain(reload_ms).min().map(Duration::from_millis);
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        fds.extend(self.lines.values().map(|line| {
+            let room = if line.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            PollFd::new(line.channel().as_fd(), PollFlags::POLLIN | room)
+        }));
+        let reload = self.reload.as_ref().and_then(Reload::fd);
+        fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        process::poll(&mut fds, timeout)?;
+        Ok(())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.origin.elapsed().as_millis() as u64
+    }
+
+    fn take_signal(&mut self, signal: Signal, events: &mut VecDeque<Event>) {
+        match signal {
+            Signal::SIGCHLD => {}
+            Signal::SIGHUP => self.begin_reload(),
+            Signal::SIGTERM | Signal::SIGINT => {
+                tracing::info!(%signal, "asked to stop: finishing what has been read");
+                events.push_back(Event::End(Ending::Finish));
+            }
+            Signal::SIGQUIT => {
+                tracing::info!(%signal, "asked to stop: waiting for clients to close");
+                events.push_back(Event::End(Ending::Drain));
+            }
+            Signal::SIGUSR1 => {
+                tracing::info!(%signal, "nothing to reopen: the log goes to standard error");
+            }
+            other => {
+                tracing::warn!(signal = %other, "ignored: a restart in place is not supported")
+            }
+        }
+    }
+
+    fn take_change(&mut self, pid: Pid, change: Change, events: &mut VecDeque<Event>) {
+        if let (Some(reload), Change::Ended(exit)) = (&mut self.reload, change) {
+            reload.note_end(pid, exit);
+        }
+        let processes = self.supervisor.processes();
+        let Some(process) = processes.iter().find(|process| process.pid == pid) else { return };
+        let place = process.place;
+        match change {
+            Change::Ended(exit) => {
+                let expected = process.leaving || self.supervisor.is_ending();
+                if expected && exit == Exit::Status(0) {
+                    tracing::info!(child = %pid, "{place} has ended");
+                } else {
+                    tracing::warn!(child = %pid, %exit, "{place} died");
+                }
+                self.lines.remove(&pid);
+                events.push_back(Event::Ended(pid, exit));
+            }
+            Change::Stopped => {
+                tracing::warn!(child = %pid, "{place} was stopped; a neighbour serves its queue");
+                events.push_back(Event::Stopped(pid));
+            }
+            Change::Continued => {
+                tracing::info!(child = %pid, "{place} goes on");
+                events.push_back(Event::Continued(pid));
+            }
+        }
+    }
+
+    /// Tells the supervisor what happened and carries its orders out, and those that follow from
+    /// them. In a new child it answers what that is.
+    fn tell(&mut self, event: Event) -> Option<IsChild> {
+        let mut orders = Vec::new();
+        self.supervisor.decide(event, self.now_ms(), &mut orders);
+        let mut orders = VecDeque::from(orders);
+        while let Some(order) = orders.pop_front() {
+            let event = match order {
+                Order::Spawn(place, lanes) => match self.spawn(place, lanes) {
+                    Ok(Spawned::Parent(event)) => event,
+                    Ok(Spawned::Child(child)) => return Some(child),
+                    Err(error) => {
+                        tracing::error!(%error, "cannot start {place}");
+                        Event::SpawnFailed(place)
+                    }
+                },
+                order => {
+                    self.carry_out(order);
+                    continue;
+                }
+            };
+            let mut more = Vec::new();
+            self.supervisor.decide(event, self.now_ms(), &mut more);
+            orders.extend(more);
+        }
+        None
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Spawn(..) => {}
+            Order::Ask(pid, request) => {
+                let signal = match request {
+                    Request::Finish => Signal::SIGTERM,
+                    Request::Drain => Signal::SIGQUIT,
+                    Request::Kill => Signal::SIGKILL,
+                };
+                if request == Request::Kill {
+                    tracing::warn!(child = %pid, "it does not end: killed");
+                }
+                if let Err(error) = process::signal(pid, signal) {
+                    tracing::warn!(%error, child = %pid, %signal, "cannot signal a child");
+                }
+            }
+            Order::Serve(pid, lane) => self.say(pid, Word::Serve(lane)),
+            Order::Yield(pid, lane) => self.say(pid, Word::Yield(lane)),
+            Order::Recover(pid) => self.say(pid, Word::Recover),
+            Order::CheckLengths => self.check_lengths(),
+            Order::End => self.is_over = true,
+        }
+    }
+
+    pub(super) fn say(&mut self, pid: Pid, word: Word) {
+        let descriptors = match word {
+            Word::Serve(lane) => self.listeners.lane(lane),
+            _ => Vec::new(),
+        };
+        let Some(line) = self.lines.get_mut(&pid) else { return };
+        if let Err(error) = line.say(word, descriptors) {
+            // It has just died: that is seen, and made good, when it is reaped.
+            tracing::debug!(%error, child = %pid, "cannot speak to a child");
+        }
+    }
+
+    fn spawn(&mut self, place: Place, lanes: BTreeSet<u16>) -> io::Result<Spawned> {
+        let (ours, channel) = Channel::pair()?;
+        let master = Pid::this();
+        match process::fork()? {
+            Forked::Child => Ok(Spawned::Child(IsChild { place, lanes, channel, master })),
+            Forked::Parent(pid) => {
+                tracing::info!(child = %pid, "{place} started");
+                self.lines.insert(pid, Line::new(ours));
+                Ok(Spawned::Parent(Event::Spawned(place, pid)))
+            }
+        }
+    }
+
+    /// Everything else of the master is dropped here, which closes its descriptors.
+    fn into_seed(self, child: IsChild) -> Seed {
+        Seed {
+            place: child.place,
+            channel: child.channel,
+            share: match child.place {
+                Place::Worker(_) => self.listeners.into_share(&child.lanes),
+                Place::Keeper => Default::default(),
+            },
+            conf: self.conf,
+            account: self.account,
+            master: child.master,
+        }
+    }
+
+    fn check_lengths(&self) {
+        match store::check_files(&self.conf) {
+            Ok(()) => tracing::warn!("a process met a SIGBUS; all files have their lengths"),
+            Err(error) => tracing::error!(%error, "a process met a SIGBUS"),
+        }
+    }
+
+    fn close(self) {
+        match store::close_clean(&self.conf) {
+            Ok(true) => tracing::info!("files are written back and marked clean"),
+            Ok(false) => tracing::warn!("a process is still attached: files are not marked clean"),
+            Err(error) => tracing::error!(%error, "files are not marked clean"),
+        }
+        let raised = self.account.as_ref().map_or(Ok(()), Account::raise);
+        if let Err(error) = raised {
+            tracing::warn!(%error, "cannot act as root again");
+        }
+        self.listeners.remove_files();
+        if let Err(error) = self.lock.give_back() {
+            tracing::warn!(%error, "cannot empty the lock file");
+        }
+        tracing::info!(restarts = self.supervisor.restarts(), "stopped");
+    }
+}
+
+enum Spawned {
+    Parent(Event),
+    Child(IsChild),
+}

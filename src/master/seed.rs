@@ -1,0 +1,68 @@
+//! What a forked child gets of the master.
+//!
+//! Invariant: of the master's descriptors a child keeps its own listeners and its end of the
+//! channel, nothing else.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::account::Account;
+use super::listeners::Share;
+use super::supervise::Place;
+use crate::conf::Conf;
+use crate::sys::process::{self, Channel, Pid, Signal, Signals};
+
+/// A child before it has settled.
+pub struct Seed {
+    pub(super) place: Place,
+    pub(super) channel: Channel,
+    pub(super) share: Share,
+    pub(super) conf: Arc<Conf>,
+    pub(super) account: Option<Account>,
+    pub(super) master: Pid,
+}
+
+/// A child that has its own user, signals and ties to the master.
+pub struct Child {
+    /// What it is there for.
+    pub place: Place,
+    /// To the master.
+    pub channel: Channel,
+    /// What it listens on.
+    pub share: Share,
+    /// SIGTERM: finish; SIGQUIT: drain.
+    pub signals: Signals,
+    /// Where the store is.
+    pub data_dir: PathBuf,
+    /// Descriptors that this process may open.
+    pub files_max: u64,
+}
+
+impl Seed {
+    /// What it is to become.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Becomes a process of its own; none if the master died meanwhile.
+    pub fn settle(self) -> io::Result<Option<Child>> {
+        if let Some(account) = &self.account {
+            account.become_for_good()?;
+        }
+        // Those of a terminal go to all processes at once; it is the master who acts on them.
+        let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+        let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
+        if !process::follow_parent(self.master, Signal::SIGTERM)? {
+            return Ok(None);
+        }
+        Ok(Some(Child {
+            place: self.place,
+            channel: self.channel,
+            share: self.share,
+            signals,
+            data_dir: self.conf.srv.data.dir.clone(),
+            files_max: process::raise_file_limit()?,
+        }))
+    }
+}

@@ -1,0 +1,61 @@
+//! A client's socket, of either kind.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+
+/// A client's socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// On a unix socket.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Has both directions watched, by edge, for as long as it is open.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        match self {
+            Stream::Tcp(stream) => stream.register(registry, token, both),
+            Stream::Unix(stream) => stream.register(registry, token, both),
+        }
+    }
+
+    /// Reads once; a call that was interrupted is made again.
+    pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        again(|| match self {
+            Stream::Tcp(stream) => stream.read(room),
+            Stream::Unix(stream) => stream.read(room),
+        })
+    }
+
+    /// Writes once; a call that was interrupted is made again.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        again(|| match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        })
+    }
+
+    /// Tells the client that there is no more to come.
+    pub fn end_writing(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+}
+
+fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => return result,
+        }
+    }
+}

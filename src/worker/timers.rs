@@ -1,0 +1,200 @@
+//! Timeouts of a worker's clients: a list for each kind, in the order they were armed.
+//!
+//! All timeouts of a kind are equally long, so the head of its list is the next one due: arming,
+//! disarming and looking are constant work, and nothing is allocated but for room for new clients.
+//!
+//! Invariant: a list is ordered by `armed_ms`; a client is in at most one list.
+
+/// What a client is given time for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// To send another request, or to take its answers.
+    Idle,
+    /// To send the rest of a request.
+    Request,
+    /// To take the last answer and close.
+    Linger,
+}
+
+const KINDS: [Kind; 3] = [Kind::Idle, Kind::Request, Kind::Linger];
+
+/// How long each kind is, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Lengths {
+    /// Of [`Kind::Idle`].
+    pub idle_ms: u64,
+    /// Of [`Kind::Request`].
+    pub request_ms: u64,
+    /// Of [`Kind::Linger`].
+    pub linger_ms: u64,
+}
+
+impl Lengths {
+    fn of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Idle => self.idle_ms,
+            Kind::Request => self.request_ms,
+            Kind::Linger => self.linger_ms,
+        }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    kind: Option<Kind>,
+    armed_ms: u64,
+    before: u32,
+    after: u32,
+}
+
+const UNLINKED: Link = Link { kind: None, armed_ms: 0, before: NONE, after: NONE };
+
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    first: u32,
+    last: u32,
+}
+
+/// The timeouts of all clients, who are named by number.
+#[derive(Debug)]
+pub struct Timers {
+    links: Vec<Link>,
+    lists: [Ends; KINDS.len()],
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Timers { links: Vec::new(), lists: [Ends { first: NONE, last: NONE }; KINDS.len()] }
+    }
+}
+
+impl Timers {
+    /// Gives a client its full time from now on, whatever it was given before.
+    pub fn arm(&mut self, client: u32, kind: Kind, now_ms: u64) {
+        self.disarm(client);
+        if self.links.len() <= client as usize {
+            self.links.resize(client as usize + 1, UNLINKED);
+        }
+        let ends = &mut self.lists[kind as usize];
+        let before = std::mem::replace(&mut ends.last, client);
+        if before == NONE {
+            ends.first = client;
+        } else {
+            self.links[before as usize].after = client;
+        }
+        self.links[client as usize] =
+            Link { kind: Some(kind), armed_ms: now_ms, before, after: NONE };
+    }
+
+    /// Forgets a client.
+    pub fn disarm(&mut self, client: u32) {
+        let Some(link) = self.links.get_mut(client as usize) else { return };
+        let Link { kind: Some(kind), before, after, .. } = std::mem::replace(link, UNLINKED) else {
+            return;
+        };
+        let ends = &mut self.lists[kind as usize];
+        match before {
+            NONE => ends.first = after,
+            before => self.links[before as usize].after = after,
+        }
+        match after {
+            NONE => ends.last = before,
+            after => self.links[after as usize].before = before,
+        }
+    }
+
+    /// What a client is given time for at present.
+    pub fn kind(&self, client: u32) -> Option<Kind> {
+        self.links.get(client as usize).and_then(|link| link.kind)
+    }
+
+    /// Takes out a client whose time is over.
+    pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<(u32, Kind)> {
+        let (at_ms, client, kind) = self.earliest(lengths)?;
+        if at_ms > now_ms {
+            return None;
+        }
+        self.disarm(client);
+        Some((client, kind))
+    }
+
+    /// When the next time is over.
+    pub fn due_ms(&self, lengths: &Lengths) -> Option<u64> {
+        self.earliest(lengths).map(|(at_ms, ..)| at_ms)
+    }
+
+    fn earliest(&self, lengths: &Lengths) -> Option<(u64, u32, Kind)> {
+        let heads = KINDS.iter().filter_map(|&kind| {
+            let first = self.lists[kind as usize].first;
+            let link = self.links.get(first as usize)?;
+            Some((link.armed_ms.saturating_add(lengths.of(kind)), first, kind))
+        });
+        heads.min_by_key(|&(at_ms, ..)| at_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LENGTHS: Lengths = Lengths { idle_ms: 60, request_ms: 10, linger_ms: 2 };
+
+    #[test]
+    fn times_are_over_in_order_whatever_their_kind() {
+        let mut timers = Timers::default();
+        timers.arm(3, Kind::Idle, 0);
+        timers.arm(7, Kind::Request, 5);
+        timers.arm(0, Kind::Linger, 12);
+        timers.arm(9, Kind::Request, 5);
+        assert_eq!(timers.kind(7), Some(Kind::Request));
+        assert_eq!(timers.due_ms(&LENGTHS), Some(14));
+        assert_eq!(timers.expire(&LENGTHS, 13), None);
+        assert_eq!(timers.expire(&LENGTHS, 14), Some((0, Kind::Linger)));
+        assert_eq!(timers.expire(&LENGTHS, 15), Some((7, Kind::Request)));
+        assert_eq!(timers.expire(&LENGTHS, 15), Some((9, Kind::Request)));
+        assert_eq!(timers.expire(&LENGTHS, 59), None);
+        timers.arm(3, Kind::Idle, 59);
+        assert_eq!(timers.expire(&LENGTHS, 60), None, "it was given its time anew");
+        timers.disarm(3);
+        timers.disarm(3);
+        timers.disarm(1000);
+        assert_eq!(timers.due_ms(&LENGTHS), None);
+        assert_eq!(timers.kind(3), None);
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map(steps in prop::collection::vec((0u32..8, 0usize..5, 0u64..9), 1..200)) {
+            let mut timers = Timers::default();
+            let mut model: std::collections::BTreeMap<u32, (Kind, u64)> = Default::default();
+            let mut now_ms = 0;
+            for (client, step, passed_ms) in steps {
+                now_ms += passed_ms;
+                match step {
+                    0..3 => {
+                        timers.arm(client, KINDS[step], now_ms);
+                        model.insert(client, (KINDS[step], now_ms));
+                    }
+                    3 => {
+                        timers.disarm(client);
+                        model.remove(&client);
+                    }
+                    _ => {
+                        while let Some((client, kind)) = timers.expire(&LENGTHS, now_ms) {
+                            let (expected, armed_ms) = model.remove(&client).expect("armed");
+                            prop_assert_eq!(kind, expected);
+                            prop_assert!(armed_ms + LENGTHS.of(kind) <= now_ms);
+                        }
+                        let late = model.values().any(|(k, at)| at + LENGTHS.of(*k) <= now_ms);
+                        prop_assert!(!late);
+                    }
+                }
+                let due_ms = model.values().map(|(kind, at)| at + LENGTHS.of(*kind)).min();
+                prop_assert_eq!(timers.due_ms(&LENGTHS), due_ms);
+            }
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! A worker's turn: wait; read every ready client; read the clock once; answer each with one call.
+//!
+//! Invariant: a turn does a bounded amount of work for each client and waits for nothing but its
+//! share of semaphores, so that a stalled client delays nobody. In the steady state it allocates
+//! nothing and writes no log line.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::buffers::Bench;
+use super::client::{Client, Reading, Writing};
+use super::connection::Serve;
+use super::doors::{Accepted, Doors, PAUSE_MS};
+use super::stream::Stream;
+use super::timers::{Kind, Lengths, Timers};
+use crate::clock::{self, Millis};
+use crate::conf::{Conf, Srv};
+use crate::master::log;
+use crate::master::message::{self, Heard, Word};
+use crate::master::seed::Child;
+use crate::protocol;
+use crate::service::{Answers, Request, Service};
+use crate::sys::process::{Channel, Signal, Signals};
+
+const SIGNALS: Token = Token(0);
+const CHANNEL: Token = Token(1);
+const FIRST_DOOR: usize = 2;
+const FIRST_CLIENT: usize = 1 << 20;
+
+const EVENTS: usize = 1024;
+const ACCEPTS_PER_TURN: usize = 64;
+/// Clients beyond max-connections who are just being told so; more are closed without a word.
+const REFUSED_MAX: usize = 64;
+/// A pause after so long a time without one is worth a line in the log.
+const QUIET_MS: u64 = 10_000;
+/// A client has this long to take its last answer and close.
+const LINGER_MS: u64 = 2_000;
+/// Clients have this long to take and ask the rest when the worker is to finish.
+const FINISH_MS: u64 = 4_000;
+/// Clients have this long to close by themselves when the worker is to drain.
+const DRAIN_MS: u64 = 60_000;
+
+/// What connections are answered with.
+struct Desk {
+    service: Service,
+    now: Millis,
+    draining: bool,
+}
+
+impl Serve for Desk {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        self.service.run(request, self.now, answers);
+    }
+
+    fn biz_name(&self, index: usize) -> Option<&str> {
+        self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
+    }
+
+    fn draining(&self) -> bool {
+        self.draining
+    }
+}
+
+/// How the worker is to end, and when at the latest.
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    /// Close clients who have nothing in hand.
+    close_idle: bool,
+    until_ms: u64,
+}
+
+/// A worker.
+pub struct Worker {
+    poll: Poll,
+    signals: Signals,
+    channel: Channel,
+    doors: Doors,
+    desk: Desk,
+    conf: Arc<Conf>,
+    clients: Vec<Option<Client>>,
+    free: Vec<u32>,
+    /// Those with something to do, without another event.
+    ready: Vec<u32>,
+    /// Those of them that are being read.
+    reading: Vec<u32>,
+    /// Those that were read in this turn, and those whose answers are being taken again.
+    to_run: Vec<u32>,
+    timers: Timers,
+    bench: Bench,
+    origin: Instant,
+    now_ms: u64,
+    paused_until_ms: u64,
+    ending: Option<Ending>,
+}
+
+impl Worker {
+    /// Sets up everything a worker needs; it then serves when its turns are run.
+    pub fn new(child: Child, service: Service) -> io::Result<Worker> {
+        let poll = Poll::new()?;
+        let registry = poll.registry();
+        let (signals, channel) = (child.signals, child.channel);
+        let readable = Interest::READABLE;
+        registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
+        registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
+        let mut doors = Doors::new(FIRST_DOOR);
+        for (lane, listeners) in child.share.lanes {
+            for listener in listeners {
+                doors.open_tcp(registry, lane, listener)?;
+            }
+        }
+        for listener in child.share.shared {
+            doors.open_unix(registry, listener)?;
+        }
+        channel.send(message::READY, &[])?;
+        let conf = Arc::clone(service.conf());
+        Ok(Worker {
+            poll,
+            signals,
+            channel,
+            doors,
+            desk: Desk { service, now: clock::now(), draining: false },
+            conf,
+            clients: Vec::new(),
+            free: Vec::new(),
+            ready: Vec::new(),
+            reading: Vec::new(),
+            to_run: Vec::new(),
+            timers: Timers::default(),
+            bench: Bench::default(),
+            origin: clock::instant(),
+            now_ms: 0,
+            paused_until_ms: 0,
+            ending: None,
+        })
+    }
+
+    /// Runs turns until the worker has ended as asked.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        while !self.is_over() {
+            match self.poll.poll(&mut events, self.timeout()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+                result => result?,
+            }
+            self.now_ms = self.origin.elapsed().as_millis() as u64;
+            let mut master_spoke = false;
+            for event in &events {
+                match event.token() {
+                    SIGNALS | CHANNEL => master_spoke = true,
+                    token if token.0 >= FIRST_CLIENT => self.note(token, event),
+                    token => {
+                        self.doors.knock(token);
+                    }
+                }
+            }
+            if master_spoke {
+                self.hear()?;
+            }
+            self.turn();
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        self.read_clients();
+        self.desk.now = clock::now();
+        self.desk.service.begin_turn();
+        self.take_configuration();
+        self.bench.scratch.set_now(self.desk.now);
+        self.answer_clients();
+        self.expire_clients();
+        self.accept_clients();
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let doors_open = self.paused_until_ms <= self.now_ms;
+        if !self.ready.is_empty() || doors_open && self.doors.is_ready() {
+            return Some(Duration::ZERO);
+        }
+        let paused = self.doors.is_ready().then_some(self.paused_until_ms);
+        let ending = self.ending.map(|ending| ending.until_ms);
+        let due_ms = self.timers.due_ms(&self.lengths());
+        let next_ms = [due_ms, paused, ending].into_iter().flatten().min()?;
+        Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
+    }
+
+    fn lengths(&self) -> Lengths {
+        let http = &self.conf.srv.http;
+        Lengths {
+            idle_ms: http.idle_timeout_ms,
+            request_ms: http.request_timeout_ms,
+            linger_ms: LINGER_MS,
+        }
+    }
+
+    fn take_configuration(&mut self) {
+        let conf = self.desk.service.conf();
+        if !Arc::ptr_eq(conf, &self.conf) {
+            self.conf = Arc::clone(conf);
+            log::set_level(self.conf.srv.log.level);
+            tracing::debug!("took a new configuration");
+        }
+    }
+
+    // What the master says.
+
+    fn hear(&mut self) -> io::Result<()> {
+        while let Some(signal) = self.signals.next()? {
+            match signal {
+                Signal::SIGQUIT => self.end(false),
+                _ => self.end(true),
+            }
+        }
+        loop {
+            match message::hear(&self.channel)? {
+                Heard::Word(Word::Serve(lane), listeners) => {
+                    if self.ending.is_some() {
+                        continue;
+                    }
+                    for listener in listeners {
+                        self.doors.open_tcp(self.poll.registry(), lane, listener.into())?;
+                    }
+                }
+                Heard::Word(Word::Yield(lane), _) => {
+                    self.doors.close_lane(self.poll.registry(), lane)?;
+                }
+                // That there is a new configuration, the turn finds by itself.
+                Heard::Word(Word::Generation | Word::Recover, _) => {}
+                Heard::Nothing => return Ok(()),
+                Heard::MasterGone => {
+                    if self.ending.is_none_or(|ending| !ending.close_idle) {
+                        tracing::warn!("the master is gone: this worker finishes");
+                    }
+                    self.poll
+                        .registry()
+                        .deregister(&mut SourceFd(&self.channel.as_fd().as_raw_fd()))?;
+                    self.end(true);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, close_idle: bool) {
+        if self.ending.is_some_and(|ending| ending.close_idle || !close_idle) {
+            return;
+        }
+        let bound_ms = if close_idle { FINISH_MS } else { DRAIN_MS };
+        self.ending = Some(Ending { close_idle, until_ms: self.now_ms + bound_ms });
+        self.desk.draining = true;
+        if let Err(error) = self.doors.close_all(self.poll.registry()) {
+            tracing::warn!(%error, "cannot close a listener");
+        }
+        if close_idle {
+            // What has arrived until now is read once more, and answered.
+            for index in 0..self.clients.len() as u32 {
+                if let Some(client) = self.client(index) {
+                    client.readable = true;
+                    self.queue(index);
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.ending.is_some_and(|ending| {
+            self.clients.len() == self.free.len() || ending.until_ms <= self.now_ms
+        })
+    }
+
+    // Clients.
+
+    fn client(&mut self, index: u32) -> Option<&mut Client> {
+        self.clients.get_mut(index as usize).and_then(Option::as_mut)
+    }
+
+    fn note(&mut self, token: Token, event: &mio::event::Event) {
+        let index = (token.0 - FIRST_CLIENT) as u32;
+        let Some(client) = self.client(index) else { return };
+        client.readable |= event.is_readable() || event.is_error();
+        client.hung_up |= event.is_read_closed() || event.is_error();
+        if client.readable || client.is_blocked() && event.is_writable() {
+            self.queue(index);
+        }
+    }
+
+    fn queue(&mut self, index: u32) {
+        if let Some(client) = self.client(index)
+            && !std::mem::replace(&mut client.queued, true)
+        {
+            self.ready.push(index);
+        }
+    }
+
+    fn read_clients(&mut self) {
+        self.bench.arena.clear();
+        std::mem::swap(&mut self.ready, &mut self.reading);
+        for at in 0..self.reading.len() {
+            let index = self.reading[at];
+            let Some(client) = self.clients[index as usize].as_mut() else { continue };
+            client.queued = false;
+            match client.read(&mut self.bench.arena) {
+                Reading::Run => self.to_run.push(index),
+                Reading::Wait if client.is_blocked() => self.to_run.push(index),
+                Reading::Wait => self.settle(index),
+                Reading::Later => self.queue(index),
+                Reading::Gone => self.close(index),
+            }
+        }
+        self.reading.clear();
+    }
+
+    fn answer_clients(&mut self) {
+        for at in 0..self.to_run.len() {
+            self.answer(self.to_run[at]);
+        }
+        self.to_run.clear();
+    }
+
+    fn answer(&mut self, index: u32) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        if client.is_blocked() {
+            let writing = client.write_unsent(&mut self.bench.pool);
+            let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
+            self.timers.arm(index, kind, self.now_ms);
+            return self.after_writing(index, writing);
+        }
+        self.bench.out.clear();
+        client.run(&self.conf.srv, &mut self.desk, &mut self.bench);
+        self.write(index);
+    }
+
+    /// Writes what was answered to a client, and arms its timeout.
+    fn write(&mut self, index: u32) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        let answered = !self.bench.out.is_empty();
+        let writing = if answered {
+            client.write(&self.bench.out, &mut self.bench.pool)
+        } else {
+            Writing::Done
+        };
+        let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
+        // A request has its time from its first byte on, however many follow.
+        if answered || kind == Kind::Idle || self.timers.kind(index) != Some(kind) {
+            self.timers.arm(index, kind, self.now_ms);
+        }
+        self.after_writing(index, writing);
+    }
+
+    fn after_writing(&mut self, index: u32, writing: Writing) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        match writing {
+            Writing::Gone => self.close(index),
+            Writing::Blocked => self.timers.arm(index, Kind::Idle, self.now_ms),
+            Writing::Done if client.is_closing() => {
+                if client.linger(&mut self.bench.pool) {
+                    self.timers.arm(index, Kind::Linger, self.now_ms);
+                    self.settle(index);
+                } else {
+                    self.close(index);
+                }
+            }
+            Writing::Done => self.settle(index),
+        }
+    }
+
+    /// Decides where a client stands until the next turn.
+    fn settle(&mut self, index: u32) {
+        let finishing = self.ending.is_some_and(|ending| ending.close_idle);
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        if !client.is_lingering() && (client.is_over() || finishing && client.is_idle()) {
+            self.close(index);
+        } else if client.has_work() {
+            self.queue(index);
+        }
+    }
+
+    fn close(&mut self, index: u32) {
+        if let Some(mut client) = self.clients[index as usize].take() {
+            client.release(&mut self.bench.pool);
+            if client.queued {
+                // Else the next client of this number would stand in the list twice.
+                self.ready.retain(|&other| other != index);
+            }
+            self.timers.disarm(index);
+            self.free.push(index);
+        }
+    }
+
+    fn expire_clients(&mut self) {
+        let lengths = self.lengths();
+        while let Some((index, kind)) = self.timers.expire(&lengths, self.now_ms) {
+            match kind {
+                Kind::Idle | Kind::Linger => self.close(index),
+                Kind::Request => self.time_out(index),
+            }
+        }
+    }
+
+    fn time_out(&mut self, index: u32) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        self.bench.out.clear();
+        client.time_out(&mut self.desk, &mut self.bench);
+        self.write(index);
+    }
+
+    // Accepting.
+
+    fn accept_clients(&mut self) {
+        if self.paused_until_ms > self.now_ms {
+            return;
+        }
+        for _ in 0..ACCEPTS_PER_TURN {
+            if !self.doors.is_ready() {
+                return;
+            }
+            match self.doors.accept() {
+                Accepted::Client(stream, address) => {
+                    self.admit(stream, address.as_ref().map(SocketAddr::ip));
+                }
+                Accepted::Nobody => {}
+                Accepted::NoRoom(error) => {
+                    if self.paused_until_ms + QUIET_MS <= self.now_ms {
+                        tracing::warn!(%error, pause_ms = PAUSE_MS, "cannot accept connections");
+                    }
+                    self.paused_until_ms = self.now_ms + PAUSE_MS;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: Stream, peer: Option<IpAddr>) {
+        let srv: &Srv = &self.conf.srv;
+        let present = self.clients.len() - self.free.len();
+        let most = srv.http.max_connections as usize;
+        let refusal = match peer {
+            Some(peer) if !srv.allow.iter().any(|block| block.contains(peer)) => {
+                Some(protocol::Error::PeerForbidden)
+            }
+            _ if present >= most => Some(protocol::Error::Overloaded),
+            _ => None,
+        };
+        if refusal.is_some() && present >= most + REFUSED_MAX {
+            return;
+        }
+        let Some(index) = self.seat(Client::new(stream, peer)) else { return };
+        match refusal {
+            None => self.timers.arm(index, Kind::Idle, self.now_ms),
+            Some(error) => {
+                self.bench.out.clear();
+                self.bench.scratch.refuse(&error, &mut self.bench.out);
+                if let Some(client) = self.client(index) {
+                    client.refuse();
+                }
+                self.write(index);
+            }
+        }
+    }
+
+    /// Gives a client a number; none if its socket cannot be watched.
+    fn seat(&mut self, mut client: Client) -> Option<u32> {
+        let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
+        let token = Token(FIRST_CLIENT + index as usize);
+        if let Err(error) = client.stream().register(self.poll.registry(), token) {
+            tracing::warn!(%error, "cannot watch a connection");
+            return None;
+        }
+        match self.free.pop() {
+            Some(index) => self.clients[index as usize] = Some(client),
+            None => self.clients.push(Some(client)),
+        }
+        Some(index)
+    }
+}
