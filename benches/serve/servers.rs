@@ -77,7 +77,6 @@ impl Frs {
     pub fn start() -> Result<Frs> {
         let directory = tempfile::tempdir()?;
         let address = free_address()?;
-        let admin = free_address()?;
         let data = directory.path().join("data");
         fs::write(
             directory.path().join("srv.xml"),
@@ -85,7 +84,6 @@ impl Frs {
                 r#"<srv>
   <workers>1</workers>
   <listen>{address}</listen>
-  <admin listen="{admin}"/>
   <data dir="{}"/>
   <log level="warn"/>
 </srv>
