@@ -122,9 +122,15 @@ pub fn siphash_digest(bytes: &[u8], key: [u64; 2]) -> [u64; 2] {
 /// to begin with, or the result for the words before.
 #[inline]
 pub fn crc32c_words(crc: u32, words: &[u64]) -> u32 {
-    match sys::crc32c_words(!crc, words) {
+    crc32c_joined(crc, words, &[])
+}
+
+/// As [`crc32c_words`], of two runs of words one after the other.
+#[inline]
+pub fn crc32c_joined(crc: u32, first: &[u64], rest: &[u64]) -> u32 {
+    match sys::crc32c_words(!crc, first, rest) {
         Some(state) => !state,
-        None => !crc32c_table(!crc, words),
+        None => !crc32c_table(crc32c_table(!crc, first), rest),
     }
 }
 

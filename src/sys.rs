@@ -17,24 +17,31 @@ use rustix::thread::futex;
 /// Exit status of a process that a mapped file failed under.
 pub const EXIT_SIGBUS: i32 = 86;
 
-/// The register of CRC-32C after `words` by the processor's own instruction; none where it has
-/// none.
+/// The register of CRC-32C after two runs of words, by the processor's own instruction; none where
+/// it has none.
 #[inline]
-pub fn crc32c_words(state: u32, words: &[u64]) -> Option<u32> {
+pub fn crc32c_words(state: u32, first: &[u64], rest: &[u64]) -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("sse4.2") {
         // SAFETY: the processor has SSE4.2, the only thing the function asks for.
-        return Some(unsafe { crc32c_words_sse42(state, words) });
+        return Some(unsafe { crc32c_words_sse42(state, first, rest) });
     }
-    let _ = (state, words);
+    let _ = (state, first, rest);
     None
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
-fn crc32c_words_sse42(state: u32, words: &[u64]) -> u32 {
+fn crc32c_words_sse42(state: u32, first: &[u64], rest: &[u64]) -> u32 {
     use std::arch::x86_64::_mm_crc32_u64;
-    words.iter().fold(u64::from(state), |state, &word| _mm_crc32_u64(state, word)) as u32
+    let mut state = u64::from(state);
+    for &word in first {
+        state = _mm_crc32_u64(state, word);
+    }
+    for &word in rest {
+        state = _mm_crc32_u64(state, word);
+    }
+    state as u32
 }
 
 /// Sleeps while the word is `seen`, at most `limit`; woken by any process. Returns early at any
@@ -133,14 +140,19 @@ extern "C" fn count_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often this process is a forked child of itself: what was noted before a fork differs from
-/// what the child reads.
-pub fn forks() -> u64 {
+/// Begins to count for [`forks`]; once is enough.
+pub fn count_forks() {
     static REGISTER: Once = Once::new();
     REGISTER.call_once(|| {
         // SAFETY: the handler only adds to an atomic, which is allowed in a forked child.
         unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
     });
+}
+
+/// How often this process is a forked child of itself: what was noted before a fork differs from
+/// what the child reads.
+#[inline]
+pub fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 

@@ -4,7 +4,8 @@
 //! what a command may change.
 
 use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
-use frs::limit::{Judgement, LimitFigures, MAX_USED, Rank, Rules, States, Verdict};
+use frs::limit::{Judgement, LimitFigures, MAX_USED, Rules, States, Verdict};
+use frs::store::Rank;
 
 const HOUR: u64 = 3_600_000;
 /// A time to begin at.

@@ -97,7 +97,7 @@ fn transact(
             .map(|&key_node| Intent { group: GROUP, file: 0, key_node: key_node as u32 })
             .collect();
         life.step()?;
-        words.announce(&intents);
+        words.announce(intents.into_iter());
         for &key_node in key_nodes {
             life.step()?;
             take(world, key_node, token);

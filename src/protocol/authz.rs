@@ -10,7 +10,7 @@ use httparse::Header;
 
 use super::form::{self, Decoded};
 use super::{Error, Excerpt};
-use crate::conf::{AuthzKey, Cidr, Srv};
+use crate::conf::{AuthzKey, Cidr};
 
 /// Biz and status of a refusal, out of the segment after /authz/, which may be percent-encoded.
 pub fn biz<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<(&'a str, Option<u16>), Error> {
@@ -24,12 +24,18 @@ pub fn biz<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<(&'a str, Opti
 
 /// Replaces `key` by the key of a request with these header fields from this peer; none on a unix
 /// socket.
-pub fn key(fields: &[Header<'_>], peer: Option<IpAddr>, srv: &Srv, key: &mut String) {
+pub fn key(
+    fields: &[Header<'_>],
+    peer: Option<IpAddr>,
+    authz: &AuthzKey,
+    trusted: &[Cidr],
+    key: &mut String,
+) {
     key.clear();
-    match &srv.authz {
+    match authz {
         AuthzKey::Peer => peer.into_iter().for_each(|peer| put(key, peer)),
         AuthzKey::Forwarded => {
-            forwarded(fields, &srv.trusted).into_iter().for_each(|address| put(key, address));
+            forwarded(fields, trusted).into_iter().for_each(|address| put(key, address));
         }
         AuthzKey::Header(name) => {
             let mut named = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
@@ -84,5 +90,108 @@ fn holds(block: &Cidr, address: IpAddr) -> bool {
             base.to_bits() & mask == address.to_bits() & mask
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarded_key(lines: &[&str], trusted: &[Cidr]) -> String {
+        let fields: Vec<_> = lines
+            .iter()
+            .map(|line| Header { name: "X-Forwarded-For", value: line.as_bytes() })
+            .collect();
+        let mut text = "old".to_owned();
+        key(&fields, None, &AuthzKey::Forwarded, trusted, &mut text);
+        text
+    }
+
+    fn block(base: &str, prefix: u8) -> Cidr {
+        Cidr { base: base.parse().unwrap(), prefix }
+    }
+
+    #[test]
+    fn the_peer() {
+        let mut text = "old".to_owned();
+        key(&[], None, &AuthzKey::Peer, &[], &mut text);
+        assert_eq!(text, "");
+        let mapped = "::ffff:192.0.2.7".parse().ok();
+        key(&[], mapped, &AuthzKey::Peer, &[], &mut text);
+        assert_eq!(text, "192.0.2.7");
+    }
+
+    #[test]
+    fn the_last_forwarded_address_that_is_not_trusted() {
+        let trusted = [block("10.0.0.0", 8), block("2001:db8::", 32)];
+        for (lines, expected) in [
+            (&["192.0.2.1"][..], "192.0.2.1"),
+            (&["203.0.113.9, 192.0.2.1"], "192.0.2.1"),
+            (&["203.0.113.9, 192.0.2.1 , 10.1.2.3"], "192.0.2.1"),
+            (&["203.0.113.9", "192.0.2.1", "10.1.2.3,10.0.0.1"], "192.0.2.1"),
+            (&["192.0.2.1, 2001:db8:1::1"], "192.0.2.1"),
+            (&["2001:0DB9::0001"], "2001:db9::1"),
+            (&["[2001:db9::1]:443"], "2001:db9::1"),
+            (&["[2001:db9::1]"], "2001:db9::1"),
+            (&["192.0.2.1:4711"], "192.0.2.1"),
+            (&["::ffff:192.0.2.1"], "192.0.2.1"),
+            (&["192.0.2.1, ::ffff:10.0.0.1"], "192.0.2.1"),
+            (&["192.0.2.1,, "], "192.0.2.1"),
+            // All are trusted: the request began at the first of them.
+            (&["10.9.9.9, 10.0.0.1"], "10.9.9.9"),
+            // The entry that decides is no address.
+            (&["192.0.2.1, unknown"], ""),
+            (&["192.0.2.1, unknown, 10.0.0.1"], ""),
+            (&[""], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(forwarded_key(lines, &trusted), expected, "{lines:?}");
+        }
+        assert_eq!(forwarded_key(&["192.0.2.1, 10.0.0.1"], &[]), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_header_of_the_gateway() {
+        let read = |fields: &[(&str, &[u8])]| {
+            let fields: Vec<_> =
+                fields.iter().map(|&(name, value)| Header { name, value }).collect();
+            let mut text = String::new();
+            key(&fields, None, &AuthzKey::Header("x-user".into()), &[], &mut text);
+            text
+        };
+        assert_eq!(read(&[("A", b"b"), ("X-User", b"alice")]), "alice");
+        assert_eq!(read(&[("A", b"b")]), "");
+        assert_eq!(read(&[("X-User", b"alice"), ("x-user", b"mallory")]), "");
+        assert_eq!(read(&[("X-User", b"\xff")]), "");
+    }
+
+    #[test]
+    fn blocks() {
+        let inside = |block: Cidr, address: &str| holds(&block, address.parse().unwrap());
+        assert!(inside(block("10.0.0.0", 8), "10.255.0.1"));
+        assert!(!inside(block("10.0.0.0", 8), "11.0.0.1"));
+        assert!(inside(block("0.0.0.0", 0), "192.0.2.1"));
+        assert!(!inside(block("0.0.0.0", 0), "::1"));
+        assert!(inside(block("::", 0), "::1"));
+        assert!(inside(block("192.0.2.1", 32), "192.0.2.1"));
+        assert!(!inside(block("192.0.2.1", 32), "192.0.2.0"));
+        assert!(!inside(block("::2", 128), "::1"));
+    }
+
+    #[test]
+    fn segments() {
+        let read = |segment: &str| {
+            let mut decoded = Decoded::default();
+            let (name, status) = biz(segment, &mut decoded)?;
+            Ok((name.to_owned(), status))
+        };
+        assert_eq!(read("login"), Ok(("login".into(), None)));
+        assert_eq!(read("login:403"), Ok(("login".into(), Some(403))));
+        assert_eq!(read("log%69n%3A503"), Ok(("login".into(), Some(503))));
+        assert_eq!(read("a+b"), Ok(("a+b".into(), None)));
+        for segment in ["login:", "login:200", "login:403:403", "login:4o3", "%", "%ff"] {
+            let error: Error = read(segment).unwrap_err();
+            assert_eq!((error.status(), error.code()), (400, "bad-request"), "{segment}");
+        }
     }
 }

@@ -159,3 +159,77 @@ fn expect(byte: u8, expected: u8, next: State, error: Error) -> Result<State, Er
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &[u8] = b"4;a=\"b\"\r\nwiki\r\n0005 \r\npedia\r\nC\r\n in\r\n\r\nchunk\r\n\
+        0\r\nTrailer: x\r\nOther:\r\n\r\n";
+
+    fn decode(pieces: &[&[u8]], max: u32) -> Result<(Vec<u8>, usize, bool), Error> {
+        let mut chunked = Chunked::new(max, 32);
+        let (mut data, mut taken) = (Vec::new(), 0);
+        for piece in pieces {
+            taken += chunked.decode(piece, |piece| data.extend_from_slice(piece))?;
+        }
+        Ok((data, taken, chunked.is_done()))
+    }
+
+    #[test]
+    fn a_body_in_any_pieces() {
+        let expected = (b"wikipedia in\r\n\r\nchunk"[..].to_vec(), WHOLE.len(), true);
+        for cut in 0..=WHOLE.len() {
+            let (head, tail) = WHOLE.split_at(cut);
+            assert_eq!(decode(&[head, tail], 100), Ok(expected.clone()), "cut at {cut}");
+        }
+        let bytes: Vec<_> = WHOLE.chunks(1).collect();
+        assert_eq!(decode(&bytes, 100), Ok(expected.clone()));
+        assert_eq!(decode(&[WHOLE, b"GET /"], 21), Ok(expected), "and not a byte more");
+    }
+
+    #[test]
+    fn bounds() {
+        let too_large = Error::TooLarge { max_bytes: 4 };
+        assert_eq!(decode(&[b"5\r"], 4), Err(too_large));
+        assert_eq!(decode(&[b"4\r\nabcd\r\n1\r\n"], 4), Err(too_large));
+        assert_eq!(decode(&[b"fffffffffffffffffffff"], 4), Err(too_large));
+        assert_eq!(decode(&[b"4\r\nabcd\r\n0\r\n\r\n"], 4), Ok((b"abcd".to_vec(), 14, true)));
+        let long = [b"1;".as_slice(), &[b'x'; 300]].concat();
+        assert_eq!(decode(&[&long], 4), Err(BAD_SIZE));
+        assert_eq!(decode(&[&[b'0'; 300]], 4), Err(BAD_SIZE));
+        let trailer = [b"0\r\nA:".as_slice(), &[b'x'; 40]].concat();
+        assert_eq!(decode(&[&trailer], 4), Err(Error::HeadTooLarge { max_bytes: 32 }));
+    }
+
+    #[test]
+    fn faults() {
+        for input in [
+            "\r\n",
+            "g\r\n",
+            "-1\r\n",
+            "+1\r\n",
+            "0x1\r\n",
+            " 1\r\n",
+            "1\n",
+            "1\rx",
+            "1 x\r\n",
+            "1;\n",
+            "1;\0\r\n",
+            "1\r\nab\r\n",
+            "1\r\na\n",
+            "1\r\na\rx",
+            "0\r\nx\r\n",
+            "0\r\n x: y\r\n",
+            "0\r\nx : y\r\n",
+            "0\r\n: y\r\n",
+            "0\r\nx: y\n",
+            "0\r\nx: \0\r\n",
+            "0\r\n\n",
+            "0\r\n\rx",
+        ] {
+            let error = decode(&[input.as_bytes()], 100).expect_err(input);
+            assert_eq!((error.status(), error.code()), (400, "bad-http"), "{input:?}");
+        }
+    }
+}

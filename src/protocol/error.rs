@@ -213,7 +213,10 @@ impl Excerpt {
 
     /// The first bytes of `text`, whole characters.
     pub fn of(text: &str) -> Excerpt {
-        let end = text.floor_char_boundary(Excerpt::MAX_BYTES);
+        let mut end = text.len().min(Excerpt::MAX_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
         let mut excerpt = Excerpt::NONE;
         excerpt.bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
         excerpt.len = end as u8;

@@ -1,7 +1,8 @@
 //! A request's head: where it ends, what it says, how its body is framed (RFC 9110, RFC 9112).
 //!
-//! A head is looked for once, byte by byte as it arrives, and parsed once, when it is whole. What
-//! leaves the framing open to two readings is an error that closes the connection.
+//! A head that arrives whole is parsed at once. Of one that does not, the end is looked for as it
+//! arrives, each byte once, and then it is parsed. Both ways come to the same. What leaves the
+//! framing open to two readings is an error that closes the connection.
 
 use std::mem::MaybeUninit;
 
@@ -88,7 +89,7 @@ pub struct Head<'h, 'b> {
     /// A browser sends it from another site's page.
     pub cross_site: bool,
     content_type: Option<&'b [u8]>,
-    content_fault: Option<Error>,
+    content_fault: Option<&'static str>,
 }
 
 impl<'h, 'b> Head<'h, 'b> {
@@ -104,6 +105,33 @@ impl<'h, 'b> Head<'h, 'b> {
             Ok(_) => return Err(BAD_REQUEST_LINE),
             Err(error) => return Err(fault(error, bytes, max_head_bytes)),
         }
+        Head::of(parsed)
+    }
+
+    /// Parses the head that `input` starts with, if all of it is there and its lines end as they
+    /// should; also how many bytes it has. None: search for its end, which finds what is wrong.
+    pub fn parse_at_once(
+        input: &'b [u8],
+        fields: &'h mut Fields<'b>,
+        max_head_bytes: u32,
+    ) -> Option<(usize, Result<Head<'h, 'b>, Error>)> {
+        let window = &input[..input.len().min(max_head_bytes as usize)];
+        let mut parsed = httparse::Request::new(&mut []);
+        let Ok(httparse::Status::Complete(end)) = parsed.parse_with_uninit_headers(window, fields)
+        else {
+            return None;
+        };
+        // The parser takes a bare LF, and empty lines in front.
+        let strict = is_token(window[0])
+            && window[..end].ends_with(b"\r\n\r\n")
+            && parsed.headers.iter().all(|field| {
+                let start = field.name.as_ptr().addr() - window.as_ptr().addr();
+                window[..start].ends_with(b"\r\n")
+            });
+        strict.then(|| (end, Head::of(parsed)))
+    }
+
+    fn of(parsed: httparse::Request<'h, 'b>) -> Result<Head<'h, 'b>, Error> {
         let (Some(method), Some(target), Some(minor)) =
             (parsed.method, parsed.path, parsed.version)
         else {
@@ -131,30 +159,27 @@ impl<'h, 'b> Head<'h, 'b> {
         for Header { name, value } in self.fields {
             // By length first: most fields are none of these.
             match name.len() {
-                6 if name.eq_ignore_ascii_case("expect") => {
+                6 if is(name, b"expect") => {
                     self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
                 }
-                10 if name.eq_ignore_ascii_case("connection") => {
+                10 if is(name, b"connection") => {
                     for option in value.split(|&byte| byte == b',') {
                         close |= option.trim_ascii().eq_ignore_ascii_case(b"close");
                         keep_alive |= option.trim_ascii().eq_ignore_ascii_case(b"keep-alive");
                     }
                 }
-                12 if name.eq_ignore_ascii_case("content-type") => {
-                    if self.content_type.replace(value).is_some() {
-                        self.content_fault = Some(TWO_TYPES);
-                    }
+                12 if is(name, b"content-type") => {
+                    let earlier = self.content_type.replace(value);
+                    self.content_fault = earlier.map(|_| TWO_TYPES).or(self.content_fault);
                 }
-                14 if name.eq_ignore_ascii_case("content-length") => framing.length(value)?,
-                14 if name.eq_ignore_ascii_case("sec-fetch-site") => {
+                14 if is(name, b"content-length") => framing.length(value)?,
+                14 if is(name, b"sec-fetch-site") => {
                     self.cross_site |= value.eq_ignore_ascii_case(b"cross-site");
                 }
-                16 if name.eq_ignore_ascii_case("content-encoding")
-                    && !value.eq_ignore_ascii_case(b"identity") =>
-                {
+                16 if is(name, b"content-encoding") && !value.eq_ignore_ascii_case(b"identity") => {
                     self.content_fault = Some(CODED);
                 }
-                17 if name.eq_ignore_ascii_case("transfer-encoding") => framing.transfer(value),
+                17 if is(name, b"transfer-encoding") => framing.transfer(value),
                 _ => {}
             }
         }
@@ -166,10 +191,13 @@ impl<'h, 'b> Head<'h, 'b> {
 
     /// Is the body XML in UTF-8, as far as the head says?
     pub fn check_content(&self) -> Result<(), Error> {
-        if let Some(error) = self.content_fault {
-            return Err(error);
+        if let Some(what) = self.content_fault {
+            return Err(Error::BadContentType(what));
         }
         let Some(value) = self.content_type else { return Ok(()) };
+        if value == b"application/xml" {
+            return Ok(());
+        }
         let mut parts = value.split(|&byte| byte == b';');
         let essence = parts.next().unwrap_or_default().trim_ascii();
         let xml = essence.eq_ignore_ascii_case(b"application/xml")
@@ -192,9 +220,22 @@ impl<'h, 'b> Head<'h, 'b> {
     }
 }
 
+/// Is this the name of a field? Names are tokens, of which only letters differ in the bit of case.
+fn is<const N: usize>(name: &str, lower: &[u8; N]) -> bool {
+    let bytes: Result<&[u8; N], _> = name.as_bytes().try_into();
+    // Without a branch on each byte.
+    bytes.is_ok_and(|bytes| {
+        bytes
+            .iter()
+            .zip(lower)
+            .fold(0, |differing, (byte, lower)| differing | (byte | 0x20) ^ lower)
+            == 0
+    })
+}
+
 const BAD_REQUEST_LINE: Error = Error::BadHttp("expected a request line: METHOD TARGET HTTP/1.1");
-const TWO_TYPES: Error = Error::BadContentType("expected one Content-Type, found several");
-const CODED: Error = Error::BadContentType("expected no Content-Encoding but identity");
+const TWO_TYPES: &str = "expected one Content-Type, found several";
+const CODED: &str = "expected no Content-Encoding but identity";
 const BAD_LENGTH: Error = Error::BadHttp("bad Content-Length: expected decimal digits");
 
 /// What the fields say of the body, put together.
@@ -209,14 +250,7 @@ impl Framing {
     /// A Content-Length field; a list is the same as several fields.
     fn length(&mut self, value: &[u8]) -> Result<(), Error> {
         for element in value.split(|&byte| byte == b',') {
-            let digits = element.trim_ascii();
-            if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-                return Err(BAD_LENGTH);
-            }
-            // Saturated is over any bound too.
-            let length = digits.iter().fold(0u64, |length, digit| {
-                length.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
-            });
+            let length = decimal(element.trim_ascii()).ok_or(BAD_LENGTH)?;
             if self.length.is_some_and(|earlier| earlier != length) {
                 return Err(Error::BadHttp("two different Content-Lengths"));
             }
@@ -239,6 +273,17 @@ impl Framing {
             _ => Err(Error::BadTransferEncoding),
         }
     }
+}
+
+/// A number in decimal digits; saturated it is over any bound too.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, &digit| {
+        let value = digit.wrapping_sub(b'0');
+        (value < 10).then(|| number.saturating_mul(10).saturating_add(u64::from(value)))
+    })
 }
 
 fn fault(error: httparse::Error, bytes: &[u8], max_head_bytes: u32) -> Error {

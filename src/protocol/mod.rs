@@ -21,6 +21,7 @@ pub mod chunked;
 pub mod error;
 pub mod form;
 pub mod http;
+mod line;
 pub mod reply;
 pub mod route;
 pub mod xml;

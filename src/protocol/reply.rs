@@ -5,6 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::line::Line;
 use super::{Error, xml};
 use crate::clock::Millis;
 use crate::service::{Answer, ItemError, Verdict};
@@ -15,24 +16,26 @@ const OVERLOAD_RETRY_SECONDS: u64 = 1;
 /// The last second that HTTP dates can name: the end of the year 9999.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The fields that every answer carries, Date among them, written once a second.
+/// What heads start with, written once a second: of most answers all of it, of every answer the
+/// fields at its end, Date among them.
 #[derive(Debug, Clone)]
 pub struct Common {
     second: u64,
-    fields: [u8; Common::FIELDS.len()],
+    text: [u8; Common::TEXT.len()],
 }
 
 impl Common {
-    const FIELDS: &[u8] =
-        b"Cache-Control: no-store\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: ";
-    const DATE_AT: usize = 31;
+    const TEXT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\
+        Cache-Control: no-store\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: ";
+    const FIELDS_LEN: usize = 25 + Common::DATE_FROM_END + 6;
+    const DATE_FROM_END: usize = Common::DATE_LEN + 2 + 16;
     const DATE_LEN: usize = 29;
 
     /// At the epoch.
     pub fn new() -> Common {
-        let mut fields = [0; Common::FIELDS.len()];
-        fields.copy_from_slice(Common::FIELDS);
-        Common { second: 0, fields }
+        let mut text = [0; Common::TEXT.len()];
+        text.copy_from_slice(Common::TEXT);
+        Common { second: 0, text }
     }
 
     /// Sets the date.
@@ -43,9 +46,20 @@ impl Common {
         }
         self.second = second;
         let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second));
-        let mut room = &mut self.fields[Common::DATE_AT..Common::DATE_AT + Common::DATE_LEN];
+        let start = self.text.len() - Common::DATE_FROM_END;
+        let mut room = &mut self.text[start..start + Common::DATE_LEN];
         // A date is 29 characters long up to the last second.
         let _ = std::io::Write::write_fmt(&mut room, format_args!("{date}"));
+    }
+
+    /// The start of a 200 with an XML body, up to its length.
+    fn ok_xml(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The fields of every answer, up to its length.
+    fn fields(&self) -> &[u8] {
+        &self.text[self.text.len() - Common::FIELDS_LEN..]
     }
 }
 
@@ -108,11 +122,12 @@ pub fn write(
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
-    begin(out, common, manners, status, kind, body.len());
+    let mut line = Line::new();
+    begin(&mut line, common, manners, status, kind, body.len());
     if let Some(single) = single {
-        write_single(out, &single);
+        write_single(&mut line, &single);
     }
-    end(out, manners, body);
+    end(out, &mut line, manners, body);
 }
 
 /// Appends the answer of a whole request that cannot be served; `body` is scratch.
@@ -125,19 +140,22 @@ pub fn write_error(
 ) {
     body.clear();
     xml::write_error(body, error);
-    begin(out, common, manners, error.status(), Kind::Xml, body.len());
+    let mut line = Line::new();
+    begin(&mut line, common, manners, error.status(), Kind::Xml, body.len());
     match error {
         Error::BadMethod { allow } => {
-            out.extend_from_slice(b"Allow: ");
-            out.extend_from_slice(allow.as_bytes());
-            out.extend_from_slice(b"\r\n");
+            line.text(b"Allow: ");
+            line.text(allow.as_bytes());
+            line.text(b"\r\n");
         }
         Error::Overloaded | Error::Draining => {
-            put_number(out, b"Retry-After: ", OVERLOAD_RETRY_SECONDS, b"\r\n");
+            line.text(b"Retry-After: ");
+            line.number(OVERLOAD_RETRY_SECONDS);
+            line.text(b"\r\n");
         }
         _ => {}
     }
-    end(out, manners, body);
+    end(out, &mut line, manners, body);
 }
 
 /// The status of the answer to a single item that stands in a GET or stands for a gateway's
@@ -152,50 +170,54 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
 }
 
 fn begin(
-    out: &mut Vec<u8>,
+    line: &mut Line,
     common: &Common,
     manners: Manners,
     status: u16,
     kind: Kind,
     body_len: usize,
 ) {
-    match status {
-        200 => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"),
-        _ => {
-            put_number(out, b"HTTP/1.1 ", u64::from(status), b" ");
-            out.extend_from_slice(reason(status).as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
+    if let (200, Kind::Xml) = (status, kind) {
+        line.text(common.ok_xml());
+    } else {
+        line.text(b"HTTP/1.1 ");
+        line.number(u64::from(status));
+        line.text(b" ");
+        line.text(reason(status).as_bytes());
+        line.text(match kind {
+            Kind::Xml => b"\r\nContent-Type: application/xml\r\n",
+            Kind::Text => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
+        });
+        line.text(common.fields());
     }
-    out.extend_from_slice(match kind {
-        Kind::Xml => b"Content-Type: application/xml\r\n",
-        Kind::Text => b"Content-Type: text/plain; charset=utf-8\r\n",
+    line.number(body_len as u64);
+    line.text(match manners.persistence {
+        Persistence::Default => b"\r\n",
+        Persistence::KeepAlive => b"\r\nConnection: keep-alive\r\n",
+        Persistence::Close => b"\r\nConnection: close\r\n",
     });
-    put_number(out, &common.fields, body_len as u64, b"\r\n");
-    match manners.persistence {
-        Persistence::Default => {}
-        Persistence::KeepAlive => out.extend_from_slice(b"Connection: keep-alive\r\n"),
-        Persistence::Close => out.extend_from_slice(b"Connection: close\r\n"),
-    }
 }
 
-fn end(out: &mut Vec<u8>, manners: Manners, body: &[u8]) {
-    out.extend_from_slice(b"\r\n");
+fn end(out: &mut Vec<u8>, line: &mut Line, manners: Manners, body: &[u8]) {
+    line.text(b"\r\n");
+    line.flush(out);
     if !manners.head_only {
         out.extend_from_slice(body);
     }
 }
 
-fn write_single(out: &mut Vec<u8>, single: &Single<'_>) {
+fn write_single(line: &mut Line, single: &Single<'_>) {
     let verdict = single.verdict;
     if let (Some(name), true) = (single.name, verdict.limit != 0) {
-        write_rate_limit(out, name, verdict);
+        write_rate_limit(line, name, verdict);
     }
     if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
-        put_number(out, b"Retry-After: ", seconds(retry_ms).max(1), b"\r\n");
+        line.text(b"Retry-After: ");
+        line.number(seconds(retry_ms).max(1));
+        line.text(b"\r\n");
     }
     if single.proxied {
-        out.extend_from_slice(match verdict.limited {
+        line.text(match verdict.limited {
             true => b"FRS-Limited: true\r\n",
             false => b"FRS-Limited: false\r\n",
         });
@@ -203,33 +225,31 @@ fn write_single(out: &mut Vec<u8>, single: &Single<'_>) {
 }
 
 /// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers).
-fn write_rate_limit(out: &mut Vec<u8>, name: &str, verdict: &Verdict) {
+fn write_rate_limit(line: &mut Line, name: &str, verdict: &Verdict) {
     let figures = &verdict.figures;
     // A biz's name holds nothing that a quoted string would have to escape.
-    out.extend_from_slice(b"RateLimit-Policy: \"");
-    out.extend_from_slice(name.as_bytes());
-    put_number(out, b"\";q=", figures.max, b"");
+    line.text(b"RateLimit-Policy: \"");
+    line.text(name.as_bytes());
+    line.text(b"\";q=");
+    line.number(figures.max);
     if let Some(window_ms) = verdict.window_ms {
-        put_number(out, b";w=", seconds(window_ms), b"");
+        line.text(b";w=");
+        line.number(seconds(window_ms));
     }
-    out.extend_from_slice(b"\r\nRateLimit: \"");
-    out.extend_from_slice(name.as_bytes());
-    put_number(out, b"\";r=", figures.remaining, b"");
+    line.text(b"\r\nRateLimit: \"");
+    line.text(name.as_bytes());
+    line.text(b"\";r=");
+    line.number(figures.remaining);
     if let Some(reset_ms) = figures.reset_ms {
-        put_number(out, b";t=", seconds(reset_ms), b"");
+        line.text(b";t=");
+        line.number(seconds(reset_ms));
     }
-    out.extend_from_slice(b"\r\n");
+    line.text(b"\r\n");
 }
 
 /// Whole seconds, rounded up.
 fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
-}
-
-fn put_number(out: &mut Vec<u8>, before: &[u8], number: u64, after: &[u8]) {
-    out.extend_from_slice(before);
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    out.extend_from_slice(after);
 }
 
 /// Words for the statuses that are answered, or that a refusal is likely to ask for.

@@ -7,8 +7,11 @@ use crate::key::{KeyField, KeyRef};
 use crate::limit::{Judgement, LimitFigures, States, Verdict};
 use crate::store::{NodeIndex, Refused, Transaction, Wanted};
 
-/// Items resolved ahead of the one that runs, so that its memory is on its way.
-const AHEAD: usize = 8;
+/// Items by which a key-node's head is asked for before its node, and the node before it is used:
+/// so long memory takes.
+const AHEAD: usize = 6;
+/// Resolved items in flight: a power of two above twice that.
+const RING: usize = 16;
 /// A generation can change while one is taken; this often an item starts again.
 const RETRIES: usize = 3;
 
@@ -16,8 +19,31 @@ const RETRIES: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     resolved: Vec<Resolved>,
+    /// The biz named last: most requests name the same again.
+    last_biz: LastBiz,
     wanted: Vec<Wanted>,
     judged: Vec<Option<Judged>>,
+}
+
+/// A biz as a request named it, and what that was in a generation.
+#[derive(Debug, Default)]
+struct LastBiz {
+    generation: u64,
+    name: String,
+    index: Option<usize>,
+}
+
+impl LastBiz {
+    #[inline]
+    fn find(&mut self, conf: &Conf, generation: u64, name: &str) -> Option<usize> {
+        if self.generation != generation || self.name != name {
+            self.generation = generation;
+            self.name.clear();
+            self.name.push_str(name);
+            self.index = conf.map.find_biz(name);
+        }
+        self.index
+    }
 }
 
 /// An item made ready: its biz, its key and where that leads.
@@ -47,18 +73,37 @@ struct Judged {
     ban_until: Option<Millis>,
 }
 
+/// What judging an item has come to.
+#[derive(Debug, Clone, Copy)]
+struct Done {
+    judgement: Judgement,
+    charged: bool,
+    key_fresh: bool,
+    whole_fresh: bool,
+}
+
+impl Scratch {
+    #[inline]
+    fn make_room(&mut self, items: usize) {
+        if self.resolved.len() < items {
+            self.resolved.resize_with(items, Resolved::default);
+        }
+    }
+}
+
 impl Resolved {
     /// Errors in order of precedence: biz, key, count.
     #[inline]
     fn resolve(
         &mut self,
-        (conf, table, generation): (&Conf, &Table, u64),
+        (table, generation): (&Table, u64),
+        biz: Option<usize>,
         request: &Request,
         item: &Item,
     ) {
         self.generation = generation;
         (self.key_at, self.whole_at) = (None, None);
-        self.biz = conf.map.find_biz(request.biz(item));
+        self.biz = biz;
         self.error = self.locate(table, request, item).err();
     }
 
@@ -95,25 +140,32 @@ impl Service {
     #[inline]
     fn run_each(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let items = request.items();
-        if items.is_empty() {
-            return;
+        self.scratch.make_room(RING);
+        if let [item] = items {
+            self.resolve(request, item, 0);
+            return self.run_one(request, item, 0, now, answers);
         }
-        let ring = items.len().min(AHEAD + 1);
-        if self.scratch.resolved.len() < ring {
-            self.scratch.resolved.resize_with(ring, Resolved::default);
-        }
-        for index in 0..items.len() + ring - 1 {
+        for index in 0..items.len() + 2 * AHEAD {
             if let Some(item) = items.get(index) {
-                let resolved = &mut self.scratch.resolved[index % ring];
-                resolved.resolve((&self.conf, &self.table, self.generation), request, item);
-                if ring > 1 {
-                    resolved.wanted().for_each(|wanted| self.handle.prefetch(&wanted));
-                }
+                self.resolve(request, item, index % RING);
+                let resolved = &self.scratch.resolved[index % RING];
+                resolved.wanted().for_each(|wanted| self.handle.prefetch_head(&wanted));
             }
-            if let Some(ready) = index.checked_sub(ring - 1) {
-                self.run_one(request, &items[ready], ready % ring, now, answers);
+            if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < items.len()) {
+                let resolved = &self.scratch.resolved[near % RING];
+                resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
+            }
+            if let Some(ready) = index.checked_sub(2 * AHEAD) {
+                self.run_one(request, &items[ready], ready % RING, now, answers);
             }
         }
+    }
+
+    #[inline]
+    fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
+        let Scratch { resolved, last_biz, .. } = &mut self.scratch;
+        let biz = last_biz.find(&self.conf, self.generation, request.biz(item));
+        resolved[at].resolve((&self.table, self.generation), biz, request, item);
     }
 
     #[inline]
@@ -128,11 +180,10 @@ impl Service {
         let from = answers.details.len();
         let mut result = Err(ItemError::Busy);
         for _ in 0..RETRIES {
-            let resolved = &mut self.scratch.resolved[at];
-            if resolved.generation != self.generation {
-                resolved.resolve((&self.conf, &self.table, self.generation), request, item);
+            if self.scratch.resolved[at].generation != self.generation {
+                self.resolve(request, item, at);
             }
-            if let Some(error) = resolved.error {
+            if let Some(error) = self.scratch.resolved[at].error {
                 result = Err(error);
                 break;
             }
@@ -203,13 +254,13 @@ impl Service {
     }
 
     fn resolve_all(&mut self, request: &Request) {
-        let Scratch { resolved, wanted, .. } = &mut self.scratch;
-        if resolved.len() < request.items().len() {
-            resolved.resize_with(request.items().len(), Resolved::default);
+        self.scratch.make_room(request.items().len());
+        for (at, item) in request.items().iter().enumerate() {
+            self.resolve(request, item, at);
         }
+        let Scratch { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();
-        for (item, resolved) in request.items().iter().zip(resolved) {
-            resolved.resolve((&self.conf, &self.table, self.generation), request, item);
+        for resolved in &mut resolved[..request.items().len()] {
             if resolved.wanted().any(|wanted| self.handle.is_quarantined(&wanted)) {
                 resolved.error = Some(ItemError::Store);
             } else {
@@ -239,7 +290,7 @@ impl Service {
     ) -> Result<(), Refused> {
         answers.items.clear();
         answers.details.clear();
-        let Scratch { resolved, wanted, judged } = &mut self.scratch;
+        let Scratch { resolved, wanted, judged, .. } = &mut self.scratch;
         let all = All { table: &self.table, request, resolved, now };
         let done = all.run(self.handle.begin(wanted, self.generation)?, judged, answers);
         match done {
@@ -332,18 +383,6 @@ impl One<'_> {
         Ok(())
     }
 
-    /// Charges the item in the working copies.
-    #[inline]
-    fn charge(&self, transaction: &mut Transaction<'_>, nodes: Nodes) -> Result<(), ItemError> {
-        let rules = &self.entry().rules;
-        let (key_fresh, whole_fresh) = self.with_states(transaction, nodes, |states| {
-            rules.charge(states, self.now, self.count());
-            (rules.is_fresh(states, Scope::Key), rules.is_fresh(states, Scope::Biz))
-        });
-        self.write(transaction, nodes.key, key_fresh)?;
-        self.write(transaction, nodes.whole, whole_fresh)
-    }
-
     /// Does this judgement keep an Update from charging.
     #[inline]
     fn is_refused(&self, judgement: &Judgement) -> bool {
@@ -357,29 +396,20 @@ impl One<'_> {
         mut transaction: Transaction<'_>,
         details: &mut Vec<LimitFigures>,
     ) -> Result<Verdict, ItemError> {
-        let rules = &self.entry().rules;
         let nodes = self.nodes(&mut transaction);
         let from = details.len();
-        let mut judgement = self.with_states(&mut transaction, nodes, |states| {
-            rules.roll(states, self.now);
-            if self.item.detail {
-                rules.details(states, self.now, self.count(), details);
-            }
-            rules.judge(states, self.now, self.count())
+        let mut done = self.with_states(&mut transaction, nodes, |states| {
+            self.judge_and_charge(command, states, details)
         });
         let mut ban_until = None;
-        if command == Command::Update {
-            if self.is_refused(&judgement) {
-                ban_until = self.refuse(&mut transaction, nodes, &mut judgement);
-            } else {
-                self.charge(&mut transaction, nodes)?;
-            }
+        if done.charged {
+            self.write(&mut transaction, nodes.key, done.key_fresh)?;
+            self.write(&mut transaction, nodes.whole, done.whole_fresh)?;
+        } else if command == Command::Update {
+            ban_until = self.refuse(&mut transaction, nodes, &mut done.judgement);
         }
         let verdict = self.with_states(&mut transaction, nodes, |states| {
-            if self.item.detail {
-                rules.refigure(states, self.now, &mut details[from..]);
-            }
-            rules.verdict(states, self.now, &judgement)
+            self.verdict(states, &done.judgement, &mut details[from..])
         });
         if let Some(ban_until) = ban_until {
             transaction.reset();
@@ -392,6 +422,47 @@ impl One<'_> {
                 Err(ItemError::Store)
             }
         }
+    }
+
+    /// What a command does to the working copies, short of a refusal.
+    #[inline]
+    fn judge_and_charge(
+        &self,
+        command: Command,
+        states: &mut States<'_>,
+        details: &mut Vec<LimitFigures>,
+    ) -> Done {
+        let rules = &self.entry().rules;
+        rules.roll(states, self.now);
+        if self.item.detail {
+            rules.details(states, self.now, self.count(), details);
+        }
+        let judgement = rules.judge(states, self.now, self.count());
+        let charged = command == Command::Update && !self.is_refused(&judgement);
+        if charged {
+            rules.charge(states, self.now, self.count());
+        }
+        Done {
+            judgement,
+            charged,
+            key_fresh: rules.is_fresh(states, Scope::Key),
+            whole_fresh: rules.is_fresh(states, Scope::Biz),
+        }
+    }
+
+    /// The answer, with the figures as they are now.
+    #[inline]
+    fn verdict(
+        &self,
+        states: &States<'_>,
+        judgement: &Judgement,
+        details: &mut [LimitFigures],
+    ) -> Verdict {
+        let rules = &self.entry().rules;
+        if self.item.detail {
+            rules.refigure(states, self.now, details);
+        }
+        rules.verdict(states, self.now, judgement)
     }
 
     /// Stamps the last use, and starts the ban in the working copies if one is asked for and can be
@@ -496,20 +567,16 @@ impl All<'_> {
         if let Some(error) = one.resolved.error {
             return Err(error);
         }
-        let rules = &one.entry().rules;
         let nodes = one.nodes(transaction);
-        let judgement = one.with_states(transaction, nodes, |states| {
-            rules.roll(states, self.now);
-            if one.item.detail {
-                rules.details(states, self.now, one.count(), details);
-            }
-            rules.judge(states, self.now, one.count())
+        // A Query answers what the Update would: it charges too, and gives all up at the end.
+        let done = one.with_states(transaction, nodes, |states| {
+            one.judge_and_charge(Command::Update, states, details)
         });
-        let refuses = one.is_refused(&judgement);
-        if !refuses {
-            one.charge(transaction, nodes)?;
+        if done.charged {
+            one.write(transaction, nodes.key, done.key_fresh)?;
+            one.write(transaction, nodes.whole, done.whole_fresh)?;
         }
-        Ok(Judged { judgement, refuses, ban_until: None })
+        Ok(Judged { judgement: done.judgement, refuses: !done.charged, ban_until: None })
     }
 
     /// The answer of an item, its figures as they will be stored.
@@ -530,10 +597,7 @@ impl All<'_> {
         let details = &mut answers.details[answer.details.clone()];
         answer.result = Ok(one.with_states(transaction, nodes, |states| {
             rules.roll(states, self.now);
-            if one.item.detail {
-                rules.refigure(states, self.now, details);
-            }
-            rules.verdict(states, self.now, &judged.judgement)
+            one.verdict(states, &judged.judgement, details)
         }));
     }
 

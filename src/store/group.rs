@@ -470,8 +470,7 @@ impl Group {
 #[inline]
 pub fn node_crc(words: &[u64]) -> u32 {
     let head = [words[node::CHECK] & !0xffff_ffff, words[node::KEY]];
-    let crc = crate::hash::crc32c_words(0, &head);
-    crate::hash::crc32c_words(crc, &words[node::FIELD..])
+    crate::hash::crc32c_joined(0, &head, &words[node::FIELD..])
 }
 
 /// Does the CRC of a copied node hold.

@@ -57,6 +57,7 @@ impl Handle {
     /// Attaches to a data directory, whose group files stand in `live_dir`. It has no groups yet.
     pub fn attach(data_dir: &Path, live_dir: &Path, role: u32) -> Result<Handle, Error> {
         let runtime = Runtime::open(data_dir)?;
+        sys::count_forks();
         let forks = sys::forks();
         let mut recover = |slot| {
             recover_slot(&runtime, slot, &[], live_dir);

@@ -13,18 +13,19 @@ pub use modelled::Region;
 
 impl Region {
     /// Reads one word.
+    #[inline]
     pub fn load(&self, at: usize) -> u64 {
         self.word(at).load(Ordering::Relaxed)
     }
 
     /// Writes one word.
+    #[inline]
     pub fn store(&self, at: usize, value: u64) {
-        #[cfg(all(test, not(loom)))]
-        crate::store::crash::point();
-        self.word(at).store(value, Ordering::Relaxed);
+        put(self.word(at), value);
     }
 
     /// Writes one word after all that this thread wrote before.
+    #[inline]
     pub fn store_release(&self, at: usize, value: u64) {
         #[cfg(all(test, not(loom)))]
         crate::store::crash::point();
@@ -32,18 +33,29 @@ impl Region {
     }
 
     /// Copies words out.
+    #[inline]
     pub fn read(&self, at: usize, out: &mut [u64]) {
-        for (offset, word) in out.iter_mut().enumerate() {
-            *word = self.load(at + offset);
+        let words = self.words(at, out.len());
+        for (copy, word) in out.iter_mut().zip(words) {
+            *copy = word.load(Ordering::Relaxed);
         }
     }
 
     /// Copies words in.
-    pub fn write(&self, at: usize, words: &[u64]) {
-        for (offset, &word) in words.iter().enumerate() {
-            self.store(at + offset, word);
+    #[inline]
+    pub fn write(&self, at: usize, values: &[u64]) {
+        for (&value, word) in values.iter().zip(self.words(at, values.len())) {
+            put(word, value);
         }
     }
+}
+
+/// Writes a word of a region.
+#[inline]
+pub fn put(word: &AtomicU64, value: u64) {
+    #[cfg(all(test, not(loom)))]
+    crate::store::crash::point();
+    word.store(value, Ordering::Relaxed);
 }
 
 #[cfg(not(loom))]
@@ -130,6 +142,15 @@ mod mapped {
             unsafe { &*self.base.as_ptr().add(at) }
         }
 
+        /// `len` words from `at` on. Panics out of bounds.
+        #[inline]
+        pub fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
+            let in_bounds = at <= self.words && len <= self.words - at;
+            assert!(in_bounds, "words {at}..+{len} of {}", self.words);
+            // SAFETY: in bounds by the assertion; alive, aligned and atomic as for `word`.
+            unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) }
+        }
+
         /// A half of a word, by 32-bit index. Panics out of bounds.
         #[inline]
         pub fn half(&self, at: usize) -> &AtomicU32 {
@@ -209,6 +230,11 @@ mod modelled {
         /// A word.
         pub fn word(&self, at: usize) -> &AtomicU64 {
             &self.words[at]
+        }
+
+        /// `len` words from `at` on.
+        pub fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
+            &self.words[at..at + len]
         }
 
         /// A half of a word.

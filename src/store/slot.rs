@@ -10,7 +10,7 @@ use super::layout::slot::{
     GENERATION, INTENT_LIST, INTENT_WORDS, INTENTS, INTENTS_MAX, OWNER, PHASE, STATE, UNDO_LOG,
     UNDO_MAX, UNDO_WORDS,
 };
-use super::region::Region;
+use super::region::{Region, put};
 use super::semaphore::Token;
 
 const USED: u64 = 1;
@@ -96,19 +96,21 @@ impl<'a> SlotWords<'a> {
     }
 
     /// Announces the key-nodes of a transaction, before any semaphore of them is taken.
-    pub fn announce(self, intents: &[Intent]) {
-        assert!(intents.len() <= INTENTS_MAX, "a transaction over {} key-nodes", intents.len());
-        for (index, intent) in intents.iter().enumerate() {
-            let at = self.base + INTENT_LIST + index * INTENT_WORDS;
-            self.region.store(at, intent.group);
-            let place = u64::from(intent.file) << 32 | u64::from(intent.key_node);
-            self.region.store(at + 1, place);
+    #[inline]
+    pub fn announce(self, intents: impl ExactSizeIterator<Item = Intent>) {
+        let count = intents.len();
+        assert!(count <= INTENTS_MAX, "a transaction over {count} key-nodes");
+        let list = self.region.words(self.base + INTENT_LIST, count * INTENT_WORDS);
+        for (intent, words) in intents.zip(list.chunks_exact(INTENT_WORDS)) {
+            put(&words[0], intent.group);
+            put(&words[1], u64::from(intent.file) << 32 | u64::from(intent.key_node));
         }
-        self.region.store_release(self.base + INTENTS, intents.len() as u64);
+        self.region.store_release(self.base + INTENTS, count as u64);
         compiler_fence(Ordering::SeqCst);
     }
 
     /// Ends the announcement, after all its semaphores are released.
+    #[inline]
     pub fn withdraw(self) {
         compiler_fence(Ordering::SeqCst);
         // Release: a recoverer that reads 0 here also sees the semaphores released.
@@ -132,10 +134,10 @@ impl<'a> SlotWords<'a> {
     #[inline]
     pub fn log(self, index: usize, undo: Undo) {
         assert!(index < UNDO_MAX, "an undo log of {index} entries");
-        let at = self.base + UNDO_LOG + index * UNDO_WORDS;
-        self.region.store(at, undo.group);
-        self.region.store(at + 1, u64::from(undo.file) << 48 | undo.at);
-        self.region.store(at + 2, undo.old);
+        let words = self.region.words(self.base + UNDO_LOG + index * UNDO_WORDS, UNDO_WORDS);
+        put(&words[0], undo.group);
+        put(&words[1], u64::from(undo.file) << 48 | undo.at);
+        put(&words[2], undo.old);
     }
 
     /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
@@ -160,6 +162,7 @@ impl<'a> SlotWords<'a> {
     }
 
     /// Entries of the undo log that count.
+    #[inline]
     pub fn phase(self) -> usize {
         let phase = self.region.word(self.base + PHASE).load(Ordering::Acquire);
         (phase as usize).min(UNDO_MAX)

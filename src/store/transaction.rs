@@ -7,11 +7,12 @@ use super::counter::Counter;
 use super::evict::{self, Judge, Rank};
 use super::group::{Group, is_whole, node_crc};
 use super::handle::Handle;
-use super::layout::{TAG_WORDS, node, slot::UNDO_MAX};
-use super::region::Region;
+use super::layout::{HEAD_WORDS, TAG_WORDS, node, slot::UNDO_MAX};
+use super::region::put;
 use super::slot::{Intent, Undo};
 use crate::conf::OnFull;
 use crate::key::{KeyRef, Location};
+use crate::sync::{AtomicU64, Ordering};
 
 /// A key-node wanted: the group's index in the handle, and the place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,6 @@ pub struct NodeIndex(usize);
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     intents: Vec<(Intent, usize)>,
-    announced: Vec<Intent>,
     key_nodes: Vec<KeyNode>,
     nodes: Vec<Node>,
     words: Vec<u64>,
@@ -111,7 +111,8 @@ impl Handle {
             self.scratch.intents.push((intent, wanted.group));
         }
         self.scratch.sort_intents();
-        self.slot().words().announce(&self.scratch.announced);
+        let intents = self.scratch.intents.iter().map(|(intent, _)| *intent);
+        self.slot().words().announce(intents);
         let mut transaction = Transaction { handle: self, held: 0 };
         // From here on dropping the transaction releases what it holds.
         transaction.take_all()?;
@@ -129,9 +130,29 @@ impl Handle {
 
     /// Asks the processor to fetch the head that a key leads to.
     #[inline]
-    pub fn prefetch(&self, wanted: &Wanted) {
+    pub fn prefetch_head(&self, wanted: &Wanted) {
         let group = &self.groups[wanted.group];
         group.file(wanted.at.file).prefetch(group.head(wanted.at.key_node));
+    }
+
+    /// Asks the processor to fetch the node that the key's tag points to, a good while after the
+    /// head. Reads tags without the semaphore: what it finds is a guess.
+    #[inline]
+    pub fn prefetch_node(&self, wanted: &Wanted) {
+        let group = &self.groups[wanted.group];
+        let region = group.file(wanted.at.file);
+        let tags = region.words(group.head(wanted.at.key_node) + 1, TAG_WORDS);
+        let places = tags.iter().enumerate().find_map(|(index, word)| {
+            let matches = bytes_equal(word.load(Ordering::Relaxed), wanted.at.tag);
+            (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
+        });
+        if let Some(place) = places {
+            let node = group.node(wanted.at.key_node, place);
+            region.prefetch(node);
+            if group.node_words() > HEAD_WORDS {
+                region.prefetch(node + HEAD_WORDS);
+            }
+        }
     }
 }
 
@@ -139,7 +160,6 @@ impl Scratch {
     #[inline]
     fn clear(&mut self) {
         self.intents.clear();
-        self.announced.clear();
         self.key_nodes.clear();
         self.nodes.clear();
         self.words.clear();
@@ -151,7 +171,6 @@ impl Scratch {
             self.intents.sort_unstable();
             self.intents.dedup();
         }
-        self.announced.extend(self.intents.iter().map(|(intent, _)| *intent));
     }
 }
 
@@ -276,9 +295,10 @@ impl Transaction<'_> {
             return None;
         }
         let start = scratch.words.len();
-        scratch.words.resize(start + group.node_words(), 0);
-        let copy = &mut scratch.words[start..];
-        group.file(head.file).read(group.node(head.key_node, place), copy);
+        let stored =
+            group.file(head.file).words(group.node(head.key_node, place), group.node_words());
+        scratch.words.extend(stored.iter().map(|word| word.load(Ordering::Relaxed)));
+        let copy = &scratch.words[start..];
         if !is_whole(copy) {
             // Scribbled: dropped, counted, never believed.
             set_tag(&mut head.tags, place, 0);
@@ -343,6 +363,10 @@ impl Transaction<'_> {
             })
         };
         let (one, two) = (range(one), range(two));
+        if two.is_empty() {
+            // By far the most: one node.
+            return (&mut self.handle.scratch.words[one], &mut []);
+        }
         match self.handle.scratch.words.get_disjoint_mut([one, two]) {
             Ok([one, two]) => (one, two),
             Err(_) => unreachable!("two nodes of a transaction never overlap"),
@@ -451,7 +475,7 @@ impl Transaction<'_> {
         let slot = self.handle.slot().words();
         let mut logged = 0;
         let mut overflow = false;
-        self.for_each_change(Side::Log, |group, file, _, at, old, _| {
+        self.for_each_change(Side::Log, |group, file, at, _, old, _| {
             if logged == UNDO_MAX {
                 overflow = true;
                 return;
@@ -464,47 +488,43 @@ impl Transaction<'_> {
 
     #[inline]
     fn write(&self) {
-        self.for_each_change(Side::Write, |_, _, region, at, _, new| region.store(at, new));
+        self.for_each_change(Side::Write, |_, _, _, word, _, new| put(word, new));
     }
 
-    /// Calls `change(group, file, region, word, old, new)` for each word that differs: those of
-    /// nodes first, tags last. Contents of a place that is free need no log.
+    /// Calls `change(group, file, at, word, old, new)` for each word that differs: those of nodes
+    /// first, tags last. Contents of a place that is free need no log.
     #[inline]
     fn for_each_change(
         &self,
         side: Side,
-        mut change: impl FnMut(&Group, u32, &Region, usize, u64, u64),
+        mut change: impl FnMut(&Group, u32, usize, &AtomicU64, u64, u64),
     ) {
         let Handle { scratch, groups, .. } = &*self.handle;
+        let mut compare = |group: &Group, file: u32, at: usize, copy: &[u64]| {
+            let stored = group.file(file).words(at, copy.len());
+            for (offset, (word, &new)) in stored.iter().zip(copy).enumerate() {
+                let old = word.load(Ordering::Relaxed);
+                if old != new {
+                    change(group, file, at + offset, word, old, new);
+                }
+            }
+        };
         for node in scratch.nodes.iter().filter(|node| node.dirty) {
             let Some(place) = node.place else { continue };
             let head = &scratch.key_nodes[node.key_node];
             let group = &groups[head.group];
-            let region = group.file(head.file);
-            let tag_at = group.head(head.key_node) + 1 + place / 8;
-            let stored_tag = region.load(tag_at) >> (place % 8 * 8) & 0xff;
-            if side == Side::Log && stored_tag == 0 {
-                continue;
-            }
-            let base = group.node(head.key_node, place);
-            let words = &scratch.words[node.start..node.start + group.node_words()];
-            for (offset, &new) in words.iter().enumerate() {
-                let old = region.load(base + offset);
-                if old != new {
-                    change(group, head.file, region, base + offset, old, new);
+            if side == Side::Log && !node.found {
+                let tags = group.file(head.file).load(group.head(head.key_node) + 1 + place / 8);
+                if tags >> (place % 8 * 8) & 0xff == 0 {
+                    continue;
                 }
             }
+            let copy = &scratch.words[node.start..node.start + group.node_words()];
+            compare(group, head.file, group.node(head.key_node, place), copy);
         }
         for head in scratch.key_nodes.iter().filter(|head| head.dirty) {
             let group = &groups[head.group];
-            let region = group.file(head.file);
-            let base = group.head(head.key_node) + 1;
-            for (offset, &new) in head.tags.iter().enumerate() {
-                let old = region.load(base + offset);
-                if old != new {
-                    change(group, head.file, region, base + offset, old, new);
-                }
-            }
+            compare(group, head.file, group.head(head.key_node) + 1, &head.tags);
         }
     }
 
@@ -554,8 +574,9 @@ impl Drop for Transaction<'_> {
 /// Is this the node of the key.
 #[inline]
 fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
-    let field = &words[node::FIELD..];
-    words[node::KEY] == key_word && field[..key.words().len()] == *key.words()
+    // Word by word: a call to memcmp costs more than the few words of a key.
+    let mut field = words[node::FIELD..].iter().zip(key.words());
+    words[node::KEY] == key_word && field.all(|(stored, asked)| stored == asked)
 }
 
 /// The bytes of `word` that equal `tag`, as their top bits. (Mycroft's test in the exact form that

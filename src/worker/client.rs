@@ -206,7 +206,7 @@ impl Client {
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
-        let progress = self.connection.advance(input, srv, serve, scratch, out);
+        let progress = self.connection.advance(input, srv.into(), serve, scratch, out);
         let Progress { consumed, need, more, begun, close } = progress;
         if self.kept.is_empty() {
             if consumed < piece.len() {

@@ -11,7 +11,7 @@
 use std::net::IpAddr;
 
 use crate::clock::Millis;
-use crate::conf::Srv;
+use crate::conf::{AuthzKey, Cidr, Http, Srv};
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
 use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
@@ -62,6 +62,23 @@ impl From<Command> for Call {
             Command::Query => Call::Query,
             Command::Update => Call::Update,
         }
+    }
+}
+
+/// What of the configuration a connection goes by.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// Bounds.
+    pub http: &'a Http,
+    /// What /authz takes as its key.
+    pub authz: &'a AuthzKey,
+    /// Proxies whose X-Forwarded-For entries are skipped.
+    pub trusted: &'a [Cidr],
+}
+
+impl<'a> From<&'a Srv> for Rules<'a> {
+    fn from(srv: &'a Srv) -> Rules<'a> {
+        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted }
     }
 }
 
@@ -190,7 +207,7 @@ enum Step {
 
 /// The worker's side of a connection.
 struct Side<'a, S> {
-    srv: &'a Srv,
+    rules: Rules<'a>,
     serve: &'a mut S,
     scratch: &'a mut Scratch,
     out: &'a mut Vec<u8>,
@@ -208,12 +225,12 @@ impl Connection {
     pub fn advance<S: Serve>(
         &mut self,
         input: &[u8],
-        srv: &Srv,
+        rules: Rules<'_>,
         serve: &mut S,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Progress {
-        let mut side = Side { srv, serve, scratch, out };
+        let mut side = Side { rules, serve, scratch, out };
         let (mut consumed, mut answered) = (0, 0);
         let mut need = 1;
         while answered < MAX_REQUESTS_PER_TURN {
@@ -244,9 +261,17 @@ impl Connection {
     /// The request-timeout is over: appends 408 if there is a request to answer. The connection is
     /// to be closed.
     pub fn time_out<S: Serve>(&mut self, serve: &mut S, scratch: &mut Scratch, out: &mut Vec<u8>) {
-        if matches!(self.state, State::Head(_) | State::Items(..) | State::ChunkedItems(..)) {
+        let call = match &self.state {
+            State::Head(_) => Some(Call::Other),
+            State::Items(pending, _) | State::ChunkedItems(pending, _) => {
+                Some(pending.command.into())
+            }
+            // The answer has been written.
+            State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
+        };
+        if let Some(call) = call {
             scratch.refuse(&Error::Timeout, out);
-            serve.answered(Call::Other, Error::Timeout.status());
+            serve.answered(call, Error::Timeout.status());
         }
         self.close();
     }
@@ -308,31 +333,43 @@ impl Connection {
                 return Step::Starved(0, input.len() + 1);
             }
         }
-        let max_head_bytes = side.srv.http.max_head_bytes;
+        let max_head_bytes = side.rules.http.max_head_bytes;
+        if *search == Search::START {
+            let mut fields = http::fields();
+            if let Some((end, head)) = Head::parse_at_once(input, &mut fields, max_head_bytes) {
+                return self.take_head(head, end, input, side);
+            }
+        }
         match search.end(input, max_head_bytes) {
             Ok(Some(end)) => {
-                self.state = BETWEEN;
-                let (head, rest) = input.split_at(end);
-                match Head::parse(head, &mut http::fields(), max_head_bytes) {
-                    Ok(head) => self.begin_request(&head, rest.is_empty(), side),
-                    Err(error) => {
-                        self.close();
-                        side.write_error(Call::Other, Manners::CLOSE, &error);
-                    }
-                }
-                // Where a body follows, the answer is counted with its end.
-                if matches!(self.state, State::Items(..) | State::ChunkedItems(..)) {
-                    Step::Took(end)
-                } else {
-                    Step::Answered(end)
-                }
+                let mut fields = http::fields();
+                let head = Head::parse(&input[..end], &mut fields, max_head_bytes);
+                self.take_head(head, end, input, side)
             }
             Ok(None) => Step::Starved(0, max_head_bytes as usize),
+            Err(error) => self.take_head(Err(error), input.len(), input, side),
+        }
+    }
+
+    /// Deals with the head that ends at `end` of the input.
+    fn take_head<S: Serve>(
+        &mut self,
+        head: Result<Head<'_, '_>, Error>,
+        end: usize,
+        input: &[u8],
+        side: &mut Side<'_, S>,
+    ) -> Step {
+        match head {
+            Ok(head) => self.begin_request(&head, end == input.len(), side),
             Err(error) => {
                 self.close();
                 side.write_error(Call::Other, Manners::CLOSE, &error);
-                Step::Answered(input.len())
             }
+        }
+        // Where a body follows, the answer is counted with its end.
+        match self.state {
+            State::Items(..) | State::ChunkedItems(..) => Step::Took(end),
+            _ => Step::Answered(end),
         }
     }
 
@@ -374,7 +411,7 @@ impl Connection {
         if head.cross_site && !matches!(route, Route::Authz(_)) {
             return Err(Error::CrossSite);
         }
-        let max_bytes = side.srv.http.max_body_bytes;
+        let max_bytes = side.rules.http.max_body_bytes;
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
         }
@@ -389,7 +426,7 @@ impl Connection {
             Route::Authz(segment) => {
                 request.begin(Command::Update);
                 let (biz, refusal) = authz::biz(segment, form)?;
-                authz::key(head.fields, self.peer, side.srv, key);
+                authz::key(head.fields, self.peer, side.rules.authz, side.rules.trusted, key);
                 request.push(biz, key, Some(1), false, false);
                 Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
             }
@@ -403,7 +440,7 @@ impl Connection {
         if head.expects_continue {
             side.out.extend_from_slice(CONTINUE);
         }
-        let http = &side.srv.http;
+        let http = side.rules.http;
         self.state = match head.body {
             // At most max-body: the plan has seen to it.
             Body::Length(length) => State::Items(pending, length as usize),
@@ -422,7 +459,7 @@ impl Connection {
         last: bool,
         side: &Side<'_, S>,
     ) -> Manners {
-        let http = &side.srv.http;
+        let http = side.rules.http;
         let past_reach = match head.body {
             Body::Length(length) => length > u64::from(http.max_body_bytes),
             Body::Chunked => false,
@@ -486,7 +523,7 @@ impl Connection {
     ) {
         let Pending { command, courtesy } = pending;
         let Scratch { request, xml, .. } = side.scratch;
-        let read = xml::read(body, command, (&side.srv.http).into(), xml, request);
+        let read = xml::read(body, command, side.rules.http.into(), xml, request);
         let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
         let manners = courtesy.manners(close);
         if manners.persistence == Persistence::Close {

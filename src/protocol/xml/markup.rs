@@ -1,12 +1,13 @@
 //! The markup of a document, one tag after the other.
 //!
-//! quick-xml's parsers find the ends of tags, comments and instructions and split attributes; what
-//! it lets pass that is not well-formed is refused here. The cursor only moves forward.
+//! The cursor only moves forward, and looks at each byte of a tag once. quick-xml finds the ends of
+//! comments and instructions; tags are read here, because what it lets pass (attributes without
+//! white space between them, `<` in values, names that are none) would have to be looked for in a
+//! second pass, and an item would cost twice as much.
 
-use quick_xml::events::attributes::{AttrError, Attributes};
-use quick_xml::parser::{CommentParser, ElementParser, Parser, PiParser};
+use quick_xml::parser::{CommentParser, Parser, PiParser};
 
-use super::value::{is_name, is_space};
+use super::value::{ENDS_NAME, STOPS_VALUE, check_chars, is_name, is_space};
 use crate::protocol::{Error, Excerpt, Place};
 
 /// What is wrong with a document, and at which byte.
@@ -47,93 +48,54 @@ impl Fault {
     }
 }
 
-/// A tag, as it stands between `<` and `>`, without the slash.
+/// The start of a tag; its attributes are read one by one.
 #[derive(Debug, Clone, Copy)]
 pub struct Tag<'a> {
-    /// Name and attributes.
-    content: &'a str,
-    name_len: usize,
-    /// Offset of `content`.
-    at: usize,
-    /// `<name/>`, or `</name>`.
-    pub kind: Kind,
-}
-
-/// Kinds of tags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// `<name>`
-    Start,
-    /// `<name/>`
-    Empty,
-    /// `</name>`
-    End,
-}
-
-impl<'a> Tag<'a> {
     /// Its name; it may be none in the sense of XML.
-    pub fn name(&self) -> &'a str {
-        &self.content[..self.name_len]
-    }
-
+    pub name: &'a str,
     /// Offset of its name.
-    pub fn at(&self) -> usize {
-        self.at
-    }
+    pub at: usize,
+    /// `</name>`, which is read to its end already.
+    pub is_end: bool,
+}
 
+impl Tag<'_> {
     /// The fault of a tag that is not expected here.
     #[cold]
     pub fn unexpected(&self, what: &'static str) -> Fault {
-        if is_name(self.name()) {
-            Fault::document(what, self.name(), self.at)
+        if self.is_end {
+            // It ends another element than the one that is open.
+            Fault::found_xml(what, self.name, self.at)
+        } else if is_name(self.name) {
+            Fault::document(what, self.name, self.at)
         } else {
-            Fault::found_xml("expected a name after <", self.name(), self.at)
+            Fault::found_xml("expected a name after <", self.name, self.at)
         }
     }
+}
 
-    /// Passes name, raw value and the offsets of both of each attribute.
-    pub fn attributes(
-        &self,
-        mut take: impl FnMut(&'a str, usize, &'a str, usize) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let mut attributes = Attributes::new(self.content, self.name_len);
-        // Whoever takes them knows all names there are, and finds repetitions without a list.
-        attributes.with_checks(false);
-        for attribute in attributes {
-            let attribute = attribute.map_err(|error| self.bad_attribute(&error))?;
-            let name = attribute.key.into_inner();
-            let start = self.offset(name);
-            if !is_space(self.content.as_bytes()[start - 1]) {
-                let what = "expected white space before an attribute";
-                return Err(Fault::found_xml(what, name, self.at + start));
-            }
-            // Borrowed, as it was never unescaped; so it has an offset.
-            let begin = self.offset(&attribute.value);
-            let value = &self.content[begin..begin + attribute.value.len()];
-            take(name, self.at + start, value, self.at + begin)?;
-        }
-        Ok(())
-    }
+/// An attribute as it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Attribute<'a> {
+    /// Its name; it may be none in the sense of XML.
+    pub name: &'a str,
+    /// Offset of its name.
+    pub name_at: usize,
+    /// What stands between the quotes.
+    pub raw: &'a str,
+    /// Offset of `raw`.
+    pub at: usize,
+    /// `raw` is the value: nothing in it is to be decoded.
+    pub plain: bool,
+}
 
-    /// Offset in `content` of a part of it.
-    fn offset(&self, part: &str) -> usize {
-        part.as_ptr().addr() - self.content.as_ptr().addr()
-    }
-
-    #[cold]
-    fn bad_attribute(&self, error: &AttrError) -> Fault {
-        let (what, offset) = match *error {
-            AttrError::ExpectedEq(offset) => ("expected = after the name of an attribute", offset),
-            AttrError::ExpectedValue(offset) | AttrError::UnquotedValue(offset) => {
-                ("expected the value of an attribute in quotes", offset)
-            }
-            AttrError::ExpectedQuote(offset, _) => {
-                ("expected the closing quote of an attribute's value", offset)
-            }
-            AttrError::Duplicated(offset, _) => ("an attribute stands more than once", offset),
-        };
-        Fault::xml(what, self.at + offset)
-    }
+/// What stands in a tag.
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'a> {
+    /// Another attribute.
+    Attribute(Attribute<'a>),
+    /// Its end: was it `/>`?
+    End { empty: bool },
 }
 
 /// A place in a document.
@@ -158,12 +120,41 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Moves past the XML declaration, if there is one.
+    /// Moves past the XML declaration, if there is one: version, then encoding, then standalone
+    /// (production 23).
     pub fn declaration(&mut self) -> Result<(), Fault> {
-        let Some(inside) = declaration(self.text) else { return Ok(()) };
-        let end = inside.find("?>").ok_or(Fault::xml("expected ?> after <?xml", 0))?;
-        self.at = 5 + end + 2;
-        check_declaration(&inside[..end])
+        let inside = self.text.strip_prefix("<?xml");
+        if !inside.is_some_and(|inside| inside.starts_with([' ', '\t', '\n', '\r'])) {
+            return Ok(());
+        }
+        self.at = "<?xml".len();
+        let mut previous = 0;
+        while !self.text[self.past_space(self.at)..].starts_with("?>") {
+            let Part::Attribute(Attribute { name, name_at, raw, at, .. }) = self.part()? else {
+                return Err(Fault::xml(DECLARATION, self.at));
+            };
+            let (position, good) = match name {
+                "version" => (1, raw.strip_prefix("1.").is_some_and(is_digits)),
+                "encoding" => (2, true),
+                "standalone" => (3, raw == "yes" || raw == "no"),
+                _ => return Err(Fault::found_xml(DECLARATION, name, name_at)),
+            };
+            if position <= previous || (previous == 0 && position != 1) {
+                return Err(Fault::found_xml(DECLARATION, name, name_at));
+            }
+            if !good {
+                return Err(Fault::found_xml(DECLARATION, raw, at));
+            }
+            if position == 2 && !raw.eq_ignore_ascii_case("utf-8") {
+                return Err(Fault::Whole(NOT_UTF8));
+            }
+            previous = position;
+        }
+        if previous == 0 {
+            return Err(Fault::xml(DECLARATION, self.at));
+        }
+        self.at = self.past_space(self.at) + "?>".len();
+        Ok(())
     }
 
     /// Moves past white space, comments and instructions; false at the document's end.
@@ -189,6 +180,7 @@ impl<'a> Cursor<'a> {
             .ok_or(Fault::xml("expected --> after <!--", self.at))?;
         // What stands before the closing -->.
         let comment = &inside[..end - 3];
+        check_chars(comment, self.at + 4)?;
         if let Some(dashes) = comment.find("--") {
             return Err(Fault::xml("-- in a comment", self.at + 4 + dashes));
         }
@@ -205,7 +197,9 @@ impl<'a> Cursor<'a> {
         let end = PiParser::default()
             .feed(inside.as_bytes())
             .ok_or(Fault::xml("expected ?> after <?", self.at))?;
-        let content = &inside[..end - 2];
+        // Up to the ?, as the parser stops at the >.
+        let content = &inside[..end - 1];
+        check_chars(content, self.at + 2)?;
         let target = content.split([' ', '\t', '\n', '\r']).next().unwrap_or_default();
         if !is_name(target) {
             let what = "expected the name of a processing instruction";
@@ -214,42 +208,110 @@ impl<'a> Cursor<'a> {
         if target.eq_ignore_ascii_case("xml") {
             return Err(Fault::xml("an XML declaration stands at the start only", self.at));
         }
-        self.at += 2 + end;
+        self.at += 2 + end + 1;
         Ok(())
     }
 
-    /// Reads the tag that stands here; `inside` an element or beside the root.
+    /// Reads the start of the tag that stands here; `inside` an element or beside the root.
     #[inline]
     pub fn tag(&mut self, inside: bool) -> Result<Tag<'a>, Fault> {
-        let rest = self.rest();
-        let bytes = rest.as_bytes();
-        if bytes.first() != Some(&b'<') || bytes.get(1) == Some(&b'!') {
-            return Err(self.no_tag(inside));
+        let bytes = self.text.as_bytes();
+        match (bytes.get(self.at), bytes.get(self.at + 1)) {
+            (Some(b'<'), Some(b'/')) => self.end_tag(),
+            (Some(b'<'), next) if next != Some(&b'!') => {
+                let at = self.at + 1;
+                let name = self.name(at);
+                self.at = at + name.len();
+                Ok(Tag { name, at, is_end: false })
+            }
+            _ => Err(self.no_tag(inside)),
         }
-        if bytes.get(1) == Some(&b'/') {
-            return self.end_tag();
+    }
+
+    /// What could be a name at `at`.
+    #[inline]
+    fn name(&self, at: usize) -> &'a str {
+        let bytes = self.text.as_bytes();
+        let mut end = at;
+        while bytes.get(end).is_some_and(|&byte| !ENDS_NAME[byte as usize]) {
+            end += 1;
         }
-        let end = ElementParser::default()
-            .feed(&bytes[1..])
-            .ok_or(Fault::xml("expected > after <", self.at))?;
-        let content = &rest[1..1 + end];
-        let (content, kind) = match content.strip_suffix('/') {
-            Some(content) => (content, Kind::Empty),
-            None => (content, Kind::Start),
-        };
-        let name_len = content.bytes().position(is_space).unwrap_or(content.len());
-        let at = self.at + 1;
-        self.at += end + 2;
-        Ok(Tag { content, name_len, at, kind })
+        &self.text[at..end]
     }
 
     fn end_tag(&mut self) -> Result<Tag<'a>, Fault> {
-        let inside = &self.rest()[2..];
-        let end = inside.find('>').ok_or(Fault::xml("expected > after </", self.at))?;
-        let content = inside[..end].trim_end_matches([' ', '\t', '\n', '\r']);
         let at = self.at + 2;
-        self.at += 2 + end + 1;
-        Ok(Tag { content, name_len: content.len(), at, kind: Kind::End })
+        let name = self.name(at);
+        let end = self.past_space(at + name.len());
+        if self.text.as_bytes().get(end) != Some(&b'>') {
+            return Err(Fault::xml("expected > after the name of an end tag", end));
+        }
+        self.at = end + 1;
+        Ok(Tag { name, at, is_end: true })
+    }
+
+    #[inline]
+    fn past_space(&self, mut at: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        while bytes.get(at).is_some_and(|&byte| is_space(byte)) {
+            at += 1;
+        }
+        at
+    }
+
+    /// Reads the next part of a tag that has begun.
+    #[inline]
+    pub fn part(&mut self) -> Result<Part<'a>, Fault> {
+        let bytes = self.text.as_bytes();
+        let name_at = self.past_space(self.at);
+        match (bytes.get(name_at), bytes.get(name_at + 1)) {
+            (Some(b'>'), _) => {
+                self.at = name_at + 1;
+                return Ok(Part::End { empty: false });
+            }
+            (Some(b'/'), Some(b'>')) => {
+                self.at = name_at + 2;
+                return Ok(Part::End { empty: true });
+            }
+            (None, _) => return Err(Fault::xml("expected > at the end of a tag", name_at)),
+            _ => {}
+        }
+        if name_at == self.at {
+            return Err(Fault::xml("expected white space before an attribute", name_at));
+        }
+        let name = self.name(name_at);
+        let quote_at = self.past_equals(name_at + name.len())?;
+        let (at, quote) = (quote_at + 1, bytes.get(quote_at).copied().unwrap_or_default());
+        if quote != b'"' && quote != b'\'' {
+            return Err(Fault::xml("expected the value of an attribute in quotes", quote_at));
+        }
+        let (mut end, mut plain) = (at, true);
+        loop {
+            while bytes.get(end).is_some_and(|&byte| !STOPS_VALUE[byte as usize]) {
+                end += 1;
+            }
+            match bytes.get(end) {
+                Some(&byte) if byte == quote => break,
+                // The other quote stands for itself, but seldom.
+                Some(_) => plain = false,
+                None => {
+                    let what = "expected a quote after the value of an attribute";
+                    return Err(Fault::xml(what, end));
+                }
+            }
+            end += 1;
+        }
+        self.at = end + 1;
+        Ok(Part::Attribute(Attribute { name, name_at, raw: &self.text[at..end], at, plain }))
+    }
+
+    #[inline]
+    fn past_equals(&self, at: usize) -> Result<usize, Fault> {
+        let at = self.past_space(at);
+        if self.text.as_bytes().get(at) != Some(&b'=') {
+            return Err(Fault::xml("expected = after the name of an attribute", at));
+        }
+        Ok(self.past_space(at + 1))
     }
 
     #[cold]
@@ -275,36 +337,6 @@ impl<'a> Cursor<'a> {
             Fault::found_xml(what, found, self.at)
         }
     }
-}
-
-/// What follows `<?xml` where a declaration starts `text`.
-fn declaration(text: &str) -> Option<&str> {
-    text.strip_prefix("<?xml").filter(|rest| rest.bytes().next().is_some_and(is_space))
-}
-
-/// Checks version, encoding and standalone, which stand in this order (production 23).
-fn check_declaration(inside: &str) -> Result<(), Fault> {
-    const AT: usize = 5;
-    // With the name in front, so that each attribute has a byte before it.
-    let tag = Tag { content: inside, name_len: 0, at: AT, kind: Kind::Empty };
-    let mut previous = 0;
-    tag.attributes(|name, name_at, value, value_at| {
-        let (position, good) = match name {
-            "version" => (1, value.strip_prefix("1.").is_some_and(is_digits)),
-            "encoding" => (2, true),
-            "standalone" => (3, value == "yes" || value == "no"),
-            _ => return Err(Fault::found_xml(DECLARATION, name, name_at)),
-        };
-        if position <= previous || (previous == 0 && position != 1) {
-            return Err(Fault::found_xml(DECLARATION, name, name_at));
-        }
-        previous = position;
-        if position == 2 && !value.eq_ignore_ascii_case("utf-8") {
-            return Err(Fault::Whole(NOT_UTF8));
-        }
-        if good { Ok(()) } else { Err(Fault::found_xml(DECLARATION, value, value_at)) }
-    })?;
-    if previous == 0 { Err(Fault::xml(DECLARATION, AT)) } else { Ok(()) }
 }
 
 fn is_digits(text: &str) -> bool {

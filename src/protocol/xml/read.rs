@@ -2,8 +2,8 @@
 //!
 //! Reads front to back once. Allocates only where the reused buffers grow.
 
-use super::markup::{Cursor, Fault, Kind, NOT_UTF8, Tag, declares_another_encoding};
-use super::value::{forbidden, is_name, value};
+use super::markup::{Attribute, Cursor, Fault, NOT_UTF8, Part, Tag, declares_another_encoding};
+use super::value::{is_name, value};
 use crate::conf::Http;
 use crate::protocol::{Error, form};
 use crate::service::{Command, Request};
@@ -62,40 +62,45 @@ fn document(
 ) -> Result<(), Fault> {
     let mut cursor = Cursor::new(text);
     cursor.declaration()?;
-    if let Some(at) = forbidden(text) {
-        return Err(Fault::xml("a character that XML forbids", at));
-    }
     cursor.skip()?;
     let root = cursor.tag(false)?;
-    if root.name() != "request" || root.kind == Kind::End {
+    if root.name != "request" || root.is_end {
         return Err(root.unexpected("expected <request>"));
     }
-    request.atomic = atomic(&root, &mut decoded.other)?;
-    if root.kind == Kind::Start {
+    if !root_ends(&mut cursor, request, &mut decoded.other)? {
         items(&mut cursor, bounds, decoded, request)?;
     }
     if cursor.skip()? {
         return Err(Fault::xml("expected nothing after </request>", cursor.at()));
     }
     if request.items().is_empty() {
-        return Err(Fault::document("expected at least one <item>", "", root.at() - 1));
+        return Err(Fault::document("expected at least one <item>", "", root.at - 1));
     }
     Ok(())
 }
 
-fn atomic(root: &Tag<'_>, decoded: &mut String) -> Result<bool, Fault> {
+/// Reads the root's attributes; is it `<request/>`?
+fn root_ends(
+    cursor: &mut Cursor<'_>,
+    request: &mut Request,
+    decoded: &mut String,
+) -> Result<bool, Fault> {
     let mut atomic = None;
-    root.attributes(|name, name_at, raw, at| {
-        if name != "atomic" {
-            return Err(unknown("unknown attribute: expected atomic", name, name_at));
+    loop {
+        match cursor.part()? {
+            Part::Attribute(attribute) if attribute.name == "atomic" => {
+                first(&atomic, &attribute)?;
+                atomic = Some(flag(&attribute, decoded)?);
+            }
+            Part::Attribute(attribute) => {
+                return Err(unknown("unknown attribute: expected atomic", &attribute));
+            }
+            Part::End { empty } => {
+                request.atomic = atomic.unwrap_or(false);
+                return Ok(empty);
+            }
         }
-        if atomic.is_some() {
-            return Err(repeated(name, name_at));
-        }
-        atomic = Some(flag(value(raw, at, decoded)?, at)?);
-        Ok(())
-    })?;
-    Ok(atomic.unwrap_or(false))
+    }
 }
 
 fn items(
@@ -111,88 +116,96 @@ fn items(
     loop {
         cursor.skip()?;
         let tag = cursor.tag(true)?;
-        match (tag.kind, tag.name()) {
-            (Kind::Start | Kind::Empty, "item") => {}
-            (Kind::End, "request") => return Ok(()),
-            (Kind::End, _) => return Err(mismatched(&tag, "expected </request>")),
-            _ => return Err(tag.unexpected("expected <item>")),
+        match (tag.name, tag.is_end) {
+            ("item", false) => {}
+            ("request", true) => return Ok(()),
+            (_, true) => return Err(tag.unexpected("expected </request>")),
+            (_, false) => return Err(tag.unexpected("expected <item>")),
         }
         if request.items().len() >= max as usize {
             let error = Error::TooManyItems { max, atomic: request.atomic };
             return Err(Fault::Whole(error));
         }
-        item(&tag, decoded, request)?;
-        if tag.kind == Kind::Start {
-            end_of_item(cursor)?;
-        }
-    }
-}
-
-fn end_of_item(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
-    cursor.skip()?;
-    let tag = cursor.tag(true)?;
-    match (tag.kind, tag.name()) {
-        (Kind::End, "item") => Ok(()),
-        (Kind::End, _) => Err(mismatched(&tag, "expected </item>")),
-        _ => Err(tag.unexpected("expected </item>")),
-    }
-}
-
-fn item(tag: &Tag<'_>, decoded: &mut Decoded, request: &mut Request) -> Result<(), Fault> {
-    let Decoded { biz: biz_text, key: key_text, other } = decoded;
-    // Split, so that each can be borrowed by the value decoded into it.
-    let (mut biz_text, mut key_text) = (Some(biz_text), Some(key_text));
-    let (mut biz, mut key, mut count, mut force, mut detail) = (None, None, None, None, None);
-    tag.attributes(|name, name_at, raw, at| {
-        let repeated = || repeated(name, name_at);
-        match name {
-            "biz" => biz = Some(value(raw, at, biz_text.take().ok_or_else(repeated)?)?),
-            "key" => key = Some(value(raw, at, key_text.take().ok_or_else(repeated)?)?),
-            "count" if count.is_some() => return Err(repeated()),
-            "count" => count = Some(form::count(value(raw, at, other)?)),
-            "force" if force.is_some() => return Err(repeated()),
-            "force" => force = Some(flag(value(raw, at, other)?, at)?),
-            "detail" if detail.is_some() => return Err(repeated()),
-            "detail" => detail = Some(flag(value(raw, at, other)?, at)?),
-            _ => {
-                let what = "unknown attribute: expected biz, key, count, force or detail";
-                return Err(unknown(what, name, name_at));
+        if !item_ends(cursor, &tag, decoded, request)? {
+            cursor.skip()?;
+            let tag = cursor.tag(true)?;
+            if tag.name != "item" || !tag.is_end {
+                return Err(tag.unexpected("expected </item>"));
             }
         }
-        Ok(())
-    })?;
+    }
+}
+
+/// Reads an item's attributes and adds it; is it `<item/>`?
+fn item_ends(
+    cursor: &mut Cursor<'_>,
+    tag: &Tag<'_>,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<bool, Fault> {
+    let Decoded { biz: biz_text, key: key_text, other } = decoded;
+    // Each is lent to the value decoded into it, which a second value would overwrite.
+    let (mut biz_text, mut key_text) = (Some(biz_text), Some(key_text));
+    let (mut biz, mut key, mut count, mut force, mut detail) = (None, None, None, None, None);
+    let empty = loop {
+        let attribute = match cursor.part()? {
+            Part::Attribute(attribute) => attribute,
+            Part::End { empty } => break empty,
+        };
+        let repeated = || repeated(&attribute);
+        match attribute.name {
+            "biz" => biz = Some(value(&attribute, biz_text.take().ok_or_else(repeated)?)?),
+            "key" => key = Some(value(&attribute, key_text.take().ok_or_else(repeated)?)?),
+            "count" => {
+                first(&count, &attribute)?;
+                count = Some(form::count(value(&attribute, other)?));
+            }
+            "force" => {
+                first(&force, &attribute)?;
+                force = Some(flag(&attribute, other)?);
+            }
+            "detail" => {
+                first(&detail, &attribute)?;
+                detail = Some(flag(&attribute, other)?);
+            }
+            _ => {
+                let what = "unknown attribute: expected biz, key, count, force or detail";
+                return Err(unknown(what, &attribute));
+            }
+        }
+    };
     let (Some(biz), Some(key)) = (biz, key) else {
         let what = "expected both of the attributes biz and key";
-        return Err(Fault::document(what, "", tag.at() - 1));
+        return Err(Fault::document(what, "", tag.at - 1));
     };
     let (force, detail) = (force.unwrap_or(false), detail.unwrap_or(false));
     request.push(biz, key, count.unwrap_or(Some(1)), force, detail);
-    Ok(())
+    Ok(empty)
+}
+
+fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), Fault> {
+    if slot.is_none() { Ok(()) } else { Err(repeated(attribute)) }
 }
 
 #[cold]
-fn mismatched(tag: &Tag<'_>, what: &'static str) -> Fault {
-    Fault::found_xml(what, tag.name(), tag.at())
+fn repeated(attribute: &Attribute<'_>) -> Fault {
+    Fault::found_xml("an attribute stands more than once", attribute.name, attribute.name_at)
 }
 
 #[cold]
-fn repeated(name: &str, at: usize) -> Fault {
-    Fault::found_xml("an attribute stands more than once", name, at)
-}
-
-#[cold]
-fn unknown(what: &'static str, name: &str, at: usize) -> Fault {
-    if is_name(name) {
-        Fault::document(what, name, at)
+fn unknown(what: &'static str, attribute: &Attribute<'_>) -> Fault {
+    if is_name(attribute.name) {
+        Fault::document(what, attribute.name, attribute.name_at)
     } else {
-        Fault::found_xml("expected the name of an attribute", name, at)
+        let what = "expected the name of an attribute";
+        Fault::found_xml(what, attribute.name, attribute.name_at)
     }
 }
 
-fn flag(text: &str, at: usize) -> Result<bool, Fault> {
-    match text {
+fn flag(attribute: &Attribute<'_>, decoded: &mut String) -> Result<bool, Fault> {
+    match value(attribute, decoded)? {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(Fault::document("expected true or false", text, at)),
+        other => Err(Fault::document("expected true or false", other, attribute.at)),
     }
 }

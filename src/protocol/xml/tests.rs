@@ -1,1 +1,604 @@
-//! Tests.
+use proptest::prelude::*;
+
+use super::*;
+use crate::protocol::{Error, Place};
+use crate::service::{
+    Answer, Answers, Command, Figures, ItemError, LimitFigures, Request, Verdict,
+};
+
+const BOUNDS: Bounds = Bounds { max_items: 4, max_atomic_items: 2 };
+
+#[derive(Debug, Clone, PartialEq)]
+struct Row {
+    biz: String,
+    key: String,
+    count: Option<i32>,
+    force: bool,
+    detail: bool,
+}
+
+fn row(biz: &str, key: &str) -> Row {
+    Row { biz: biz.into(), key: key.into(), count: Some(1), force: false, detail: false }
+}
+
+fn parse(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
+    let mut request = Request::default();
+    let mut decoded = Decoded::default();
+    read(body, Command::Update, BOUNDS, &mut decoded, &mut request)?;
+    assert_eq!(request.command, Command::Update);
+    let rows = request.items().iter().map(|item| Row {
+        biz: request.biz(item).to_owned(),
+        key: request.key(item).to_owned(),
+        count: item.count,
+        force: item.force,
+        detail: item.detail,
+    });
+    Ok((request.atomic, rows.collect()))
+}
+
+fn one(body: &str) -> Result<Row, Error> {
+    parse(body.as_bytes()).map(|(_, rows)| rows[0].clone())
+}
+
+#[test]
+fn the_document_of_the_contract() {
+    let body = r#"<request atomic="false">
+  <item biz="login" key="alice"/>
+  <item biz="1002" key="18829340001" count="2" force="false" detail="true"/>
+</request>
+"#;
+    let second = Row { count: Some(2), detail: true, ..row("1002", "18829340001") };
+    assert_eq!(parse(body.as_bytes()), Ok((false, vec![row("login", "alice"), second])));
+}
+
+#[test]
+fn what_is_taken() {
+    let expected = Ok(row("b", "k"));
+    for body in [
+        "<request><item biz='b' key=\"k\"/></request>",
+        "<request><item key='k' biz='b'></item></request>",
+        "<request><item key='k' biz='b' >\n<!-- > --></item ></request\t>",
+        "\u{FEFF}<request><item biz='b' key='k'/></request>",
+        "<?xml version=\"1.0\"?><request><item biz='b' key='k'/></request>",
+        "\u{FEFF}<?xml version='1.0' encoding='utf-8' standalone='yes' ?>\n\
+         <request><item biz='b' key='k'/></request>\n",
+        "<!-- a - b --><?pi?><request><?p x?y>?><!----><item biz='b' key='k'/></request> <?p ?>",
+        " <request\n>\r\n<item\tbiz\n=\r'b' key = 'k' / ></request>",
+        "<request ><item biz='&#98;' key='&#x6B;' force='f&#97;lse' count='&#49;'/></request>",
+        "<request atomic='false' ><item biz='b' key='k' count='01'/></request>",
+    ] {
+        // A slash apart from its bracket is not taken.
+        let body = body.replace("/ >", "/>");
+        assert_eq!(one(&body), expected, "{body}");
+    }
+    assert!(parse(b"<request atomic='true'><item biz='b' key='k'/></request>").unwrap().0);
+}
+
+#[test]
+fn values() {
+    let key = |raw: &str| {
+        one(&format!("<request><item biz='b' key=\"{raw}\"/></request>")).map(|row| row.key)
+    };
+    for (raw, value) in [
+        ("", ""),
+        ("it's > é 漢 \u{10FFFF}\u{FFFD}\u{7F}", "it's > é 漢 \u{10FFFF}\u{FFFD}\u{7F}"),
+        ("&lt;&gt;&amp;&apos;&quot;", "<>&'\""),
+        ("&#x41;&#65;&#x00041;&#x10FFFF;", "AAA\u{10FFFF}"),
+        ("a\tb\nc\rd\r\ne", "a b c d e"),
+        ("a\n\rb", "a  b"),
+        ("&#9;&#10;&#13;&#xA;", "\t\n\r\n"),
+        ("&amp;lt;", "&lt;"),
+        ("\u{EFFF}\u{FEFF}", "\u{EFFF}\u{FEFF}"),
+    ] {
+        assert_eq!(key(raw), Ok(value.to_owned()), "{raw:?}");
+    }
+    for raw in [
+        "&",
+        "&;",
+        "&amp",
+        "a & b",
+        "&nbsp;",
+        "&Lt;",
+        "&#;",
+        "&#x;",
+        "&#X41;",
+        "&#0;",
+        "&#x0;",
+        "&#8;",
+        "&#xFFFE;",
+        "&#xFFFF;",
+        "&#xD800;",
+        "&#x110000;",
+        "&#99999999999;",
+        "&#+65;",
+        "&#6_5;",
+        "& lt;",
+        "<",
+        "a<b",
+        "\u{1}",
+        "\0",
+        "\u{FFFE}",
+        "\u{FFFF}",
+        "\u{1F}é",
+    ] {
+        let error = key(raw).expect_err(raw);
+        assert_eq!((error.status(), error.code()), (400, "bad-xml"), "{raw:?}");
+    }
+    let count = |raw: &str| {
+        one(&format!("<request><item biz='b' key='k' count='{raw}'/></request>")).unwrap().count
+    };
+    assert_eq!(count("-5"), Some(-5));
+    assert_eq!(count("2147483648"), None);
+    assert_eq!(count(""), None);
+    assert_eq!(count("1 "), None);
+}
+
+#[test]
+fn what_is_not_taken_and_where() {
+    for (body, code, line, column) in [
+        // Not well-formed.
+        ("", "bad-xml", 1, 1),
+        (" \n ", "bad-xml", 2, 2),
+        ("hello", "bad-xml", 1, 1),
+        ("<request>", "bad-xml", 1, 10),
+        ("<request", "bad-xml", 1, 9),
+        ("<request><item biz='b' key='k'/>", "bad-xml", 1, 33),
+        ("<request><item biz='b' key='k'>", "bad-xml", 1, 32),
+        ("<request><item biz='b' key='k'></request>", "bad-xml", 1, 34),
+        ("<request>\n<item biz='b' key='k'/></item>", "bad-xml", 2, 26),
+        ("<request><item biz='b' key='k'/></request", "bad-xml", 1, 42),
+        ("<request><item biz='b' key='k'/></request x>", "bad-xml", 1, 43),
+        ("<request><item biz='b' key='k'/></ request>", "bad-xml", 1, 36),
+        ("<request><item biz='b' key='k'/></request>x", "bad-xml", 1, 43),
+        ("<request><item biz='b' key='k'/></request><request/>", "bad-xml", 1, 43),
+        ("<request>\n  <item biz='b' biz='b' key='k'/></request>", "bad-xml", 2, 17),
+        ("<request><item key='k' biz='b' count='1' count='1'/></request>", "bad-xml", 1, 42),
+        ("<request atomic='true' atomic='true'><item/></request>", "bad-xml", 1, 24),
+        ("<request><item biz='b'key='k'/></request>", "bad-xml", 1, 23),
+        ("<request><item biz=b key='k'/></request>", "bad-xml", 1, 20),
+        ("<request><item biz key='k'/></request>", "bad-xml", 1, 20),
+        ("<request><item biz='b' key='k/></request>", "bad-xml", 1, 42),
+        ("<request><item biz='b' key='k'/ ></request>", "bad-xml", 1, 31),
+        ("<request><item biz='b' =''/></request>", "bad-xml", 1, 24),
+        ("<request><item biz='b' 1='' key='k'/></request>", "bad-xml", 1, 24),
+        ("<request><item biz='é' key='a&b;'/></request>", "bad-xml", 1, 30),
+        ("<request><item biz='b' key='a<'/></request>", "bad-xml", 1, 30),
+        ("<request><item biz='b' key='a\u{1}'/></request>", "bad-xml", 1, 30),
+        ("<request>< item biz='b' key='k'/></request>", "bad-xml", 1, 11),
+        ("<request><1/></request>", "bad-xml", 1, 11),
+        ("<><item/></>", "bad-xml", 1, 2),
+        ("</request>", "bad-xml", 1, 3),
+        ("<request><!-- a -- b --></request>", "bad-xml", 1, 17),
+        ("<request><!-- a ---></request>", "bad-xml", 1, 17),
+        ("<request><!-- a ></request>", "bad-xml", 1, 10),
+        ("<request><!-- \u{2} --></request>", "bad-xml", 1, 15),
+        ("<request><!-></request>", "bad-xml", 1, 10),
+        ("<request><? x?></request>", "bad-xml", 1, 12),
+        ("<request><?x </request>", "bad-xml", 1, 10),
+        ("<request><?x \u{FFFE}?></request>", "bad-xml", 1, 14),
+        (" <?xml version='1.0'?><request/>", "bad-xml", 1, 2),
+        ("<request><?XmL version='1.0'?></request>", "bad-xml", 1, 10),
+        ("<?xml?><request/>", "bad-xml", 1, 1),
+        ("<?xml ?><request/>", "bad-xml", 1, 6),
+        ("<?xml version='2.0'?><request/>", "bad-xml", 1, 16),
+        ("<?xml version='1.'?><request/>", "bad-xml", 1, 16),
+        ("<?xml encoding='UTF-8'?><request/>", "bad-xml", 1, 7),
+        ("<?xml version='1.0' standalone='yes' encoding='UTF-8'?><request/>", "bad-xml", 1, 38),
+        ("<?xml version='1.0' standalone='maybe'?><request/>", "bad-xml", 1, 33),
+        ("<?xml version='1.0' version='1.0'?><request/>", "bad-xml", 1, 21),
+        ("<?xml version='1.0'", "bad-xml", 1, 20),
+        ("<?xml version='1.0'><request/>", "bad-xml", 1, 21),
+        ("\u{FEFF}\u{FEFF}<request/>", "bad-xml", 1, 1),
+        ("<request>&#32;<item biz='b' key='k'/></request>", "bad-xml", 1, 10),
+        ("<request>]]><item biz='b' key='k'/></request>", "bad-xml", 1, 10),
+        // XML that is not taken.
+        ("<!DOCTYPE request><request/>", "bad-xml", 1, 1),
+        ("<?xml version='1.0'?>\n<!DOCTYPE r [<!ENTITY a 'b'>]><request/>", "bad-xml", 2, 1),
+        ("<request><![CDATA[ ]]></request>", "bad-xml", 1, 10),
+        // Not a request.
+        ("<requests/>", "bad-request", 1, 2),
+        ("<Request/>", "bad-request", 1, 2),
+        ("<r:request/>", "bad-request", 1, 2),
+        ("<request/>", "bad-request", 1, 1),
+        ("<!-- --> <request> </request>", "bad-request", 1, 10),
+        ("<request xmlns='urn:x'/>", "bad-request", 1, 10),
+        ("<request atomic='1'/>", "bad-request", 1, 18),
+        ("<request atomic='TRUE'/>", "bad-request", 1, 18),
+        ("<request atomic=''/>", "bad-request", 1, 18),
+        ("<request><items/></request>", "bad-request", 1, 11),
+        ("<request><request/></request>", "bad-request", 1, 11),
+        ("<request><item biz='b' key='k'><item/></item></request>", "bad-request", 1, 33),
+        ("<request><item biz='b' key='k'>x</item></request>", "bad-request", 1, 32),
+        ("<request>\n x <item biz='b' key='k'/></request>", "bad-request", 2, 2),
+        ("<request>\u{A0}<item biz='b' key='k'/></request>", "bad-request", 1, 10),
+        ("<request>\n<item biz='b'/></request>", "bad-request", 2, 1),
+        ("<request><item key='k'/></request>", "bad-request", 1, 10),
+        ("<request><item/></request>", "bad-request", 1, 10),
+        ("<request><item biz='b' key='k' x='y'/></request>", "bad-request", 1, 32),
+        ("<request><item biz='b' key='k' xmlns='y'/></request>", "bad-request", 1, 32),
+        ("<request><item BIZ='b' key='k'/></request>", "bad-request", 1, 16),
+        ("<request><item biz='b' key='k' force='yes'/></request>", "bad-request", 1, 39),
+        ("<request><item biz='b' key='k' detail=' true'/></request>", "bad-request", 1, 40),
+    ] {
+        let error = parse(body.as_bytes()).expect_err(body);
+        let place = Some(Place { line, column });
+        assert_eq!((error.status(), error.code(), error.place()), (400, code, place), "{body}");
+        assert!(!error.closes());
+    }
+    let error = parse(b"<request>\n<item biz='\xff'/></request>").unwrap_err();
+    assert_eq!((error.code(), error.place()), ("bad-xml", Some(Place { line: 2, column: 12 })));
+}
+
+#[test]
+fn other_encodings() {
+    for body in [
+        &b"<?xml version='1.0' encoding='ISO-8859-1'?><request/>"[..],
+        b"<?xml version='1.0' encoding='latin1'?><request><item biz='b' key='\xe9'/></request>",
+        b"<?xml version='1.0' encoding='UTF-16'?><request/>",
+        b"<?xml version='1.0' encoding=''?><request/>",
+        b"\xFE\xFF\0<",
+        b"\xFF\xFE<\0",
+    ] {
+        let error = parse(body).unwrap_err();
+        assert_eq!((error.status(), error.code()), (415, "bad-content-type"), "{body:?}");
+    }
+}
+
+#[test]
+fn bounds() {
+    let body = |items: usize, atomic: bool| {
+        let items = "<item biz='b' key='k'/>".repeat(items);
+        format!("<request atomic='{atomic}'>{items}</request>")
+    };
+    for (items, atomic, fits) in
+        [(4, false, true), (5, false, false), (2, true, true), (3, true, false)]
+    {
+        let read = parse(body(items, atomic).as_bytes());
+        assert_eq!(read.is_ok(), fits);
+        if let Err(error) = read {
+            assert_eq!((error.status(), error.code()), (413, "too-many-items"));
+            assert!(error.closes());
+        }
+    }
+}
+
+fn verdict(limited: bool, limit: u16, figures: Figures) -> Verdict {
+    Verdict { limited, banned: false, limit, figures, retry_ms: None, window_ms: None }
+}
+
+fn figures(used: u64, max: u64, remaining: u64, reset_ms: u64) -> Figures {
+    Figures { used, max, remaining, reset_ms: Some(reset_ms) }
+}
+
+fn written(items: &[(&str, &str)], answers: &Answers) -> String {
+    let mut request = Request::default();
+    for (biz, key) in items {
+        request.push(biz, key, Some(1), false, false);
+    }
+    let mut out = Vec::new();
+    write(&mut out, &request, answers);
+    String::from_utf8(out).unwrap()
+}
+
+fn answer(result: Result<Verdict, ItemError>) -> Answer {
+    Answer { biz: Some(0), result, details: 0..0 }
+}
+
+#[test]
+fn the_answer_of_the_contract() {
+    let refused = figures(50, 50, 0, 86_399_000);
+    let limit = |index, figures, retry_ms: Option<u64>| LimitFigures {
+        index,
+        policy: "sliding",
+        figures,
+        retry_ms,
+        limited: retry_ms.is_some(),
+    };
+    let answers = Answers {
+        refused: false,
+        items: vec![
+            answer(Ok(verdict(false, 1, figures(1, 5, 4, 60_000)))),
+            Answer {
+                details: 0..2,
+                ..answer(Ok(Verdict { retry_ms: Some(120_000), ..verdict(true, 2, refused) }))
+            },
+            answer(Err(ItemError::UnknownBiz)),
+        ],
+        details: vec![limit(1, figures(3, 15, 12, 59_000), None), limit(2, refused, Some(120_000))],
+    };
+    // The document of the contract, without the white space between its elements.
+    let contract = r#"<response>
+  <item biz="login" key="alice" limited="false" limit="1" used="1" max="5" remaining="4" reset="60000"/>
+  <item biz="1002" key="18829340001" limited="true" limit="2" used="50" max="50" remaining="0" reset="86399000" retry="120000">
+    <limit index="1" policy="sliding" used="3" max="15" remaining="12" reset="59000"/>
+    <limit index="2" policy="sliding" used="50" max="50" remaining="0" reset="86399000" retry="120000"/>
+  </item>
+  <item biz="nope" key="x" error="unknown-biz"/>
+</response>
+"#;
+    let items = [("login", "alice"), ("1002", "18829340001"), ("nope", "x")];
+    let compact: String = contract.lines().map(str::trim_start).collect();
+    assert_eq!(written(&items, &answers), compact + "\n");
+}
+
+#[test]
+fn what_applies_only() {
+    let item = |verdict: Verdict| {
+        let answers = Answers { items: vec![answer(Ok(verdict))], ..Answers::default() };
+        let text = written(&[("b", "k")], &answers);
+        text.replace("<response><item biz=\"b\" key=\"k\" ", "").replace("/></response>\n", "")
+    };
+    let never = Figures { reset_ms: None, ..figures(10, 10, 0, 0) };
+    let plain = "limit=\"1\" used=\"10\" max=\"10\" remaining=\"0\"";
+    assert_eq!(item(verdict(true, 1, never)), format!("limited=\"true\" {plain}"));
+    let banned = Verdict { banned: true, retry_ms: Some(9), ..verdict(true, 1, never) };
+    assert_eq!(item(banned), format!("limited=\"true\" {plain} retry=\"9\" banned=\"true\""));
+    // Retry stands only where it is limited.
+    let open = Verdict { retry_ms: Some(9), ..verdict(false, 1, never) };
+    assert_eq!(item(open), format!("limited=\"false\" {plain}"));
+    assert_eq!(item(verdict(false, 0, never)), "limited=\"false\"");
+
+    let answers =
+        Answers { refused: true, items: vec![answer(Err(ItemError::Busy))], ..Answers::default() };
+    assert_eq!(
+        written(&[("b", "k")], &answers),
+        "<response refused=\"true\"><item biz=\"b\" key=\"k\" error=\"busy\"/></response>\n"
+    );
+    for (error, word) in [
+        (ItemError::BadKey, "bad-key"),
+        (ItemError::BadCount, "bad-count"),
+        (ItemError::Store, "store"),
+        (ItemError::Full, "full"),
+    ] {
+        let answers = Answers { items: vec![answer(Err(error))], ..Answers::default() };
+        assert!(written(&[("b", "k")], &answers).contains(&format!("error=\"{word}\"")));
+    }
+}
+
+#[test]
+fn the_longest_elements_fit() {
+    let most =
+        Figures { used: u64::MAX, max: u64::MAX, remaining: u64::MAX, reset_ms: Some(u64::MAX) };
+    let answers = Answers {
+        refused: false,
+        items: vec![Answer {
+            details: 0..1,
+            ..answer(Ok(Verdict {
+                banned: true,
+                retry_ms: Some(u64::MAX),
+                ..verdict(true, u16::MAX, most)
+            }))
+        }],
+        details: vec![LimitFigures {
+            index: u16::MAX,
+            policy: "sliding-counter",
+            figures: most,
+            retry_ms: Some(u64::MAX),
+            limited: true,
+        }],
+    };
+    let text = written(&[("b", "k")], &answers);
+    assert!(text.contains("banned=\"true\">"), "{text}");
+    assert!(text.ends_with("retry=\"18446744073709551615\"/></item></response>\n"), "{text}");
+}
+
+#[test]
+fn echoes() {
+    let answers = Answers { items: vec![answer(Err(ItemError::BadKey))], ..Answers::default() };
+    let text =
+        written(&[("<b>", "\0a\u{1F}\t\n\r&\"'<>é\u{FFFE}\u{FFFF}\u{FFFD}\u{EFFF}")], &answers);
+    assert_eq!(
+        text,
+        "<response><item biz=\"&lt;b&gt;\" \
+         key=\"\u{FFFD}a\u{FFFD}&#9;&#10;&#13;&amp;&quot;'&lt;&gt;é\u{FFFD}\u{FFFD}\u{FFFD}\u{EFFF}\" \
+         error=\"bad-key\"/></response>\n"
+    );
+}
+
+#[test]
+fn error_documents() {
+    let text = |body: &str| {
+        let mut out = Vec::new();
+        write_error(&mut out, &parse(body.as_bytes()).unwrap_err());
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        text("<request><item biz='b' key='&<>;'/></request>"),
+        "<error code=\"bad-xml\" line=\"1\" column=\"29\">expected a reference to lt, gt, amp, \
+         apos, quot or to a character XML allows, found &quot;&amp;&lt;&gt;;&quot;</error>\n"
+    );
+    assert_eq!(
+        text("<request>\n<item bizz='b'/></request>"),
+        "<error code=\"bad-request\" line=\"2\" column=\"7\">unknown attribute: expected biz, \
+         key, count, force or detail, found &quot;bizz&quot;</error>\n"
+    );
+}
+
+/// The same document read by quick-xml's own reader, which takes more than we do.
+fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
+    use quick_xml::XmlVersion;
+    use quick_xml::events::{BytesStart, Event};
+
+    fn attributes(start: &BytesStart<'_>) -> Option<Vec<(String, String)>> {
+        start
+            .attributes()
+            .map(|attribute| {
+                let attribute = attribute.ok()?;
+                let value = attribute.normalized_value(XmlVersion::Explicit1_0).ok()?;
+                Some((attribute.key.into_inner().to_owned(), value.into_owned()))
+            })
+            .collect()
+    }
+
+    let mut reader = quick_xml::Reader::from_str(text);
+    reader.config_mut().check_comments = true;
+    let (mut atomic, mut rows, mut open) = (false, Vec::new(), 0);
+    loop {
+        let event = reader.read_event().ok()?;
+        match &event {
+            Event::Start(start) | Event::Empty(start) => {
+                let attributes = attributes(start)?;
+                let get =
+                    |name| attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+                match start.name().into_inner() {
+                    "request" if open == 0 => atomic = get("atomic") == Some("true"),
+                    "item" if open == 1 => rows.push(Row {
+                        count: crate::protocol::form::count(get("count").unwrap_or("1")),
+                        force: get("force") == Some("true"),
+                        detail: get("detail") == Some("true"),
+                        ..row(get("biz")?, get("key")?)
+                    }),
+                    _ => return None,
+                }
+                open += u32::from(matches!(event, Event::Start(_)));
+            }
+            Event::End(_) => open -= 1,
+            Event::Text(text) if text.trim().is_empty() => {}
+            Event::Comment(_) | Event::PI(_) | Event::Decl(_) => {}
+            Event::Eof => return (open == 0).then_some((atomic, rows)),
+            _ => return None,
+        }
+    }
+}
+
+fn text_value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z0-9]{0,8}",
+        proptest::collection::vec(
+            prop_oneof![
+                Just('&'),
+                Just('<'),
+                Just('>'),
+                Just('"'),
+                Just('\''),
+                Just('\t'),
+                Just('\n'),
+                Just('\r'),
+                Just('\u{FFFD}'),
+                Just('\u{EFFF}'),
+                Just('é'),
+                proptest::char::range(' ', '~'),
+            ],
+            0..8
+        )
+        .prop_map(String::from_iter),
+    ]
+}
+
+/// An item, and one of the many ways to write it.
+fn item() -> impl Strategy<Value = (Row, String)> {
+    (
+        text_value(),
+        text_value(),
+        proptest::option::of(any::<i32>()),
+        proptest::option::of(any::<bool>()),
+        proptest::option::of(any::<bool>()),
+        (any::<bool>(), 0usize..5, any::<bool>(), any::<bool>()),
+    )
+        .prop_map(|(biz, key, count, force, detail, (single, turn, open, hex))| {
+            let mut parts = vec![("biz", biz.clone()), ("key", key.clone())];
+            parts.extend(count.map(|count| ("count", count.to_string())));
+            parts.extend(force.map(|force| ("force", force.to_string())));
+            parts.extend(detail.map(|detail| ("detail", detail.to_string())));
+            let turn = turn % parts.len();
+            parts.rotate_left(turn);
+            let quote = if single { '\'' } else { '"' };
+            let mut text = String::from("<item");
+            for (name, value) in parts {
+                text += &format!(" {name}={quote}");
+                for c in value.chars() {
+                    match c {
+                        '&' | '<' | '\t' | '\n' | '\r' if hex => {
+                            text += &format!("&#x{:x};", c as u32)
+                        }
+                        '&' => text += "&amp;",
+                        '<' => text += "&lt;",
+                        '\t' | '\n' | '\r' => text += &format!("&#{};", c as u32),
+                        c if c == quote => text += if single { "&apos;" } else { "&quot;" },
+                        c => text.push(c),
+                    }
+                }
+                text.push(quote);
+            }
+            text += if open { "></item>" } else { "/>" };
+            let row = Row {
+                count: Some(count.unwrap_or(1)),
+                force: force.unwrap_or(false),
+                detail: detail.unwrap_or(false),
+                ..row(&biz, &key)
+            };
+            (row, text)
+        })
+}
+
+fn document() -> impl Strategy<Value = ((bool, Vec<Row>), String)> {
+    let gap =
+        || prop_oneof![Just(""), Just(" "), Just("\r\n\t"), Just("<!-- a>b -->"), Just("<?p '>?>")];
+    let items = proptest::collection::vec((gap(), item()), 1..=4);
+    (gap(), items, gap(), proptest::option::of(any::<bool>())).prop_map(
+        |(before, mut items, after, atomic)| {
+            if atomic == Some(true) {
+                items.truncate(2);
+            }
+            let atomic_text = atomic.map_or(String::new(), |a| format!(" atomic='{a}'"));
+            let mut text = format!("{before}<request{atomic_text}>");
+            let mut rows = Vec::new();
+            for (gap, (row, item)) in items {
+                text += gap;
+                text += &item;
+                rows.push(row);
+            }
+            text += after;
+            text += "</request>";
+            text += after;
+            ((atomic.unwrap_or(false), rows), text)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn well_formed_documents_are_read_as_they_were_meant((expected, text) in document()) {
+        prop_assert_eq!(oracle(&text), Some(expected.clone()), "{}", &text);
+        prop_assert_eq!(parse(text.as_bytes()), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_taken_quick_xml_takes_too(
+        (_, text) in document(),
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), "[<>/=!?&;#'\" a\\]\\[-]{0,2}", 0usize..3), 1..3),
+    ) {
+        let mut text: Vec<char> = text.chars().collect();
+        for (at, with, drop) in changes {
+            let at = at.index(text.len());
+            let end = (at + drop).min(text.len());
+            text.splice(at..end, with.chars());
+            if text.is_empty() {
+                text.push(' ');
+            }
+        }
+        let text: String = text.into_iter().collect();
+        if let Ok(read) = parse(text.as_bytes()) {
+            prop_assert_eq!(oracle(&text), Some(read), "{}", text);
+        }
+    }
+
+    #[test]
+    fn anything_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        let _ = parse(&bytes);
+        let _ = parse(&[b"<request><item biz='", &bytes[..], b"'/></request>"].concat());
+    }
+
+    #[test]
+    fn what_is_echoed_is_well_formed(biz in any::<String>(), key in any::<String>()) {
+        let answers = Answers { items: vec![answer(Err(ItemError::BadKey))], ..Answers::default() };
+        let text = written(&[(&biz, &key)], &answers);
+        let body = text.replace("response>", "request>").replace(" error=\"bad-key\"", "");
+        let as_xml = |text: &str| -> String {
+            text.chars().map(|c| if value::is_char(c) { c } else { '\u{FFFD}' }).collect()
+        };
+        prop_assert_eq!(one(&body), Ok(row(&as_xml(&biz), &as_xml(&key))));
+    }
+}

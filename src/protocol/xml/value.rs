@@ -2,23 +2,45 @@
 
 use quick_xml::escape::resolve_xml_entity;
 
-use super::markup::Fault;
+use super::markup::{Attribute, Fault};
 
 /// May the character stand in a document (production 2)?
 pub fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// The first character that may not stand in a document.
-pub fn forbidden(text: &str) -> Option<usize> {
-    // One pass that compilers vectorise; U+FFFE and U+FFFF start with 0xEF.
-    let suspect = text.bytes().fold(false, |suspect, byte| {
-        suspect | (byte < 0x20) & !matches!(byte, b'\t' | b'\n' | b'\r') | (byte == 0xEF)
-    });
-    if !suspect {
-        return None;
+/// Finds characters that may not stand in a document, in `text` at the offset `at`. Who takes text
+/// that is not known byte by byte asks.
+pub fn check_chars(text: &str, at: usize) -> Result<(), Fault> {
+    match text.char_indices().find(|&(_, c)| !is_char(c)) {
+        Some((index, _)) => Err(Fault::xml("a character that XML forbids", at + index)),
+        None => Ok(()),
     }
-    text.char_indices().find(|&(_, c)| !is_char(c)).map(|(at, _)| at)
+}
+
+/// Bytes at which the reading of an attribute's value stops to think: quotes, what is decoded, and
+/// what may begin a character that XML forbids (0xEF begins U+FFFE and U+FFFF).
+pub const STOPS_VALUE: [bool; 256] = {
+    let mut stops = table(b"\"'&<\xEF");
+    let mut control = 0;
+    while control < 0x20 {
+        stops[control] = true;
+        control += 1;
+    }
+    stops
+};
+
+/// Bytes that end what could be a name in a tag.
+pub const ENDS_NAME: [bool; 256] = table(b" \t\n\r=><\"'/");
+
+const fn table(bytes: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut index = 0;
+    while index < bytes.len() {
+        table[bytes[index] as usize] = true;
+        index += 1;
+    }
+    table
 }
 
 /// White space (production 3).
@@ -46,21 +68,19 @@ fn is_name_start(c: char) -> bool {
 }
 
 /// The value of an attribute: as it stands, or decoded into `decoded`, which is replaced.
-///
-/// `at` is the offset of `raw`; quotes are already off, and forbidden characters are excluded.
 #[inline]
-pub fn value<'v>(raw: &'v str, at: usize, decoded: &'v mut String) -> Result<&'v str, Fault> {
-    let plain = |byte: u8| byte >= 0x20 && byte != b'&' && byte != b'<';
-    if raw.bytes().all(plain) {
-        return Ok(raw);
+pub fn value<'v>(attribute: &Attribute<'v>, decoded: &'v mut String) -> Result<&'v str, Fault> {
+    if attribute.plain {
+        return Ok(attribute.raw);
     }
-    decode(raw, at, decoded)?;
+    decode(attribute.raw, attribute.at, decoded)?;
     Ok(decoded)
 }
 
 /// Resolves references and normalises white space (sections 2.11 and 3.3.3).
 #[cold]
 fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), Fault> {
+    check_chars(raw, at)?;
     decoded.clear();
     let mut rest = raw;
     while let Some(special) = rest.find(['&', '<', '\t', '\n', '\r']) {

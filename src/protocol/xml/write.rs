@@ -7,6 +7,7 @@ use std::fmt::{self, Write};
 
 use super::value::is_char;
 use crate::protocol::Error;
+use crate::protocol::line::Line;
 use crate::service::{Answer, Answers, Figures, Item, ItemError, LimitFigures, Request, Verdict};
 
 /// Appends the response document of `request`.
@@ -129,40 +130,7 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The attributes of one element, put together before they are appended: many short pieces of
-/// text are cheaper to copy into an array than to a vector that may grow at each of them.
-struct Line {
-    bytes: [u8; Line::MAX_BYTES],
-    len: usize,
-}
-
 impl Line {
-    /// More than the longest element: nine numbers of 20 digits and their names.
-    const MAX_BYTES: usize = 384;
-
-    fn new() -> Line {
-        Line { bytes: [0; Line::MAX_BYTES], len: 0 }
-    }
-
-    /// Adds text; what does not fit, which is never, is left out.
-    #[inline(always)]
-    fn text(&mut self, text: &[u8]) {
-        if let Some(room) = self.bytes.get_mut(self.len..self.len + text.len()) {
-            room.copy_from_slice(text);
-            self.len += text.len();
-        }
-    }
-
-    #[inline(always)]
-    fn number(&mut self, number: u64) {
-        self.text(itoa::Buffer::new().format(number).as_bytes());
-    }
-
-    fn flush(&mut self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.bytes[..self.len]);
-        self.len = 0;
-    }
-
     /// The rest of an item's tag after its key.
     fn verdict(&mut self, verdict: &Verdict) {
         self.text(match verdict.limited {

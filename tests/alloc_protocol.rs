@@ -1,0 +1,138 @@
+//! In the steady state, reading requests and writing their answers allocates nothing.
+//!
+//! A test binary of its own, because it counts every allocation of the process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use frs::conf::{AuthzKey, Http};
+use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
+use frs::worker::connection::{Connection, Rules, Scratch, Serve};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed to the system's allocator as it came.
+#[expect(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` was the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `realloc`, and `alloc` was the system's.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const HTTP: Http = Http {
+    max_connections: 10,
+    max_body_bytes: 65_536,
+    max_head_bytes: 8192,
+    max_items: 1024,
+    max_atomic_items: 64,
+    idle_timeout_ms: 60_000,
+    request_timeout_ms: 10_000,
+    lock_timeout_ms: 50,
+};
+
+struct Fixed;
+
+impl Serve for Fixed {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        let figures = Figures { used: 3, max: 5, remaining: 2, reset_ms: Some(57_123) };
+        for item in request.items() {
+            let start = answers.details.len();
+            if item.detail {
+                answers.details.push(LimitFigures {
+                    index: 1,
+                    policy: "interval",
+                    figures,
+                    retry_ms: None,
+                    limited: false,
+                });
+            }
+            let verdict = Verdict {
+                limited: item.force,
+                banned: false,
+                limit: 1,
+                figures,
+                retry_ms: Some(1),
+                window_ms: Some(60_000),
+            };
+            let result = if item.count.is_some() { Ok(verdict) } else { Err(ItemError::BadCount) };
+            let details = start..answers.details.len();
+            answers.items.push(Answer { biz: Some(0), result, details });
+        }
+    }
+
+    fn biz_name(&self, _: usize) -> Option<&str> {
+        Some("login")
+    }
+
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+fn post(fields: &str, body: &str) -> String {
+    format!("POST /update HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[test]
+fn the_steady_state_allocates_nothing() {
+    let many = format!(
+        "<?xml version='1.0' encoding='UTF-8'?><request>{}</request>",
+        "<item biz='&lt;b&gt;' key='a&#9;b&amp;' count='x' detail='true'/><!-- c --><item \
+         biz=\"login\" key=\"user\" force=\"true\" detail=\"true\"></item>"
+            .repeat(100)
+    );
+    let one = "<request><item biz='login' key='alice'/></request>";
+    let input = [
+        post("Host: x\r\nContent-Type: application/xml; charset=utf-8\r\n", one),
+        post("Expect: 100-continue\r\n", &many),
+        format!(
+            "POST /query HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{many}\r\n0\r\n\r\n",
+            many.len()
+        ),
+        "GET /query?biz=login&key=a%20b&count=2&detail=true HTTP/1.1\r\n\r\n".to_owned(),
+        "GET /authz/login:403/x HTTP/1.1\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n\r\n"
+            .to_owned(),
+        "HEAD /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".to_owned(),
+        // Faults cost no more.
+        "GET /nope HTTP/1.1\r\n\r\n".to_owned(),
+        post("", "<request><item biz='b' kay='k'/></request>"),
+        post("Content-Type: text/plain\r\n", one),
+    ]
+    .concat()
+    .into_bytes();
+
+    let rules = Rules { http: &HTTP, authz: &AuthzKey::Forwarded, trusted: &[] };
+    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let mut connection = Connection::new(None);
+    let mut turn = |now: u64| {
+        out.clear();
+        scratch.set_now(now);
+        let progress = connection.advance(&input, rules, &mut Fixed, &mut scratch, &mut out);
+        assert_eq!((progress.consumed, progress.close), (input.len(), false));
+        out.len()
+    };
+    let written = turn(0);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for second in 1..100 {
+        assert_eq!(turn(second * 1000), written);
+    }
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
