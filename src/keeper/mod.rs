@@ -38,7 +38,7 @@ pub enum KeeperError {
 /// The master starts another keeper in this one's place.
 pub fn run(child: Child) -> Result<(), KeeperError> {
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
-    child.channel.send(message::READY, &[])?;
+    message::say_ready(&child.channel)?;
     Keeper::new(child, service).run()?;
     Ok(())
 }

@@ -12,6 +12,7 @@ use super::outcome::{Outcome, Reloaded};
 use crate::clock;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::{Conf, Faults, Listen};
+use crate::service::Role;
 use crate::store::{self, Runtime};
 use crate::sys::process::{self, Pid, Signal};
 
@@ -113,14 +114,16 @@ pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
             Listen::Unix(path) => format!("listens on   unix:{}\n", path.display()),
         };
     }
-    let mut slots = runtime.slots();
-    slots.sort_by_key(|slot| slot.slot);
-    for slot in slots {
+    for slot in runtime.slots() {
+        let role = match slot.role {
+            role if role == Role::Worker as u32 => "worker",
+            role if role == Role::Keeper as u32 => "keeper",
+            _ => "program",
+        };
         let behind = if slot.generation < generation { ", behind" } else { "" };
-        text += &format!(
-            "slot {:<7} process {}, generation {}{behind}\n",
-            slot.slot, slot.pid, slot.generation
-        );
+        let dead = if slot.alive { "" } else { ", dead" };
+        let (pid, acknowledged) = (slot.pid, slot.generation);
+        text += &format!("{role:<12} process {pid}, generation {acknowledged}{behind}{dead}\n");
     }
     Ok(text)
 }

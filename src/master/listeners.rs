@@ -27,6 +27,13 @@ pub struct ListenError {
     source: io::Error,
 }
 
+impl ListenError {
+    /// Somebody else listens there.
+    pub fn is_in_use(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
 /// What one worker listens on.
 #[derive(Debug, Default)]
 pub struct Share {

@@ -41,8 +41,8 @@ pub fn set_level(level: LogLevel) {
 
 /// Names this process in each of its lines while the answer lives.
 pub fn name_process(role: &str) -> EnteredSpan {
-    // An error span: enabled whatever the level.
-    tracing::error_span!("frs", role, pid = std::process::id()).entered()
+    // An error span: enabled whatever the level. No parent: a child is in its master's, too.
+    tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::account::Account;
 use super::listeners::{ListenError, Listeners};
@@ -14,11 +15,16 @@ use super::outcome::Outcome;
 use super::prepare::{Preparation, PrepareError};
 use super::run::{Basis, Master};
 use super::{Ended, log};
+use crate::clock;
 use crate::conf::Machine;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::{Conf, Faults, report};
 use crate::store::{self, Prepared, Runtime};
 use crate::sys::process::{self, Signal, Signals};
+
+/// The workers of a dead master have ended by then.
+const ORPHANS: Duration = Duration::from_secs(6);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why the master cannot start, or cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -100,12 +106,12 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
         &[],
     )?;
     let lock = DataLock::take(&data_dir)?;
-    let listeners = Listeners::open(&conf.srv.listen, conf.srv.workers)?;
-    if let Some(account) = &account {
-        account.lower()?;
-    }
+    account.as_ref().map_or(Ok(()), Account::lower)?;
     Outcome::forget(&data_dir)?;
     let runtime = Runtime::create_or_open(&data_dir)?;
+    account.as_ref().map_or(Ok(()), Account::raise)?;
+    let listeners = listen(&conf, &runtime)?;
+    account.as_ref().map_or(Ok(()), Account::lower)?;
     let preparation = Preparation::start(&conf, || become_for_good(account.as_ref()))?;
     let Some(prepared) = preparation.wait(&signals)? else {
         tracing::info!("asked to end while the store was being prepared");
@@ -123,6 +129,23 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
 /// In a child: gives root up, where there is a user to become.
 pub(super) fn become_for_good(account: Option<&Account>) -> io::Result<()> {
     account.map_or(Ok(()), Account::become_for_good)
+}
+
+/// Opens all listeners. Workers whose master was killed hold its addresses until they notice, which
+/// whoever starts the server again should not have to know.
+fn listen(conf: &Conf, runtime: &Runtime) -> Result<Listeners, ListenError> {
+    let begun = clock::instant();
+    loop {
+        match Listeners::open(&conf.srv.listen, conf.srv.workers) {
+            Err(error) if error.is_in_use() && begun.elapsed() < ORPHANS => {
+                if !runtime.slots().iter().any(|slot| slot.alive) {
+                    return Err(error);
+                }
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            result => return result,
+        }
+    }
 }
 
 fn find_account(conf: &Conf) -> Result<Option<Account>, MasterError> {

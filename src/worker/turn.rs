@@ -117,7 +117,7 @@ impl Worker {
         for listener in child.share.shared {
             doors.open_unix(registry, listener)?;
         }
-        channel.send(message::READY, &[])?;
+        message::say_ready(&channel)?;
         let conf = Arc::clone(service.conf());
         Ok(Worker {
             poll,
@@ -237,9 +237,6 @@ impl Worker {
                     if self.ending.is_none_or(|ending| !ending.close_idle) {
                         tracing::warn!("the master is gone: this worker finishes");
                     }
-                    self.poll
-                        .registry()
-                        .deregister(&mut SourceFd(&self.channel.as_fd().as_raw_fd()))?;
                     self.end(true);
                     return Ok(());
                 }

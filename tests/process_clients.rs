@@ -1,0 +1,192 @@
+//! Clients of all kinds against a worker, end to end: slow, many, forbidden, greedy.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use common::{BOUND, Client, Settings, Setup, wait_until};
+
+fn one_worker(http: &str) -> Setup {
+    Setup::new(&Settings { workers: 1, http: http.to_owned(), ..Settings::default() })
+}
+
+#[test]
+fn a_request_in_drips_is_408() {
+    let setup = one_worker("request-timeout=\"500ms\"");
+    let server = setup.start();
+    let mut client = server.client();
+    let begun = Instant::now();
+    client.stream.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+    let mut drips = "GET /health HTTP/1.1\r\nHost: t\r\nX: ".bytes().chain(std::iter::repeat(b'x'));
+    let answer = wait_until("it is answered", || {
+        client.stream.write_all(&[drips.next()?]).expect("sent");
+        client.try_answer().ok()
+    });
+    assert_eq!(answer.status, 408);
+    assert!(answer.closes());
+    assert!(begun.elapsed() >= Duration::from_millis(500), "not before its time");
+    assert_eq!(server.client().get("/health").status, 200);
+}
+
+#[test]
+fn an_idle_client_is_closed_and_a_busy_one_is_not() {
+    let setup = one_worker("idle-timeout=\"1s\"");
+    let server = setup.start();
+    let (mut idle, mut busy) = (server.client(), server.client());
+    assert_eq!(idle.get("/health").status, 200);
+    idle.stream.set_nonblocking(true).expect("set");
+    let begun = Instant::now();
+    wait_until("the idle one is closed", || {
+        assert_eq!(busy.get("/health").status, 200);
+        idle.is_closed().then_some(())
+    });
+    assert!(begun.elapsed() >= Duration::from_millis(900));
+    assert_eq!(busy.get("/health").status, 200);
+}
+
+#[test]
+fn beyond_max_connections_is_503() {
+    let setup = one_worker("max-connections=\"4\"");
+    let server = setup.start();
+    let mut clients: Vec<Client> = Vec::new();
+    // Who asked whether the server serves may not be gone yet.
+    wait_until("four are served", || {
+        let mut client = server.client();
+        if client.get("/health").status == 200 {
+            clients.push(client);
+        }
+        (clients.len() == 4).then_some(())
+    });
+    let mut refused = server.client();
+    let answer = refused.answer();
+    assert_eq!(answer.status, 503, "without having asked");
+    assert!(answer.closes() && answer.body.contains("overloaded"), "{answer:?}");
+    assert!(refused.is_closed());
+    for client in &mut clients {
+        assert_eq!(client.get("/health").status, 200);
+    }
+    clients.pop();
+    wait_until("there is room again", || {
+        (server.client().get("/health").status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_peer_that_is_not_allowed_is_403() {
+    let more = "<allow>10.0.0.0/8</allow><listen>unix:frs.sock</listen>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let server = setup.start_unready();
+    let mut client = wait_until("it listens", || Client::try_connect(setup.address));
+    let answer = client.answer();
+    assert_eq!(answer.status, 403);
+    assert!(answer.closes() && client.is_closed());
+
+    let mut local = wait_until("it listens", || UnixStream::connect(setup.path("frs.sock")).ok());
+    local.set_read_timeout(Some(BOUND)).expect("set");
+    local.write_all(b"GET /health HTTP/1.0\r\n\r\n").expect("sent");
+    let mut said = String::new();
+    local.read_to_string(&mut said).expect("answered and closed");
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    drop(server);
+    assert!(setup.path("frs.sock").exists(), "killed: it stays behind");
+    let mut server = setup.start_unready();
+    server.wait_for_workers(2);
+    UnixStream::connect(setup.path("frs.sock")).expect("replaced");
+    let output = setup.frs(&["stop"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(server.wait().success());
+    assert!(!setup.path("frs.sock").exists());
+}
+
+#[test]
+fn a_thousand_pipelined_requests_are_answered_in_order() {
+    let setup = one_worker("");
+    let server = setup.start();
+    let mut client = server.client();
+    let request = "GET /update?biz=plenty&key=p HTTP/1.1\r\nHost: t\r\n\r\n";
+    client.send(&request.repeat(1_000));
+    for nth in 1..=1_000 {
+        let answer = client.answer();
+        assert_eq!(answer.attribute("used"), Some(nth.to_string().as_str()));
+    }
+}
+
+#[test]
+fn who_does_not_read_is_not_read_from_and_loses_nothing() {
+    let setup = one_worker("");
+    let server = setup.start();
+    let mut greedy = server.client();
+    let mut writer = greedy.stream.try_clone().expect("a copy");
+    writer.set_write_timeout(Some(Duration::from_millis(500))).expect("set");
+    let request = b"GET /update?biz=plenty&key=g HTTP/1.1\r\nHost: t\r\n\r\n";
+    let (mut sent, bound) = (0, 64 << 20);
+    // Until the server's and both kernels' buffers are full.
+    loop {
+        let at = sent % request.len();
+        match writer.write(&request[at..]) {
+            Ok(written) => sent += written,
+            Err(_) => break,
+        }
+        assert!(sent < bound, "it is read from without end");
+    }
+    assert_eq!(server.client().get("/health").status, 200, "others are served meanwhile");
+    let whole = sent / request.len();
+    for nth in 1..=whole {
+        let answer = greedy.answer();
+        assert_eq!(answer.attribute("used"), Some(nth.to_string().as_str()));
+    }
+}
+
+#[test]
+fn bodies_in_pieces_and_at_the_limit_are_taken() {
+    let setup = one_worker("max-body=\"64KiB\"");
+    let server = setup.start();
+    let mut client = server.client();
+    let item = "<item biz=\"plenty\" key=\"b\"/>";
+    let mut body = format!("<request>{}", item.repeat(1_000));
+    body += &" ".repeat((64 << 10) - body.len() - "</request>".len());
+    body += "</request>";
+    let head = format!(
+        "POST /update HTTP/1.1\r\nHost: t\r\nContent-Type: application/xml\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    for pieces in [1, 7, 100] {
+        let request = format!("{head}{body}");
+        for piece in request.as_bytes().chunks(request.len().div_ceil(pieces)) {
+            client.stream.write_all(piece).expect("sent");
+        }
+        let answer = client.answer();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.body.matches("limited=\"false\"").count(), 1_000);
+    }
+}
+
+#[test]
+fn the_answer_to_a_body_too_large_is_not_lost_to_a_reset() {
+    let setup = one_worker("max-body=\"1KiB\"");
+    let server = setup.start();
+    for _ in 0..20 {
+        let mut client = server.client();
+        client.send("POST /update HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
+        // The server has answered and stops listening while this is still on its way.
+        let _ = client.stream.write_all(&vec![b'x'; 1_000_000]);
+        let answer = client.answer();
+        assert_eq!(answer.status, 413);
+        assert!(answer.closes());
+    }
+}
+
+#[test]
+fn a_client_that_ends_its_direction_is_still_answered() {
+    let setup = one_worker("");
+    let server = setup.start();
+    let mut client = server.client();
+    client.send(&"GET /update?biz=plenty&key=h HTTP/1.1\r\nHost: t\r\n\r\n".repeat(600));
+    client.stream.shutdown(std::net::Shutdown::Write).expect("ended");
+    for _ in 0..600 {
+        assert_eq!(client.answer().status, 200);
+    }
+    assert!(client.is_closed());
+}
