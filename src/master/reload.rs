@@ -98,6 +98,14 @@ impl Master {
             *again = true;
             return;
         }
+        if let Some(Reload { stage: Stage::Acknowledging { generation, .. }, begun_ns, .. }) =
+            self.reload
+        {
+            // Who asked for that one is not to take the answer to the next one for it.
+            let laggards = self.laggards(generation);
+            self.answer(begun_ns, Reloaded::Taken { generation, laggards });
+            self.reload = None;
+        }
         let begun_ns = process::monotonic_ns();
         match self.check() {
             Ok((preparation, checked)) => {

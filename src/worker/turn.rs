@@ -192,9 +192,10 @@ impl Worker {
 
     fn lengths(&self) -> Lengths {
         let http = &self.conf.srv.http;
+        // The clock counts whole milliseconds: one more, lest a time be over early.
         Lengths {
-            idle_ms: http.idle_timeout_ms,
-            request_ms: http.request_timeout_ms,
+            idle_ms: http.idle_timeout_ms.saturating_add(1),
+            request_ms: http.request_timeout_ms.saturating_add(1),
             linger_ms: LINGER_MS,
         }
     }
