@@ -238,12 +238,12 @@ pub(crate) fn write_marks(path: &Path, marks: Marks) -> Result<(), Error> {
     file.sync_all().map_err(io_error(path, "sync it"))
 }
 
+/// A group file, opened, and its path.
+pub(crate) type OpenFile = (PathBuf, File);
+
 /// The files of a group, opened and checked against each other, not mapped.
-pub(crate) fn open_files(
-    live_dir: &Path,
-    name: &str,
-) -> Result<(Header, Vec<(PathBuf, File)>), Error> {
-    let open = |index: u32| -> Result<(PathBuf, File), Error> {
+pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<(Header, Vec<OpenFile>), Error> {
+    let open = |index: u32| -> Result<OpenFile, Error> {
         let path = path_of(live_dir, name, index);
         let file = OpenOptions::new()
             .read(true)

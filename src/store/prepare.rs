@@ -110,7 +110,7 @@ fn admit(
 }
 
 /// Not clean any more, of this boot: on disk before the first write to a node.
-fn write_marks(files: &[(std::path::PathBuf, std::fs::File)], boot: [u64; 2]) -> Result<(), Error> {
+fn write_marks(files: &[group::OpenFile], boot: [u64; 2]) -> Result<(), Error> {
     let marks = Marks { boot, clean: false, quarantined: false };
     files.iter().try_for_each(|(path, _)| group::write_marks(path, marks))
 }
