@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
-use frs::limit::{Judgement, LimitFigures, Rank, Rules, States, Verdict};
+use frs::limit::{Judgement, LimitFigures, Rules, States, Verdict};
+use frs::store::Rank;
 use proptest::prelude::*;
 
 const MOST_USED: i128 = (1 << 53) - 1;
