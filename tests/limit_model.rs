@@ -15,11 +15,14 @@ const KEYS: usize = 2;
 /// A state in use: start (0 for a total) and used. Absent: fresh.
 type State = Option<(i128, i128)>;
 
+/// A limit and, if its scope is the key, the key.
+type Place = (usize, Option<usize>);
+
 /// The states of one biz by limit and, if its scope is the key, key; the bans by key.
 #[derive(Debug, Clone, Default)]
 struct Model {
     limits: Vec<Limit>,
-    states: BTreeMap<(usize, Option<usize>), (i128, i128)>,
+    states: BTreeMap<Place, (i128, i128)>,
     bans: BTreeMap<usize, i128>,
 }
 
