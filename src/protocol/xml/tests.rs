@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::{Error, Place};
+use crate::protocol::{Error, Line, Place};
 use crate::service::{
     Answer, Answers, Command, Figures, ItemError, LimitFigures, Request, Verdict,
 };
@@ -276,7 +276,7 @@ fn written(items: &[(&str, &str)], answers: &Answers) -> String {
         request.push(biz, key, Some(1), false, false);
     }
     let mut out = Vec::new();
-    write(&mut out, &request, answers);
+    write(&mut out, &mut Line::default(), &request, answers);
     String::from_utf8(out).unwrap()
 }
 
@@ -399,7 +399,7 @@ fn echoes() {
 fn error_documents() {
     let text = |body: &str| {
         let mut out = Vec::new();
-        write_error(&mut out, &parse(body.as_bytes()).unwrap_err());
+        write_error(&mut out, &mut Line::default(), &parse(body.as_bytes()).unwrap_err());
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

@@ -6,7 +6,7 @@ use super::{Call, Rules, Serve};
 use crate::clock::Millis;
 use crate::protocol::http::Head;
 use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
-use crate::protocol::{Error, form, xml};
+use crate::protocol::{Error, Line, form, xml};
 use crate::service::{Answer, Answers, Command, Request};
 
 /// Buffers for the request in hand: one for a worker, for all of its connections.
@@ -20,6 +20,7 @@ pub struct Scratch {
     pub(super) key: String,
     pub(super) chunks: Vec<u8>,
     pub(super) body: Vec<u8>,
+    pub(super) line: Line,
 }
 
 impl Scratch {
@@ -31,7 +32,8 @@ impl Scratch {
     /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
     /// [`Error::PeerForbidden`].
     pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        reply::write_error(out, &self.common, Manners::CLOSE, error, &mut self.body);
+        let Scratch { line, common, body, .. } = self;
+        reply::write_error(out, line, common, Manners::CLOSE, error, body);
     }
 }
 
@@ -73,45 +75,46 @@ pub(super) struct Side<'a, S> {
 impl<S: Serve> Side<'_, S> {
     /// Runs the request and writes its document.
     fn run(&mut self) {
-        let Scratch { request, answers, body, .. } = self.scratch;
+        let Scratch { request, answers, body, line, .. } = self.scratch;
         answers.refused = false;
         answers.items.clear();
         answers.details.clear();
         self.serve.run(request, answers);
         debug_assert_eq!(answers.items.len(), request.items().len());
         body.clear();
-        xml::write(body, request, answers);
+        xml::write(body, line, request, answers);
     }
 
     pub fn run_items(&mut self, command: Command, manners: Manners) {
         self.run();
-        let Scratch { common, answers, body, .. } = self.scratch;
+        let Scratch { common, answers, body, line, .. } = self.scratch;
         let single = match &answers.items[..] {
             [answer] => single(answer, self.serve, false),
             _ => None,
         };
-        reply::write(self.out, common, manners, (200, Kind::Xml, body), single);
+        reply::write(self.out, line, common, manners, (200, Kind::Xml, body), single);
         self.serve.answered(Call::from(command), 200);
     }
 
     pub fn run_single(&mut self, call: Call, refusal: u16, manners: Manners) {
         self.run();
-        let Scratch { common, answers, body, .. } = self.scratch;
+        let Scratch { common, answers, body, line, .. } = self.scratch;
         let answer = answers.items.first();
         let status = answer.map_or(503, |answer| reply::status_of(answer, refusal));
         let single = answer.and_then(|answer| single(answer, self.serve, true));
-        reply::write(self.out, common, manners, (status, Kind::Xml, body), single);
+        reply::write(self.out, line, common, manners, (status, Kind::Xml, body), single);
         self.serve.answered(call, status);
     }
 
     pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
-        reply::write(self.out, &self.scratch.common, manners, answer, None);
+        let Scratch { common, line, .. } = self.scratch;
+        reply::write(self.out, line, common, manners, answer, None);
         self.serve.answered(call, answer.0);
     }
 
     pub fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
-        let Scratch { common, body, .. } = self.scratch;
-        reply::write_error(self.out, common, manners, error, body);
+        let Scratch { common, body, line, .. } = self.scratch;
+        reply::write_error(self.out, line, common, manners, error, body);
         self.serve.answered(call, error.status());
     }
 }
