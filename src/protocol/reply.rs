@@ -122,7 +122,7 @@ pub fn write(
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
-    begin(out, line, common, manners, status, kind, body.len());
+    begin(out, line, common, manners, (status, kind), body.len());
     if let Some(single) = single {
         write_single(line, &single);
     }
@@ -141,7 +141,7 @@ pub fn write_error(
 ) {
     body.clear();
     xml::write_error(body, line, error);
-    begin(out, line, common, manners, error.status(), Kind::Xml, body.len());
+    begin(out, line, common, manners, (error.status(), Kind::Xml), body.len());
     match error {
         Error::BadMethod { allow } => {
             line.text(b"Allow: ");
@@ -175,8 +175,7 @@ fn begin(
     line: &mut Line,
     common: &Common,
     manners: Manners,
-    status: u16,
-    kind: Kind,
+    (status, kind): (u16, Kind),
     body_len: usize,
 ) {
     if let (200, Kind::Xml) = (status, kind) {
