@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use frs::conf::{AuthzKey, Http};
+use frs::protocol::Line;
 use frs::protocol::http::{self, Head};
 use frs::protocol::xml::{self, Bounds, Decoded};
 use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
@@ -104,11 +105,11 @@ fn documents(c: &mut Criterion) {
             });
         });
         let answers = Answers { items: vec![allowed(); items], ..Answers::default() };
-        let mut out = Vec::new();
+        let (mut out, mut line) = (Vec::new(), Line::default());
         group.bench_function(format!("write {items}"), |b| {
             b.iter(|| {
                 out.clear();
-                xml::write(&mut out, black_box(&request), black_box(&answers));
+                xml::write(&mut out, &mut line, black_box(&request), black_box(&answers));
             });
         });
     }

@@ -27,3 +27,4 @@ pub mod route;
 pub mod xml;
 
 pub use error::{Error, Excerpt, Place};
+pub use line::Line;

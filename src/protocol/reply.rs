@@ -5,8 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::line::Line;
-use super::{Error, xml};
+use super::{Error, Line, xml};
 use crate::clock::Millis;
 use crate::service::{Answer, ItemError, Verdict};
 
@@ -114,34 +113,35 @@ pub struct Single<'a> {
     pub proxied: bool,
 }
 
-/// Appends an answer.
+/// Appends an answer; `line` is scratch.
 pub fn write(
     out: &mut Vec<u8>,
+    line: &mut Line,
     common: &Common,
     manners: Manners,
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
-    let mut line = Line::new();
-    begin(&mut line, common, manners, status, kind, body.len());
+    begin(out, line, common, manners, (status, kind), body.len());
     if let Some(single) = single {
-        write_single(&mut line, &single);
+        write_single(line, &single);
     }
-    end(out, &mut line, manners, body);
+    end(out, line, manners, body);
 }
 
-/// Appends the answer of a whole request that cannot be served; `body` is scratch.
+/// Appends the answer of a whole request that cannot be served; `line` and `body` are
+/// scratch.
 pub fn write_error(
     out: &mut Vec<u8>,
+    line: &mut Line,
     common: &Common,
     manners: Manners,
     error: &Error,
     body: &mut Vec<u8>,
 ) {
     body.clear();
-    xml::write_error(body, error);
-    let mut line = Line::new();
-    begin(&mut line, common, manners, error.status(), Kind::Xml, body.len());
+    xml::write_error(body, line, error);
+    begin(out, line, common, manners, (error.status(), Kind::Xml), body.len());
     match error {
         Error::BadMethod { allow } => {
             line.text(b"Allow: ");
@@ -155,7 +155,7 @@ pub fn write_error(
         }
         _ => {}
     }
-    end(out, &mut line, manners, body);
+    end(out, line, manners, body);
 }
 
 /// The status of the answer to a single item that stands in a GET or stands for a gateway's
@@ -169,16 +169,17 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     }
 }
 
+/// Starts an answer, partly in `line`, to which what follows is added.
 fn begin(
+    out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
     manners: Manners,
-    status: u16,
-    kind: Kind,
+    (status, kind): (u16, Kind),
     body_len: usize,
 ) {
     if let (200, Kind::Xml) = (status, kind) {
-        line.text(common.ok_xml());
+        out.extend_from_slice(common.ok_xml());
     } else {
         line.text(b"HTTP/1.1 ");
         line.number(u64::from(status));

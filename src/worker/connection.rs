@@ -8,16 +8,20 @@
 //! Only a chunked body that arrives in pieces is gathered here: at most max-body bytes, given back
 //! with its end.
 
+mod side;
+
 use std::net::IpAddr;
 
-use crate::clock::Millis;
 use crate::conf::{AuthzKey, Cidr, Http, Srv};
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
-use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
+use crate::protocol::reply::{Kind, Manners, Persistence};
 use crate::protocol::route::{Route, route};
 use crate::protocol::{Error, authz, form, xml};
-use crate::service::{Answer, Answers, Command, Request};
+use crate::service::{Answers, Command, Request};
+
+pub use side::Scratch;
+use side::{Courtesy, Side};
 
 /// Requests of one connection that are answered in a turn.
 pub const MAX_REQUESTS_PER_TURN: usize = 256;
@@ -82,32 +86,6 @@ impl<'a> From<&'a Srv> for Rules<'a> {
     }
 }
 
-/// Buffers for the request in hand: one for a worker, for all of its connections.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    common: Common,
-    request: Request,
-    answers: Answers,
-    xml: xml::Decoded,
-    form: form::Decoded,
-    key: String,
-    chunks: Vec<u8>,
-    body: Vec<u8>,
-}
-
-impl Scratch {
-    /// Starts a turn: the time that answers are dated with.
-    pub fn set_now(&mut self, now: Millis) {
-        self.common.set_now(now);
-    }
-
-    /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
-    /// [`Error::PeerForbidden`].
-    pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        reply::write_error(out, &self.common, Manners::CLOSE, error, &mut self.body);
-    }
-}
-
 /// What [`Connection::advance`] leaves to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
@@ -158,33 +136,6 @@ struct Pending {
     courtesy: Courtesy,
 }
 
-/// What the client said of itself.
-#[derive(Debug, Clone, Copy)]
-struct Courtesy {
-    http10: bool,
-    keep_alive: bool,
-    head_only: bool,
-}
-
-impl Courtesy {
-    fn of(head: &Head<'_, '_>) -> Courtesy {
-        Courtesy {
-            http10: head.http10,
-            keep_alive: head.keep_alive,
-            head_only: head.method == "HEAD",
-        }
-    }
-
-    fn manners(&self, close: bool) -> Manners {
-        let persistence = match (close || !self.keep_alive, self.http10) {
-            (true, _) => Persistence::Close,
-            (false, true) => Persistence::KeepAlive,
-            (false, false) => Persistence::Default,
-        };
-        Manners { persistence, head_only: self.head_only }
-    }
-}
-
 /// What a head asks to be done.
 enum Plan {
     /// Wait for the items.
@@ -203,14 +154,6 @@ enum Step {
     Answered(usize),
     /// Took so many bytes, and needs so many from there on.
     Starved(usize, usize),
-}
-
-/// The worker's side of a connection.
-struct Side<'a, S> {
-    rules: Rules<'a>,
-    serve: &'a mut S,
-    scratch: &'a mut Scratch,
-    out: &'a mut Vec<u8>,
 }
 
 impl Connection {
@@ -537,58 +480,6 @@ impl Connection {
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-impl<S: Serve> Side<'_, S> {
-    /// Runs the request and writes its document.
-    fn run(&mut self) {
-        let Scratch { request, answers, body, .. } = self.scratch;
-        answers.refused = false;
-        answers.items.clear();
-        answers.details.clear();
-        self.serve.run(request, answers);
-        body.clear();
-        xml::write(body, request, answers);
-    }
-
-    fn run_items(&mut self, command: Command, manners: Manners) {
-        self.run();
-        let Scratch { common, answers, body, .. } = self.scratch;
-        let single = match &answers.items[..] {
-            [answer] => single(answer, self.serve, false),
-            _ => None,
-        };
-        reply::write(self.out, common, manners, (200, Kind::Xml, body), single);
-        self.serve.answered(Call::from(command), 200);
-    }
-
-    fn run_single(&mut self, call: Call, refusal: u16, manners: Manners) {
-        self.run();
-        let Scratch { common, answers, body, .. } = self.scratch;
-        let answer = answers.items.first();
-        let status = answer.map_or(503, |answer| reply::status_of(answer, refusal));
-        let single = answer.and_then(|answer| single(answer, self.serve, true));
-        reply::write(self.out, common, manners, (status, Kind::Xml, body), single);
-        self.serve.answered(call, status);
-    }
-
-    fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
-        reply::write(self.out, &self.scratch.common, manners, answer, None);
-        self.serve.answered(call, answer.0);
-    }
-
-    fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
-        let Scratch { common, body, .. } = self.scratch;
-        reply::write_error(self.out, common, manners, error, body);
-        self.serve.answered(call, error.status());
-    }
-}
-
-/// What the head of the answer to a single item tells, unless the item failed.
-fn single<'a, S: Serve>(answer: &'a Answer, serve: &'a S, proxied: bool) -> Option<Single<'a>> {
-    let verdict = answer.result.as_ref().ok()?;
-    let name = answer.biz.and_then(|index| serve.biz_name(index));
-    Some(Single { name, verdict, proxied })
-}
 
 #[cfg(test)]
 mod tests;

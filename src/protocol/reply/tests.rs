@@ -17,7 +17,14 @@ fn verdict() -> Verdict {
 fn written(status: u16, manners: Manners, single: Option<Single<'_>>) -> String {
     let (mut out, mut common) = (b"before ".to_vec(), Common::new());
     common.set_now(784_111_777_123);
-    write(&mut out, &common, manners, (status, Kind::Xml, b"<body/>"), single);
+    write(
+        &mut out,
+        &mut Line::default(),
+        &common,
+        manners,
+        (status, Kind::Xml, b"<body/>"),
+        single,
+    );
     String::from_utf8(out).unwrap()
 }
 
@@ -47,7 +54,8 @@ fn an_answer() {
 fn errors() {
     let text = |error: Error| {
         let (mut out, mut body) = (Vec::new(), b"old".to_vec());
-        write_error(&mut out, &Common::new(), Manners::CLOSE, &error, &mut body);
+        let mut line = Line::default();
+        write_error(&mut out, &mut line, &Common::new(), Manners::CLOSE, &error, &mut body);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

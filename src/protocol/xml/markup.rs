@@ -158,7 +158,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves past white space, comments and instructions; false at the document's end.
-    #[inline]
+    #[inline(always)]
     pub fn skip(&mut self) -> Result<bool, Fault> {
         loop {
             let bytes = &self.text.as_bytes()[self.at..];
@@ -213,7 +213,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the start of the tag that stands here; `inside` an element or beside the root.
-    #[inline]
+    #[inline(always)]
     pub fn tag(&mut self, inside: bool) -> Result<Tag<'a>, Fault> {
         let bytes = self.text.as_bytes();
         match (bytes.get(self.at), bytes.get(self.at + 1)) {
@@ -239,6 +239,7 @@ impl<'a> Cursor<'a> {
         &self.text[at..end]
     }
 
+    #[inline(never)]
     fn end_tag(&mut self) -> Result<Tag<'a>, Fault> {
         let at = self.at + 2;
         let name = self.name(at);

@@ -6,19 +6,17 @@
 use std::fmt::{self, Write};
 
 use super::value::is_char;
-use crate::protocol::Error;
-use crate::protocol::line::Line;
+use crate::protocol::{Error, Line};
 use crate::service::{Answer, Answers, Figures, Item, ItemError, LimitFigures, Request, Verdict};
 
-/// Appends the response document of `request`.
-pub fn write(out: &mut Vec<u8>, request: &Request, answers: &Answers) {
+/// Appends the response document of `request`; `line` is scratch.
+pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
     out.extend_from_slice(match answers.refused {
         true => b"<response refused=\"true\">",
         false => b"<response>",
     });
-    let mut line = Line::new();
     for (item, answer) in request.items().iter().zip(&answers.items) {
-        write_item(out, &mut line, request, item, answer, &answers.details);
+        write_item(out, line, request, item, answer, &answers.details);
     }
     out.extend_from_slice(b"</response>\n");
 }
@@ -72,9 +70,8 @@ fn error_code(error: ItemError) -> &'static str {
     }
 }
 
-/// Appends the document of an error of the whole request.
-pub fn write_error(out: &mut Vec<u8>, error: &Error) {
-    let mut line = Line::new();
+/// Appends the document of an error of the whole request; `line` is scratch.
+pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
     line.text(b"<error code=\"");
     line.text(error.code().as_bytes());
     if let Some(place) = error.place() {

@@ -1,0 +1,194 @@
+//! Generated documents; quick-xml's own reader is the oracle.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The same document read by quick-xml's own reader, which takes more than we do.
+fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
+    use quick_xml::XmlVersion;
+    use quick_xml::events::{BytesStart, Event};
+
+    fn attributes(start: &BytesStart<'_>) -> Option<Vec<(String, String)>> {
+        start
+            .attributes()
+            .map(|attribute| {
+                let attribute = attribute.ok()?;
+                let value = attribute.normalized_value(XmlVersion::Explicit1_0).ok()?;
+                Some((attribute.key.into_inner().to_owned(), value.into_owned()))
+            })
+            .collect()
+    }
+
+    let mut reader = quick_xml::Reader::from_str(text);
+    reader.config_mut().check_comments = true;
+    let (mut atomic, mut rows, mut open) = (false, Vec::new(), 0);
+    loop {
+        let event = reader.read_event().ok()?;
+        match &event {
+            Event::Start(start) | Event::Empty(start) => {
+                let attributes = attributes(start)?;
+                let get =
+                    |name| attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+                match start.name().into_inner() {
+                    "request" if open == 0 => atomic = get("atomic") == Some("true"),
+                    "item" if open == 1 => rows.push(Row {
+                        count: crate::protocol::form::count(get("count").unwrap_or("1")),
+                        force: get("force") == Some("true"),
+                        detail: get("detail") == Some("true"),
+                        ..row(get("biz")?, get("key")?)
+                    }),
+                    _ => return None,
+                }
+                open += u32::from(matches!(event, Event::Start(_)));
+            }
+            Event::End(_) => open -= 1,
+            Event::Text(text) if text.trim().is_empty() => {}
+            Event::Comment(_) | Event::PI(_) | Event::Decl(_) => {}
+            Event::Eof => return (open == 0).then_some((atomic, rows)),
+            _ => return None,
+        }
+    }
+}
+
+fn text_value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z0-9]{0,8}",
+        proptest::collection::vec(
+            prop_oneof![
+                Just('&'),
+                Just('<'),
+                Just('>'),
+                Just('"'),
+                Just('\''),
+                Just('\t'),
+                Just('\n'),
+                Just('\r'),
+                Just('\u{FFFD}'),
+                Just('\u{EFFF}'),
+                Just('é'),
+                proptest::char::range(' ', '~'),
+            ],
+            0..8
+        )
+        .prop_map(String::from_iter),
+    ]
+}
+
+/// An item, and one of the many ways to write it.
+fn item() -> impl Strategy<Value = (Row, String)> {
+    (
+        text_value(),
+        text_value(),
+        proptest::option::of(any::<i32>()),
+        proptest::option::of(any::<bool>()),
+        proptest::option::of(any::<bool>()),
+        (any::<bool>(), 0usize..5, any::<bool>(), any::<bool>()),
+    )
+        .prop_map(|(biz, key, count, force, detail, (single, turn, open, hex))| {
+            let mut parts = vec![("biz", biz.clone()), ("key", key.clone())];
+            parts.extend(count.map(|count| ("count", count.to_string())));
+            parts.extend(force.map(|force| ("force", force.to_string())));
+            parts.extend(detail.map(|detail| ("detail", detail.to_string())));
+            let turn = turn % parts.len();
+            parts.rotate_left(turn);
+            let quote = if single { '\'' } else { '"' };
+            let mut text = String::from("<item");
+            for (name, value) in parts {
+                text += &format!(" {name}={quote}");
+                for c in value.chars() {
+                    match c {
+                        '&' | '<' | '\t' | '\n' | '\r' if hex => {
+                            text += &format!("&#x{:x};", c as u32)
+                        }
+                        '&' => text += "&amp;",
+                        '<' => text += "&lt;",
+                        '\t' | '\n' | '\r' => text += &format!("&#{};", c as u32),
+                        c if c == quote => text += if single { "&apos;" } else { "&quot;" },
+                        c => text.push(c),
+                    }
+                }
+                text.push(quote);
+            }
+            text += if open { "></item>" } else { "/>" };
+            let row = Row {
+                count: Some(count.unwrap_or(1)),
+                force: force.unwrap_or(false),
+                detail: detail.unwrap_or(false),
+                ..row(&biz, &key)
+            };
+            (row, text)
+        })
+}
+
+fn document() -> impl Strategy<Value = ((bool, Vec<Row>), String)> {
+    let gap =
+        || prop_oneof![Just(""), Just(" "), Just("\r\n\t"), Just("<!-- a>b -->"), Just("<?p '>?>")];
+    let items = proptest::collection::vec((gap(), item()), 1..=4);
+    (gap(), items, gap(), proptest::option::of(any::<bool>())).prop_map(
+        |(before, mut items, after, atomic)| {
+            if atomic == Some(true) {
+                items.truncate(2);
+            }
+            let atomic_text = atomic.map_or(String::new(), |a| format!(" atomic='{a}'"));
+            let mut text = format!("{before}<request{atomic_text}>");
+            let mut rows = Vec::new();
+            for (gap, (row, item)) in items {
+                text += gap;
+                text += &item;
+                rows.push(row);
+            }
+            text += after;
+            text += "</request>";
+            text += after;
+            ((atomic.unwrap_or(false), rows), text)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn well_formed_documents_are_read_as_they_were_meant((expected, text) in document()) {
+        prop_assert_eq!(oracle(&text), Some(expected.clone()), "{}", &text);
+        prop_assert_eq!(parse(text.as_bytes()), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_taken_quick_xml_takes_too(
+        (_, text) in document(),
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), "[<>/=!?&;#'\" a\\]\\[-]{0,2}", 0usize..3), 1..3),
+    ) {
+        let mut text: Vec<char> = text.chars().collect();
+        for (at, with, drop) in changes {
+            let at = at.index(text.len());
+            let end = (at + drop).min(text.len());
+            text.splice(at..end, with.chars());
+            if text.is_empty() {
+                text.push(' ');
+            }
+        }
+        let text: String = text.into_iter().collect();
+        if let Ok(read) = parse(text.as_bytes()) {
+            prop_assert_eq!(oracle(&text), Some(read), "{}", text);
+        }
+    }
+
+    #[test]
+    fn anything_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        let _ = parse(&bytes);
+        let _ = parse(&[b"<request><item biz='", &bytes[..], b"'/></request>"].concat());
+    }
+
+    #[test]
+    fn what_is_echoed_is_well_formed(biz in any::<String>(), key in any::<String>()) {
+        let answers = Answers { items: vec![answer(Err(ItemError::BadKey))], ..Answers::default() };
+        let text = written(&[(&biz, &key)], &answers);
+        let body = text.replace("response>", "request>").replace(" error=\"bad-key\"", "");
+        let as_xml = |text: &str| -> String {
+            text.chars().map(|c| if value::is_char(c) { c } else { '\u{FFFD}' }).collect()
+        };
+        prop_assert_eq!(one(&body), Ok(row(&as_xml(&biz), &as_xml(&key))));
+    }
+}
