@@ -1,6 +1,8 @@
 use super::*;
-use crate::service::{Answer, Figures, ItemError, Verdict};
+use crate::conf::{AuthzKey, Http};
+use crate::service::{Answer, Answers, Figures, ItemError, Request, Verdict};
 
+mod memory;
 mod pieces;
 
 const HTTP: Http = Http {
