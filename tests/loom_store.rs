@@ -7,7 +7,7 @@
 use frs::store::layout::{PAGE_WORDS, slot};
 use frs::store::region::Region;
 use frs::store::semaphore::{Semaphore, Token};
-use frs::store::slot::{Files, Intent, SlotWords, State, Undo};
+use frs::store::slot::{Files, Intent, SlotWords, State, Undo, UndoLog};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
 
@@ -97,19 +97,21 @@ fn transact(
             .map(|&key_node| Intent { group: GROUP, file: 0, key_node: key_node as u32 })
             .collect();
         life.step()?;
-        words.announce(intents.into_iter());
+        words.announce(intents.iter().copied());
         for &key_node in key_nodes {
             life.step()?;
             take(world, key_node, token);
         }
         let old: Vec<u64> = WORDS.iter().map(|&at| world.file.load(at)).collect();
         assert_eq!(old[0], old[1], "half a transaction is seen");
+        let mut log = UndoLog::of(words);
         for (index, &at) in WORDS.iter().enumerate() {
             life.step()?;
-            words.log(index, Undo { group: GROUP, file: 0, at: at as u64, old: old[index] });
+            let stored = world.file.words(at, 1);
+            log.changes(&intents[0], stored, &[old[index] + 1], at).unwrap();
         }
         life.step()?;
-        words.begin(WORDS.len());
+        words.begin(log.len());
         for (index, &at) in WORDS.iter().enumerate() {
             life.step()?;
             world.file.store(at, old[index] + 1);

@@ -1,6 +1,9 @@
 //! Running a request against the store: each item its own transaction, or all of them one.
 
-use super::{Answer, Answers, Command, Item, ItemError, Request, Service, table::Table};
+use super::{
+    Answer, Answers, Command, Item, ItemError, Request, Service,
+    table::{Entry, Table},
+};
 use crate::clock::Millis;
 use crate::conf::{Conf, Scope};
 use crate::key::{KeyField, KeyRef};
@@ -78,8 +81,6 @@ struct Judged {
 struct Done {
     judgement: Judgement,
     charged: bool,
-    key_fresh: bool,
-    whole_fresh: bool,
 }
 
 impl Scratch {
@@ -234,7 +235,7 @@ impl Service {
             None => std::slice::from_ref(&first),
         };
         let transaction = self.handle.begin(wanted, self.generation)?;
-        let one = One { table: &self.table, resolved, item, now };
+        let one = One::of(&self.table, resolved, item, now);
         Ok(one.run(command, transaction, details))
     }
 
@@ -309,28 +310,30 @@ fn log_too_large() -> Refused {
 /// One item with what it needs.
 struct One<'a> {
     table: &'a Table,
+    entry: &'a Entry,
     resolved: &'a Resolved,
     item: &'a Item,
     now: Millis,
 }
 
-impl One<'_> {
+impl<'a> One<'a> {
+    #[inline]
+    fn of(table: &'a Table, resolved: &'a Resolved, item: &'a Item, now: Millis) -> One<'a> {
+        // Only an item without an error goes on, and that has a biz.
+        let entry = table.entry(resolved.biz.unwrap_or(0));
+        One { table, entry, resolved, item, now }
+    }
+
     #[inline]
     fn count(&self) -> i32 {
         // Resolving has refused items without a count.
         self.item.count.unwrap_or(0)
     }
 
-    #[inline]
-    fn entry(&self) -> &super::table::Entry {
-        // Resolving has refused items without a biz.
-        self.table.entry(self.resolved.biz.unwrap_or(0))
-    }
-
     /// The item's nodes, as this configuration sees them.
     #[inline]
     fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
-        let (entry, key) = (self.entry(), self.resolved.key.key());
+        let (entry, key) = (self.entry, self.resolved.key.key());
         let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
             wanted.map(|wanted| {
                 let index = transaction.node(&wanted, entry.id, key);
@@ -352,7 +355,7 @@ impl One<'_> {
         nodes: Nodes,
         work: impl FnOnce(&mut States<'_>) -> T,
     ) -> T {
-        let rules = &self.entry().rules;
+        let rules = &self.entry.rules;
         let (key, whole) = transaction.states(nodes.key, nodes.whole);
         let mut none = 0;
         let (key, rest) = key.split_at_mut(rules.words(Scope::Key));
@@ -369,16 +372,20 @@ impl One<'_> {
     fn write(
         &self,
         transaction: &mut Transaction<'_>,
-        index: Option<NodeIndex>,
-        is_fresh: bool,
+        nodes: Nodes,
+        scope: Scope,
     ) -> Result<(), ItemError> {
-        let Some(index) = index else { return Ok(()) };
-        if is_fresh && !transaction.is_placed(index) {
-            return Ok(());
+        let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
+        let Some(index) = node else { return Ok(()) };
+        if !transaction.is_placed(index) {
+            let rules = &self.entry.rules;
+            if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
+                return Ok(());
+            }
+            transaction
+                .place(index, self.table, self.entry.on_full, self.now)
+                .map_err(|_| ItemError::Full)?;
         }
-        transaction
-            .place(index, self.table, self.entry().on_full, self.now)
-            .map_err(|_| ItemError::Full)?;
         transaction.touch(index, self.now);
         Ok(())
     }
@@ -403,8 +410,8 @@ impl One<'_> {
         });
         let mut ban_until = None;
         if done.charged {
-            self.write(&mut transaction, nodes.key, done.key_fresh)?;
-            self.write(&mut transaction, nodes.whole, done.whole_fresh)?;
+            self.write(&mut transaction, nodes, Scope::Key)?;
+            self.write(&mut transaction, nodes, Scope::Biz)?;
         } else if command == Command::Update {
             ban_until = self.refuse(&mut transaction, nodes, &mut done.judgement);
         }
@@ -432,7 +439,7 @@ impl One<'_> {
         states: &mut States<'_>,
         details: &mut Vec<LimitFigures>,
     ) -> Done {
-        let rules = &self.entry().rules;
+        let rules = &self.entry.rules;
         rules.roll(states, self.now);
         if self.item.detail {
             rules.details(states, self.now, self.count(), details);
@@ -442,12 +449,7 @@ impl One<'_> {
         if charged {
             rules.charge(states, self.now, self.count());
         }
-        Done {
-            judgement,
-            charged,
-            key_fresh: rules.is_fresh(states, Scope::Key),
-            whole_fresh: rules.is_fresh(states, Scope::Biz),
-        }
+        Done { judgement, charged }
     }
 
     /// The answer, with the figures as they are now.
@@ -458,7 +460,7 @@ impl One<'_> {
         judgement: &Judgement,
         details: &mut [LimitFigures],
     ) -> Verdict {
-        let rules = &self.entry().rules;
+        let rules = &self.entry.rules;
         if self.item.detail {
             rules.refigure(states, self.now, details);
         }
@@ -478,10 +480,10 @@ impl One<'_> {
             transaction.stamp(index, self.now);
         }
         judgement.ban_ms?;
-        let on_full = self.entry().on_full;
+        let on_full = self.entry.on_full;
         transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
         self.with_states(transaction, nodes, |states| {
-            let started = self.entry().rules.start_ban(states, self.now, judgement);
+            let started = self.entry.rules.start_ban(states, self.now, judgement);
             started.then_some(*states.ban_until)
         })
     }
@@ -493,7 +495,7 @@ impl One<'_> {
         let nodes = self.nodes(transaction);
         self.with_states(transaction, nodes, |states| *states.ban_until = ban_until);
         // There was a place for it when it was started, so there is one now.
-        let _ = self.write(transaction, nodes.key, false);
+        let _ = self.write(transaction, nodes, Scope::Key);
     }
 }
 
@@ -507,8 +509,8 @@ struct All<'a> {
 
 impl All<'_> {
     fn one(&self, index: usize) -> One<'_> {
-        let (table, resolved) = (self.table, &self.resolved[index]);
-        One { table, resolved, item: &self.request.items()[index], now: self.now }
+        let item = &self.request.items()[index];
+        One::of(self.table, &self.resolved[index], item, self.now)
     }
 
     fn run(
@@ -573,8 +575,8 @@ impl All<'_> {
             one.judge_and_charge(Command::Update, states, details)
         });
         if done.charged {
-            one.write(transaction, nodes.key, done.key_fresh)?;
-            one.write(transaction, nodes.whole, done.whole_fresh)?;
+            one.write(transaction, nodes, Scope::Key)?;
+            one.write(transaction, nodes, Scope::Biz)?;
         }
         Ok(Judged { judgement: done.judgement, refuses: !done.charged, ban_until: None })
     }
@@ -588,7 +590,7 @@ impl All<'_> {
         answers: &mut Answers,
     ) {
         let one = self.one(index);
-        let rules = &one.entry().rules;
+        let rules = &one.entry.rules;
         let nodes = one.nodes(transaction);
         if judged.refuses && self.request.command == Command::Update {
             judged.ban_until = one.refuse(transaction, nodes, &mut judged.judgement);
