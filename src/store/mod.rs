@@ -10,6 +10,8 @@ pub mod slot;
 
 #[cfg(all(test, not(loom)))]
 pub(crate) mod crash;
+#[cfg(test)]
+mod model;
 
 #[cfg(not(loom))]
 mod counter;
