@@ -10,7 +10,9 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::clock;
 
 use crate::conf::{Conf, active};
 use crate::store::{Error, Handle, Runtime, live_dir};
@@ -160,9 +162,14 @@ pub struct Service {
     data_dir: PathBuf,
     conf: Arc<Conf>,
     generation: u64,
+    /// A generation that could not be taken, and when that was.
+    failed: Option<(u64, Instant)>,
     table: Table,
     scratch: Scratch,
 }
+
+/// Between two attempts to take a configuration that could not be taken.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Attaches to a data directory that a running server has prepared.
@@ -175,12 +182,16 @@ impl Service {
         let mut handle = Handle::attach(data_dir, live_dir(&conf), role as u32)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        if conf.srv.data.prefault {
+            handle.prefault()?;
+        }
         Ok(Service {
             table: Table::new(&conf, &handle),
             handle,
             data_dir: data_dir.to_path_buf(),
             conf: Arc::new(conf),
             generation,
+            failed: None,
             scratch: Scratch::default(),
         })
     }
@@ -209,14 +220,24 @@ impl Service {
         taken
     }
 
-    /// Takes the configuration in force; on a failure the one it has stays, and the next turn tries
-    /// again.
+    /// Takes the configuration in force; on a failure the one it has stays, and it is tried again a
+    /// second later.
     #[cold]
     fn take_newer(&mut self) -> bool {
         let generation = self.handle.runtime().generation();
+        if generation == 0 {
+            // The server has ended cleanly: nothing new will come, and nothing may be written.
+            return false;
+        }
+        let now = clock::instant();
+        let tried = |(failed, at): (u64, Instant)| failed == generation && now - at < RETRY_EVERY;
+        if self.failed.is_some_and(tried) {
+            return false;
+        }
         match self.take(generation) {
             Ok(()) => true,
             Err(error) => {
+                self.failed = Some((generation, now));
                 tracing::error!(generation, %error, "cannot take the new configuration");
                 false
             }

@@ -8,6 +8,7 @@ use crate::clock::Millis;
 use crate::conf::{Conf, Scope};
 use crate::key::{KeyField, KeyRef};
 use crate::limit::{Judgement, LimitFigures, States, Verdict};
+use crate::store::layout::slot::INTENTS_MAX;
 use crate::store::{NodeIndex, Refused, Transaction, Wanted};
 
 /// Items by which a key-node's head is asked for before its node, and the node before it is used:
@@ -113,6 +114,9 @@ impl Resolved {
         let entry = table.entry(self.biz.ok_or(ItemError::UnknownBiz)?);
         entry.encode(request.key(item), &mut self.key).map_err(|_| ItemError::BadKey)?;
         item.count.ok_or(ItemError::BadCount)?;
+        if !entry.is_available() {
+            return Err(ItemError::Store);
+        }
         self.key_at = entry.locate(&self.key.key());
         self.whole_at = entry.whole;
         Ok(())
@@ -154,6 +158,10 @@ impl Service {
             }
             if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < items.len()) {
                 let resolved = &self.scratch.resolved[near % RING];
+                if resolved.generation != self.generation {
+                    // A newer configuration came in between: its places are others.
+                    continue;
+                }
                 resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
             }
             if let Some(ready) = index.checked_sub(2 * AHEAD) {
@@ -292,6 +300,9 @@ impl Service {
         answers.items.clear();
         answers.details.clear();
         let Scratch { resolved, wanted, judged, .. } = &mut self.scratch;
+        if wanted.len() > INTENTS_MAX {
+            return Err(log_too_large());
+        }
         let all = All { table: &self.table, request, resolved, now };
         let done = all.run(self.handle.begin(wanted, self.generation)?, judged, answers);
         match done {
@@ -520,6 +531,7 @@ impl All<'_> {
         answers: &mut Answers,
     ) -> Result<(), crate::store::TooLarge> {
         judged.clear();
+        self.find_all(&mut transaction);
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
         }
@@ -527,6 +539,7 @@ impl All<'_> {
         let keeps = self.request.command == Command::Update && !answers.refused;
         if answers.refused {
             transaction.reset();
+            self.find_all(&mut transaction);
         }
         for (index, judged) in judged.iter_mut().enumerate() {
             if let Some(judged) = judged {
@@ -535,9 +548,20 @@ impl All<'_> {
         }
         if !keeps {
             transaction.reset();
+            self.find_all(&mut transaction);
             self.write_bans(&mut transaction, judged);
         }
         transaction.commit(self.now)
+    }
+
+    /// Takes every item's nodes into the transaction: what it uses is never its victim.
+    fn find_all(&self, transaction: &mut Transaction<'_>) {
+        for index in 0..self.request.items().len() {
+            let one = self.one(index);
+            if one.resolved.error.is_none() {
+                one.nodes(transaction);
+            }
+        }
     }
 
     /// Judges an item with the charges of those before it, and charges it; none: it failed.

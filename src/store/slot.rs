@@ -7,8 +7,8 @@
 use crate::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
 use super::layout::slot::{
-    GENERATION, INTENT_LIST, INTENT_WORDS, INTENTS, INTENTS_MAX, OWNER, PHASE, STATE, UNDO_LOG,
-    UNDO_MAX, UNDO_WORDS,
+    GENERATION, INTENT_LIST, INTENT_WORDS, INTENTS, INTENTS_MAX, OWNER, PHASE, SEQUENCE, STATE,
+    UNDO_LOG, UNDO_MAX, UNDO_WORDS,
 };
 use super::region::{Region, put};
 use super::semaphore::Token;
@@ -105,8 +105,22 @@ impl<'a> SlotWords<'a> {
             put(&words[0], intent.group);
             put(&words[1], u64::from(intent.file) << 32 | u64::from(intent.key_node));
         }
+        // Tells a holder that goes on from one that stands still: its token is always the same.
+        let begun = self.region.load(self.base + SEQUENCE);
+        self.region.store(self.base + SEQUENCE, begun.wrapping_add(1));
         self.region.store_release(self.base + INTENTS, count as u64);
         compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Transactions begun by the owner.
+    pub fn sequence(self) -> u64 {
+        self.region.load(self.base + SEQUENCE)
+    }
+
+    /// Calls `look` with the id of each group that undo log or intent list name.
+    pub fn for_each_group(self, mut look: impl FnMut(u64)) {
+        (0..self.phase()).for_each(|index| look(self.undo(index).group));
+        self.intents().for_each(|intent| look(intent.group));
     }
 
     /// Ends the announcement, after all its semaphores are released.

@@ -6,7 +6,7 @@
 use super::counter::Counter;
 use super::evict::{self, Judge, Rank};
 use super::group::{is_whole, node_crc};
-use super::handle::Handle;
+use super::handle::{Handle, Notice};
 use super::layout::{HEAD_WORDS, TAG_WORDS, node};
 use super::semaphore::Semaphore;
 use super::slot::{Intent, LogFull, UndoLog};
@@ -138,6 +138,10 @@ impl Handle {
         if transaction.handle.runtime.generation() != generation {
             return Err(Refused::Newer);
         }
+        if transaction.is_any_quarantined() {
+            // Since the look before: a recoverer could not reach it.
+            return Err(Refused::Unavailable);
+        }
         transaction.reset();
         Ok(transaction)
     }
@@ -186,6 +190,15 @@ impl Transaction<'_> {
             self.held += 1;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn is_any_quarantined(&self) -> bool {
+        let Handle { scratch, groups, runtime, .. } = &*self.handle;
+        scratch
+            .key_nodes
+            .iter()
+            .any(|key_node| runtime.is_quarantined(groups[key_node.group].mark()))
     }
 
     /// Starts from the stored state, giving up every working copy made so far; the semaphores stay
@@ -239,12 +252,11 @@ impl Transaction<'_> {
         if key_nodes.len() == 1 {
             return 0;
         }
-        let wants = |known: &KeyNode| {
-            known.group == wanted.group
-                && known.intent.file == wanted.at.file
-                && known.intent.key_node == wanted.at.key_node
-        };
-        key_nodes.iter().position(wants).expect("a key-node that was wanted at the beginning")
+        let group = self.handle.groups[wanted.group].header().id;
+        let (file, key_node) = (wanted.at.file, wanted.at.key_node);
+        let intent = Intent { group, file, key_node };
+        let found = key_nodes.binary_search_by_key(&intent, |known| known.intent);
+        found.expect("a key-node that was wanted at the beginning")
     }
 
     #[inline]
@@ -393,8 +405,8 @@ impl Transaction<'_> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
         let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
         let index = nodes[index.0].key_node;
-        let KeyNode { intent, group, tags, .. } = &key_nodes[index];
-        let group = &groups[*group];
+        let KeyNode { intent, group: group_index, tags, .. } = &key_nodes[index];
+        let group = &groups[*group_index];
         let chain = group.geometry().chain as usize;
         let is_used = |place: usize| {
             nodes.iter().any(|node| node.key_node == index && node.place == Some(place))
@@ -405,6 +417,7 @@ impl Transaction<'_> {
         }
         let candidates = (0..chain).filter(|&place| !is_used(place));
         let place = (intent.file, intent.key_node);
+        let group = (*group_index, group);
         evict::choose(group, place, candidates, (judge, on_full, now), (order, copy))
     }
 
@@ -509,8 +522,7 @@ impl Transaction<'_> {
             slot.count(counter);
             let group = &groups[scratch.key_nodes[node.key_node].group];
             if node.evicts != Some(Rank::Expired) && group.may_log_eviction(now) {
-                let name = &group.header().name;
-                tracing::warn!(group = name, "a node in use was evicted: the group is too small");
+                self.handle.note(Notice::Eviction { group: group.header().name.clone() });
             }
         }
     }
