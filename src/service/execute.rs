@@ -9,7 +9,7 @@ use crate::conf::{Conf, Scope};
 use crate::key::{KeyField, KeyRef};
 use crate::limit::{Judgement, LimitFigures, States, Verdict};
 use crate::store::layout::slot::INTENTS_MAX;
-use crate::store::{NodeIndex, Refused, Transaction, Wanted};
+use crate::store::{Keep, NodeIndex, Refused, Transaction, Wanted};
 
 /// Items by which a key-node's head is asked for before its node, and the node before it is used:
 /// so long memory takes.
@@ -231,6 +231,18 @@ impl Service {
         details: &mut Vec<LimitFigures>,
     ) -> Result<Result<Verdict, ItemError>, Refused> {
         let resolved = &self.scratch.resolved[at];
+        if let (Some(key_at), None) = (resolved.key_at, resolved.whole_at) {
+            let one = One::of(&self.table, resolved, item, now);
+            let key = (one.entry.id, &resolved.key.key());
+            let (time, from) = ((self.generation, now), details.len());
+            let found = self
+                .handle
+                .with_found(&key_at, key, time, |words| one.run_found(command, words, details))?;
+            if let Some(Some(verdict)) = found {
+                return Ok(Ok(verdict));
+            }
+            details.truncate(from);
+        }
         let mut wanted = [resolved.key_at, resolved.whole_at].into_iter().flatten();
         // One or two key-nodes: a biz needs at least one node.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
@@ -440,6 +452,35 @@ impl<'a> One<'a> {
                 Err(ItemError::Store)
             }
         }
+    }
+
+    /// A command on the copy of a node that is all an item needs. None: it starts a ban, which takes
+    /// more than this copy.
+    #[inline]
+    fn run_found(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        details: &mut Vec<LimitFigures>,
+    ) -> (Option<Verdict>, Keep) {
+        let (entry, from) = (self.entry, details.len());
+        entry.adopt(words, Scope::Key);
+        let states = &mut words[entry.states_at()..];
+        let (key, rest) = states.split_at_mut(entry.rules.words(Scope::Key));
+        let mut none = 0;
+        let ban_until = match rest.first_mut() {
+            Some(word) if entry.rules.has_ban() => word,
+            _ => &mut none,
+        };
+        let mut states = States { key, biz: &mut [], ban_until };
+        let Done { judgement, charged } = self.judge_and_charge(command, &mut states, details);
+        let keep = match command {
+            Command::Query => Keep::Nothing,
+            Command::Update if charged => Keep::Node,
+            Command::Update if judgement.ban_ms.is_some() => return (None, Keep::Nothing),
+            Command::Update => Keep::Stamp,
+        };
+        (Some(self.verdict(&states, &judgement, &mut details[from..])), keep)
     }
 
     /// What a command does to the working copies, short of a refusal.

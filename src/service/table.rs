@@ -94,6 +94,12 @@ impl Entry {
         Some(Wanted { group, at: key.locate(self.id, &self.geometry, self.seed) })
     }
 
+    /// First state word of a node.
+    #[inline]
+    pub fn states_at(&self) -> usize {
+        node::FIELD + self.geometry.key_bytes as usize / 8
+    }
+
     /// Makes a working copy one of this configuration: another shape starts fresh, a word for the
     /// ban comes or goes.
     #[inline]
@@ -103,7 +109,7 @@ impl Entry {
         if node::shape(check) == shape && node::flags(check) == flags {
             return;
         }
-        let states = &mut words[node::FIELD + self.geometry.key_bytes as usize / 8..];
+        let states = &mut words[self.states_at()..];
         if node::shape(check) != shape {
             states.fill(0);
         } else {
@@ -135,7 +141,7 @@ impl Judge for Table {
             return Rank::Expired;
         }
         entry.adopt(words, scope);
-        let states = &mut words[node::FIELD + entry.geometry.key_bytes as usize / 8..];
+        let states = &mut words[entry.states_at()..];
         let (states, rest) = states.split_at_mut(rules.words(scope));
         let ban_until = if scope == Scope::Key && rules.has_ban() { rest[0] } else { 0 };
         rules.rank(scope, states, ban_until, now)

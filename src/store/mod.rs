@@ -20,6 +20,8 @@ mod error;
 #[cfg(not(loom))]
 mod evict;
 #[cfg(not(loom))]
+mod found;
+#[cfg(not(loom))]
 pub mod group;
 #[cfg(not(loom))]
 mod handle;
@@ -37,6 +39,7 @@ pub use {
     counter::Counter,
     error::Error,
     evict::{Judge, Rank},
+    found::Keep,
     group::Group,
     handle::Handle,
     prepare::{Prepared, check_files, close_clean, live_dir, prepare},

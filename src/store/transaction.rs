@@ -546,7 +546,7 @@ impl Drop for Transaction<'_> {
 
 /// Is this the node of the key.
 #[inline]
-fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
+pub(super) fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
     // Word by word: a call to memcmp costs more than the few words of a key.
     let mut field = words[node::FIELD..].iter().zip(key.words());
     words[node::KEY] == key_word && field.all(|(stored, asked)| stored == asked)
@@ -555,7 +555,7 @@ fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
 /// The bytes of `word` that equal `tag`, as their top bits. (Mycroft's test in the exact form that
 /// marks no byte above a match by mistake.)
 #[inline]
-fn bytes_equal(word: u64, tag: u8) -> u64 {
+pub(super) fn bytes_equal(word: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
     !((x & LOW).wrapping_add(LOW) | x | LOW)
