@@ -15,11 +15,14 @@ const KEYS: usize = 2;
 /// A state in use: start (0 for a total) and used. Absent: fresh.
 type State = Option<(i128, i128)>;
 
-/// The states of one biz by limit and, if its scope is the key, key; the bans by key.
+/// Whose state: the limit and, if its scope is the key, the key.
+type Place = (usize, Option<usize>);
+
+/// The states of one biz, and the bans by key.
 #[derive(Debug, Clone, Default)]
 struct Model {
     limits: Vec<Limit>,
-    states: BTreeMap<(usize, Option<usize>), (i128, i128)>,
+    states: BTreeMap<Place, (i128, i128)>,
     bans: BTreeMap<usize, i128>,
 }
 
@@ -63,7 +66,7 @@ fn shown_max(policy: &Policy) -> i128 {
 }
 
 impl Model {
-    fn place(&self, index: usize, key: usize) -> (usize, Option<usize>) {
+    fn place(&self, index: usize, key: usize) -> Place {
         (index, (self.limits[index].scope == Scope::Key).then_some(key))
     }
 
