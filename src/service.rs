@@ -2,6 +2,37 @@
 //!
 //! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
 //! that the steady state allocates nothing.
+//!
+//! A program on the server's machine asks the same way, without a network: all of these items or
+//! none, say.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use frs::clock;
+//! use frs::service::{Answers, Command, Request, Role, Service};
+//!
+//! # fn main() -> Result<(), frs::store::Error> {
+//! let mut service = Service::attach(Path::new("data"), Role::Program)?;
+//! let (mut request, mut answers) = (Request::default(), Answers::default());
+//!
+//! request.begin(Command::Update);
+//! request.atomic = true;
+//! request.push("seckill", "alice", Some(1), false, false);
+//! request.push("sms", "18829340001", Some(1), false, false);
+//! service.begin_turn();
+//! service.run(&request, clock::now(), &mut answers);
+//!
+//! println!("{}", if answers.refused { "nothing was charged" } else { "both were charged" });
+//! for (item, answer) in request.items().iter().zip(&answers.items) {
+//!     match &answer.result {
+//!         Ok(verdict) => println!("{}: {:?}", request.key(item), verdict),
+//!         Err(error) => println!("{}: {error}", request.key(item)),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod execute;
 mod table;
@@ -172,7 +203,8 @@ pub struct Service {
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Attaches to a data directory that a running server has prepared.
+    /// Attaches to a data directory that a running server has prepared, by the server's user.
+    /// There is room for 256 attachments, the workers' and the keeper's among them.
     ///
     /// # Errors
     /// If there is no server's data, its files are damaged, or all slots are taken.
