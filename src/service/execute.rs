@@ -153,7 +153,12 @@ impl Service {
             }
             if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < items.len()) {
                 let resolved = &self.scratch.resolved[near % RING];
-                resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
+                // Another configuration may have been taken since: its groups are others.
+                let current = resolved.generation == self.generation;
+                resolved
+                    .wanted()
+                    .filter(|_| current)
+                    .for_each(|wanted| self.handle.prefetch_node(&wanted));
             }
             if let Some(ready) = index.checked_sub(2 * AHEAD) {
                 self.run_one(request, &items[ready], ready % RING, now, answers);
