@@ -93,6 +93,17 @@ pub enum Error {
     Forked,
 }
 
+impl Error {
+    /// Does it tell that a group's files are not what they were.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Error::Mismatch { .. } | Error::Missing { .. } => true,
+            Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+}
+
 /// Wraps the error of a call on a path.
 pub(crate) fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();

@@ -359,6 +359,20 @@ impl Group {
         Ok(Group::of_regions(regions, header, watches, mark, in_memory))
     }
 
+    /// Stands in for a group whose files cannot be used, which is quarantined: it has no words.
+    pub(crate) fn stand_in(configured: &conf::Group, mark: usize) -> Group {
+        let header = Header {
+            id: 0,
+            name: configured.name.clone(),
+            geometry: configured.geometry,
+            seeds: [0; 2],
+            created_ms: 0,
+            file: 0,
+        };
+        let files = (0..header.geometry.files).map(|_| Region::boxed(0)).collect();
+        Group::of_regions(files, header, Vec::new(), mark, true)
+    }
+
     fn of_regions(
         files: Vec<Region>,
         header: Header,

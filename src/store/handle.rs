@@ -79,7 +79,9 @@ impl Handle {
 
     /// Maps the groups of a configuration, in its order, and acknowledges its generation. Groups
     /// mapped already stay so; those no longer named are unmapped when every living slot has
-    /// acknowledged a generation without them. On an error nothing has changed.
+    /// acknowledged a generation without them. A group whose files were damaged since they were
+    /// prepared is quarantined: it costs its own items, not the others. On an error nothing has
+    /// changed.
     pub fn take_groups(
         &mut self,
         groups: &[conf::Group],
@@ -89,7 +91,7 @@ impl Handle {
         let mut opened = Vec::new();
         for group in groups {
             if !self.groups.iter().any(|known| known.header().name == group.name) {
-                opened.push(Group::open(&self.live_dir, &group.name, &self.runtime)?);
+                opened.push(self.open_group(group)?);
             }
         }
         let mut known: Vec<Group> = self.groups.drain(..).chain(opened).collect();
@@ -103,6 +105,18 @@ impl Handle {
         self.budget = lock_timeout;
         self.slot().words().set_generation(generation);
         Ok(())
+    }
+
+    fn open_group(&self, group: &conf::Group) -> Result<Group, Error> {
+        match Group::open(&self.live_dir, &group.name, &self.runtime) {
+            Err(error) if error.is_damage() => {
+                let Some(mark) = self.runtime.find_name(&group.name) else { return Err(error) };
+                tracing::error!(group = group.name, %error, "cannot be served: quarantined");
+                self.runtime.mark_of(mark).fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
+                Ok(Group::stand_in(group, mark))
+            }
+            opened => opened,
+        }
     }
 
     /// Starts a turn: the lock-timeout is whole again.
@@ -353,7 +367,9 @@ struct Reach<'a> {
 impl Reach<'_> {
     fn with<T>(&self, id: u64, work: impl FnOnce(&Group) -> T) -> Option<T> {
         if let Some(group) = self.groups.iter().find(|group| group.header().id == id) {
-            return Some(work(group));
+            // Its pages may be gone. What is half written there is scanned before it is served.
+            let reachable = !self.runtime.is_quarantined(group.mark());
+            return reachable.then(|| work(group));
         }
         let mut opened = self.opened.borrow_mut();
         let index = opened.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {

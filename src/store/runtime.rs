@@ -222,6 +222,15 @@ impl Runtime {
         })
     }
 
+    /// The register's index of the first file of the group with this name.
+    pub(crate) fn find_name(&self, name: &str) -> Option<usize> {
+        (0..at::FILES_MAX).find(|&index| {
+            let words = self.entry_words(index);
+            let first = words[1] & at::FILE_USED != 0 && words[1] as u32 == 0;
+            first && entry_of(words).name == name
+        })
+    }
+
     fn entry_words(&self, index: usize) -> [u64; at::FILE_WORDS] {
         let mut words = [0; at::FILE_WORDS];
         self.region.read(Self::entry(index), &mut words);
