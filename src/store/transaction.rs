@@ -163,6 +163,10 @@ impl Handle {
     #[inline]
     pub fn prefetch_node(&self, wanted: &Wanted) {
         let group = &self.groups[wanted.group];
+        if self.runtime.is_quarantined(group.mark()) {
+            // Its pages may be gone.
+            return;
+        }
         let region = group.file(wanted.at.file);
         let tags = region.words(group.head(wanted.at.key_node) + 1, TAG_WORDS);
         let places = tags.iter().enumerate().find_map(|(index, word)| {
