@@ -158,11 +158,10 @@ impl Service {
             }
             if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < items.len()) {
                 let resolved = &self.scratch.resolved[near % RING];
-                if resolved.generation != self.generation {
-                    // A newer configuration came in between: its places are others.
-                    continue;
+                // A newer configuration may have come in between: its places are others.
+                if resolved.generation == self.generation {
+                    resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
                 }
-                resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
             }
             if let Some(ready) = index.checked_sub(2 * AHEAD) {
                 self.run_one(request, &items[ready], ready % RING, now, answers);
