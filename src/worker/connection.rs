@@ -18,7 +18,7 @@ use crate::protocol::http::{self, Body, Head, Search};
 use crate::protocol::reply::{Kind, Manners, Persistence};
 use crate::protocol::route::{Route, route};
 use crate::protocol::{Error, authz, form, xml};
-use crate::service::{Answers, Command, Request};
+use crate::service::{Answers, Command, Exchange, Request};
 
 pub use side::Scratch;
 use side::{Courtesy, Side};
@@ -33,6 +33,14 @@ const LIMITED: u16 = 429;
 pub trait Serve {
     /// Runs a request: one answer for each item, in order. `answers` is empty.
     fn run(&mut self, request: &Request, answers: &mut Answers);
+
+    /// Runs several requests, in order, each as [`Serve::run`] does.
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        for Exchange { request, answers } in exchanges {
+            answers.clear();
+            self.run(request, answers);
+        }
+    }
 
     /// The name of the biz with this index in the map, if there is one.
     fn biz_name(&self, index: usize) -> Option<&str>;
@@ -190,6 +198,7 @@ impl Connection {
                 }
             }
         }
+        side.flush();
         let close = matches!(self.state, State::Closed);
         let rest = if close { 0 } else { input.len() - consumed };
         Progress {
@@ -331,7 +340,7 @@ impl Connection {
             Ok(Plan::Await(command)) => self.await_items(Pending { command, courtesy }, head, side),
             Ok(Plan::Run(refusal)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
-                side.run_single(call, refusal, manners);
+                side.enqueue(call, Some(refusal), manners);
             }
             Ok(Plan::Greet) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
@@ -358,7 +367,8 @@ impl Connection {
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
         }
-        let Scratch { request, form, key, .. } = side.scratch;
+        let Scratch { queue, form, key, .. } = side.scratch;
+        let request = queue.request();
         match route {
             Route::Items(command) => head.check_content().map(|()| Plan::Await(command)),
             Route::Item(command, query) => {
@@ -378,9 +388,15 @@ impl Connection {
         }
     }
 
-    fn await_items<S>(&mut self, pending: Pending, head: &Head<'_, '_>, side: &mut Side<'_, S>) {
+    fn await_items<S: Serve>(
+        &mut self,
+        pending: Pending,
+        head: &Head<'_, '_>,
+        side: &mut Side<'_, S>,
+    ) {
         // Even if the body is there already: the answers must not depend on the pieces.
         if head.expects_continue {
+            side.flush();
             side.out.extend_from_slice(CONTINUE);
         }
         let http = side.rules.http;
@@ -465,15 +481,15 @@ impl Connection {
         side: &mut Side<'_, S>,
     ) {
         let Pending { command, courtesy } = pending;
-        let Scratch { request, xml, .. } = side.scratch;
-        let read = xml::read(body, command, side.rules.http.into(), xml, request);
+        let Scratch { queue, xml, .. } = side.scratch;
+        let read = xml::read(body, command, side.rules.http.into(), xml, queue.request());
         let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
         let manners = courtesy.manners(close);
         if manners.persistence == Persistence::Close {
             self.close();
         }
         match read {
-            Ok(()) => side.run_items(command, manners),
+            Ok(()) => side.enqueue(Call::from(command), None, manners),
             Err(error) => side.write_error(Call::from(command), manners, &error),
         }
     }

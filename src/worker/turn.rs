@@ -25,7 +25,7 @@ use crate::master::log;
 use crate::master::message::{self, Heard, Word};
 use crate::master::seed::Child;
 use crate::protocol;
-use crate::service::{Answers, Request, Service};
+use crate::service::{Answers, Exchange, Request, Service};
 use crate::sys::process::{Channel, Signal, Signals};
 
 const SIGNALS: Token = Token(0);
@@ -56,6 +56,10 @@ struct Desk {
 impl Serve for Desk {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         self.service.run(request, self.now, answers);
+    }
+
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        self.service.run_all(exchanges, self.now);
     }
 
     fn biz_name(&self, index: usize) -> Option<&str> {

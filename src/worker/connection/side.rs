@@ -1,20 +1,20 @@
 //! The worker's side of a connection: what it lends, and how answers are run and written.
 //!
-//! Each call appends exactly one whole answer, and counts it.
+//! Each request is answered whole and once, in its order: what is written at once waits for what is
+//! in the queue.
 
 use super::{Call, Rules, Serve};
 use crate::clock::Millis;
 use crate::protocol::http::Head;
 use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
 use crate::protocol::{Error, Line, form, xml};
-use crate::service::{Answer, Answers, Command, Request};
+use crate::service::{Answer, Exchange, Request};
 
 /// Buffers for the request in hand: one for a worker, for all of its connections.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) common: Common,
-    pub(super) request: Request,
-    pub(super) answers: Answers,
+    pub(super) queue: Queue,
     pub(super) xml: xml::Decoded,
     pub(super) form: form::Decoded,
     pub(super) key: String,
@@ -72,47 +72,94 @@ pub(super) struct Side<'a, S> {
     pub out: &'a mut Vec<u8>,
 }
 
+/// Requests read and not yet run: run together, so that the memory of one is on its way while
+/// another is at work.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// The first `waiting` are complete; the next one is being read.
+    exchanges: Vec<Exchange>,
+    replies: Vec<Reply>,
+    waiting: usize,
+}
+
+/// How a request in the queue is to be answered.
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    call: Call,
+    /// The status of a limited item; none: the items answer for themselves.
+    refusal: Option<u16>,
+    manners: Manners,
+}
+
+/// Requests in the queue at most.
+const QUEUE: usize = 16;
+
+impl Default for Queue {
+    fn default() -> Queue {
+        let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
+        Queue { exchanges, replies: Vec::with_capacity(QUEUE), waiting: 0 }
+    }
+}
+
+impl Queue {
+    /// The request that is being read.
+    pub fn request(&mut self) -> &mut Request {
+        &mut self.exchanges[self.waiting].request
+    }
+}
+
 impl<S: Serve> Side<'_, S> {
-    /// Runs the request and writes its document.
-    fn run(&mut self) {
-        let Scratch { request, answers, body, line, .. } = self.scratch;
-        answers.refused = false;
-        answers.items.clear();
-        answers.details.clear();
-        self.serve.run(request, answers);
-        debug_assert_eq!(answers.items.len(), request.items().len());
-        body.clear();
-        xml::write(body, line, request, answers);
+    /// The request that was read is complete; it is run and answered by the next
+    /// [`Side::flush`].
+    pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, manners: Manners) {
+        let Queue { replies, waiting, .. } = &mut self.scratch.queue;
+        replies.push(Reply { call, refusal, manners });
+        *waiting += 1;
+        if *waiting == QUEUE {
+            self.flush();
+        }
     }
 
-    pub fn run_items(&mut self, command: Command, manners: Manners) {
-        self.run();
-        let Scratch { common, answers, body, line, .. } = self.scratch;
-        let single = match &answers.items[..] {
-            [answer] => single(answer, self.serve, false),
-            _ => None,
-        };
-        reply::write(self.out, line, common, manners, (200, Kind::Xml, body), single);
-        self.serve.answered(Call::from(command), 200);
-    }
-
-    pub fn run_single(&mut self, call: Call, refusal: u16, manners: Manners) {
-        self.run();
-        let Scratch { common, answers, body, line, .. } = self.scratch;
-        let answer = answers.items.first();
-        let status = answer.map_or(503, |answer| reply::status_of(answer, refusal));
-        let single = answer.and_then(|answer| single(answer, self.serve, true));
-        reply::write(self.out, line, common, manners, (status, Kind::Xml, body), single);
-        self.serve.answered(call, status);
+    /// Runs and answers what is in the queue.
+    pub fn flush(&mut self) {
+        let Scratch { queue, common, body, line, .. } = self.scratch;
+        let waiting = std::mem::take(&mut queue.waiting);
+        if waiting == 0 {
+            return;
+        }
+        let exchanges = &mut queue.exchanges[..waiting];
+        self.serve.run_all(exchanges);
+        for (Exchange { request, answers }, reply) in exchanges.iter().zip(queue.replies.drain(..))
+        {
+            debug_assert_eq!(answers.items.len(), request.items().len());
+            body.clear();
+            xml::write(body, line, request, answers);
+            let answer = match &answers.items[..] {
+                [answer] => Some(answer),
+                _ => None,
+            };
+            let proxied = reply.refusal.is_some();
+            let single = answer.and_then(|answer| single(answer, self.serve, proxied));
+            let status = match (reply.refusal, answer) {
+                (None, _) => 200,
+                (Some(refusal), Some(answer)) => reply::status_of(answer, refusal),
+                (Some(_), None) => 503,
+            };
+            let document = (status, Kind::Xml, &body[..]);
+            reply::write(self.out, line, common, reply.manners, document, single);
+            self.serve.answered(reply.call, status);
+        }
     }
 
     pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
+        self.flush();
         let Scratch { common, line, .. } = self.scratch;
         reply::write(self.out, line, common, manners, answer, None);
         self.serve.answered(call, answer.0);
     }
 
     pub fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
+        self.flush();
         let Scratch { common, body, line, .. } = self.scratch;
         reply::write_error(self.out, line, common, manners, error, body);
         self.serve.answered(call, error.status());
