@@ -181,6 +181,23 @@ impl Connection {
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Progress {
+        scratch.begin_batch();
+        scratch.begin_lane();
+        let progress = self.take(input, rules, serve, scratch, out);
+        scratch.flush(rules, serve, out);
+        progress
+    }
+
+    /// As [`Connection::advance`], for one connection of a batch: the last answers are appended by
+    /// the batch's [`Scratch::flush`].
+    pub fn take<S: Serve>(
+        &mut self,
+        input: &[u8],
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Progress {
         let mut side = Side { rules, serve, scratch, out };
         let (mut consumed, mut answered) = (0, 0);
         let mut need = 1;
@@ -198,7 +215,6 @@ impl Connection {
                 }
             }
         }
-        side.flush();
         let close = matches!(self.state, State::Closed);
         let rest = if close { 0 } else { input.len() - consumed };
         Progress {
@@ -396,8 +412,7 @@ impl Connection {
     ) {
         // Even if the body is there already: the answers must not depend on the pieces.
         if head.expects_continue {
-            side.flush();
-            side.out.extend_from_slice(CONTINUE);
+            side.write_continue();
         }
         let http = side.rules.http;
         self.state = match head.body {
@@ -494,8 +509,6 @@ impl Connection {
         }
     }
 }
-
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 #[cfg(test)]
 mod tests;

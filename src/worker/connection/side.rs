@@ -37,6 +37,31 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// Begins a batch of connections, whose answers go to an empty output.
+    pub fn begin_batch(&mut self) {
+        self.queue.lane_ends.clear();
+    }
+
+    /// Begins the next connection of the batch.
+    pub fn begin_lane(&mut self) {
+        let from = self.queue.lane_ends.last().copied().unwrap_or(0);
+        self.queue.lane_ends.push(from);
+    }
+
+    /// Where the answers of connection `lane` of the batch end in the output, all being flushed.
+    pub fn lane_end(&self, lane: usize) -> usize {
+        self.queue.lane_ends.get(lane).copied().unwrap_or(0)
+    }
+
+    /// Runs and answers what the connections of the batch have read.
+    pub fn flush<S: Serve>(&mut self, rules: Rules<'_>, serve: &mut S, out: &mut Vec<u8>) {
+        Side { rules, serve, scratch: self, out }.flush();
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// What the client said of itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Courtesy {
@@ -80,6 +105,8 @@ pub(super) struct Queue {
     exchanges: Vec<Exchange>,
     replies: Vec<Reply>,
     waiting: usize,
+    /// Where the answers of each lane end in the output.
+    lane_ends: Vec<usize>,
 }
 
 /// How a request in the queue is to be answered.
@@ -89,6 +116,7 @@ struct Reply {
     /// The status of a limited item; none: the items answer for themselves.
     refusal: Option<u16>,
     manners: Manners,
+    lane: usize,
 }
 
 /// Requests in the queue at most.
@@ -97,7 +125,7 @@ const QUEUE: usize = 16;
 impl Default for Queue {
     fn default() -> Queue {
         let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
-        Queue { exchanges, replies: Vec::with_capacity(QUEUE), waiting: 0 }
+        Queue { exchanges, replies: Vec::with_capacity(QUEUE), waiting: 0, lane_ends: vec![0] }
     }
 }
 
@@ -106,16 +134,22 @@ impl Queue {
     pub fn request(&mut self) -> &mut Request {
         &mut self.exchanges[self.waiting].request
     }
+
+    /// The connection that is being read.
+    fn lane(&self) -> usize {
+        self.lane_ends.len() - 1
+    }
 }
 
 impl<S: Serve> Side<'_, S> {
     /// The request that was read is complete; it is run and answered by the next
     /// [`Side::flush`].
     pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, manners: Manners) {
-        let Queue { replies, waiting, .. } = &mut self.scratch.queue;
-        replies.push(Reply { call, refusal, manners });
-        *waiting += 1;
-        if *waiting == QUEUE {
+        let queue = &mut self.scratch.queue;
+        let lane = queue.lane();
+        queue.replies.push(Reply { call, refusal, manners, lane });
+        queue.waiting += 1;
+        if queue.waiting == QUEUE {
             self.flush();
         }
     }
@@ -147,14 +181,30 @@ impl<S: Serve> Side<'_, S> {
             };
             let document = (status, Kind::Xml, &body[..]);
             reply::write(self.out, line, common, reply.manners, document, single);
+            queue.lane_ends[reply.lane] = self.out.len();
             self.serve.answered(reply.call, status);
         }
+    }
+
+    /// What was written last is the present connection's.
+    fn end_lane(&mut self) {
+        let queue = &mut self.scratch.queue;
+        let lane = queue.lane();
+        queue.lane_ends[lane] = self.out.len();
+    }
+
+    /// Has the client send the body it holds back.
+    pub fn write_continue(&mut self) {
+        self.flush();
+        self.out.extend_from_slice(CONTINUE);
+        self.end_lane();
     }
 
     pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
         self.flush();
         let Scratch { common, line, .. } = self.scratch;
         reply::write(self.out, line, common, manners, answer, None);
+        self.end_lane();
         self.serve.answered(call, answer.0);
     }
 
@@ -162,6 +212,7 @@ impl<S: Serve> Side<'_, S> {
         self.flush();
         let Scratch { common, body, line, .. } = self.scratch;
         reply::write_error(self.out, line, common, manners, error, body);
+        self.end_lane();
         self.serve.answered(call, error.status());
     }
 }
