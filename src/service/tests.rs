@@ -1,6 +1,8 @@
-//! The service over a real store: verdicts, atomic requests, evictions, deaths at every store.
+//! The service over a real store: verdicts, atomic requests, evictions, deaths and stops at every
+//! store.
 
 mod atomic;
 mod crash;
 mod model;
+mod stopped;
 mod verdicts;
