@@ -2,6 +2,7 @@
 //! store.
 
 mod atomic;
+mod contention;
 mod crash;
 mod model;
 mod stopped;
