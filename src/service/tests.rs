@@ -2,6 +2,7 @@
 //! store.
 
 mod atomic;
+mod clock;
 mod contention;
 mod crash;
 mod model;
