@@ -243,10 +243,10 @@ fn a_process_that_is_killed_leaves_whole_requests_only() {
         }
     }
     let (used, whole) = stored(&world);
-    for key in 0..KEYS {
+    for (key, used) in used.iter().enumerate() {
         let (certain, perhaps) = (told.certain[key], told.perhaps[key]);
         let bounds = certain..=certain + perhaps;
-        assert!(bounds.contains(&used[key]), "key {key}: {} of {bounds:?}", used[key]);
+        assert!(bounds.contains(used), "key {key}: {used} of {bounds:?}");
     }
     assert_eq!(whole, used[KEYS - 1], "both limits of one item were charged, or none");
     assert_eq!(whole, FEW);

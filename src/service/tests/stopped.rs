@@ -22,8 +22,8 @@ const MAP: &str = r#"<map>
   <biz id="1" name="a" key="integer"><limit policy="interval" interval="1h" max="1000"/></biz>
 </map>"#;
 
-/// Its key-node: file and number; keys of this type go by the modulo.
-const HELD: (u32, u32) = (7 % 2, 7 / 2 % 64);
+/// Its key-node: file `7 % 2`, number `7 / 2`; keys of this type go by the modulo.
+const HELD: (u32, u32) = (1, 3);
 const ASK: Ask<'_> = Ask("a", "7", 1);
 const OTHER: Ask<'_> = Ask("a", "8", 1);
 
