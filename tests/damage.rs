@@ -209,7 +209,8 @@ fn leave_transaction_open(setup: &Setup) -> (u32, u64) {
         .map(|slot| SLOTS + slot * SLOT)
         .find(|&slot| load(&runtime, slot) as u32 == 1)
         .expect("the slot of one who was killed");
-    let token = (slot - SLOTS) / SLOT | load(&runtime, slot) >> 32 << 8;
+    let (owner, epoch) = ((slot - SLOTS) / SLOT, load(&runtime, slot) >> 32);
+    let token = owner | (epoch << 8);
     let key_node = (node - PAGE) / KEY_NODE;
     store(&group, PAGE + key_node * KEY_NODE, token);
     store(&runtime, slot + INTENTS, id);
