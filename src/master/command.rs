@@ -1,7 +1,8 @@
 //! The commands that ask a running master: reload, stop, status.
 //!
 //! Invariant: a command finds its master by the data directory's lock, never by a process id that
-//! somebody left behind.
+//! somebody left behind; of the files it reads nothing but where that directory is, so that a
+//! server can be stopped, looked at and reloaded whatever else somebody has written into them.
 
 use std::io;
 use std::path::Path;
@@ -25,8 +26,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The configuration, which says where the data directory is, is faulty.
-    #[error("{0}")]
+    /// srv.xml, which says where the data directory is, does not say so.
+    #[error("{0}\nso the data directory, and with it the server, cannot be found")]
     Faults(#[from] Faults),
     /// There is no master, or it cannot be found.
     #[error(transparent)]
@@ -69,7 +70,7 @@ pub enum CommandError {
 /// # Errors
 /// There is no answer; a configuration that is refused is none.
 pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
-    let data_dir = Conf::load(conf_dir)?.srv.data.dir;
+    let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
     let asked_ns = process::monotonic_ns();
     signal(pid, Signal::SIGHUP)?;
@@ -86,7 +87,7 @@ pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
 /// # Errors
 /// There is no master, or it does not stop.
 pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
-    let data_dir = Conf::load(conf_dir)?.srv.data.dir;
+    let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
     signal(pid, Signal::SIGTERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
@@ -101,7 +102,7 @@ pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
 /// # Errors
 /// There is no server, or its files cannot be read.
 pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
-    let data_dir = Conf::load(conf_dir)?.srv.data.dir;
+    let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
     let runtime = Runtime::open_for_reading(&data_dir)?;
     let generation = runtime.generation();
