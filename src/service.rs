@@ -317,6 +317,16 @@ impl Service {
         self.handle.flush()
     }
 
+    /// Did the last flush fail: what is answered may not outlive a loss of power.
+    pub fn flush_failed(&self) -> bool {
+        self.handle.runtime().flush_failed()
+    }
+
+    /// Tells all processes what came of a flush; for the keeper.
+    pub fn set_flush_failed(&self, failed: bool) {
+        self.handle.runtime().set_flush_failed(failed);
+    }
+
     /// Recovers every slot whose owner is dead; how many. For the keeper.
     pub fn recover_dead(&mut self) -> usize {
         self.handle.recover_dead()

@@ -18,6 +18,7 @@
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5 CRC over 0..5 | 64 generation of the configuration
+//!                          72 the last flush failed (0, 1)
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns)
@@ -111,6 +112,8 @@ pub mod runtime {
     pub(crate) const CREATED: usize = 4;
     pub(crate) const CRC: usize = 5;
     pub(crate) const GENERATION: usize = 64;
+    /// On a line of its own.
+    pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
 
     /// Group files that can be registered.
     pub const FILES_MAX: usize = 4096;

@@ -169,6 +169,16 @@ impl Runtime {
         self.region.store_release(at::GENERATION, generation);
     }
 
+    /// Did the last flush fail.
+    pub fn flush_failed(&self) -> bool {
+        self.region.load(at::FLUSH_FAILED) != 0
+    }
+
+    /// Notes what came of a flush; the keeper alone does.
+    pub fn set_flush_failed(&self, failed: bool) {
+        self.region.store(at::FLUSH_FAILED, u64::from(failed));
+    }
+
     /// The slots in use, dead or alive.
     pub fn slots(&self) -> Vec<SlotStatus> {
         (0..at::SLOTS as u32)

@@ -49,6 +49,12 @@ pub trait Serve {
     /// read, and /health answers 503.
     fn draining(&self) -> bool;
 
+    /// What is wrong with the server although this worker serves, in words for /health. Asked for
+    /// nothing else.
+    fn ailment(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Notes an answer, for the counters.
     fn answered(&mut self, _call: Call, _status: u16) {}
 }
@@ -150,8 +156,8 @@ enum Plan {
     Await(Command),
     /// Run the one item, which is in the scratch already; the status if it is limited.
     Run(u16),
-    /// Say that the worker is serving.
-    Greet,
+    /// Say that the worker is serving, or what is wrong all the same.
+    Greet(Option<&'static str>),
 }
 
 /// What one step came to.
@@ -358,9 +364,10 @@ impl Connection {
                 let manners = self.leave_head(head, courtesy, false, last, side);
                 side.enqueue(call, Some(refusal), manners);
             }
-            Ok(Plan::Greet) => {
+            Ok(Plan::Greet(ailment)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
-                side.write(call, manners, (200, Kind::Text, b"ok"));
+                let (status, words) = ailment.map_or((200, "ok"), |words| (503, words));
+                side.write(call, manners, (status, Kind::Text, words.as_bytes()));
             }
             Err(error) => {
                 let manners = self.leave_head(head, courtesy, error.closes(), last, side);
@@ -400,7 +407,7 @@ impl Connection {
                 Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Health if side.serve.draining() => Err(Error::Draining),
-            Route::Health => Ok(Plan::Greet),
+            Route::Health => Ok(Plan::Greet(side.serve.ailment())),
         }
     }
 

@@ -22,7 +22,7 @@ use super::stream::Stream;
 use super::timers::{Kind, Lengths, Timers};
 use crate::clock::{self, Millis};
 use crate::conf::{Conf, Srv};
-use crate::master::log;
+use crate::master::log::{self, Seldom};
 use crate::master::message::{self, Heard, Word};
 use crate::master::seed::Child;
 use crate::protocol;
@@ -51,6 +51,10 @@ const FINISH_MS: u64 = 4_000;
 /// Clients have this long to close by themselves when the worker is to drain.
 const DRAIN_MS: u64 = 60_000;
 
+/// What /health says where the last flush failed.
+const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
+    requests are served, but a loss of power would cost what was counted since";
+
 /// What connections are answered with.
 struct Desk {
     service: Service,
@@ -73,6 +77,10 @@ impl Serve for Desk {
 
     fn draining(&self) -> bool {
         self.draining
+    }
+
+    fn ailment(&self) -> Option<&'static str> {
+        self.service.flush_failed().then_some(NOT_WRITTEN_BACK)
     }
 }
 
@@ -107,6 +115,7 @@ pub struct Worker {
     origin: Instant,
     now_ms: u64,
     paused_until_ms: u64,
+    unwatched: Seldom,
     ending: Option<Ending>,
 }
 
@@ -148,6 +157,7 @@ impl Worker {
             origin: clock::instant(),
             now_ms: 0,
             paused_until_ms: 0,
+            unwatched: Seldom::new(Duration::from_millis(QUIET_MS)),
             ending: None,
         })
     }
@@ -502,7 +512,9 @@ impl Worker {
         let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
         let token = Token(FIRST_CLIENT + index as usize);
         if let Err(error) = client.stream().register(self.poll.registry(), token) {
-            tracing::warn!(%error, "cannot watch a connection");
+            if self.unwatched.is_due(clock::instant()) {
+                tracing::warn!(%error, "cannot watch a connection");
+            }
             return None;
         }
         match self.free.pop() {

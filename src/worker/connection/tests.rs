@@ -1,6 +1,7 @@
 use super::*;
 use crate::service::{Answer, Figures, ItemError, Verdict};
 
+mod bounds;
 mod pieces;
 
 const HTTP: Http = Http {
@@ -24,6 +25,7 @@ struct Stub {
     ran: Vec<String>,
     answered: Vec<(Call, u16)>,
     draining: bool,
+    ailment: Option<&'static str>,
 }
 
 impl Serve for Stub {
@@ -58,6 +60,10 @@ impl Serve for Stub {
 
     fn draining(&self) -> bool {
         self.draining
+    }
+
+    fn ailment(&self) -> Option<&'static str> {
+        self.ailment
     }
 
     fn answered(&mut self, call: Call, status: u16) {
