@@ -22,7 +22,7 @@ doc *args:
 
 # loom's model of the store: semaphore, commit, recovery
 loom:
-    RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom --test loom_store
+    RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom --lib store::model
 
 # benches of the inside (criterion); arguments choose: just bench crc
 bench *args:

@@ -36,9 +36,31 @@ pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> (u32, u32) {
 #[inline]
 pub fn lookup3_words(words: &[u64], len: usize, seed: u64) -> u64 {
     let words = &words[..len.div_ceil(8)];
+    if len <= 24 && len > 12 {
+        return lookup3_of_three(words, len, seed);
+    }
     let (pc, pb) = lookup3_by(len, seed as u32, (seed >> 32) as u32, |i| {
         (words[i / 2] >> (i % 2 * 32)) as u32
     });
+    u64::from(pc) | u64::from(pb) << 32
+}
+
+/// [`lookup3_words`] of 13 to 24 bytes, which most keys have: two blocks without a loop.
+#[inline(always)]
+fn lookup3_of_three(words: &[u64], len: usize, seed: u64) -> u64 {
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let (first, second, third) = (word(0), word(1), word(2));
+    let start = 0xdead_beef_u32.wrapping_add(len as u32).wrapping_add(seed as u32);
+    let (a, b, c) = mix(
+        start.wrapping_add(first as u32),
+        start.wrapping_add((first >> 32) as u32),
+        start.wrapping_add((seed >> 32) as u32).wrapping_add(second as u32),
+    );
+    let (pc, pb) = finish(
+        a.wrapping_add((second >> 32) as u32),
+        b.wrapping_add(third as u32),
+        c.wrapping_add((third >> 32) as u32),
+    );
     u64::from(pc) | u64::from(pb) << 32
 }
 

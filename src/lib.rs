@@ -1,6 +1,19 @@
 //! frs: a frequency-limit server on shared memory.
 //!
-//! The map of the house, lowest layer first; a layer uses only what stands above it in this list.
+//! A program that wants to ask without a network starts at [`service::Service::attach`]; README.md
+//! tells how to run the server, ARCHITECTURE.md how a request travels through it.
+//!
+//! This is the map of the house, lowest layer first; a layer uses only what stands above it in the
+//! list below.
+//!
+//! | layer | modules |
+//! | --- | --- |
+//! | floor: values, hashes, the kernel | [`clock`], [`conf`], [`hash`], [`key`], [`sync`], [`sys`] |
+//! | store: files, semaphores, transactions, recovery | [`store`] |
+//! | limits: what a policy computes | [`limit`] |
+//! | service: Query and Update | [`service`] |
+//! | faces: HTTP and XML, and the processes | [`protocol`], [`worker`], [`keeper`], [`master`] |
+//!
 //! Under `--cfg loom` only what the model checker looks at is built.
 
 // floor
@@ -35,3 +48,8 @@ pub mod worker;
 
 #[cfg(all(test, not(loom)))]
 mod testing;
+
+/// The Rust of README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

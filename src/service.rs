@@ -2,6 +2,37 @@
 //!
 //! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
 //! that the steady state allocates nothing.
+//!
+//! A program on the server's machine asks the same way, without a network: all of these items or
+//! none, say.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use frs::clock;
+//! use frs::service::{Answers, Command, Request, Role, Service};
+//!
+//! # fn main() -> Result<(), frs::store::Error> {
+//! let mut service = Service::attach(Path::new("data"), Role::Program)?;
+//! let (mut request, mut answers) = (Request::default(), Answers::default());
+//!
+//! request.begin(Command::Update);
+//! request.atomic = true;
+//! request.push("seckill", "alice", Some(1), false, false);
+//! request.push("sms", "18829340001", Some(1), false, false);
+//! service.begin_turn();
+//! service.run(&request, clock::now(), &mut answers);
+//!
+//! println!("{}", if answers.refused { "nothing was charged" } else { "both were charged" });
+//! for (item, answer) in request.items().iter().zip(&answers.items) {
+//!     match &answer.result {
+//!         Ok(verdict) => println!("{}: {:?}", request.key(item), verdict),
+//!         Err(error) => println!("{}: {error}", request.key(item)),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod execute;
 mod table;
@@ -10,7 +41,9 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::clock;
 
 use crate::conf::{Conf, active};
 use crate::store::{Error, Handle, Runtime, live_dir};
@@ -83,6 +116,11 @@ impl Request {
         &self.items
     }
 
+    /// Has it one item, which is its own transaction.
+    fn is_single(&self) -> bool {
+        self.items.len() == 1 && !self.atomic
+    }
+
     /// The biz as asked: an id or a name.
     pub fn biz(&self, item: &Item) -> &str {
         &self.text[item.biz.0 as usize..item.biz.1 as usize]
@@ -141,6 +179,24 @@ pub struct Answers {
     pub details: Vec<LimitFigures>,
 }
 
+impl Answers {
+    /// Empties them for the next request, keeping their buffers.
+    pub fn clear(&mut self) {
+        self.refused = false;
+        self.items.clear();
+        self.details.clear();
+    }
+}
+
+/// A request and room for its answers.
+#[derive(Debug, Clone, Default)]
+pub struct Exchange {
+    /// What is asked.
+    pub request: Request,
+    /// What is answered.
+    pub answers: Answers,
+}
+
 /// What attaches; stands in its slot, for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
@@ -160,12 +216,18 @@ pub struct Service {
     data_dir: PathBuf,
     conf: Arc<Conf>,
     generation: u64,
+    /// A generation that could not be taken, and when that was.
+    failed: Option<(u64, Instant)>,
     table: Table,
     scratch: Scratch,
 }
 
+/// Between two attempts to take a configuration that could not be taken.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+
 impl Service {
-    /// Attaches to a data directory that a running server has prepared.
+    /// Attaches to a data directory that a running server has prepared, by the server's user.
+    /// There is room for 256 attachments, the workers' and the keeper's among them.
     ///
     /// # Errors
     /// If there is no server's data, its files are damaged, or all slots are taken.
@@ -175,12 +237,16 @@ impl Service {
         let mut handle = Handle::attach(data_dir, live_dir(&conf), role as u32)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        if conf.srv.data.prefault {
+            handle.prefault()?;
+        }
         Ok(Service {
             table: Table::new(&conf, &handle),
             handle,
             data_dir: data_dir.to_path_buf(),
             conf: Arc::new(conf),
             generation,
+            failed: None,
             scratch: Scratch::default(),
         })
     }
@@ -209,14 +275,24 @@ impl Service {
         taken
     }
 
-    /// Takes the configuration in force; on a failure the one it has stays, and the next turn tries
-    /// again.
+    /// Takes the configuration in force; on a failure the one it has stays, and it is tried again a
+    /// second later.
     #[cold]
     fn take_newer(&mut self) -> bool {
         let generation = self.handle.runtime().generation();
+        if generation == 0 {
+            // The server has ended cleanly: nothing new will come, and nothing may be written.
+            return false;
+        }
+        let now = clock::instant();
+        let tried = |(failed, at): (u64, Instant)| failed == generation && now - at < RETRY_EVERY;
+        if self.failed.is_some_and(tried) {
+            return false;
+        }
         match self.take(generation) {
             Ok(()) => true,
             Err(error) => {
+                self.failed = Some((generation, now));
                 tracing::error!(generation, %error, "cannot take the new configuration");
                 false
             }
@@ -239,6 +315,16 @@ impl Service {
     /// The first that a group met; every group was tried.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.handle.flush()
+    }
+
+    /// Did the last flush fail: what is answered may not outlive a loss of power.
+    pub fn flush_failed(&self) -> bool {
+        self.handle.runtime().flush_failed()
+    }
+
+    /// Tells all processes what came of a flush; for the keeper.
+    pub fn set_flush_failed(&self, failed: bool) {
+        self.handle.runtime().set_flush_failed(failed);
     }
 
     /// Recovers every slot whose owner is dead; how many. For the keeper.

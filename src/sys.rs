@@ -182,7 +182,7 @@ static WATCHED: [Watched; WATCHED_MAX] = [const {
 
 /// Keeps a map in the register of the SIGBUS handler; dropping it takes the map out.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     index: usize,
     start: usize,
 }
@@ -193,7 +193,7 @@ pub struct Watch {
 ///
 /// `mark` and `header_mark` must stay mapped as long as the [`Watch`] lives: the caller keeps the
 /// watch beside the regions they stand in, dropped first.
-pub fn watch(
+pub(crate) fn watch(
     span: (usize, usize),
     mark: &AtomicU64,
     bits: u64,

@@ -97,11 +97,41 @@ fn exit_statuses_are_those_of_the_contract() {
         assert!(text(&output.stderr).contains("no server"), "{output:?}");
     }
     setup.write_map("<map><nonsense/></map>");
-    for command in ["check", "serve", "reload"] {
+    for command in ["check", "serve"] {
         let output = setup.frs(&[command]);
         assert_eq!(output.status.code(), Some(1), "faulty: {command}");
         assert!(text(&output.stderr).contains("conf/map.xml:1:6"), "{output:?}");
     }
+}
+
+#[test]
+fn a_server_is_found_whatever_else_is_wrong_in_the_files() {
+    let setup = Setup::new(&Settings::default());
+    let mut server = setup.start();
+    let more = "<nonsense/><user>nobody-of-this-name</user>".to_owned();
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    setup.write_map("<map><nonsense/>");
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    for fault in ["conf/srv.xml:1:", "conf/map.xml:1:6", "refused: the old configuration stays"] {
+        assert!(said.contains(fault), "by the master: {fault} in {said}");
+    }
+    let output = setup.frs(&["status"]);
+    assert!(text(&output.stdout).contains(&format!("process {}\n", server.master())), "{output:?}");
+
+    std::fs::write(setup.path("conf/srv.xml"), "<srv><workers>").expect("written");
+    for command in ["reload", "status", "stop"] {
+        let output = setup.frs(&[command]);
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let said = text(&output.stderr);
+        assert!(said.contains("conf/srv.xml:1:") && said.contains("data directory"), "{said}");
+    }
+    std::fs::write(setup.path("conf/srv.xml"), "<srv><data dir='data'/><workers>")
+        .expect("written");
+    let output = setup.frs(&["stop"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(server.wait().success());
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn a_peer_that_is_not_allowed_is_403() {
     let mut client = wait_until("it listens", || Client::try_connect(setup.address));
     let answer = client.answer();
     assert_eq!(answer.status, 403);
+    assert!(answer.body.contains("<error code=\"forbidden\">"), "{answer:?}");
     assert!(answer.closes() && client.is_closed());
 
     let mut local = wait_until("it listens", || UnixStream::connect(setup.path("frs.sock")).ok());

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::xml::{Document, Element};
@@ -74,6 +74,20 @@ impl Conf {
         };
         let texts = Texts { srv_name: srv.0, srv: text(srv.1), map_name: map.0, map: text(map.1) };
         Ok((conf, texts))
+    }
+
+    /// The data directory that a directory's `srv.xml` names, whatever else is wrong in it: what it
+    /// takes to find a running server.
+    ///
+    /// # Errors
+    /// The faults that keep it from being told.
+    pub fn data_dir(dir: &Path) -> Result<PathBuf, Faults> {
+        let path = dir.join("srv.xml");
+        let name = path.display().to_string();
+        let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
+        let mut faults = Vec::new();
+        rooted(&source, "srv", &mut faults, srv_read::data_dir)
+            .map_err(|Faulty| Faults::new(faults))
     }
 
     /// Checks two texts; the names are for messages.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::cidr::Cidr;
-use super::fault::{Checked, Notes, shown};
+use super::fault::{Checked, Faulty, Notes, shown};
 use super::load::Host;
 use super::srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
 use super::value::{Value, boolean, duration, one_of, size, whole32, word};
@@ -43,6 +43,7 @@ const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::
 const MAX_WORKERS: u16 = 200;
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
+const DEFAULT_DIR: &str = "data";
 /// Bytes of a unix socket's path, without the closing NUL.
 const MAX_SOCKET_PATH: usize = 107;
 const MAX_ATOMIC_ITEMS: u32 = 1024;
@@ -143,12 +144,21 @@ fn networks(notes: &mut Notes<'_>, parent: &Element, name: &str) -> Checked<Vec<
     read.collect::<Vec<_>>().into_iter().collect()
 }
 
+/// Reads nothing but where the data is. Where reading ended before that, it is not known.
+pub(super) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) -> Checked<PathBuf> {
+    match root.child("data") {
+        Some(element) => element.or(notes, "dir", DEFAULT_DIR.into(), path),
+        None if complete => Ok(DEFAULT_DIR.into()),
+        None => Err(Faulty),
+    }
+}
+
 fn data(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Data> {
     let Some(element) = element else {
-        return Ok(Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false });
+        return Ok(Data { dir: DEFAULT_DIR.into(), live: None, flush_ms: 5000, prefault: false });
     };
     DATA.check(notes, element);
-    let dir = element.or(notes, "dir", "data".into(), path);
+    let dir = element.or(notes, "dir", DEFAULT_DIR.into(), path);
     let live = element.optional(notes, "live", path);
     let flush = element.or(notes, "flush", 5000, duration(10, 24 * HOUR_MS));
     let prefault = element.or(notes, "prefault", false, boolean);

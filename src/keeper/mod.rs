@@ -1,18 +1,20 @@
 //! The keeper: one supervised process that writes dirty pages back and recovers the slots of the
 //! dead.
 //!
-//! Invariant: a flush that failed is never reported as completed. The keeper serves no request, so
-//! that waiting for a disk delays nobody.
+//! Invariant: a flush that failed is never reported as completed: all processes are told, and
+//! answer so where they are asked for the server's health, until another one has succeeded. The
+//! keeper serves no request, so that waiting for a disk delays nobody.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::master::log;
+use crate::master::log::{self, Seldom};
 use crate::master::message::{self, Heard, Word};
 use crate::master::seed::Child;
 use crate::service::{Role, Service};
+use crate::store::Error;
 use crate::sys::process::{self, PollFd, PollFlags};
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
@@ -20,6 +22,10 @@ use crate::sys::process::{self, PollFd, PollFlags};
 const RECOVERY_ATTEMPTS: u32 = 20;
 /// Between two of these looks.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
+/// Of the death of an attached program nobody tells.
+const RECOVERY_EVERY: Duration = Duration::from_secs(1);
+/// Between two lines about flushes that go on failing.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Why the keeper cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +54,8 @@ struct Keeper {
     service: Service,
     /// None where no file is on disk.
     next_flush: Option<Instant>,
-    flush_failed: bool,
-    next_recovery: Option<Instant>,
+    complaints: Seldom,
+    next_recovery: Instant,
     attempts_left: u32,
 }
 
@@ -60,9 +66,9 @@ impl Keeper {
             child,
             service,
             next_flush: None,
-            flush_failed: false,
+            complaints: Seldom::new(COMPLAIN_EVERY),
             // The keeper before this one may have died of what it was to recover.
-            next_recovery: Some(now),
+            next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
         };
         keeper.plan_flush(now);
@@ -85,13 +91,13 @@ impl Keeper {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let next = [self.next_flush, self.next_recovery].into_iter().flatten().min();
-        let timeout = next.map(|at| at.saturating_duration_since(clock::instant()));
+        let next = self.next_flush.map_or(self.next_recovery, |at| at.min(self.next_recovery));
+        let timeout = next.saturating_duration_since(clock::instant());
         let mut fds = [
             PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
         ];
-        process::poll(&mut fds, timeout)?;
+        process::poll(&mut fds, Some(timeout))?;
         Ok(())
     }
 
@@ -100,7 +106,7 @@ impl Keeper {
         loop {
             match message::hear(&self.child.channel)? {
                 Heard::Word(Word::Recover, _) => {
-                    self.next_recovery = Some(clock::instant());
+                    self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
                 }
                 Heard::Word(..) => {}
@@ -115,7 +121,7 @@ impl Keeper {
 
     fn recover(&mut self) {
         let now = clock::instant();
-        if self.next_recovery.is_none_or(|at| at > now) {
+        if self.next_recovery > now {
             return;
         }
         let recovered = self.service.recover_dead();
@@ -123,7 +129,8 @@ impl Keeper {
             tracing::info!(recovered, "recovered the slots of dead processes");
         }
         self.attempts_left = self.attempts_left.saturating_sub(1);
-        self.next_recovery = (self.attempts_left > 0).then(|| now + RECOVERY_PAUSE);
+        let soon = self.attempts_left > 0;
+        self.next_recovery = now + if soon { RECOVERY_PAUSE } else { RECOVERY_EVERY };
     }
 
     fn plan_flush(&mut self, now: Instant) {
@@ -133,24 +140,64 @@ impl Keeper {
         let in_memory = crate::sys::is_in_memory(live).unwrap_or(false);
         let interval = Duration::from_millis(data.flush_ms);
         self.next_flush = (!in_memory).then(|| now + interval);
+        if in_memory {
+            // Nothing has to be written back any more.
+            self.service.set_flush_failed(false);
+        }
     }
 
     fn flush(&mut self) {
         if self.next_flush.is_none_or(|at| at > clock::instant()) {
             return;
         }
-        match self.service.flush() {
-            Ok(()) if self.flush_failed => {
-                tracing::info!("files are written back again");
-                self.flush_failed = false;
-            }
-            Ok(()) => {}
-            Err(error) => {
-                tracing::error!(%error, "files are not written back");
-                self.flush_failed = true;
-            }
-        }
+        let result = self.service.flush();
+        note_flush(&self.service, result, &mut self.complaints, clock::instant());
         // Counted from its end: a slow disk is not flushed without a pause.
         self.plan_flush(clock::instant());
+    }
+}
+
+/// Tells all processes what came of a flush, and the log what is new of it.
+fn note_flush(service: &Service, result: Result<(), Error>, complaints: &mut Seldom, now: Instant) {
+    // By this keeper or one before.
+    let failed_before = service.flush_failed();
+    service.set_flush_failed(result.is_err());
+    match result {
+        Ok(()) if failed_before => tracing::info!("files are written back again"),
+        Ok(()) => {}
+        Err(error) => {
+            if complaints.is_due(now) || !failed_before {
+                tracing::error!(%error, "files are not written back");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::World;
+
+    #[test]
+    fn all_processes_learn_what_came_of_a_flush() {
+        let map = "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
+        let world = World::new(map);
+        let (mut keeper, worker) = (world.attach(), world.attach());
+        let mut complaints = Seldom::new(COMPLAIN_EVERY);
+        let mut note = |keeper: &Service, result| {
+            note_flush(keeper, result, &mut complaints, clock::instant());
+        };
+        assert!(!worker.flush_failed(), "none has failed yet");
+        let broken = || Error::Configuration { path: "disk".into(), message: "broken".into() };
+        note(&keeper, Err(broken()));
+        assert!(worker.flush_failed());
+        note(&keeper, Err(broken()));
+        assert!(worker.flush_failed());
+        drop(keeper);
+        assert!(worker.flush_failed() && world.attach().flush_failed(), "nothing was written yet");
+        keeper = world.attach();
+        let result = keeper.flush();
+        note(&keeper, result);
+        assert!(!worker.flush_failed());
     }
 }

@@ -1,7 +1,8 @@
 //! The commands that ask a running master: reload, stop, status.
 //!
 //! Invariant: a command finds its master by the data directory's lock, never by a process id that
-//! somebody left behind.
+//! somebody left behind; of the files it reads nothing but where that directory is, so that a
+//! server can be stopped, looked at and reloaded whatever else somebody has written into them.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::clock;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::{Conf, Faults, Listen};
 use crate::service::Role;
-use crate::store::{self, Runtime};
+use crate::store::{self, Runtime, SlotStatus};
 use crate::sys::process::{self, Pid, Signal};
 
 /// The master answers a reload within this: two seconds for laggards, the rest for new groups.
@@ -21,12 +22,14 @@ const RELOAD: Duration = Duration::from_secs(60);
 /// It ends within five seconds, but for writing files back.
 const STOP: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// The role that the child attaches with which prepares the store.
+const PREPARE: u32 = 0;
 
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The configuration, which says where the data directory is, is faulty.
-    #[error("{0}")]
+    /// srv.xml, which says where the data directory is, does not say so.
+    #[error("{0}\nso the data directory, and with it the server, cannot be found")]
     Faults(#[from] Faults),
     /// There is no master, or it cannot be found.
     #[error(transparent)]
@@ -69,7 +72,7 @@ pub enum CommandError {
 /// # Errors
 /// There is no answer; a configuration that is refused is none.
 pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
-    let data_dir = Conf::load(conf_dir)?.srv.data.dir;
+    let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
     let asked_ns = process::monotonic_ns();
     signal(pid, Signal::SIGHUP)?;
@@ -86,7 +89,7 @@ pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
 /// # Errors
 /// There is no master, or it does not stop.
 pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
-    let data_dir = Conf::load(conf_dir)?.srv.data.dir;
+    let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
     signal(pid, Signal::SIGTERM)?;
     match wait(&data_dir, pid, STOP, || Ok(None)) {
@@ -101,7 +104,7 @@ pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
 /// # Errors
 /// There is no server, or its files cannot be read.
 pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
-    let data_dir = Conf::load(conf_dir)?.srv.data.dir;
+    let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
     let runtime = Runtime::open_for_reading(&data_dir)?;
     let generation = runtime.generation();
@@ -114,18 +117,28 @@ pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
             Listen::Unix(path) => format!("listens on   unix:{}\n", path.display()),
         };
     }
-    for slot in runtime.slots() {
-        let role = match slot.role {
-            role if role == Role::Worker as u32 => "worker",
-            role if role == Role::Keeper as u32 => "keeper",
-            _ => "program",
-        };
-        let behind = if slot.generation < generation { ", behind" } else { "" };
-        let dead = if slot.alive { "" } else { ", dead" };
-        let (pid, acknowledged) = (slot.pid, slot.generation);
-        text += &format!("{role:<12} process {pid}, generation {acknowledged}{behind}{dead}\n");
-    }
+    runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
     Ok(text)
+}
+
+/// The line of an attached process; `generation` is the one in force.
+fn slot_line(slot: &SlotStatus, generation: u64) -> String {
+    let role = match slot.role {
+        PREPARE => "prepare",
+        role if role == Role::Worker as u32 => "worker",
+        role if role == Role::Keeper as u32 => "keeper",
+        role if role == Role::Program as u32 => "program",
+        _ => "unknown",
+    };
+    let state = match slot.generation {
+        _ if !slot.alive => ", dead".to_owned(),
+        // It works on groups that are not in force yet.
+        _ if slot.role == PREPARE => String::new(),
+        0 => ", starting".to_owned(),
+        acknowledged if acknowledged < generation => format!(", generation {acknowledged}, behind"),
+        acknowledged => format!(", generation {acknowledged}"),
+    };
+    format!("{role:<12} process {}{state}\n", slot.pid)
 }
 
 fn signal(pid: Pid, signal: Signal) -> Result<(), CommandError> {
@@ -157,5 +170,27 @@ fn wait<T>(
             return Err(CommandError::Silent { pid, waited });
         }
         std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_show_role_generation_and_who_is_dead() {
+        let line = |role, generation, alive| {
+            slot_line(&SlotStatus { slot: 3, pid: 17, role, generation, alive }, 5)
+        };
+        let (worker, keeper) = (Role::Worker as u32, Role::Keeper as u32);
+        assert_eq!(line(worker, 5, true), "worker       process 17, generation 5\n");
+        assert_eq!(line(worker, 4, true), "worker       process 17, generation 4, behind\n");
+        assert_eq!(line(worker, 0, true), "worker       process 17, starting\n");
+        assert_eq!(line(worker, 5, false), "worker       process 17, dead\n");
+        assert_eq!(line(keeper, 5, true), "keeper       process 17, generation 5\n");
+        assert_eq!(line(Role::Program as u32, 5, true), "program      process 17, generation 5\n");
+        assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");
+        assert_eq!(line(PREPARE, 0, false), "prepare      process 17, dead\n");
+        assert_eq!(line(77, 5, true), "unknown      process 17, generation 5\n");
     }
 }

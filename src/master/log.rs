@@ -4,6 +4,7 @@
 //! written to harms nobody.
 
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
 use tracing::span::EnteredSpan;
@@ -45,6 +46,29 @@ pub fn name_process(role: &str) -> EnteredSpan {
     tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
+/// Keeps a line that could repeat at each turn to one in a while.
+#[derive(Debug)]
+pub struct Seldom {
+    every: Duration,
+    quiet_until: Option<Instant>,
+}
+
+impl Seldom {
+    /// At most one line in this time.
+    pub const fn new(every: Duration) -> Seldom {
+        Seldom { every, quiet_until: None }
+    }
+
+    /// Is a line to be written now; then none is for a while.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.quiet_until.is_none_or(|until| until <= now);
+        if due {
+            self.quiet_until = Some(now + self.every);
+        }
+        due
+    }
+}
+
 fn filter(level: LogLevel) -> LevelFilter {
     match level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -52,5 +76,18 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_repeat_are_few() {
+        let mut seldom = Seldom::new(Duration::from_secs(10));
+        let begun = crate::clock::instant();
+        let due = (0..25).filter(|&second| seldom.is_due(begun + Duration::from_secs(second)));
+        assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);
     }
 }

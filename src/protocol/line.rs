@@ -31,7 +31,7 @@ impl Line {
             Some(room) if number < SHORT_END => {
                 let digits = digits(number);
                 // More than the leading zeros is kept of none but 0.
-                let zeros = (digits | 1 << 56).trailing_zeros() / 8;
+                let zeros = (digits | (1 << 56)).trailing_zeros() / 8;
                 *room = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
                 self.len += 8 - zeros as usize;
             }
@@ -58,11 +58,11 @@ const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 fn digits(number: u64) -> u64 {
     // In each half four digits, then two, then one; the quotients by multiplying, as they are exact
     // for so few digits.
-    let fours = number / 10_000 | (number % 10_000) << 32;
-    let hundreds = (fours * 10_486 >> 20) & 0x0000_007F_0000_007F;
-    let twos = hundreds | (fours - hundreds * 100) << 16;
-    let tens = (twos * 103 >> 10) & 0x000F_000F_000F_000F;
-    tens | (twos - tens * 10) << 8
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000F_000F_000F_000F;
+    tens | ((twos - tens * 10) << 8)
 }
 
 impl Default for Line {

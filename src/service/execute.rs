@@ -1,11 +1,15 @@
 //! Running a request against the store: each item its own transaction, or all of them one.
 
-use super::{Answer, Answers, Command, Item, ItemError, Request, Service, table::Table};
+use super::{
+    Answer, Answers, Command, Exchange, Item, ItemError, Request, Service,
+    table::{Entry, Table},
+};
 use crate::clock::Millis;
 use crate::conf::{Conf, Scope};
 use crate::key::{KeyField, KeyRef};
 use crate::limit::{Judgement, LimitFigures, States, Verdict};
-use crate::store::{NodeIndex, Refused, Transaction, Wanted};
+use crate::store::layout::slot::INTENTS_MAX;
+use crate::store::{Keep, NodeIndex, Refused, Transaction, Wanted};
 
 /// Items by which a key-node's head is asked for before its node, and the node before it is used:
 /// so long memory takes.
@@ -78,8 +82,6 @@ struct Judged {
 struct Done {
     judgement: Judgement,
     charged: bool,
-    key_fresh: bool,
-    whole_fresh: bool,
 }
 
 impl Scratch {
@@ -112,6 +114,9 @@ impl Resolved {
         let entry = table.entry(self.biz.ok_or(ItemError::UnknownBiz)?);
         entry.encode(request.key(item), &mut self.key).map_err(|_| ItemError::BadKey)?;
         item.count.ok_or(ItemError::BadCount)?;
+        if !entry.is_available() {
+            return Err(ItemError::Store);
+        }
         self.key_at = entry.locate(&self.key.key());
         self.whole_at = entry.whole;
         Ok(())
@@ -127,13 +132,67 @@ impl Service {
     /// Runs a request: one transaction an item, or one for all of them if it is atomic. There is
     /// an answer for each item, in order.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
-        answers.refused = false;
-        answers.items.clear();
-        answers.details.clear();
+        answers.clear();
         if request.atomic {
             self.run_atomic(request, now, answers);
         } else {
             self.run_each(request, now, answers);
+        }
+    }
+
+    /// Runs several requests, in order, each as [`Service::run`] does; the memory of those to come is
+    /// fetched meanwhile.
+    pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
+        let generation = self.generation;
+        if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {
+            self.run_singles(exchanges, now);
+        } else {
+            for Exchange { request, answers } in &mut *exchanges {
+                self.run(request, now, answers);
+            }
+        }
+        if self.generation != generation {
+            // The indices are those of the configuration in force now.
+            for Exchange { request, answers } in exchanges {
+                for (item, answer) in request.items().iter().zip(&mut answers.items) {
+                    answer.biz = self.conf.map.find_biz(request.biz(item));
+                }
+            }
+        }
+    }
+
+    fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
+        self.scratch.make_room(RING);
+        for index in 0..exchanges.len() + 2 * AHEAD {
+            if let Some(Exchange { request, .. }) = exchanges.get(index) {
+                self.fetch_head(request, &request.items()[0], index % RING);
+            }
+            if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < exchanges.len()) {
+                self.fetch_node(near % RING);
+            }
+            if let Some(ready) = index.checked_sub(2 * AHEAD) {
+                let Exchange { request, answers } = &mut exchanges[ready];
+                answers.clear();
+                self.run_one(request, &request.items()[0], ready % RING, now, answers);
+            }
+        }
+    }
+
+    /// Resolves an item and asks for the head that it leads to.
+    #[inline]
+    fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
+        self.resolve(request, item, at);
+        let resolved = &self.scratch.resolved[at];
+        resolved.wanted().for_each(|wanted| self.handle.prefetch_head(&wanted));
+    }
+
+    /// Asks for the node of an item whose head was asked for a while ago.
+    #[inline]
+    fn fetch_node(&self, at: usize) {
+        let resolved = &self.scratch.resolved[at];
+        // A newer configuration may have come in between: its places are others.
+        if resolved.generation == self.generation {
+            resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
         }
     }
 
@@ -147,13 +206,10 @@ impl Service {
         }
         for index in 0..items.len() + 2 * AHEAD {
             if let Some(item) = items.get(index) {
-                self.resolve(request, item, index % RING);
-                let resolved = &self.scratch.resolved[index % RING];
-                resolved.wanted().for_each(|wanted| self.handle.prefetch_head(&wanted));
+                self.fetch_head(request, item, index % RING);
             }
             if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < items.len()) {
-                let resolved = &self.scratch.resolved[near % RING];
-                resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
+                self.fetch_node(near % RING);
             }
             if let Some(ready) = index.checked_sub(2 * AHEAD) {
                 self.run_one(request, &items[ready], ready % RING, now, answers);
@@ -222,6 +278,18 @@ impl Service {
         details: &mut Vec<LimitFigures>,
     ) -> Result<Result<Verdict, ItemError>, Refused> {
         let resolved = &self.scratch.resolved[at];
+        if let (Some(key_at), None) = (resolved.key_at, resolved.whole_at) {
+            let one = One::of(&self.table, resolved, item, now);
+            let key = (one.entry.id, &resolved.key.key());
+            let (time, from) = ((self.generation, now), details.len());
+            let found = self
+                .handle
+                .with_found(&key_at, key, time, |words| one.run_found(command, words, details))?;
+            if let Some(Some(verdict)) = found {
+                return Ok(Ok(verdict));
+            }
+            details.truncate(from);
+        }
         let mut wanted = [resolved.key_at, resolved.whole_at].into_iter().flatten();
         // One or two key-nodes: a biz needs at least one node.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
@@ -234,7 +302,7 @@ impl Service {
             None => std::slice::from_ref(&first),
         };
         let transaction = self.handle.begin(wanted, self.generation)?;
-        let one = One { table: &self.table, resolved, item, now };
+        let one = One::of(&self.table, resolved, item, now);
         Ok(one.run(command, transaction, details))
     }
 
@@ -291,6 +359,9 @@ impl Service {
         answers.items.clear();
         answers.details.clear();
         let Scratch { resolved, wanted, judged, .. } = &mut self.scratch;
+        if wanted.len() > INTENTS_MAX {
+            return Err(log_too_large());
+        }
         let all = All { table: &self.table, request, resolved, now };
         let done = all.run(self.handle.begin(wanted, self.generation)?, judged, answers);
         match done {
@@ -309,28 +380,30 @@ fn log_too_large() -> Refused {
 /// One item with what it needs.
 struct One<'a> {
     table: &'a Table,
+    entry: &'a Entry,
     resolved: &'a Resolved,
     item: &'a Item,
     now: Millis,
 }
 
-impl One<'_> {
+impl<'a> One<'a> {
+    #[inline]
+    fn of(table: &'a Table, resolved: &'a Resolved, item: &'a Item, now: Millis) -> One<'a> {
+        // Only an item without an error goes on, and that has a biz.
+        let entry = table.entry(resolved.biz.unwrap_or(0));
+        One { table, entry, resolved, item, now }
+    }
+
     #[inline]
     fn count(&self) -> i32 {
         // Resolving has refused items without a count.
         self.item.count.unwrap_or(0)
     }
 
-    #[inline]
-    fn entry(&self) -> &super::table::Entry {
-        // Resolving has refused items without a biz.
-        self.table.entry(self.resolved.biz.unwrap_or(0))
-    }
-
     /// The item's nodes, as this configuration sees them.
     #[inline]
     fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
-        let (entry, key) = (self.entry(), self.resolved.key.key());
+        let (entry, key) = (self.entry, self.resolved.key.key());
         let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
             wanted.map(|wanted| {
                 let index = transaction.node(&wanted, entry.id, key);
@@ -352,7 +425,7 @@ impl One<'_> {
         nodes: Nodes,
         work: impl FnOnce(&mut States<'_>) -> T,
     ) -> T {
-        let rules = &self.entry().rules;
+        let rules = &self.entry.rules;
         let (key, whole) = transaction.states(nodes.key, nodes.whole);
         let mut none = 0;
         let (key, rest) = key.split_at_mut(rules.words(Scope::Key));
@@ -369,16 +442,20 @@ impl One<'_> {
     fn write(
         &self,
         transaction: &mut Transaction<'_>,
-        index: Option<NodeIndex>,
-        is_fresh: bool,
+        nodes: Nodes,
+        scope: Scope,
     ) -> Result<(), ItemError> {
-        let Some(index) = index else { return Ok(()) };
-        if is_fresh && !transaction.is_placed(index) {
-            return Ok(());
+        let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
+        let Some(index) = node else { return Ok(()) };
+        if !transaction.is_placed(index) {
+            let rules = &self.entry.rules;
+            if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
+                return Ok(());
+            }
+            transaction
+                .place(index, self.table, self.entry.on_full, self.now)
+                .map_err(|_| ItemError::Full)?;
         }
-        transaction
-            .place(index, self.table, self.entry().on_full, self.now)
-            .map_err(|_| ItemError::Full)?;
         transaction.touch(index, self.now);
         Ok(())
     }
@@ -403,8 +480,8 @@ impl One<'_> {
         });
         let mut ban_until = None;
         if done.charged {
-            self.write(&mut transaction, nodes.key, done.key_fresh)?;
-            self.write(&mut transaction, nodes.whole, done.whole_fresh)?;
+            self.write(&mut transaction, nodes, Scope::Key)?;
+            self.write(&mut transaction, nodes, Scope::Biz)?;
         } else if command == Command::Update {
             ban_until = self.refuse(&mut transaction, nodes, &mut done.judgement);
         }
@@ -424,6 +501,35 @@ impl One<'_> {
         }
     }
 
+    /// A command on the copy of a node that is all an item needs. None: it starts a ban, which takes
+    /// more than this copy.
+    #[inline]
+    fn run_found(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        details: &mut Vec<LimitFigures>,
+    ) -> (Option<Verdict>, Keep) {
+        let (entry, from) = (self.entry, details.len());
+        entry.adopt(words, Scope::Key);
+        let states = &mut words[entry.states_at()..];
+        let (key, rest) = states.split_at_mut(entry.rules.words(Scope::Key));
+        let mut none = 0;
+        let ban_until = match rest.first_mut() {
+            Some(word) if entry.rules.has_ban() => word,
+            _ => &mut none,
+        };
+        let mut states = States { key, biz: &mut [], ban_until };
+        let Done { judgement, charged } = self.judge_and_charge(command, &mut states, details);
+        let keep = match command {
+            Command::Query => Keep::Nothing,
+            Command::Update if charged => Keep::Node,
+            Command::Update if judgement.ban_ms.is_some() => return (None, Keep::Nothing),
+            Command::Update => Keep::Stamp,
+        };
+        (Some(self.verdict(&states, &judgement, &mut details[from..])), keep)
+    }
+
     /// What a command does to the working copies, short of a refusal.
     #[inline]
     fn judge_and_charge(
@@ -432,7 +538,7 @@ impl One<'_> {
         states: &mut States<'_>,
         details: &mut Vec<LimitFigures>,
     ) -> Done {
-        let rules = &self.entry().rules;
+        let rules = &self.entry.rules;
         rules.roll(states, self.now);
         if self.item.detail {
             rules.details(states, self.now, self.count(), details);
@@ -442,12 +548,7 @@ impl One<'_> {
         if charged {
             rules.charge(states, self.now, self.count());
         }
-        Done {
-            judgement,
-            charged,
-            key_fresh: rules.is_fresh(states, Scope::Key),
-            whole_fresh: rules.is_fresh(states, Scope::Biz),
-        }
+        Done { judgement, charged }
     }
 
     /// The answer, with the figures as they are now.
@@ -458,7 +559,7 @@ impl One<'_> {
         judgement: &Judgement,
         details: &mut [LimitFigures],
     ) -> Verdict {
-        let rules = &self.entry().rules;
+        let rules = &self.entry.rules;
         if self.item.detail {
             rules.refigure(states, self.now, details);
         }
@@ -478,10 +579,10 @@ impl One<'_> {
             transaction.stamp(index, self.now);
         }
         judgement.ban_ms?;
-        let on_full = self.entry().on_full;
+        let on_full = self.entry.on_full;
         transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
         self.with_states(transaction, nodes, |states| {
-            let started = self.entry().rules.start_ban(states, self.now, judgement);
+            let started = self.entry.rules.start_ban(states, self.now, judgement);
             started.then_some(*states.ban_until)
         })
     }
@@ -493,7 +594,7 @@ impl One<'_> {
         let nodes = self.nodes(transaction);
         self.with_states(transaction, nodes, |states| *states.ban_until = ban_until);
         // There was a place for it when it was started, so there is one now.
-        let _ = self.write(transaction, nodes.key, false);
+        let _ = self.write(transaction, nodes, Scope::Key);
     }
 }
 
@@ -507,8 +608,8 @@ struct All<'a> {
 
 impl All<'_> {
     fn one(&self, index: usize) -> One<'_> {
-        let (table, resolved) = (self.table, &self.resolved[index]);
-        One { table, resolved, item: &self.request.items()[index], now: self.now }
+        let item = &self.request.items()[index];
+        One::of(self.table, &self.resolved[index], item, self.now)
     }
 
     fn run(
@@ -518,6 +619,7 @@ impl All<'_> {
         answers: &mut Answers,
     ) -> Result<(), crate::store::TooLarge> {
         judged.clear();
+        self.find_all(&mut transaction);
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
         }
@@ -525,6 +627,7 @@ impl All<'_> {
         let keeps = self.request.command == Command::Update && !answers.refused;
         if answers.refused {
             transaction.reset();
+            self.find_all(&mut transaction);
         }
         for (index, judged) in judged.iter_mut().enumerate() {
             if let Some(judged) = judged {
@@ -533,9 +636,20 @@ impl All<'_> {
         }
         if !keeps {
             transaction.reset();
+            self.find_all(&mut transaction);
             self.write_bans(&mut transaction, judged);
         }
         transaction.commit(self.now)
+    }
+
+    /// Takes every item's nodes into the transaction: what it uses is never its victim.
+    fn find_all(&self, transaction: &mut Transaction<'_>) {
+        for index in 0..self.request.items().len() {
+            let one = self.one(index);
+            if one.resolved.error.is_none() {
+                one.nodes(transaction);
+            }
+        }
     }
 
     /// Judges an item with the charges of those before it, and charges it; none: it failed.
@@ -573,8 +687,8 @@ impl All<'_> {
             one.judge_and_charge(Command::Update, states, details)
         });
         if done.charged {
-            one.write(transaction, nodes.key, done.key_fresh)?;
-            one.write(transaction, nodes.whole, done.whole_fresh)?;
+            one.write(transaction, nodes, Scope::Key)?;
+            one.write(transaction, nodes, Scope::Biz)?;
         }
         Ok(Judged { judgement: done.judgement, refuses: !done.charged, ban_until: None })
     }
@@ -588,7 +702,7 @@ impl All<'_> {
         answers: &mut Answers,
     ) {
         let one = self.one(index);
-        let rules = &one.entry().rules;
+        let rules = &one.entry.rules;
         let nodes = one.nodes(transaction);
         if judged.refuses && self.request.command == Command::Update {
             judged.ban_until = one.refuse(transaction, nodes, &mut judged.judgement);

@@ -21,7 +21,8 @@ pub(super) struct Entry {
     pub rules: Rules,
     pub on_full: OnFull,
     key_type: KeyType,
-    group: usize,
+    /// Index of its group in the handle; none: the group is not to be had.
+    group: Option<usize>,
     geometry: Geometry,
     seed: Seed,
     /// Where the node of the whole biz is, if one of its limits has that scope.
@@ -36,15 +37,15 @@ impl Table {
             .bizs
             .iter()
             .map(|biz| {
-                let header = handle.groups()[biz.group].header();
-                let (geometry, seed) = (header.geometry, Seed(header.seeds));
+                let configured = &conf.map.groups[biz.group];
+                let group = handle.index_of(&configured.name);
+                let seeds = group.map_or([0; 2], |group| handle.groups()[group].header().seeds);
+                let (geometry, seed) = (configured.geometry, Seed(seeds));
                 let rules = Rules::new(biz);
-                let whole = rules.needs(Scope::Biz).then(|| Wanted {
-                    group: biz.group,
-                    at: KeyRef::BIZ.locate(biz.id, &geometry, seed),
-                });
-                let on_full = conf.map.groups[biz.group].on_full;
-                let (id, key_type, group) = (biz.id, biz.key, biz.group);
+                let whole = group
+                    .filter(|_| rules.needs(Scope::Biz))
+                    .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
+                let (id, key_type, on_full) = (biz.id, biz.key, configured.on_full);
                 Entry { id, rules, on_full, key_type, group, geometry, seed, whole }
             })
             .collect();
@@ -60,11 +61,16 @@ impl Table {
         &self.entries[index]
     }
 
-    fn of_key_word(&self, key_word: u64) -> Option<(&Entry, Scope)> {
+    /// The business of a node in a group; none: map.xml does not name it there (any more).
+    fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
         let found = self.by_id.binary_search_by_key(&(key_word as u32), |(id, _)| *id).ok()?;
+        let entry = &self.entries[self.by_id[found].1];
+        if entry.group != Some(group) {
+            return None;
+        }
         let whole = (key_word >> 48) as u8 == KeyForm::Biz as u8;
         let scope = if whole { Scope::Biz } else { Scope::Key };
-        Some((&self.entries[self.by_id[found].1], scope))
+        Some((entry, scope))
     }
 }
 
@@ -75,12 +81,23 @@ impl Entry {
         key.encode(self.key_type, text, self.geometry.key_bytes, self.seed)
     }
 
+    /// Is the business's group to be had.
+    #[inline]
+    pub fn is_available(&self) -> bool {
+        self.group.is_some()
+    }
+
     /// Where the key's node is, if the business needs one.
     #[inline]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
-        let wanted =
-            || Wanted { group: self.group, at: key.locate(self.id, &self.geometry, self.seed) };
-        self.rules.needs(Scope::Key).then(wanted)
+        let group = self.group.filter(|_| self.rules.needs(Scope::Key))?;
+        Some(Wanted { group, at: key.locate(self.id, &self.geometry, self.seed) })
+    }
+
+    /// First state word of a node.
+    #[inline]
+    pub fn states_at(&self) -> usize {
+        node::FIELD + self.geometry.key_bytes as usize / 8
     }
 
     /// Makes a working copy one of this configuration: another shape starts fresh, a word for the
@@ -92,7 +109,7 @@ impl Entry {
         if node::shape(check) == shape && node::flags(check) == flags {
             return;
         }
-        let states = &mut words[node::FIELD + self.geometry.key_bytes as usize / 8..];
+        let states = &mut words[self.states_at()..];
         if node::shape(check) != shape {
             states.fill(0);
         } else {
@@ -104,8 +121,8 @@ impl Entry {
 }
 
 impl Judge for Table {
-    fn is_expired(&self, key_word: u64, last_use: u64, now: u64) -> bool {
-        match self.of_key_word(key_word) {
+    fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool {
+        match self.of_key_word(group, key_word) {
             None => true,
             Some((entry, scope)) => entry
                 .rules
@@ -114,8 +131,8 @@ impl Judge for Table {
         }
     }
 
-    fn rank(&self, words: &mut [u64], now: u64) -> Rank {
-        let Some((entry, scope)) = self.of_key_word(words[node::KEY]) else {
+    fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank {
+        let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
             return Rank::Expired;
         };
         let rules = &entry.rules;
@@ -124,7 +141,7 @@ impl Judge for Table {
             return Rank::Expired;
         }
         entry.adopt(words, scope);
-        let states = &mut words[node::FIELD + entry.geometry.key_bytes as usize / 8..];
+        let states = &mut words[entry.states_at()..];
         let (states, rest) = states.split_at_mut(rules.words(scope));
         let ban_until = if scope == Scope::Key && rules.has_ban() { rest[0] } else { 0 };
         rules.rank(scope, states, ban_until, now)

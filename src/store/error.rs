@@ -65,14 +65,12 @@ pub enum Error {
         limit: usize,
     },
     /// runtime.mmap cannot be made anew while processes are attached to it.
-    #[error("{}: {reason}, and process {pid} is still attached: stop it first", path.display())]
+    #[error("{}: {reason}, and a process is still attached: stop it first", path.display())]
     Attached {
         /// runtime.mmap.
         path: PathBuf,
         /// Why it must be made anew.
         reason: String,
-        /// An attached process.
-        pid: u32,
     },
     /// A file failed under its map, or recovery could not reach it.
     #[error("group {group} is quarantined: its files must be checked by a restart")]
@@ -91,6 +89,17 @@ pub enum Error {
     /// The handle was made before a fork.
     #[error("this handle was attached before a fork: attach again in the child")]
     Forked,
+}
+
+impl Error {
+    /// May the same call succeed in a while: the files are not known to be wrong.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Error::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
+            Error::Exhausted { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// Wraps the error of a call on a path.

@@ -28,11 +28,11 @@ pub enum Rank {
 
 /// What the layer above knows of nodes.
 pub trait Judge {
-    /// Is a node with this key word, last used at `last_use`, expired for sure, without a look at
-    /// its states.
-    fn is_expired(&self, key_word: u64, last_use: u64, now: u64) -> bool;
+    /// Is a node of group `group` with this key word, last used at `last_use`, expired for sure,
+    /// without a look at its states.
+    fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool;
     /// What a whole node's words are worth; they may be changed, it is a copy.
-    fn rank(&self, words: &mut [u64], now: u64) -> Rank;
+    fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
 }
 
 /// A place that may be taken.
@@ -43,11 +43,11 @@ pub(super) struct Victim {
     pub rank: Option<Rank>,
 }
 
-/// Chooses among the places `candidates` (tags set, not used by the transaction). `order` and
+/// Chooses in the group of this index among the places `candidates` (tags set, not used by the transaction). `order` and
 /// `copy` are scratch.
 #[cold]
 pub(super) fn choose(
-    group: &Group,
+    (index, group): (usize, &Group),
     (file, key_node): (u32, u32),
     candidates: impl Iterator<Item = usize>,
     (judge, on_full, now): (&dyn Judge, OnFull, u64),
@@ -60,7 +60,7 @@ pub(super) fn choose(
         let key_word = region.load(at + node::KEY);
         // A last use in the future counts as now.
         let last_use = region.load(at + node::LAST_USE).min(now);
-        if judge.is_expired(key_word, last_use, now) {
+        if judge.is_expired(index, key_word, last_use, now) {
             return Some(Victim { place, rank: Some(Rank::Expired) });
         }
         order.push((last_use, place));
@@ -73,7 +73,7 @@ pub(super) fn choose(
         if !is_whole(copy) {
             return Some(Victim { place, rank: None });
         }
-        let rank = judge.rank(copy, now);
+        let rank = judge.rank(index, copy, now);
         match rank {
             Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
             // Not counted among the judged: `full` means that nothing else is left.

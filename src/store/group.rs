@@ -24,6 +24,8 @@ pub struct Group {
     // Dropped before the regions whose words they point to.
     _watches: Vec<sys::Watch>,
     files: Vec<Region>,
+    /// What the register said of them when they were opened.
+    entries: Vec<FileEntry>,
     header: Header,
     mark: usize,
     in_memory: bool,
@@ -317,15 +319,21 @@ pub(crate) fn entry_of(
         file: index,
         device: metadata.dev(),
         inode: metadata.ino(),
+        // Inode numbers are used again; where the file system knows no birth, that is 0.
+        birth_ns: metadata
+            .created()
+            .ok()
+            .and_then(|birth| birth.duration_since(std::time::UNIX_EPOCH).ok())
+            .map_or(0, |birth| birth.as_nanos() as u64),
         name: header.name.clone(),
     })
 }
 
 impl Group {
-    /// Maps a group that `prepare` has registered.
-    pub fn open(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<Group, Error> {
+    /// Maps a group that `prepare` has registered. It must not outlive the runtime's map.
+    pub(crate) fn open(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<Group, Error> {
         let (header, files) = open_files(live_dir, name)?;
-        let mut mark = None;
+        let (mut mark, mut entries) = (None, Vec::new());
         for (index, (path, file)) in files.iter().enumerate() {
             let found = entry_of(path, file, &header, index as u32)?;
             let known = runtime.find_file(header.id, index as u32);
@@ -338,6 +346,7 @@ impl Group {
                 });
             };
             mark.get_or_insert(entry);
+            entries.push(found);
         }
         let words = header.geometry.file_bytes() as usize / 8;
         let regions = files
@@ -356,22 +365,37 @@ impl Group {
             .collect();
         let in_memory =
             sys::is_in_memory(&files[0].0).map_err(io_error(&files[0].0, "look at its disk"))?;
-        Ok(Group::of_regions(regions, header, watches, mark, in_memory))
+        Ok(Group::of_regions(regions, entries, (header, watches, mark, in_memory)))
     }
 
     fn of_regions(
         files: Vec<Region>,
-        header: Header,
-        watches: Vec<sys::Watch>,
-        mark: usize,
-        in_memory: bool,
+        entries: Vec<FileEntry>,
+        (header, watches, mark, in_memory): (Header, Vec<sys::Watch>, usize, bool),
     ) -> Group {
         let node_words = header.geometry.node_bytes as usize / 8;
         let key_node_words = HEAD_WORDS + header.geometry.chain as usize * node_words;
-        Group { _watches: watches, files, header, mark, in_memory, node_words, key_node_words }
+        Group {
+            _watches: watches,
+            files,
+            entries,
+            header,
+            mark,
+            in_memory,
+            node_words,
+            key_node_words,
+        }
+    }
+
+    /// Are the files it maps still the registered ones.
+    pub(crate) fn is_registered(&self, runtime: &Runtime) -> bool {
+        self.entries.iter().all(|entry| {
+            runtime.find_file(entry.group, entry.file).is_some_and(|(_, known)| known == *entry)
+        })
     }
 
     /// What its headers say.
+    #[inline]
     pub fn header(&self) -> &Header {
         &self.header
     }

@@ -13,7 +13,7 @@ use super::group::Group;
 use super::layout::runtime as layout;
 use super::runtime::{Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
-use super::slot::{Files, Intent, Undo};
+use super::slot::{Files, Intent, SlotWords, Undo};
 use super::transaction::Scratch;
 use crate::sync::Ordering;
 use crate::{clock, conf, sys};
@@ -35,23 +35,41 @@ pub struct Handle {
     pub(super) runtime: Runtime,
     live_dir: PathBuf,
     forks: u64,
+    /// When the retired groups were last looked at.
+    retired_looked: Option<Instant>,
     lock_timeout: Duration,
     /// What is left of it in this turn.
     budget: Duration,
     stalled: Vec<Stalled>,
+    /// What is to be logged once no semaphore is held. A cell: so a handle is one thread's.
+    notices: RefCell<Vec<Notice>>,
     pub(super) scratch: Scratch,
 }
 
-/// A holder that timed out, and where: while that semaphore still names it, it is not waited for.
+/// A holder that timed out: while it is at the same transaction still, it is not waited for.
 #[derive(Debug, Clone, Copy)]
 struct Stalled {
     holder: Token,
-    group: usize,
-    file: u32,
-    key_node: u32,
+    sequence: u64,
     /// Has this turn looked whether it lives.
     looked: bool,
 }
+
+/// Something to be logged when it delays nobody.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// A node in use made room.
+    Eviction { group: u64 },
+    /// A dead owner's slot was freed.
+    Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
+    /// A group could not be opened by a recoverer.
+    Unreachable { group: String, error: Error },
+}
+
+/// Notices kept until they are logged; more are dropped.
+const NOTICES_MAX: usize = 64;
+/// Between two looks at retired groups.
+const RETIRED_EVERY: Duration = Duration::from_secs(1);
 
 impl Handle {
     /// Attaches to a data directory, whose group files stand in `live_dir`. It has no groups yet.
@@ -59,13 +77,16 @@ impl Handle {
         let runtime = Runtime::open(data_dir)?;
         sys::count_forks();
         let forks = sys::forks();
+        let mut notices = Vec::with_capacity(NOTICES_MAX);
         let mut recover = |slot| {
-            recover_slot(&runtime, slot, &[], live_dir);
+            recover_slot(&runtime, slot, &[], live_dir, &mut notices);
         };
         let slot = Slot::attach(&runtime, role, &mut recover)?;
+        notices.drain(..).for_each(|notice| notice.log(&[]));
         Ok(Handle {
             groups: Vec::new(),
             retired: Vec::new(),
+            retired_looked: None,
             slot: Some(slot),
             runtime,
             live_dir: live_dir.to_path_buf(),
@@ -73,55 +94,116 @@ impl Handle {
             lock_timeout: Duration::ZERO,
             budget: Duration::ZERO,
             stalled: Vec::with_capacity(STALLED_MAX),
+            notices: RefCell::new(notices),
             scratch: Scratch::default(),
         })
     }
 
-    /// Maps the groups of a configuration, in its order, and acknowledges its generation. Groups
-    /// mapped already stay so; those no longer named are unmapped when every living slot has
-    /// acknowledged a generation without them. On an error nothing has changed.
+    /// Maps the groups of a configuration and acknowledges its generation. Groups mapped already
+    /// stay so, if their files are still the registered ones; those no longer named are unmapped
+    /// when every living slot has acknowledged a generation without them. A group whose files are
+    /// damaged is left out and quarantined; on any other error nothing has changed.
     pub fn take_groups(
         &mut self,
         groups: &[conf::Group],
         generation: u64,
         lock_timeout: Duration,
     ) -> Result<(), Error> {
+        let is_named = |group: &&Group| {
+            groups.iter().any(|named| named.name == group.header().name)
+                && group.is_registered(&self.runtime)
+        };
+        let kept: Vec<bool> = self.groups.iter().map(|group| is_named(&group)).collect();
+        let is_kept = |name: &str| {
+            let mut known = self.groups.iter().zip(&kept);
+            known.any(|(group, kept)| *kept && group.header().name == name)
+        };
         let mut opened = Vec::new();
-        for group in groups {
-            if !self.groups.iter().any(|known| known.header().name == group.name) {
-                opened.push(Group::open(&self.live_dir, &group.name, &self.runtime)?);
+        for group in groups.iter().filter(|group| !is_kept(&group.name)) {
+            opened.extend(self.open_if_sound(&group.name)?);
+        }
+        for (group, kept) in std::mem::take(&mut self.groups).into_iter().zip(kept) {
+            if kept {
+                self.groups.push(group);
+            } else {
+                self.retired.push((generation, group));
             }
         }
-        let mut known: Vec<Group> = self.groups.drain(..).chain(opened).collect();
-        for group in groups {
-            let index = known.iter().position(|known| known.header().name == group.name);
-            self.groups.push(known.swap_remove(index.expect("opened above")));
-        }
-        self.retired.extend(known.into_iter().map(|group| (generation, group)));
-        self.stalled.clear();
+        self.groups.append(&mut opened);
         self.lock_timeout = lock_timeout;
         self.budget = lock_timeout;
         self.slot().words().set_generation(generation);
         Ok(())
     }
 
+    /// Opens a group; none if its files are not what they must be: it is quarantined then, and its
+    /// items answer `store`.
+    fn open_if_sound(&self, name: &str) -> Result<Option<Group>, Error> {
+        match Group::open(&self.live_dir, name, &self.runtime) {
+            Ok(group) => Ok(Some(group)),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => {
+                tracing::error!(group = name, %error, "the group is not served");
+                if let Some(entry) = self.runtime.find_named(name, 0) {
+                    self.quarantine(entry.group);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn quarantine(&self, id: u64) {
+        if let Some((index, _)) = self.runtime.find_file(id, 0) {
+            self.runtime.mark_of(index).fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
+        }
+    }
+
     /// Starts a turn: the lock-timeout is whole again.
     #[inline]
     pub fn begin_turn(&mut self) {
         self.budget = self.lock_timeout;
-        for stalled in &mut self.stalled {
-            stalled.looked = false;
+        if !self.stalled.is_empty() || !self.retired.is_empty() {
+            self.look_around();
         }
-        if !self.retired.is_empty() {
-            self.unmap_retired();
+        if !self.notices.get_mut().is_empty() {
+            self.log_notices();
         }
     }
 
     #[cold]
-    fn unmap_retired(&mut self) {
-        let oldest =
-            self.runtime.slots().iter().filter(|slot| slot.alive).map(|s| s.generation).min();
-        self.retired.retain(|(generation, _)| oldest.is_some_and(|oldest| oldest < *generation));
+    fn look_around(&mut self) {
+        let runtime = &self.runtime;
+        self.stalled.retain(|known| known.stands_still(runtime));
+        for stalled in &mut self.stalled {
+            stalled.looked = false;
+        }
+        let now = clock::instant();
+        let due = self.retired_looked.is_none_or(|last| now - last >= RETIRED_EVERY);
+        if due && !self.retired.is_empty() {
+            self.retired_looked = Some(now);
+            let slots = self.runtime.slots();
+            let oldest = slots.iter().filter(|slot| slot.alive).map(|slot| slot.generation).min();
+            self.retired.retain(|(at, _)| oldest.is_some_and(|oldest| oldest < *at));
+        }
+    }
+
+    #[cold]
+    fn log_notices(&mut self) {
+        let groups = &self.groups;
+        self.notices.get_mut().drain(..).for_each(|notice| notice.log(groups));
+    }
+
+    /// Keeps something to be logged when no semaphore is held.
+    pub(super) fn note(&self, notice: Notice) {
+        let mut notices = self.notices.borrow_mut();
+        if notices.len() < NOTICES_MAX {
+            notices.push(notice);
+        }
+    }
+
+    /// Index of the group of this name, if it is to be had.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.groups.iter().position(|group| group.header().name == name)
     }
 
     pub(super) fn slot(&self) -> &Slot {
@@ -167,25 +249,27 @@ impl Handle {
     }
 
     /// Recovers every slot whose owner is dead; how many.
-    pub fn recover_dead(&self) -> usize {
+    pub fn recover_dead(&mut self) -> usize {
         let own = self.slot().number();
-        (0..layout::SLOTS as u32)
+        let recovered = (0..layout::SLOTS as u32)
             .filter(|&slot| slot != own && self.runtime.slot(slot).state().used)
             .filter(|&slot| !self.runtime.is_locked(slot) && self.recover(slot))
-            .count()
+            .count();
+        self.log_notices();
+        recovered
     }
 
     /// Undoes this handle's own open transaction.
     #[cold]
     pub(super) fn roll_back(&self) {
-        let opened = RefCell::new(Vec::new());
-        let (runtime, groups, live_dir) = (&self.runtime, &self.groups[..], &self.live_dir);
-        let reach = Reach { runtime, groups, live_dir, opened };
+        let reach = Reach { groups: &self.groups, opened: Vec::new(), skipped: Vec::new() };
         self.slot().words().roll_back(&reach);
     }
 
     fn recover(&self, slot: u32) -> bool {
-        let done = recover_slot(&self.runtime, slot, &self.groups, &self.live_dir);
+        let mut notices = Vec::new();
+        let done = recover_slot(&self.runtime, slot, &self.groups, &self.live_dir, &mut notices);
+        notices.into_iter().for_each(|notice| self.note(notice));
         if done {
             self.slot().count(Counter::Recoveries);
         }
@@ -231,16 +315,16 @@ impl Handle {
         loop {
             let semaphore = self.groups[group].semaphore(file, key_node);
             let seen = semaphore.word();
-            if seen == 0 {
-                if semaphore.try_take_after_sleep(token).is_ok() {
-                    return (true, start.elapsed());
-                }
-                continue;
-            }
             let waited = start.elapsed();
+            if seen == 0 && semaphore.try_take_after_sleep(token).is_ok() {
+                return (true, waited);
+            }
             if waited >= self.budget {
-                self.remember(seen, group, file, key_node);
+                self.remember(seen, waited);
                 return (false, waited);
+            }
+            if seen == 0 {
+                continue;
             }
             if waited >= look_at {
                 look_at = waited + PATIENCE;
@@ -259,40 +343,41 @@ impl Handle {
         let Some(index) = self.stalled.iter().position(|known| Some(known.holder) == holder) else {
             return false;
         };
-        let known = self.stalled[index];
-        let held = self.groups[known.group].semaphore(known.file, known.key_node);
-        if Token::of_word(held.word()) != holder {
-            self.stalled.swap_remove(index);
-            return false;
-        }
-        if !known.looked {
+        let mut moved = !self.stalled[index].stands_still(&self.runtime);
+        if !moved && !self.stalled[index].looked {
             self.stalled[index].looked = true;
             // It may have died since: once a turn that is looked at.
             let semaphore = self.groups[group].semaphore(file, key_node);
-            if self.look_at_holder(semaphore, seen) {
-                self.stalled.swap_remove(index);
-                return false;
-            }
+            moved = self.look_at_holder(semaphore, seen);
         }
-        true
+        if moved {
+            self.stalled.swap_remove(index);
+        }
+        !moved
     }
 
-    fn remember(&mut self, seen: u32, group: usize, file: u32, key_node: u32) {
+    /// Remembers the holder that `seen` names, if it had its share of the turn's time: `waited`.
+    fn remember(&mut self, seen: u32, waited: Duration) {
         let Some(holder) = Token::of_word(seen) else { return };
-        if self.lock_timeout != Duration::ZERO && self.budget < self.lock_timeout / 2 {
-            // It had no fair share of the turn's time: wait for it in the next one.
+        if waited < self.lock_timeout / 2 {
             return;
         }
         if self.stalled.len() == STALLED_MAX {
             self.stalled.remove(0);
         }
-        self.stalled.push(Stalled { holder, group, file, key_node, looked: false });
+        let sequence = self.runtime.slot(holder.slot()).sequence();
+        self.stalled.push(Stalled { holder, sequence, looked: false });
     }
 
     /// Looks whether the holder named by `seen` lives; frees the semaphore if not. True if
     /// something was done, so that a new try is worth it.
     fn look_at_holder(&self, semaphore: Semaphore<'_>, seen: u32) -> bool {
-        let Some(holder) = Token::of_word(seen) else { return true };
+        let Some(holder) = Token::of_word(seen) else {
+            if semaphore.free_unowned() {
+                self.slot().count(Counter::SemaphoreOrphans);
+            }
+            return true;
+        };
         let is_gone = || {
             let state = self.runtime.slot(holder.slot()).state();
             !state.used || state.epoch != holder.epoch()
@@ -324,78 +409,125 @@ impl Drop for Handle {
     }
 }
 
-/// Recovers a slot if its owner is dead and its lock is to be had at once.
-fn recover_slot(runtime: &Runtime, slot: u32, groups: &[Group], live_dir: &Path) -> bool {
+impl Stalled {
+    /// Is it the same owner in the same transaction.
+    fn stands_still(&self, runtime: &Runtime) -> bool {
+        let words = runtime.slot(self.holder.slot());
+        words.state().epoch == self.holder.epoch() && words.sequence() == self.sequence
+    }
+}
+
+impl Notice {
+    fn log(self, groups: &[Group]) {
+        match self {
+            Notice::Eviction { group: id } => {
+                let known = groups.iter().find(|group| group.header().id == id);
+                let group = known.map_or("(given up)", |group| &group.header().name);
+                tracing::warn!(group, "a node in use was evicted: the group is too small");
+            }
+            Notice::Recovery { slot, pid, undone_words, freed } => {
+                tracing::info!(slot, dead_pid = pid, undone_words, freed, "slot recovered");
+            }
+            Notice::Unreachable { group, error } => {
+                tracing::error!(group, %error, "cannot recover in it: quarantined");
+            }
+        }
+    }
+}
+
+/// Recovers a slot if its owner is dead, its lock is to be had at once, and the groups it worked on
+/// can be reached. A group whose files are damaged is quarantined and passed over: it is scanned
+/// before it is served again.
+fn recover_slot(
+    runtime: &Runtime,
+    slot: u32,
+    groups: &[Group],
+    live_dir: &Path,
+    notices: &mut Vec<Notice>,
+) -> bool {
     let done = runtime.with_dead_slot(slot, || {
         let words = runtime.slot(slot);
-        let state = words.state();
-        if !state.used {
+        if !words.state().used {
             return false;
         }
-        let (pid, _) = words.owner();
-        let reach = Reach { runtime, groups, live_dir, opened: RefCell::new(Vec::new()) };
-        let undone = words.phase();
+        let Some(reach) = Reach::of(runtime, words, groups, live_dir, notices) else {
+            return false;
+        };
+        let ((pid, _), undone_words) = (words.owner(), words.phase());
         let freed = words.recover(slot, &reach);
-        tracing::info!(slot, dead_pid = pid, undone_words = undone, freed, "slot recovered");
+        notices.push(Notice::Recovery { slot, pid, undone_words, freed });
         true
     });
     done.unwrap_or(false)
 }
 
-/// How a recoverer reaches group files: those it has, others by the register.
+/// How a recoverer reaches group files: those it has mapped, others by the register.
 struct Reach<'a> {
-    runtime: &'a Runtime,
     groups: &'a [Group],
-    live_dir: &'a Path,
-    opened: RefCell<Vec<(u64, Option<Group>)>>,
+    opened: Vec<Group>,
+    /// Quarantined: a page of them may be gone, they are not touched.
+    skipped: Vec<u64>,
 }
 
-impl Reach<'_> {
-    fn with<T>(&self, id: u64, work: impl FnOnce(&Group) -> T) -> Option<T> {
-        if let Some(group) = self.groups.iter().find(|group| group.header().id == id) {
-            return Some(work(group));
-        }
-        let mut opened = self.opened.borrow_mut();
-        let index = opened.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
-            opened.push((id, self.open(id)));
-            opened.len() - 1
-        });
-        opened[index].1.as_ref().map(work)
-    }
-
-    fn open(&self, id: u64) -> Option<Group> {
-        let (index, entry) = self.runtime.find_file(id, 0)?;
-        match Group::open(self.live_dir, &entry.name, self.runtime) {
-            Ok(group) if group.header().id == id => Some(group),
-            Ok(_) => None,
-            Err(error) => {
-                // What was half written there stays: the group is not served from before a scan.
-                tracing::error!(group = entry.name, %error, "cannot recover: quarantined");
-                let mark = self.runtime.mark_of(index);
-                mark.fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
-                None
+impl<'a> Reach<'a> {
+    /// Opens what the slot's logs name. None: something could not be opened for now, the slot stays
+    /// as it is and is recovered later.
+    fn of(
+        runtime: &Runtime,
+        words: SlotWords<'_>,
+        groups: &'a [Group],
+        live_dir: &Path,
+        notices: &mut Vec<Notice>,
+    ) -> Option<Reach<'a>> {
+        let mut ids = Vec::new();
+        words.for_each_group(|id| ids.push(id));
+        ids.sort_unstable();
+        ids.dedup();
+        let mut reach = Reach { groups, opened: Vec::new(), skipped: Vec::new() };
+        for id in ids {
+            let Some((index, entry)) = runtime.find_file(id, 0) else { continue };
+            if runtime.is_quarantined(index) {
+                reach.skipped.push(id);
+                continue;
+            }
+            if groups.iter().any(|group| group.header().id == id) {
+                continue;
+            }
+            match Group::open(live_dir, &entry.name, runtime) {
+                Ok(group) => reach.opened.extend((group.header().id == id).then_some(group)),
+                Err(error) if error.is_transient() => return None,
+                Err(error) => {
+                    // What was half written there stays, so nobody may see it.
+                    let mark = runtime.mark_of(index);
+                    mark.fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
+                    notices.push(Notice::Unreachable { group: entry.name, error });
+                }
             }
         }
+        Some(reach)
+    }
+
+    fn find(&self, id: u64) -> Option<&Group> {
+        let mut reached = self.groups.iter().chain(&self.opened);
+        reached.find(|group| group.header().id == id && !self.skipped.contains(&id))
     }
 }
 
 impl Files for Reach<'_> {
     fn restore(&self, undo: &Undo) {
-        self.with(undo.group, |group| {
-            let in_bounds = undo.file < group.geometry().files
-                && undo.at >= super::layout::PAGE_WORDS as u64
-                && (undo.at as usize) < group.file(undo.file).len();
-            if in_bounds {
-                group.file(undo.file).store(undo.at as usize, undo.old);
-            }
-        });
+        let Some(group) = self.find(undo.group) else { return };
+        let in_bounds = undo.file < group.geometry().files
+            && undo.at >= super::layout::PAGE_WORDS as u64
+            && (undo.at as usize) < group.file(undo.file).len();
+        if in_bounds {
+            group.file(undo.file).store(undo.at as usize, undo.old);
+        }
     }
 
     fn release_for(&self, intent: &Intent, dead: Token) -> bool {
-        self.with(intent.group, |group| {
+        self.find(intent.group).is_some_and(|group| {
             group.has(intent.file, intent.key_node)
                 && group.semaphore(intent.file, intent.key_node).release_for(dead)
         })
-        .unwrap_or(false)
     }
 }

@@ -18,10 +18,12 @@
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5 CRC over 0..5 | 64 generation of the configuration
-//!   page 1.. files         4096 entries of 8 words: 0 group id | 1 file index (0..32),
+//!                          72 the last flush failed (0, 1)
+//!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
+//!                          8 birth of the file (ns)
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
-//!                          acknowledged | 3 phase | 4 intents
+//!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
 //!                          page 1: counters
 //!                          then 4096 intents of 2 words: group id | file (32..64), key-node
 //!                          then 65536 undo entries of 3 words: group id |
@@ -110,10 +112,12 @@ pub mod runtime {
     pub(crate) const CREATED: usize = 4;
     pub(crate) const CRC: usize = 5;
     pub(crate) const GENERATION: usize = 64;
+    /// On a line of its own.
+    pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
 
     /// Group files that can be registered.
     pub const FILES_MAX: usize = 4096;
-    pub(crate) const FILE_WORDS: usize = 8;
+    pub(crate) const FILE_WORDS: usize = 16;
     pub(crate) const FILES: usize = PAGE_WORDS;
     pub(crate) const FILE_USED: u64 = 1 << 32;
     pub(crate) const FILE_QUARANTINE: u64 = 1 << 33;
@@ -134,6 +138,7 @@ pub mod slot {
     pub(crate) const GENERATION: usize = 2;
     pub(crate) const PHASE: usize = 3;
     pub(crate) const INTENTS: usize = 4;
+    pub(crate) const SEQUENCE: usize = 5;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     /// Key-nodes of one transaction.
@@ -157,7 +162,7 @@ const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(loom))]
 const _: () = assert!(slot::WORDS * 8 == 402 * PAGE_BYTES);
 #[cfg(not(loom))]
-const _: () = assert!(runtime::WORDS * 8 == (65 + 256 * 402) * PAGE_BYTES);
+const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 402) * PAGE_BYTES);
 
 /// Digest of the field sizes: differs between builds that would read each other's files wrongly.
 pub const fn digest() -> u32 {

@@ -10,6 +10,8 @@ pub mod slot;
 
 #[cfg(all(test, not(loom)))]
 pub(crate) mod crash;
+#[cfg(test)]
+mod model;
 
 #[cfg(not(loom))]
 mod counter;
@@ -17,6 +19,8 @@ mod counter;
 mod error;
 #[cfg(not(loom))]
 mod evict;
+#[cfg(not(loom))]
+mod found;
 #[cfg(not(loom))]
 pub mod group;
 #[cfg(not(loom))]
@@ -35,6 +39,7 @@ pub use {
     counter::Counter,
     error::Error,
     evict::{Judge, Rank},
+    found::Keep,
     group::Group,
     handle::Handle,
     prepare::{Prepared, check_files, close_clean, live_dir, prepare},

@@ -12,7 +12,7 @@ use super::handle::Handle;
 use super::runtime::Runtime;
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
-use crate::sys;
+use crate::{clock, sys};
 
 /// What [`prepare`] found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Prepared {
 
 /// The role of the process that prepares, in its slot.
 const ROLE_PREPARE: u32 = 0;
+/// How long the lock of a killed process may stand.
+const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The directory of the live group files.
 pub fn live_dir(conf: &Conf) -> &Path {
@@ -45,7 +47,7 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     // Undo first, and only where it is valid: recovery passes over groups that are not registered
     // as they stand.
-    let handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
+    let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
     prepared.recovered_slots = handle.recover_dead();
     drop(handle);
     for configured in &conf.map.groups {
@@ -53,11 +55,6 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
             prepared.created.push(configured.name.clone());
         }
         admit(live, configured, &runtime, &mut prepared)?;
-    }
-    if conf.srv.data.prefault {
-        let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
-        handle.take_groups(&conf.map.groups, 0, std::time::Duration::ZERO)?;
-        handle.prefault()?;
     }
     Ok(prepared)
 }
@@ -77,9 +74,11 @@ fn admit(
         let entry = group::entry_of(path, file, &header, index as u32)?;
         let marks = group::read_marks(path, file)?;
         let known = runtime.find_file(header.id, index as u32);
-        trusted &= known.is_some_and(|(at, known)| known == entry && !runtime.is_quarantined(at));
-        trusted &= marks.boot == boot && !marks.quarantined;
-        clean &= marks.clean && !marks.quarantined;
+        let quarantined =
+            marks.quarantined || known.as_ref().is_some_and(|(at, _)| runtime.is_quarantined(*at));
+        trusted &= known.is_some_and(|(_, known)| known == entry) && marks.boot == boot;
+        trusted &= !quarantined;
+        clean &= marks.clean && !quarantined;
         entries.push(entry);
     }
     if trusted {
@@ -89,9 +88,9 @@ fn admit(
         }
         return Ok(());
     }
-    let in_use = runtime.find_file(header.id, 0).is_some_and(|(_, known)| known == entries[0]);
-    if in_use && runtime.is_any_locked() {
-        // A scan needs the group for itself.
+    let swapped = runtime.find_named(&configured.name, 0);
+    if swapped.is_some() && !is_alone(runtime) {
+        // A scan needs the group for itself, and nobody may go on with the files it had.
         return Err(Error::Quarantined { group: configured.name.clone() });
     }
     for entry in &entries {
@@ -106,7 +105,22 @@ fn admit(
         prepared.dropped_nodes += report.dropped();
         group.flush(live)?;
     }
-    write_marks(&files, boot)
+    write_marks(&files, boot)?;
+    // Last: a scan that was broken off is done again.
+    entries.iter().for_each(|entry| runtime.release_file(entry));
+    Ok(())
+}
+
+/// Is no living process attached. The lock of one that was killed may stand for some 100 ms.
+fn is_alone(runtime: &Runtime) -> bool {
+    let start = clock::instant();
+    while runtime.is_any_locked() {
+        if start.elapsed() > LINGERING {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    true
 }
 
 /// Not clean any more, of this boot: on disk before the first write to a node.
@@ -150,13 +164,17 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
     }
     let boot = sys::boot_id().map_err(io_error(&path, "read this boot's id"))?;
     for configured in &conf.map.groups {
-        let (_, files) = group::open_files(live_dir(conf), &configured.name)?;
+        let (header, files) = group::open_files(live_dir(conf), &configured.name)?;
+        let known = runtime.find_file(header.id, 0);
+        let is_served = known.is_some_and(|(index, _)| !runtime.is_quarantined(index));
         for (path, file) in &files {
             file.sync_all().map_err(io_error(path, "sync it"))?;
-            let quarantined = group::read_marks(path, file)?.quarantined;
+            let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
             group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
         }
     }
+    // Nobody attaches to a server that is not there.
+    runtime.publish(0);
     Ok(true)
 }
 

@@ -54,6 +54,7 @@ pub(crate) struct FileEntry {
     pub file: u32,
     pub device: u64,
     pub inode: u64,
+    pub birth_ns: u64,
     pub name: String,
 }
 
@@ -79,15 +80,12 @@ impl Runtime {
             }
             Err(error) => return Err(error),
         };
-        let all = at::SLOTS as u64 * SLOT_BYTES;
-        let locked = sys::is_range_locked(&file, SLOTS_START_BYTES, all)
-            .map_err(io_error(&path, "look at its locks"))?;
-        if locked {
-            let pid = Self::map(path.clone(), file)
-                .ok()
-                .and_then(|runtime| runtime.slots().into_iter().find(|slot| slot.alive))
-                .map_or(0, |slot| slot.pid);
-            return Err(Error::Attached { path, reason, pid });
+        // Held until it is replaced: nobody attaches to the old one meanwhile.
+        let (start, len) = Self::slots_span();
+        let alone =
+            sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
+        if !alone {
+            return Err(Error::Attached { path, reason });
         }
         tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
         Self::create(&path)
@@ -95,18 +93,32 @@ impl Runtime {
 
     fn create(path: &Path) -> Result<Runtime, Error> {
         let draft = path.with_extension("mmap.new");
+        let file = Self::write_draft(&draft).inspect_err(|_| {
+            // Give the blocks back: the disk is full, or will be asked again.
+            let _ = std::fs::remove_file(&draft);
+        })?;
+        std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
+        sync_directory(path)?;
+        Self::map(path.to_path_buf(), file)
+    }
+
+    fn write_draft(draft: &Path) -> Result<File, Error> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(true)
             .mode(FILE_MODE)
-            .open(&draft)
-            .map_err(io_error(&draft, "create it"))?;
-        // The slots' blocks are allocated when a handle attaches: most are never used.
-        file.set_len(at::WORDS as u64 * 8).map_err(io_error(&draft, "set its length"))?;
-        sys::allocate(&file, 0, SLOTS_START_BYTES).map_err(io_error(&draft, "allocate it"))?;
-        let boot = boot_id(path)?;
+            .open(draft)
+            .map_err(io_error(draft, "create it"))?;
+        // The slots' blocks are allocated when a handle attaches: most are never used. But the first
+        // page of each is looked at by all, and in memory even a look takes a block.
+        file.set_len(at::WORDS as u64 * 8).map_err(io_error(draft, "set its length"))?;
+        let heads = (0..at::SLOTS as u32).map(|slot| (slot_byte(slot), layout::PAGE_BYTES as u64));
+        for (start, len) in std::iter::once((0, SLOTS_START_BYTES)).chain(heads) {
+            sys::allocate(&file, start, len).map_err(io_error(draft, "allocate it"))?;
+        }
+        let boot = boot_id(draft)?;
         let mut words = [0u64; 6];
         words[at::MAGIC] = layout::RUNTIME_MAGIC;
         words[at::VERSION] = layout::version_word();
@@ -114,18 +126,19 @@ impl Runtime {
         words[at::BOOT + 1] = boot[1];
         words[at::CREATED] = crate::clock::now();
         words[at::CRC] = header_crc(&words[..at::CRC]);
-        file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
-        file.sync_all().map_err(io_error(&draft, "sync it"))?;
-        std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
-        sync_directory(path)?;
-        Self::map(path.to_path_buf(), file)
+        file.write_all_at(&bytes_of(&words), 0).map_err(io_error(draft, "write its header"))?;
+        file.sync_all().map_err(io_error(draft, "sync it"))?;
+        Ok(file)
     }
 
     /// Opens and checks it, for a handle.
     pub fn open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
         let file = open_file(&path, true)?;
-        check_header(&path, &file)?;
+        let [found, expected] = [check_header(&path, &file)?, boot_id(&path)?]
+            .map(|[high, low]| format!("{high:016x}{low:016x}"));
+        // Its undo logs tell nothing about files of another boot: a master makes it anew.
+        expect(&path, "boot id", found, expected)?;
         Self::map(path, file)
     }
 
@@ -154,6 +167,16 @@ impl Runtime {
     /// `generation`.
     pub fn publish(&self, generation: u64) {
         self.region.store_release(at::GENERATION, generation);
+    }
+
+    /// Did the last flush fail.
+    pub fn flush_failed(&self) -> bool {
+        self.region.load(at::FLUSH_FAILED) != 0
+    }
+
+    /// Notes what came of a flush; the keeper alone does.
+    pub fn set_flush_failed(&self, failed: bool) {
+        self.region.store(at::FLUSH_FAILED, u64::from(failed));
     }
 
     /// The slots in use, dead or alive.
@@ -228,7 +251,16 @@ impl Runtime {
         words
     }
 
-    /// Notes a group file; the register's index of it.
+    /// The identity that the register has for a file of this name and number.
+    pub(crate) fn find_named(&self, name: &str, file: u32) -> Option<FileEntry> {
+        (0..at::FILES_MAX)
+            .map(|index| self.entry_words(index))
+            .filter(|words| words[1] & at::FILE_USED != 0)
+            .map(entry_of)
+            .find(|entry| entry.name == name && entry.file == file)
+    }
+
+    /// Notes a group file, quarantined; the register's index of it.
     pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|(index, _)| index);
         let free =
@@ -236,8 +268,10 @@ impl Runtime {
         // A file of the same name and number but another id is gone: its entry is free again.
         let stale = || {
             (0..at::FILES_MAX).find(|&index| {
-                let found = entry_of(self.entry_words(index));
-                found.name == entry.name && found.file == entry.file
+                let words = self.entry_words(index);
+                let found = entry_of(words);
+                let used = words[1] & at::FILE_USED != 0;
+                used && found.name == entry.name && found.file == entry.file
             })
         };
         let index = known.or_else(stale).or_else(free).ok_or_else(|| Error::Exhausted {
@@ -251,7 +285,10 @@ impl Runtime {
         self.region.store(base + 2, entry.device);
         self.region.store(base + 3, entry.inode);
         self.region.write(base + 4, &name);
-        self.region.store_release(base + 1, u64::from(entry.file) | at::FILE_USED);
+        self.region.store(base + 8, entry.birth_ns);
+        // Nobody serves from it before it is known to be sound: see `release_file`.
+        let flags = at::FILE_USED | at::FILE_QUARANTINE;
+        self.region.store_release(base + 1, u64::from(entry.file) | flags);
         Ok(index)
     }
 
@@ -270,6 +307,13 @@ impl Runtime {
     /// First byte and length of all slots: locked whole by who must be alone.
     pub(crate) fn slots_span() -> (u64, u64) {
         (SLOTS_START_BYTES, at::SLOTS as u64 * SLOT_BYTES)
+    }
+
+    /// Lifts the quarantine that a registered file begins with: it is known to be sound now.
+    pub(crate) fn release_file(&self, entry: &FileEntry) {
+        if let Some((index, _)) = self.find_file(entry.group, entry.file) {
+            self.mark_of(index).fetch_and(!at::FILE_QUARANTINE, Ordering::Release);
+        }
     }
 
     /// The file's path.
@@ -319,6 +363,9 @@ impl Slot {
         }
         let file = open_file(path, true)?;
         let byte = slot_byte(number);
+        // Mapped before it is locked, so that a fork by another thread finds little to inherit.
+        let region = Region::map(&file, byte, slot::WORDS).map_err(io_error(path, "map a slot"))?;
+        region.dont_fork().map_err(io_error(path, "keep a slot from forked children"))?;
         if !sys::try_lock_range(&file, byte, 1).map_err(io_error(path, "lock a slot"))? {
             return Ok(None);
         }
@@ -327,8 +374,6 @@ impl Slot {
             return Ok(None);
         }
         sys::allocate(&file, byte, SLOT_BYTES).map_err(io_error(path, "allocate a slot"))?;
-        let region = Region::map(&file, byte, slot::WORDS).map_err(io_error(path, "map a slot"))?;
-        region.dont_fork().map_err(io_error(path, "keep a slot from forked children"))?;
         drop(file);
         let words = SlotWords::at(&region, 0);
         let epoch = Token::next_epoch(words.state().epoch);
@@ -382,6 +427,7 @@ fn entry_of(words: [u64; at::FILE_WORDS]) -> FileEntry {
         file: words[1] as u32,
         device: words[2],
         inode: words[3],
+        birth_ns: words[8],
         name: layout::name_of([words[4], words[5], words[6], words[7]]).unwrap_or_default(),
     }
 }

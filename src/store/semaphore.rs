@@ -53,9 +53,15 @@ impl<'a> Semaphore<'a> {
         Semaphore(word)
     }
 
-    /// The word as it is now.
+    /// The word as it is now. Acquire: what is read of the holder's slot next is not older.
+    #[inline]
     pub fn word(self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Frees a word that names nobody though somebody is said to wait: no holder will.
+    pub fn free_unowned(self) -> bool {
+        self.exchange(WAITERS, 0).is_ok()
     }
 
     /// Free → taken; the word found if it is not free.

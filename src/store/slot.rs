@@ -4,11 +4,11 @@
 //! whole transaction left it, or the first `phase` entries of the undo log put it back so; and the
 //! intent list names every semaphore that may hold the owner's token.
 
-use crate::sync::{Ordering, compiler_fence, fence};
+use crate::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
 use super::layout::slot::{
-    GENERATION, INTENT_LIST, INTENT_WORDS, INTENTS, INTENTS_MAX, OWNER, PHASE, STATE, UNDO_LOG,
-    UNDO_MAX, UNDO_WORDS,
+    GENERATION, INTENT_LIST, INTENT_WORDS, INTENTS, INTENTS_MAX, OWNER, PHASE, SEQUENCE, STATE,
+    UNDO_LOG, UNDO_MAX, UNDO_WORDS,
 };
 use super::region::{Region, put};
 use super::semaphore::Token;
@@ -105,8 +105,22 @@ impl<'a> SlotWords<'a> {
             put(&words[0], intent.group);
             put(&words[1], u64::from(intent.file) << 32 | u64::from(intent.key_node));
         }
+        // Tells a holder that goes on from one that stands still: its token is always the same.
+        let begun = self.region.load(self.base + SEQUENCE);
+        self.region.store(self.base + SEQUENCE, begun.wrapping_add(1));
         self.region.store_release(self.base + INTENTS, count as u64);
         compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Transactions begun by the owner.
+    pub fn sequence(self) -> u64 {
+        self.region.load(self.base + SEQUENCE)
+    }
+
+    /// Calls `look` with the id of each group that undo log or intent list name.
+    pub fn for_each_group(self, mut look: impl FnMut(u64)) {
+        (0..self.phase()).for_each(|index| look(self.undo(index).group));
+        self.intents().for_each(|intent| look(intent.group));
     }
 
     /// Ends the announcement, after all its semaphores are released.
@@ -128,16 +142,6 @@ impl<'a> SlotWords<'a> {
                 key_node: place as u32,
             }
         })
-    }
-
-    /// Writes entry `index` of the undo log.
-    #[inline]
-    pub fn log(self, index: usize, undo: Undo) {
-        assert!(index < UNDO_MAX, "an undo log of {index} entries");
-        let words = self.region.words(self.base + UNDO_LOG + index * UNDO_WORDS, UNDO_WORDS);
-        put(&words[0], undo.group);
-        put(&words[1], u64::from(undo.file) << 48 | undo.at);
-        put(&words[2], undo.old);
     }
 
     /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
@@ -205,6 +209,65 @@ impl<'a> SlotWords<'a> {
         self.withdraw();
         self.set_state(State { used: false, epoch: state.epoch });
         freed
+    }
+}
+
+/// The undo log of a slot while its owner fills it.
+#[derive(Debug)]
+pub struct UndoLog<'a> {
+    words: &'a [AtomicU64],
+    len: usize,
+}
+
+/// The undo log has no room for another entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogFull;
+
+impl<'a> UndoLog<'a> {
+    /// The empty log of a slot. Nothing in it counts before [`SlotWords::begin`].
+    #[inline]
+    pub fn of(slot: SlotWords<'a>) -> UndoLog<'a> {
+        let words = slot.region.words(slot.base + UNDO_LOG, UNDO_MAX * UNDO_WORDS);
+        UndoLog { words, len: 0 }
+    }
+
+    /// Entries so far.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Is there no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Logs the old values of those words of `stored` that `new` differs from; `at` is the first
+    /// one's place in the file of `intent`.
+    ///
+    /// # Errors
+    /// If there are more than the log holds.
+    #[inline]
+    pub fn changes(
+        &mut self,
+        intent: &Intent,
+        stored: &[AtomicU64],
+        new: &[u64],
+        at: usize,
+    ) -> Result<(), LogFull> {
+        let place = u64::from(intent.file) << 48 | at as u64;
+        for ((word, &new), place) in stored.iter().zip(new).zip(place..) {
+            let old = word.load(Ordering::Relaxed);
+            if old != new {
+                let from = self.len * UNDO_WORDS;
+                let entry = self.words.get(from..from + UNDO_WORDS).ok_or(LogFull)?;
+                put(&entry[0], intent.group);
+                put(&entry[1], place);
+                put(&entry[2], old);
+                self.len += 1;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -5,14 +5,14 @@
 
 use super::counter::Counter;
 use super::evict::{self, Judge, Rank};
-use super::group::{Group, is_whole, node_crc};
-use super::handle::Handle;
-use super::layout::{HEAD_WORDS, TAG_WORDS, node, slot::UNDO_MAX};
-use super::region::put;
-use super::slot::{Intent, Undo};
+use super::group::{is_whole, node_crc};
+use super::handle::{Handle, Notice};
+use super::layout::{HEAD_WORDS, TAG_WORDS, node};
+use super::semaphore::Semaphore;
+use super::slot::{Intent, LogFull, UndoLog};
 use crate::conf::OnFull;
 use crate::key::{KeyRef, Location};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Ordering, compiler_fence};
 
 /// A key-node wanted: the group's index in the handle, and the place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,12 @@ pub struct Full;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLarge;
 
+impl From<LogFull> for TooLarge {
+    fn from(_: LogFull) -> TooLarge {
+        TooLarge
+    }
+}
+
 /// A node of the transaction, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeIndex(usize);
@@ -49,7 +55,6 @@ pub struct NodeIndex(usize);
 /// Buffers of a handle's transactions, reused.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    intents: Vec<(Intent, usize)>,
     key_nodes: Vec<KeyNode>,
     nodes: Vec<Node>,
     words: Vec<u64>,
@@ -57,19 +62,22 @@ pub(super) struct Scratch {
     copy: Vec<u64>,
 }
 
-/// The working copy of a key-node's head.
+/// A key-node of the transaction, and the working copy of its tags.
 #[derive(Debug)]
 struct KeyNode {
+    intent: Intent,
+    /// Index of its group in the handle.
     group: usize,
-    file: u32,
-    key_node: u32,
+    /// First word of its head in the file.
+    head: usize,
     tags: [u64; TAG_WORDS],
     dirty: bool,
 }
 
-/// The working copy of a node: `start` is its first word in the scratch.
+/// The working copy of a node.
 #[derive(Debug)]
 struct Node {
+    /// Index of its key-node.
     key_node: usize,
     tag: u8,
     /// Where it stands; none: it is not in the chain (yet).
@@ -77,11 +85,14 @@ struct Node {
     /// Was found in the chain.
     found: bool,
     evicts: Option<Rank>,
-    start: usize,
     dirty: bool,
+    /// In the scratch: its first word, its first state word, the one after its last.
+    start: usize,
+    states: usize,
+    end: usize,
 }
 
-/// An open transaction: it holds the semaphores of its key-nodes.
+/// An open transaction: it holds the semaphores of the first `held` key-nodes.
 #[derive(Debug)]
 pub struct Transaction<'h> {
     handle: &'h mut Handle,
@@ -100,18 +111,26 @@ impl Handle {
         if self.is_forked() {
             return Err(Refused::Unavailable);
         }
-        self.scratch.clear();
+        self.scratch.key_nodes.clear();
         for wanted in wanted {
             let group = &self.groups[wanted.group];
             if self.runtime.is_quarantined(group.mark()) {
                 return Err(Refused::Unavailable);
             }
             let (file, key_node) = (wanted.at.file, wanted.at.key_node);
-            let intent = Intent { group: group.header().id, file, key_node };
-            self.scratch.intents.push((intent, wanted.group));
+            self.scratch.key_nodes.push(KeyNode {
+                intent: Intent { group: group.header().id, file, key_node },
+                group: wanted.group,
+                head: group.head(key_node),
+                tags: [0; TAG_WORDS],
+                dirty: false,
+            });
         }
-        self.scratch.sort_intents();
-        let intents = self.scratch.intents.iter().map(|(intent, _)| *intent);
+        if wanted.len() > 1 {
+            self.scratch.key_nodes.sort_unstable_by_key(|key_node| key_node.intent);
+            self.scratch.key_nodes.dedup_by_key(|key_node| key_node.intent);
+        }
+        let intents = self.scratch.key_nodes.iter().map(|key_node| key_node.intent);
         self.slot().words().announce(intents);
         let mut transaction = Transaction { handle: self, held: 0 };
         // From here on dropping the transaction releases what it holds.
@@ -119,7 +138,11 @@ impl Handle {
         if transaction.handle.runtime.generation() != generation {
             return Err(Refused::Newer);
         }
-        transaction.read_heads();
+        if transaction.is_any_quarantined() {
+            // Since the look before: a recoverer could not reach it.
+            return Err(Refused::Unavailable);
+        }
+        transaction.reset();
         Ok(transaction)
     }
 
@@ -140,6 +163,10 @@ impl Handle {
     #[inline]
     pub fn prefetch_node(&self, wanted: &Wanted) {
         let group = &self.groups[wanted.group];
+        if self.runtime.is_quarantined(group.mark()) {
+            // Its pages may be gone.
+            return;
+        }
         let region = group.file(wanted.at.file);
         let tags = region.words(group.head(wanted.at.key_node) + 1, TAG_WORDS);
         let places = tags.iter().enumerate().find_map(|(index, word)| {
@@ -156,29 +183,11 @@ impl Handle {
     }
 }
 
-impl Scratch {
-    #[inline]
-    fn clear(&mut self) {
-        self.intents.clear();
-        self.key_nodes.clear();
-        self.nodes.clear();
-        self.words.clear();
-    }
-
-    #[inline]
-    fn sort_intents(&mut self) {
-        if self.intents.len() > 1 {
-            self.intents.sort_unstable();
-            self.intents.dedup();
-        }
-    }
-}
-
 impl Transaction<'_> {
     #[inline]
     fn take_all(&mut self) -> Result<(), Refused> {
-        for index in 0..self.handle.scratch.intents.len() {
-            let (intent, group) = self.handle.scratch.intents[index];
+        for index in 0..self.handle.scratch.key_nodes.len() {
+            let KeyNode { intent, group, .. } = self.handle.scratch.key_nodes[index];
             if !self.handle.take(group, intent.file, intent.key_node) {
                 return Err(Refused::Busy);
             }
@@ -187,24 +196,27 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Copies the heads out, forgetting every working copy made so far.
     #[inline]
-    fn read_heads(&mut self) {
-        let Handle { scratch, groups, .. } = &mut *self.handle;
-        scratch.key_nodes.clear();
-        scratch.nodes.clear();
-        scratch.words.clear();
-        for &(Intent { file, key_node, .. }, group) in &scratch.intents {
-            let mut tags = [0; TAG_WORDS];
-            groups[group].file(file).read(groups[group].head(key_node) + 1, &mut tags);
-            scratch.key_nodes.push(KeyNode { group, file, key_node, tags, dirty: false });
-        }
+    fn is_any_quarantined(&self) -> bool {
+        let Handle { scratch, groups, runtime, .. } = &*self.handle;
+        scratch
+            .key_nodes
+            .iter()
+            .any(|key_node| runtime.is_quarantined(groups[key_node.group].mark()))
     }
 
-    /// Gives up all changes made so far and starts from the stored state again, still holding the
-    /// semaphores.
+    /// Starts from the stored state, giving up every working copy made so far; the semaphores stay
+    /// taken.
+    #[inline]
     pub fn reset(&mut self) {
-        self.read_heads();
+        let Handle { scratch, groups, .. } = &mut *self.handle;
+        scratch.nodes.clear();
+        scratch.words.clear();
+        for key_node in &mut scratch.key_nodes {
+            let region = groups[key_node.group].file(key_node.intent.file);
+            region.read(key_node.head + 1, &mut key_node.tags);
+            key_node.dirty = false;
+        }
     }
 
     /// The node of a key: the one this transaction works on already, the one of the chain, or a new
@@ -216,19 +228,25 @@ impl Transaction<'_> {
         if let Some(index) = self.known(key_node, key_word, key) {
             return index;
         }
-        let found = self.find(key_node, wanted.at.tag, key_word, key);
-        let index = found.unwrap_or_else(|| self.add_zeroed(key_node, key_word, key));
-        let scratch = &mut self.handle.scratch;
-        let node = Node {
+        let start = self.handle.scratch.words.len();
+        let place = self.find(key_node, wanted.at.tag, key_word, key);
+        if place.is_none() {
+            self.add_zeroed(key_node, key_word, key);
+        }
+        let Handle { scratch, groups, .. } = &mut *self.handle;
+        let states = start + node::FIELD + groups[wanted.group].field_words();
+        let end = scratch.words.len();
+        scratch.nodes.push(Node {
             key_node,
             tag: wanted.at.tag,
-            place: index.1,
-            found: index.1.is_some(),
+            place,
+            found: place.is_some(),
             evicts: None,
-            start: index.0,
             dirty: false,
-        };
-        scratch.nodes.push(node);
+            start,
+            states,
+            end,
+        });
         NodeIndex(scratch.nodes.len() - 1)
     }
 
@@ -238,40 +256,36 @@ impl Transaction<'_> {
         if key_nodes.len() == 1 {
             return 0;
         }
-        let wants = |known: &KeyNode| {
-            known.group == wanted.group
-                && known.file == wanted.at.file
-                && known.key_node == wanted.at.key_node
-        };
-        key_nodes.iter().position(wants).expect("a key-node that was wanted at the beginning")
+        let group = self.handle.groups[wanted.group].header().id;
+        let (file, key_node) = (wanted.at.file, wanted.at.key_node);
+        let intent = Intent { group, file, key_node };
+        let found = key_nodes.binary_search_by_key(&intent, |known| known.intent);
+        found.expect("a key-node that was wanted at the beginning")
     }
 
     #[inline]
     fn known(&self, key_node: usize, key_word: u64, key: &KeyRef<'_>) -> Option<NodeIndex> {
         let scratch = &self.handle.scratch;
         let same = |known: &Node| {
-            known.key_node == key_node && holds(&scratch.words[known.start..], key_word, key)
+            known.key_node == key_node
+                && holds(&scratch.words[known.start..known.end], key_word, key)
         };
         scratch.nodes.iter().position(same).map(NodeIndex)
     }
 
-    /// Looks for the key among the places with its tag: (start in the scratch, place).
+    /// Looks for the key among the places with its tag, and copies its node to the end of the
+    /// scratch; its place.
     #[inline]
-    fn find(
-        &mut self,
-        key_node: usize,
-        tag: u8,
-        key_word: u64,
-        key: &KeyRef<'_>,
-    ) -> Option<(usize, Option<usize>)> {
-        for tag_word in 0..TAG_WORDS {
-            let mut matches =
-                bytes_equal(self.handle.scratch.key_nodes[key_node].tags[tag_word], tag);
+    fn find(&mut self, key_node: usize, tag: u8, key_word: u64, key: &KeyRef<'_>) -> Option<usize> {
+        // The tags as they are before any of them is dropped below.
+        let tags = self.handle.scratch.key_nodes[key_node].tags;
+        for (index, word) in tags.iter().enumerate() {
+            let mut matches = bytes_equal(*word, tag);
             while matches != 0 {
-                let place = tag_word * 8 + matches.trailing_zeros() as usize / 8;
+                let place = index * 8 + matches.trailing_zeros() as usize / 8;
                 matches &= matches - 1;
-                if let Some(start) = self.read_if_same(key_node, place, key_word, key) {
-                    return Some((start, Some(place)));
+                if self.read_if_same(key_node, place, key_word, key) {
+                    return Some(place);
                 }
             }
         }
@@ -281,44 +295,42 @@ impl Transaction<'_> {
     #[inline]
     fn read_if_same(
         &mut self,
-        key_node: usize,
+        index: usize,
         place: usize,
         key_word: u64,
         key: &KeyRef<'_>,
-    ) -> Option<usize> {
+    ) -> bool {
         let Handle { scratch, groups, slot, .. } = &mut *self.handle;
-        let head = &mut scratch.key_nodes[key_node];
-        let group = &groups[head.group];
-        if place >= group.geometry().chain as usize
-            || scratch.nodes.iter().any(|n| n.key_node == key_node && n.place == Some(place))
-        {
-            return None;
+        let Scratch { key_nodes, nodes, words, .. } = scratch;
+        let key_node = &mut key_nodes[index];
+        let group = &groups[key_node.group];
+        // A place in use holds what is in the working copy, not what is stored there.
+        let in_use = nodes.iter().any(|node| node.key_node == index && node.place == Some(place));
+        if in_use || place >= group.geometry().chain as usize {
+            return false;
         }
-        let start = scratch.words.len();
-        let stored =
-            group.file(head.file).words(group.node(head.key_node, place), group.node_words());
-        scratch.words.extend(stored.iter().map(|word| word.load(Ordering::Relaxed)));
-        let copy = &scratch.words[start..];
-        if !is_whole(copy) {
+        let start = words.len();
+        let at = key_node.head + HEAD_WORDS + place * group.node_words();
+        let stored = group.file(key_node.intent.file).words(at, group.node_words());
+        words.extend(stored.iter().map(|word| word.load(Ordering::Relaxed)));
+        let copy = &words[start..];
+        if is_whole(copy) {
+            if holds(copy, key_word, key) {
+                return true;
+            }
+        } else {
             // Scribbled: dropped, counted, never believed.
-            set_tag(&mut head.tags, place, 0);
-            head.dirty = true;
+            set_tag(&mut key_node.tags, place, 0);
+            key_node.dirty = true;
             if let Some(slot) = slot {
                 slot.count(Counter::DroppedCrc);
             }
-        } else if holds(copy, key_word, key) {
-            return Some(start);
         }
-        scratch.words.truncate(start);
-        None
+        words.truncate(start);
+        false
     }
 
-    fn add_zeroed(
-        &mut self,
-        key_node: usize,
-        key_word: u64,
-        key: &KeyRef<'_>,
-    ) -> (usize, Option<usize>) {
+    fn add_zeroed(&mut self, key_node: usize, key_word: u64, key: &KeyRef<'_>) {
         let Handle { scratch, groups, .. } = &mut *self.handle;
         let start = scratch.words.len();
         let words = groups[scratch.key_nodes[key_node].group].node_words();
@@ -326,7 +338,6 @@ impl Transaction<'_> {
         scratch.words[start + node::KEY] = key_word;
         let field = start + node::FIELD;
         scratch.words[field..field + key.words().len()].copy_from_slice(key.words());
-        (start, None)
     }
 
     /// Has the node a place in its chain: it was found there, or was given one.
@@ -335,17 +346,12 @@ impl Transaction<'_> {
         self.handle.scratch.nodes[index.0].place.is_some()
     }
 
-    fn group_of(&self, index: NodeIndex) -> &Group {
-        let scratch = &self.handle.scratch;
-        &self.handle.groups[scratch.key_nodes[scratch.nodes[index.0].key_node].group]
-    }
-
     /// All words of a node's working copy.
     #[inline]
     pub fn words(&mut self, index: NodeIndex) -> &mut [u64] {
-        let len = self.group_of(index).node_words();
-        let start = self.handle.scratch.nodes[index.0].start;
-        &mut self.handle.scratch.words[start..start + len]
+        let Scratch { nodes, words, .. } = &mut self.handle.scratch;
+        let node = &nodes[index.0];
+        &mut words[node.start..node.end]
     }
 
     /// The state words of one or two nodes at once: what stands behind the key field.
@@ -355,21 +361,17 @@ impl Transaction<'_> {
         one: Option<NodeIndex>,
         two: Option<NodeIndex>,
     ) -> (&mut [u64], &mut [u64]) {
-        let range = |index: Option<NodeIndex>| {
-            index.map_or(0..0, |index| {
-                let group = self.group_of(index);
-                let start = self.handle.scratch.nodes[index.0].start;
-                start + node::FIELD + group.field_words()..start + group.node_words()
-            })
-        };
-        let (one, two) = (range(one), range(two));
-        if two.is_empty() {
-            // By far the most: one node.
-            return (&mut self.handle.scratch.words[one], &mut []);
-        }
-        match self.handle.scratch.words.get_disjoint_mut([one, two]) {
-            Ok([one, two]) => (one, two),
-            Err(_) => unreachable!("two nodes of a transaction never overlap"),
+        let Scratch { nodes, words, .. } = &mut self.handle.scratch;
+        let range = |index: NodeIndex| nodes[index.0].states..nodes[index.0].end;
+        match (one, two) {
+            (Some(one), None) => (&mut words[range(one)], &mut []),
+            (None, Some(two)) => (&mut [], &mut words[range(two)]),
+            (None, None) => (&mut [], &mut []),
+            (Some(one), Some(two)) => {
+                let both = words.get_disjoint_mut([range(one), range(two)]);
+                let [one, two] = both.expect("two nodes of a transaction never overlap");
+                (one, two)
+            }
         }
     }
 
@@ -383,17 +385,17 @@ impl Transaction<'_> {
         on_full: OnFull,
         now: u64,
     ) -> Result<(), Full> {
-        if self.handle.scratch.nodes[index.0].place.is_some() {
+        if self.is_placed(index) {
             return Ok(());
         }
         let victim = self.choose_place(index, judge, on_full, now).ok_or(Full)?;
-        let scratch = &mut self.handle.scratch;
-        let node = &mut scratch.nodes[index.0];
+        let Scratch { nodes, key_nodes, .. } = &mut self.handle.scratch;
+        let node = &mut nodes[index.0];
         node.place = Some(victim.place);
         node.evicts = victim.rank;
-        let head = &mut scratch.key_nodes[node.key_node];
-        set_tag(&mut head.tags, victim.place, node.tag);
-        head.dirty = true;
+        let key_node = &mut key_nodes[node.key_node];
+        set_tag(&mut key_node.tags, victim.place, node.tag);
+        key_node.dirty = true;
         Ok(())
     }
 
@@ -406,30 +408,31 @@ impl Transaction<'_> {
     ) -> Option<evict::Victim> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
         let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
-        let key_node = nodes[index.0].key_node;
-        let head = &key_nodes[key_node];
-        let group = &groups[head.group];
+        let index = nodes[index.0].key_node;
+        let KeyNode { intent, group: group_index, tags, .. } = &key_nodes[index];
+        let group = &groups[*group_index];
         let chain = group.geometry().chain as usize;
         let is_used = |place: usize| {
-            nodes.iter().any(|node| node.key_node == key_node && node.place == Some(place))
+            nodes.iter().any(|node| node.key_node == index && node.place == Some(place))
         };
-        let free = (0..chain).find(|&place| tag_at(&head.tags, place) == 0 && !is_used(place));
+        let free = (0..chain).find(|&place| tag_at(tags, place) == 0 && !is_used(place));
         if let Some(place) = free {
             return Some(evict::Victim { place, rank: None });
         }
         let candidates = (0..chain).filter(|&place| !is_used(place));
-        let place = (head.file, head.key_node);
+        let place = (intent.file, intent.key_node);
+        let group = (*group_index, group);
         evict::choose(group, place, candidates, (judge, on_full, now), (order, copy))
     }
 
     /// Notes that a node is to be written at the commit, used at `now`. It has a place.
     #[inline]
     pub fn touch(&mut self, index: NodeIndex, now: u64) {
-        let node = &mut self.handle.scratch.nodes[index.0];
+        let Scratch { nodes, words, .. } = &mut self.handle.scratch;
+        let node = &mut nodes[index.0];
         debug_assert!(node.place.is_some());
         node.dirty = true;
-        let at = node.start + node::LAST_USE;
-        self.handle.scratch.words[at] = now;
+        words[node.start + node::LAST_USE] = now;
     }
 
     /// Stamps the last use of a node found, at once: a refused Update changes nothing else. It is
@@ -437,17 +440,16 @@ impl Transaction<'_> {
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
         let node = &self.handle.scratch.nodes[index.0];
         if let (true, Some(place)) = (node.found, node.place) {
-            let head = &self.handle.scratch.key_nodes[node.key_node];
-            let group = &self.handle.groups[head.group];
-            let at = group.node(head.key_node, place) + node::LAST_USE;
-            group.file(head.file).store(at, now);
+            let key_node = &self.handle.scratch.key_nodes[node.key_node];
+            let group = &self.handle.groups[key_node.group];
+            let at = group.node(key_node.intent.key_node, place) + node::LAST_USE;
+            group.file(key_node.intent.file).store(at, now);
         }
     }
 
     /// Writes every node touched and every head changed, whole or not at all, and releases.
     #[inline]
     pub fn commit(mut self, now: u64) -> Result<(), TooLarge> {
-        self.seal();
         let logged = self.log()?;
         if logged > 0 {
             self.handle.slot().words().begin(logged);
@@ -458,73 +460,54 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Writes the CRC of each node touched into its working copy.
+    /// Seals each node touched with its CRC, and logs every word about to change with its old
+    /// value; how many. Contents of a place that is free need no log.
     #[inline]
-    fn seal(&mut self) {
-        let Handle { scratch, groups, .. } = &mut *self.handle;
+    fn log(&mut self) -> Result<usize, TooLarge> {
+        let Handle { scratch, groups, slot, .. } = &mut *self.handle;
+        let Some(slot) = slot else { return Ok(0) };
+        let mut log = UndoLog::of(slot.words());
         for node in scratch.nodes.iter().filter(|node| node.dirty) {
-            let len = groups[scratch.key_nodes[node.key_node].group].node_words();
-            let words = &mut scratch.words[node.start..node.start + len];
-            words[node::CHECK] = words[node::CHECK] & !0xffff_ffff | u64::from(node_crc(words));
-        }
-    }
-
-    /// Logs every word about to change with its old value; how many.
-    #[inline]
-    fn log(&self) -> Result<usize, TooLarge> {
-        let slot = self.handle.slot().words();
-        let mut logged = 0;
-        let mut overflow = false;
-        self.for_each_change(Side::Log, |group, file, at, _, old, _| {
-            if logged == UNDO_MAX {
-                overflow = true;
-                return;
-            }
-            slot.log(logged, Undo { group: group.header().id, file, at: at as u64, old });
-            logged += 1;
-        });
-        if overflow { Err(TooLarge) } else { Ok(logged) }
-    }
-
-    #[inline]
-    fn write(&self) {
-        self.for_each_change(Side::Write, |_, _, _, word, _, new| put(word, new));
-    }
-
-    /// Calls `change(group, file, at, word, old, new)` for each word that differs: those of nodes
-    /// first, tags last. Contents of a place that is free need no log.
-    #[inline]
-    fn for_each_change(
-        &self,
-        side: Side,
-        mut change: impl FnMut(&Group, u32, usize, &AtomicU64, u64, u64),
-    ) {
-        let Handle { scratch, groups, .. } = &*self.handle;
-        let mut compare = |group: &Group, file: u32, at: usize, copy: &[u64]| {
-            let stored = group.file(file).words(at, copy.len());
-            for (offset, (word, &new)) in stored.iter().zip(copy).enumerate() {
-                let old = word.load(Ordering::Relaxed);
-                if old != new {
-                    change(group, file, at + offset, word, old, new);
-                }
-            }
-        };
-        for node in scratch.nodes.iter().filter(|node| node.dirty) {
+            let copy = &mut scratch.words[node.start..node.end];
+            copy[node::CHECK] = copy[node::CHECK] & !0xffff_ffff | u64::from(node_crc(copy));
             let Some(place) = node.place else { continue };
-            let head = &scratch.key_nodes[node.key_node];
-            let group = &groups[head.group];
-            if side == Side::Log && !node.found {
-                let tags = group.file(head.file).load(group.head(head.key_node) + 1 + place / 8);
+            let key_node = &scratch.key_nodes[node.key_node];
+            let group = &groups[key_node.group];
+            let region = group.file(key_node.intent.file);
+            if !node.found {
+                let tags = region.load(key_node.head + 1 + place / 8);
                 if tags >> (place % 8 * 8) & 0xff == 0 {
                     continue;
                 }
             }
-            let copy = &scratch.words[node.start..node.start + group.node_words()];
-            compare(group, head.file, group.node(head.key_node, place), copy);
+            let at = key_node.head + HEAD_WORDS + place * group.node_words();
+            log.changes(&key_node.intent, region.words(at, copy.len()), copy, at)?;
         }
-        for head in scratch.key_nodes.iter().filter(|head| head.dirty) {
-            let group = &groups[head.group];
-            compare(group, head.file, group.head(head.key_node) + 1, &head.tags);
+        for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
+            let region = groups[key_node.group].file(key_node.intent.file);
+            let at = key_node.head + 1;
+            log.changes(&key_node.intent, region.words(at, TAG_WORDS), &key_node.tags, at)?;
+        }
+        Ok(log.len())
+    }
+
+    /// Writes the nodes touched, and then the tags: a place is its key's only when all of the node
+    /// is there.
+    #[inline]
+    fn write(&self) {
+        let Handle { scratch, groups, .. } = &*self.handle;
+        for node in scratch.nodes.iter().filter(|node| node.dirty) {
+            let Some(place) = node.place else { continue };
+            let key_node = &scratch.key_nodes[node.key_node];
+            let group = &groups[key_node.group];
+            let at = key_node.head + HEAD_WORDS + place * group.node_words();
+            let copy = &scratch.words[node.start..node.end];
+            group.file(key_node.intent.file).write(at, copy);
+        }
+        compiler_fence(Ordering::SeqCst);
+        for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
+            let region = groups[key_node.group].file(key_node.intent.file);
+            region.write(key_node.head + 1, &key_node.tags);
         }
     }
 
@@ -543,17 +526,10 @@ impl Transaction<'_> {
             slot.count(counter);
             let group = &groups[scratch.key_nodes[node.key_node].group];
             if node.evicts != Some(Rank::Expired) && group.may_log_eviction(now) {
-                let name = &group.header().name;
-                tracing::warn!(group = name, "a node in use was evicted: the group is too small");
+                self.handle.note(Notice::Eviction { group: group.header().id });
             }
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Log,
-    Write,
 }
 
 impl Drop for Transaction<'_> {
@@ -564,8 +540,9 @@ impl Drop for Transaction<'_> {
             // Unwinding from between `begin` and `commit`.
             self.handle.roll_back();
         }
-        for (intent, group) in self.handle.scratch.intents[..self.held].iter().rev() {
-            self.handle.groups[*group].semaphore(intent.file, intent.key_node).release();
+        for key_node in self.handle.scratch.key_nodes[..self.held].iter().rev() {
+            let region = self.handle.groups[key_node.group].file(key_node.intent.file);
+            Semaphore::at(region.half(key_node.head * 2)).release();
         }
         slot.withdraw();
     }
@@ -573,7 +550,7 @@ impl Drop for Transaction<'_> {
 
 /// Is this the node of the key.
 #[inline]
-fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
+pub(super) fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
     // Word by word: a call to memcmp costs more than the few words of a key.
     let mut field = words[node::FIELD..].iter().zip(key.words());
     words[node::KEY] == key_word && field.all(|(stored, asked)| stored == asked)
@@ -582,7 +559,7 @@ fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
 /// The bytes of `word` that equal `tag`, as their top bits. (Mycroft's test in the exact form that
 /// marks no byte above a match by mistake.)
 #[inline]
-fn bytes_equal(word: u64, tag: u8) -> u64 {
+pub(super) fn bytes_equal(word: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
     !((x & LOW).wrapping_add(LOW) | x | LOW)

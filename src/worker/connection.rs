@@ -9,6 +9,7 @@
 //! with its end.
 
 mod memo;
+mod serve;
 mod side;
 
 use std::net::IpAddr;
@@ -21,7 +22,8 @@ use crate::protocol::{Error, authz, form, xml};
 use crate::service::Command;
 
 use memo::Place;
-pub use side::{Call, Rules, Scratch, Serve};
+pub use serve::{Call, Rules, Serve};
+pub use side::Scratch;
 use side::{Courtesy, Side};
 
 /// Requests of one connection that are answered in a turn.
@@ -88,8 +90,8 @@ enum Plan {
     Await(Command),
     /// Run the one item, which is in the scratch already; the status if it is limited.
     Run(u16),
-    /// Say that the worker is serving.
-    Greet,
+    /// Say that the worker is serving, or what is wrong all the same.
+    Greet(Option<&'static str>),
 }
 
 /// What one step came to.
@@ -112,6 +114,23 @@ impl Connection {
     ///
     /// `input` starts where the last call stopped consuming.
     pub fn advance<S: Serve>(
+        &mut self,
+        input: &[u8],
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        scratch.begin_batch();
+        scratch.begin_lane();
+        let progress = self.take(input, rules, serve, scratch, out);
+        scratch.flush(rules, serve, out);
+        progress
+    }
+
+    /// As [`Connection::advance`], for one connection of a batch: the last answers are appended by
+    /// the batch's [`Scratch::flush`].
+    pub fn take<S: Serve>(
         &mut self,
         input: &[u8],
         rules: Rules<'_>,
@@ -296,11 +315,12 @@ impl Connection {
             Ok(Plan::Await(command)) => self.await_items(Pending { command, courtesy }, head, side),
             Ok(Plan::Run(refusal)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
-                side.run_single(call, refusal, manners);
+                side.enqueue(call, Some(refusal), manners);
             }
-            Ok(Plan::Greet) => {
+            Ok(Plan::Greet(ailment)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
-                side.write(call, manners, (200, Kind::Text, b"ok"));
+                let (status, words) = ailment.map_or((200, "ok"), |words| (503, words));
+                side.write(call, manners, (status, Kind::Text, words.as_bytes()));
             }
             Err(error) => {
                 let manners = self.leave_head(head, courtesy, error.closes(), last, side);
@@ -323,7 +343,8 @@ impl Connection {
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
         }
-        let Scratch { request, form, key, .. } = side.scratch;
+        let Scratch { queue, form, key, .. } = side.scratch;
+        let request = queue.request();
         match route {
             Route::Items(command) => head.check_content().map(|()| Plan::Await(command)),
             Route::Item(command, query) => {
@@ -339,14 +360,19 @@ impl Connection {
                 Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Health if side.serve.draining() => Err(Error::Draining),
-            Route::Health => Ok(Plan::Greet),
+            Route::Health => Ok(Plan::Greet(side.serve.ailment())),
         }
     }
 
-    fn await_items<S>(&mut self, pending: Pending, head: &Head<'_, '_>, side: &mut Side<'_, S>) {
+    fn await_items<S: Serve>(
+        &mut self,
+        pending: Pending,
+        head: &Head<'_, '_>,
+        side: &mut Side<'_, S>,
+    ) {
         // Even if the body is there already: the answers must not depend on the pieces.
         if head.expects_continue {
-            side.out.extend_from_slice(CONTINUE);
+            side.write_continue();
         }
         let http = side.rules.http;
         self.state = match head.body {
@@ -430,21 +456,19 @@ impl Connection {
         side: &mut Side<'_, S>,
     ) {
         let Pending { command, courtesy } = pending;
-        let Scratch { request, xml, .. } = side.scratch;
-        let read = xml::read(body, command, side.rules.http.into(), xml, request);
+        let Scratch { queue, xml, .. } = side.scratch;
+        let read = xml::read(body, command, side.rules.http.into(), xml, queue.request());
         let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
         let manners = courtesy.manners(close);
         if manners.persistence == Persistence::Close {
             self.close();
         }
         match read {
-            Ok(()) => side.run_items(command, manners),
+            Ok(()) => side.enqueue(Call::from(command), None, manners),
             Err(error) => side.write_error(Call::from(command), manners, &error),
         }
     }
 }
-
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 #[cfg(test)]
 mod tests;

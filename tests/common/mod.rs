@@ -92,8 +92,10 @@ impl Setup {
 
     /// Starts the server and waits until it serves.
     pub fn start(&self) -> Server<'_> {
-        let server = self.start_unready();
+        let mut server = self.start_unready();
         wait_until("the server serves", || {
+            let ended = server.child.try_wait().expect("waited");
+            assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", self.log());
             let mut client = Client::try_connect(self.address)?;
             client.try_get("/health").ok().filter(|answer| answer.status == 200)
         });

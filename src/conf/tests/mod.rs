@@ -213,6 +213,39 @@ fn loaded_texts_are_those_checked() {
     assert_eq!(texts.check(&Host::this()), Ok(conf));
 }
 
+#[test]
+fn the_data_directory_is_found_whatever_else_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = |srv: &str| {
+        std::fs::write(dir.path().join("srv.xml"), srv).unwrap();
+        Conf::data_dir(dir.path()).map_err(|faults| faults.to_string())
+    };
+    for (srv, expected) in [
+        ("<srv/>", "data"),
+        ("<srv><workers>many</workers><data dir='d' flush='x'/><oops/></srv>", "d"),
+        ("<srv><data dir='d'/><data dir='e'/></srv>", "d"),
+        ("<srv><data dir='d' dir='e'/></srv>", "d"),
+        ("<srv><data/></srv>", "data"),
+        ("<srv><data dir='d'/></oops>", "d"),
+        ("<srv><data dir='d'/>", "d"),
+    ] {
+        assert_eq!(found(srv), Ok(expected.into()), "{srv}");
+    }
+    for (srv, expected) in [
+        ("", "1:1: "),
+        ("<map><data dir='d'/></map>", "expected <srv> as the root element"),
+        ("<srv><data dir=''/></srv>", "expected a directory"),
+        ("<srv><data dir=d/></srv>", "1:"),
+        ("<srv></oops><data dir='d'/></srv>", "1:6: "),
+    ] {
+        let faults = found(srv).unwrap_err();
+        assert!(faults.contains(expected), "{srv}: {faults}");
+    }
+    std::fs::remove_file(dir.path().join("srv.xml")).unwrap();
+    let faults = Conf::data_dir(dir.path()).unwrap_err().to_string();
+    assert!(faults.contains("srv.xml: found No such file"), "{faults}");
+}
+
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {

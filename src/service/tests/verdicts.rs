@@ -191,6 +191,30 @@ fn a_newer_configuration_is_taken_inside_a_transaction_and_counts_go_on() {
 }
 
 #[test]
+fn a_group_given_up_while_items_are_looked_up_ahead_disturbs_none_of_them() {
+    let first = r#"<map>
+      <group name="one" files="1" key-nodes="4" chain="8" node-size="128"/>
+      <group name="two" files="2" key-nodes="64" chain="8" node-size="128"/>
+      <biz id="1" name="a" group="one" key="string"><limit policy="total" max="9"/></biz>
+      <biz id="2" name="b" group="two" key="string"><limit policy="total" max="99"/></biz></map>"#;
+    let second: String =
+        first.lines().filter(|line| !line.contains("\"one\"")).collect::<Vec<_>>().join("\n");
+    let world = World::new(first);
+    let mut service = world.attach();
+    service.update("b", "k0", NOW);
+    world.publish(&second, 2);
+    let keys: Vec<String> = (0..40).map(|key| format!("k{key}")).collect();
+    let asks: Vec<Ask<'_>> = keys.iter().map(|key| Ask("b", key, 1)).collect();
+    let mut answers = Default::default();
+    service.run(&request(Command::Update, false, &asks), NOW, &mut answers);
+    assert_eq!(service.generation(), 2);
+    let used: Vec<u64> =
+        answers.items.iter().map(|answer| answer.result.unwrap().figures.used).collect();
+    assert_eq!((used[0], &used[1..]), (2, &[1; 39][..]));
+    world.verify();
+}
+
+#[test]
 fn a_ban_added_by_a_reload_keeps_the_counts() {
     let world = World::new(MAP);
     let mut service = world.attach();

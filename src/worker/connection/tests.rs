@@ -2,6 +2,7 @@ use super::*;
 use crate::conf::{AuthzKey, Http};
 use crate::service::{Answer, Answers, Figures, ItemError, Request, Verdict};
 
+mod bounds;
 mod memory;
 mod pieces;
 
@@ -26,6 +27,7 @@ struct Stub {
     ran: Vec<String>,
     answered: Vec<(Call, u16)>,
     draining: bool,
+    ailment: Option<&'static str>,
 }
 
 impl Serve for Stub {
@@ -60,6 +62,10 @@ impl Serve for Stub {
 
     fn draining(&self) -> bool {
         self.draining
+    }
+
+    fn ailment(&self) -> Option<&'static str> {
+        self.ailment
     }
 
     fn answered(&mut self, call: Call, status: u16) {

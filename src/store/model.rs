@@ -1,15 +1,27 @@
-//! Model check of semaphore, commit and recovery: every interleaving of a transaction that dies at
-//! any of its steps, a waiter that recovers it, and one that only goes on.
+//! Model check of semaphore, commit and recovery over boxed words: a transaction that dies at any of
+//! its steps, a waiter that recovers it, and one that only goes on.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_store`
-#![cfg(loom)]
+//! Under `--cfg loom` every interleaving of them is looked at:
+//! `RUSTFLAGS="--cfg loom" cargo test --release --lib store::model`. Without it the dying one goes
+//! first; that is what Miri runs.
 
-use frs::store::layout::{PAGE_WORDS, slot};
-use frs::store::region::Region;
-use frs::store::semaphore::{Semaphore, Token};
-use frs::store::slot::{Files, Intent, SlotWords, State, Undo};
-use loom::sync::atomic::{AtomicBool, Ordering};
-use loom::sync::{Arc, Mutex};
+use super::layout::{PAGE_WORDS, slot};
+use super::region::Region;
+use super::semaphore::{Semaphore, Token};
+use super::slot::{Files, Intent, SlotWords, State, Undo, UndoLog};
+
+#[cfg(loom)]
+use loom::{
+    sync::atomic::{AtomicBool, Ordering},
+    sync::{Arc, Mutex},
+    thread,
+};
+#[cfg(not(loom))]
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    sync::{Arc, Mutex},
+    thread,
+};
 
 const GROUP: u64 = 7;
 /// Two key-nodes: word 0 and word 1 hold their semaphores.
@@ -97,19 +109,21 @@ fn transact(
             .map(|&key_node| Intent { group: GROUP, file: 0, key_node: key_node as u32 })
             .collect();
         life.step()?;
-        words.announce(intents.into_iter());
+        words.announce(intents.iter().copied());
         for &key_node in key_nodes {
             life.step()?;
             take(world, key_node, token);
         }
         let old: Vec<u64> = WORDS.iter().map(|&at| world.file.load(at)).collect();
         assert_eq!(old[0], old[1], "half a transaction is seen");
+        let mut log = UndoLog::of(words);
         for (index, &at) in WORDS.iter().enumerate() {
             life.step()?;
-            words.log(index, Undo { group: GROUP, file: 0, at: at as u64, old: old[index] });
+            let stored = world.file.words(at, 1);
+            log.changes(&intents[0], stored, &[old[index] + 1], at).unwrap();
         }
         life.step()?;
-        words.begin(WORDS.len());
+        words.begin(log.len());
         for (index, &at) in WORDS.iter().enumerate() {
             life.step()?;
             world.file.store(at, old[index] + 1);
@@ -134,18 +148,28 @@ fn take(world: &World, key_node: usize, token: Token) {
         if let Some(holder) = Token::of_word(seen) {
             world.recover(holder.slot() as usize);
         }
-        loom::thread::yield_now();
+        thread::yield_now();
     }
 }
 
-fn check(steps: usize, key_nodes: &'static [usize]) {
+#[cfg(loom)]
+fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
-    builder.check(move || {
+    builder.check(model);
+}
+
+#[cfg(not(loom))]
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    model();
+}
+
+fn check(steps: usize, key_nodes: &'static [usize]) {
+    explore(move || {
         let world = Arc::new(World::new());
         let dying = {
             let world = world.clone();
-            loom::thread::spawn(move || {
+            thread::spawn(move || {
                 let (committed, done) = transact(&world, 0, key_nodes, &mut Life { left: steps });
                 if done.is_none() {
                     // The lock falls with the address space: after everything it did.
@@ -187,16 +211,14 @@ fn two_key_nodes_death_at_every_step() {
 #[test]
 fn two_recoverers_at_once() {
     for steps in 0..=8 {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(move || {
+        explore(move || {
             let world = Arc::new(World::new());
             let (committed, done) = transact(&world, 0, &[0], &mut Life { left: steps });
             assert!(done.is_none());
             world.alive[0].store(false, Ordering::Release);
             let other = {
                 let world = world.clone();
-                loom::thread::spawn(move || world.recover(0))
+                thread::spawn(move || world.recover(0))
             };
             world.recover(0);
             other.join().unwrap();

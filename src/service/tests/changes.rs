@@ -1,0 +1,181 @@
+//! What changes under a living handle: businesses that move, groups that come and go, files that are
+//! cut or swapped, another boot.
+
+use std::os::unix::fs::FileExt;
+
+use crate::service::{Command, ItemError, Role, Service};
+use crate::store::{Runtime, prepare};
+use crate::testing::{Ask, World, request};
+
+const NOW: u64 = 1_700_000_000_000;
+
+const TWO_GROUPS: &str = r#"<map>
+  <group name="one" files="1" key-nodes="1" chain="4" node-size="64"/>
+  <group name="two" files="1" key-nodes="8" chain="4" node-size="256" key-bytes="128"/>
+  <biz id="1" name="moves" group="one" key="string">
+    <limit policy="interval" interval="1h" max="9"/>
+  </biz>
+  <biz id="2" name="stays" group="one" key="string">
+    <limit policy="interval" interval="1h" max="9"/>
+  </biz>
+  <biz id="3" name="other" group="two" key="string">
+    <limit policy="interval" interval="1h" max="9"/>
+  </biz>
+</map>"#;
+
+fn update(service: &mut Service, biz: &str, key: &str) -> Result<u64, ItemError> {
+    service.one(Command::Update, biz, key, 1, NOW).map(|verdict| verdict.figures.used)
+}
+
+#[test]
+fn nodes_left_behind_by_a_biz_that_moved_are_expired() {
+    let world = World::new(TWO_GROUPS);
+    let mut service = world.attach();
+    for key in ["a", "b", "c", "d"] {
+        update(&mut service, "moves", key).unwrap();
+    }
+    let moved = TWO_GROUPS.replace(
+        r#"name="moves" group="one" key="string">
+    <limit policy="interval" interval="1h" max="9"/>"#,
+        r#"name="moves" group="two" key="string">
+    <limit policy="interval" interval="1h" max="9" ban="1h"/>"#,
+    );
+    assert_ne!(moved, TWO_GROUPS);
+    world.publish(&moved, 2);
+    // The chain is full of nodes that map.xml no longer names there.
+    for key in ["x", "y", "z", "w"] {
+        assert_eq!(update(&mut service, "stays", key), Ok(1));
+    }
+    assert_eq!(world.runtime().count(crate::store::Counter::EvictionsExpired), 4);
+    assert_eq!(update(&mut service, "moves", "a"), Ok(1), "it starts fresh where it is now");
+}
+
+#[test]
+fn a_generation_without_a_group_may_come_in_the_middle_of_a_request() {
+    let world = World::new(TWO_GROUPS);
+    let mut service = world.attach();
+    update(&mut service, "other", "k").unwrap();
+    let mut shrunk = TWO_GROUPS.replace(r#"group="one""#, r#"group="two""#);
+    let one = shrunk.find("<group name=\"one\"").unwrap();
+    let end = shrunk[one..].find("/>").unwrap() + one + 2;
+    shrunk.replace_range(one..end, "");
+    world.publish(&shrunk, 2);
+    let keys: Vec<String> = (0..40).map(|key| key.to_string()).collect();
+    let asks: Vec<Ask<'_>> = keys.iter().map(|key| Ask("stays", key, 1)).collect();
+    let mut answers = Default::default();
+    service.run(&request(Command::Update, false, &asks), NOW, &mut answers);
+    assert_eq!(answers.items.len(), 40);
+    assert!(answers.items.iter().all(|item| item.result.is_ok()), "{answers:?}");
+    assert_eq!(service.generation(), 2);
+}
+
+#[test]
+fn a_cut_file_costs_its_group_and_nothing_else() {
+    let world = World::new(TWO_GROUPS);
+    let mut service = world.attach();
+    update(&mut service, "stays", "a").unwrap();
+    update(&mut service, "other", "a").unwrap();
+    drop(service);
+    let path = world.dir.join("one.0.mmap");
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
+    let mut service = world.attach();
+    assert_eq!(update(&mut service, "stays", "a"), Err(ItemError::Store));
+    assert_eq!(update(&mut service, "other", "a"), Ok(2));
+    let both = [Ask("other", "a", 1), Ask("stays", "a", 1)];
+    let refused = service.answers(&request(Command::Update, true, &both), NOW);
+    assert!(refused.refused);
+    assert_eq!(refused.items[1].result, Err(ItemError::Store));
+    assert_eq!(service.used("other", "a", NOW), 2);
+    let error = prepare(&world.conf).unwrap_err().to_string();
+    assert!(error.contains("one.0.mmap") && error.contains("length"), "{error}");
+}
+
+#[test]
+fn a_runtime_of_another_boot_is_not_attached_to() {
+    let world = World::new(TWO_GROUPS);
+    drop(world.attach());
+    let path = Runtime::path_in(&world.dir);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut header = [0u8; 48];
+    file.read_exact_at(&mut header, 0).unwrap();
+    header[16] ^= 1;
+    let crc = u64::from(crc32fast::hash(&header[..40]));
+    header[40..48].copy_from_slice(&crc.to_le_bytes());
+    file.write_all_at(&header, 0).unwrap();
+    let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
+    assert!(error.contains("boot id"), "{error}");
+    // A master makes it anew, and scans what no mark of a clean end stands on.
+    Runtime::create_or_open(&world.dir).unwrap();
+    assert_eq!(world.prepare().scanned, ["one", "two"]);
+}
+
+#[test]
+fn a_swapped_file_is_not_served_beside_the_one_that_is_mapped() {
+    let world = World::new(TWO_GROUPS);
+    let mut service = world.attach();
+    update(&mut service, "stays", "a").unwrap();
+    let (path, copy) = (world.dir.join("one.0.mmap"), world.dir.join("copy"));
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::rename(&copy, &path).unwrap();
+    let error = prepare(&world.conf).unwrap_err().to_string();
+    assert!(error.contains("one") && error.contains("restart"), "{error}");
+    drop(service);
+    assert_eq!(world.prepare().scanned, ["one"]);
+    let mut service = world.attach();
+    assert_eq!(update(&mut service, "stays", "a"), Ok(2));
+    world.verify();
+}
+
+#[test]
+fn a_quarantine_lasts_until_a_scan() {
+    let world = World::new(TWO_GROUPS);
+    let mut service = world.attach();
+    update(&mut service, "stays", "a").unwrap();
+    let runtime = world.runtime();
+    let mark = world.group("one").mark();
+    let bit = crate::store::layout::runtime::FILE_QUARANTINE;
+    runtime.mark_of(mark).fetch_or(bit, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(update(&mut service, "stays", "a"), Err(ItemError::Store));
+    assert_eq!(update(&mut service, "other", "a"), Ok(1));
+    drop(service);
+    // A clean end does not make it clean.
+    assert!(crate::store::close_clean(&world.conf).unwrap());
+    assert_eq!(world.prepare().scanned, ["one"]);
+    world.publish(TWO_GROUPS, 2);
+    assert_eq!(update(&mut world.attach(), "stays", "a"), Ok(2));
+}
+
+#[test]
+fn a_clean_end_leaves_nothing_to_scan_and_nobody_attaches_after_it() {
+    let world = World::new(TWO_GROUPS);
+    let mut service = world.attach();
+    update(&mut service, "stays", "a").unwrap();
+    assert!(!crate::store::close_clean(&world.conf).unwrap(), "somebody is attached");
+    drop(service);
+    assert!(crate::store::close_clean(&world.conf).unwrap());
+    let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
+    assert!(error.contains("is the server running"), "{error}");
+    std::fs::remove_file(Runtime::path_in(&world.dir)).unwrap();
+    Runtime::create_or_open(&world.dir).unwrap();
+    assert_eq!(world.prepare().scanned, Vec::<String>::new());
+    world.publish(TWO_GROUPS, 1);
+    assert_eq!(update(&mut world.attach(), "stays", "a"), Ok(2));
+}
+
+#[test]
+fn a_node_that_a_later_item_uses_is_no_victim_of_an_earlier_one() {
+    let world = World::new(
+        r#"<map><group name="g" files="1" key-nodes="1" chain="2" node-size="64"/>
+        <biz id="1" name="b" key="string"><limit policy="interval" interval="1h" max="5"/></biz>
+        </map>"#,
+    );
+    let mut service = world.attach();
+    service.one(Command::Update, "b", "B", 5, NOW).unwrap();
+    service.one(Command::Update, "b", "C", 5, NOW + 1).unwrap();
+    for order in [["A", "B"], ["B", "A"]] {
+        let asks = order.map(|key| Ask("b", key, 1));
+        let answers = service.answers(&request(Command::Update, true, &asks), NOW + 2);
+        assert!(answers.refused, "{order:?}: {answers:?}");
+        assert_eq!(service.used("b", "B", NOW + 2), 5);
+    }
+}

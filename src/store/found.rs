@@ -1,0 +1,135 @@
+//! The transaction that most are: one key-node, one node that is there and whole. It does what
+//! [`super::Transaction`] does, on the stack.
+//!
+//! Invariant: the same steps in the same order as the general one; whatever is out of the ordinary
+//! is left to it, with nothing done.
+
+use super::group::{is_whole, node_crc};
+use super::handle::Handle;
+use super::layout::{HEAD_WORDS, TAG_WORDS, node};
+use super::semaphore::Semaphore;
+use super::slot::{Intent, SlotWords, UndoLog};
+use super::transaction::{Refused, Wanted, bytes_equal, holds};
+use crate::key::KeyRef;
+
+/// Words of the largest node that is copied to the stack.
+const WORDS_MAX: usize = 32;
+
+/// What is to become of the node that was worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// It stays as it is.
+    Nothing,
+    /// It stays as it is, but for its last use.
+    Stamp,
+    /// It is written.
+    Node,
+}
+
+/// Holds a semaphore announced by the slot; dropping it undoes what is open and releases.
+struct Held<'a> {
+    handle: &'a Handle,
+    semaphore: Semaphore<'a>,
+}
+
+impl Held<'_> {
+    #[inline]
+    fn slot(&self) -> SlotWords<'_> {
+        self.handle.slot().words()
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.slot().phase() != 0 {
+            // Unwinding from between `begin` and `commit`.
+            self.handle.roll_back();
+        }
+        self.semaphore.release();
+        self.slot().withdraw();
+    }
+}
+
+impl Handle {
+    /// Calls `work` with a copy of the node of a key, and keeps of it what `work` says. None if there
+    /// is no such node, or anything else that asks for a whole [`super::Transaction`]: then nothing
+    /// has happened.
+    #[inline]
+    pub fn with_found<T>(
+        &mut self,
+        wanted: &Wanted,
+        (biz_id, key): (u32, &KeyRef<'_>),
+        (generation, now): (u64, u64),
+        work: impl FnOnce(&mut [u64]) -> (T, Keep),
+    ) -> Result<Option<T>, Refused> {
+        let group = &self.groups[wanted.group];
+        let (words, mark) = (group.node_words(), group.mark());
+        if self.is_forked() || self.runtime.is_quarantined(mark) {
+            return Err(Refused::Unavailable);
+        }
+        if words > WORDS_MAX {
+            return Ok(None);
+        }
+        let (file, key_node) = (wanted.at.file, wanted.at.key_node);
+        let intent = Intent { group: group.header().id, file, key_node };
+        self.slot().words().announce(std::iter::once(intent));
+        if !self.take(wanted.group, file, key_node) {
+            self.slot().words().withdraw();
+            return Err(Refused::Busy);
+        }
+        let group = &self.groups[wanted.group];
+        let held = Held { handle: self, semaphore: group.semaphore(file, key_node) };
+        if self.runtime.generation() != generation {
+            return Err(Refused::Newer);
+        }
+        if self.runtime.is_quarantined(mark) {
+            return Err(Refused::Unavailable);
+        }
+        let (region, head) = (group.file(file), group.head(key_node));
+        let mut tags = [0; TAG_WORDS];
+        region.read(head + 1, &mut tags);
+        let mut copy = [0; WORDS_MAX];
+        let copy = &mut copy[..words];
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        let Some(place) = first_place(&tags, wanted.at.tag, group.geometry().chain) else {
+            return Ok(None);
+        };
+        let at = head + HEAD_WORDS + place * words;
+        region.read(at, copy);
+        if !is_whole(copy) || !holds(copy, key_word, key) {
+            return Ok(None);
+        }
+        let (result, keep) = work(copy);
+        match keep {
+            Keep::Nothing => {}
+            Keep::Stamp => region.store(at + node::LAST_USE, now),
+            Keep::Node => {
+                copy[node::LAST_USE] = now;
+                copy[node::CHECK] = copy[node::CHECK] & !0xffff_ffff | u64::from(node_crc(copy));
+                let mut log = UndoLog::of(held.slot());
+                let stored = region.words(at, words);
+                if log.changes(&intent, stored, copy, at).is_err() {
+                    // So few words always fit.
+                    return Ok(None);
+                }
+                if !log.is_empty() {
+                    held.slot().begin(log.len());
+                    region.write(at, copy);
+                    held.slot().commit();
+                }
+            }
+        }
+        Ok(Some(result))
+    }
+}
+
+/// The first place with this tag. Another key with the same tag before it is out of the ordinary.
+#[inline]
+fn first_place(tags: &[u64; TAG_WORDS], tag: u8, chain: u32) -> Option<usize> {
+    let place = tags.iter().enumerate().find_map(|(index, &word)| {
+        let matches = bytes_equal(word, tag);
+        (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
+    })?;
+    (place < chain as usize).then_some(place)
+}
