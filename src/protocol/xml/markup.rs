@@ -223,12 +223,13 @@ impl<'a> Cursor<'a> {
     /// Moves past a plain value up to its double quote; none where it is to be thought about.
     #[inline(always)]
     pub fn plain_value(&mut self) -> Option<&'a str> {
-        let start = self.at;
-        let rest = &self.text.as_bytes()[start..];
-        let end = start + rest.iter().position(|&byte| STOPS_VALUE[byte as usize])?;
-        let value = self.text.get(start..end)?;
-        self.at = end;
-        self.literal(b"\"").then_some(value)
+        let (bytes, start) = (self.text.as_bytes(), self.at);
+        let mut end = start;
+        while !STOPS_VALUE[usize::from(*bytes.get(end)?)] {
+            end += 1;
+        }
+        self.at = end + 1;
+        if bytes[end] == b'"' { self.text.get(start..end) } else { None }
     }
 
     /// Reads the start of the tag that stands here; `inside` an element or beside the root.

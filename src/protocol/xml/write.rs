@@ -97,10 +97,20 @@ impl fmt::Write for Words<'_> {
     }
 }
 
+/// Bytes that may have to be replaced (0xEF begins U+FFFE and U+FFFF).
+const SUSPECT: [bool; 256] = {
+    let mut suspect = [false; 256];
+    let mut byte = 0;
+    while byte < suspect.len() {
+        suspect[byte] = byte < 0x20 || matches!(byte as u8, b'&' | b'<' | b'>' | b'"' | 0xEF);
+        byte += 1;
+    }
+    suspect
+};
+
 /// Appends text for an attribute's value.
 pub fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let suspect = |byte: u8| byte < 0x20 || matches!(byte, b'&' | b'<' | b'>' | b'"' | 0xEF);
-    if text.bytes().any(suspect) {
+    if text.bytes().any(|byte| SUSPECT[usize::from(byte)]) {
         escape(out, text);
     } else {
         out.extend_from_slice(text.as_bytes());
