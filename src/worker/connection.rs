@@ -8,19 +8,20 @@
 //! Only a chunked body that arrives in pieces is gathered here: at most max-body bytes, given back
 //! with its end.
 
+mod memo;
 mod side;
 
 use std::net::IpAddr;
 
-use crate::conf::{AuthzKey, Cidr, Http, Srv};
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
 use crate::protocol::reply::{Kind, Manners, Persistence};
 use crate::protocol::route::{Route, route};
 use crate::protocol::{Error, authz, form, xml};
-use crate::service::{Answers, Command, Exchange, Request};
+use crate::service::Command;
 
-pub use side::Scratch;
+use memo::Place;
+pub use side::{Call, Rules, Scratch, Serve};
 use side::{Courtesy, Side};
 
 /// Requests of one connection that are answered in a turn.
@@ -28,77 +29,6 @@ pub const MAX_REQUESTS_PER_TURN: usize = 256;
 
 /// The status of a limited item where the request names no other.
 const LIMITED: u16 = 429;
-
-/// What a connection needs of the worker.
-pub trait Serve {
-    /// Runs a request: one answer for each item, in order. `answers` is empty.
-    fn run(&mut self, request: &Request, answers: &mut Answers);
-
-    /// Runs several requests, in order, each as [`Serve::run`] does.
-    fn run_all(&mut self, exchanges: &mut [Exchange]) {
-        for Exchange { request, answers } in exchanges {
-            answers.clear();
-            self.run(request, answers);
-        }
-    }
-
-    /// The name of the biz with this index in the map, if there is one.
-    fn biz_name(&self, index: usize) -> Option<&str>;
-
-    /// Is the worker about to end? Then a connection is closed with the last answer to what was
-    /// read, and /health answers 503.
-    fn draining(&self) -> bool;
-
-    /// What is wrong with the server although this worker serves, in words for /health. Asked for
-    /// nothing else.
-    fn ailment(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Notes an answer, for the counters.
-    fn answered(&mut self, _call: Call, _status: u16) {}
-}
-
-/// What an answer is counted as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// Query, however it was asked.
-    Query,
-    /// Update, likewise.
-    Update,
-    /// Update for a gateway.
-    Authz,
-    /// Is this worker serving?
-    Health,
-    /// What could not be told apart.
-    Other,
-}
-
-impl From<Command> for Call {
-    fn from(command: Command) -> Call {
-        match command {
-            Command::Query => Call::Query,
-            Command::Update => Call::Update,
-        }
-    }
-}
-
-/// What of the configuration a connection goes by.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules<'a> {
-    /// Bounds.
-    pub http: &'a Http,
-    /// What /authz takes as its key.
-    pub authz: &'a AuthzKey,
-    /// Proxies whose X-Forwarded-For entries are skipped.
-    pub trusted: &'a [Cidr],
-}
-
-impl<'a> From<&'a Srv> for Rules<'a> {
-    fn from(srv: &'a Srv) -> Rules<'a> {
-        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted }
-    }
-}
 
 /// What [`Connection::advance`] leaves to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +52,8 @@ pub struct Progress {
 pub struct Connection {
     peer: Option<IpAddr>,
     state: State,
+    /// Where its last head is remembered.
+    place: Place,
     /// What has arrived of a chunked body.
     gathered: Vec<u8>,
 }
@@ -173,7 +105,7 @@ enum Step {
 impl Connection {
     /// A new one; no address on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
-        Connection { peer, state: BETWEEN, gathered: Vec::new() }
+        Connection { peer, state: BETWEEN, place: Place::default(), gathered: Vec::new() }
     }
 
     /// Answers the requests that `input` completes, appending to `out`.
@@ -297,6 +229,13 @@ impl Connection {
 
     fn step_head<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
         let State::Head(search) = &mut self.state else { return Step::Took(0) };
+        if *search == Search::START
+            && let Some(met) = side.scratch.memos.meet(self.place, input)
+            && met.fits(side.rules.http)
+        {
+            self.state = State::Items(met.pending, met.body_bytes);
+            return Step::Took(met.head_bytes);
+        }
         // Empty lines before a request line are let pass (RFC 9112, section 2.2).
         if *search == Search::START {
             let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
@@ -334,7 +273,10 @@ impl Connection {
         side: &mut Side<'_, S>,
     ) -> Step {
         match head {
-            Ok(head) => self.begin_request(&head, end == input.len(), side),
+            Ok(head) => {
+                self.begin_request(&head, end == input.len(), side);
+                self.remember(&head, &input[..end], side.scratch);
+            }
             Err(error) => {
                 self.close();
                 side.write_error(Call::Other, Manners::CLOSE, &error);
@@ -344,6 +286,15 @@ impl Connection {
         match self.state {
             State::Items(..) | State::ChunkedItems(..) => Step::Took(end),
             _ => Step::Answered(end),
+        }
+    }
+
+    /// Remembers a head of these bytes whose items are awaited.
+    fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut Scratch) {
+        if let State::Items(pending, _) = self.state
+            && let Some(place) = scratch.memos.learn(head, bytes, pending)
+        {
+            self.place = place;
         }
     }
 
