@@ -12,7 +12,8 @@ mod side;
 
 use std::net::IpAddr;
 
-use crate::conf::{AuthzKey, Cidr, Http, Srv};
+use super::buffers::make_room;
+use crate::conf::{AuthzKey, Cidr, Http, Srv, memory::TURN_ANSWER_BYTES};
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
 use crate::protocol::reply::{Kind, Manners, Persistence};
@@ -180,9 +181,10 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Progress {
         let mut side = Side { rules, serve, scratch, out };
-        let (mut consumed, mut answered) = (0, 0);
-        let mut need = 1;
-        while answered < MAX_REQUESTS_PER_TURN {
+        let (mut consumed, mut answered, mut need) = (0, 0, 1);
+        let bound = side.out.len() + TURN_ANSWER_BYTES;
+        let is_full = |n, out: &Vec<u8>| n == MAX_REQUESTS_PER_TURN || out.len() >= bound;
+        while !is_full(answered, side.out) {
             match self.step(&input[consumed..], &mut side) {
                 Step::Took(bytes) => consumed += bytes,
                 Step::Answered(bytes) => {
@@ -201,7 +203,7 @@ impl Connection {
         Progress {
             consumed: input.len() - rest,
             need,
-            more: answered == MAX_REQUESTS_PER_TURN && rest > 0,
+            more: is_full(answered, side.out) && rest > 0,
             begun: !close && (rest > 0 || !matches!(self.state, State::Head(_))),
             close,
         }
@@ -432,12 +434,17 @@ impl Connection {
     fn step_chunked<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
         let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
         let pending = *pending;
+        let most = side.rules.http.max_body_bytes as usize;
         // A body that is there as a whole needs no memory of the connection.
         let mut chunks = std::mem::take(&mut side.scratch.chunks);
         chunks.clear();
         let first = self.gathered.is_empty();
         let body = if first { &mut chunks } else { &mut self.gathered };
-        let step = match chunked.decode(input, |piece| body.extend_from_slice(piece)) {
+        let keep = |piece: &[u8]| {
+            make_room(body, piece.len(), most);
+            body.extend_from_slice(piece);
+        };
+        let step = match chunked.decode(input, keep) {
             Ok(taken) if chunked.is_done() => {
                 let body = std::mem::take(body);
                 self.gathered = Vec::new();
@@ -450,7 +457,7 @@ impl Connection {
             }
             Ok(taken) => {
                 if first {
-                    self.gathered.extend_from_slice(&chunks);
+                    self.gathered = chunks.as_slice().into();
                 }
                 Step::Starved(taken, 1)
             }
