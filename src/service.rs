@@ -116,6 +116,11 @@ impl Request {
         &self.items
     }
 
+    /// Has it one item, which is its own transaction.
+    fn is_single(&self) -> bool {
+        self.items.len() == 1 && !self.atomic
+    }
+
     /// The biz as asked: an id or a name.
     pub fn biz(&self, item: &Item) -> &str {
         &self.text[item.biz.0 as usize..item.biz.1 as usize]
@@ -172,6 +177,24 @@ pub struct Answers {
     pub items: Vec<Answer>,
     /// Figures of each limit, of the items that asked for detail.
     pub details: Vec<LimitFigures>,
+}
+
+impl Answers {
+    /// Empties them for the next request, keeping their buffers.
+    pub fn clear(&mut self) {
+        self.refused = false;
+        self.items.clear();
+        self.details.clear();
+    }
+}
+
+/// A request and room for its answers.
+#[derive(Debug, Clone, Default)]
+pub struct Exchange {
+    /// What is asked.
+    pub request: Request,
+    /// What is answered.
+    pub answers: Answers,
 }
 
 /// What attaches; stands in its slot, for tools.

@@ -26,7 +26,7 @@ const GROUP_BOOT: u64 = 16;
 const GROUP_CLEAN: u64 = 18;
 const RUNTIME_BOOT: u64 = 2;
 const RUNTIME_CRC: u64 = 5;
-const SLOTS: u64 = PAGE + 4096 * 8;
+const SLOTS: u64 = PAGE + 4096 * 16;
 const INTENTS: u64 = 2 * PAGE;
 const UNDO: u64 = INTENTS + 4096 * 2;
 const SLOT: u64 = UNDO + 65536 * 3;
@@ -209,7 +209,8 @@ fn leave_transaction_open(setup: &Setup) -> (u32, u64) {
         .map(|slot| SLOTS + slot * SLOT)
         .find(|&slot| load(&runtime, slot) as u32 == 1)
         .expect("the slot of one who was killed");
-    let token = (slot - SLOTS) / SLOT | load(&runtime, slot) >> 32 << 8;
+    let (owner, epoch) = ((slot - SLOTS) / SLOT, load(&runtime, slot) >> 32);
+    let token = owner | (epoch << 8);
     let key_node = (node - PAGE) / KEY_NODE;
     store(&group, PAGE + key_node * KEY_NODE, token);
     store(&runtime, slot + INTENTS, id);
@@ -383,6 +384,29 @@ fn a_file_cut_while_serving_costs_its_group_only() {
         assert_eq!(server.workers(), replaced, "nobody else died");
         assert_eq!(setup.log().matches("a process met a SIGBUS").count(), 1);
     }
+}
+
+#[test]
+fn all_damaged_groups_are_named_after_a_sigbus() {
+    let setup = setup();
+    let server = setup.start();
+    server.wait_for_workers(2);
+    open(&group_file(&setup, "default", 1)).set_len(4096).expect("cut");
+    cut_live(&server, 0);
+    for name in ["default.1.mmap", "second.0.mmap"] {
+        wait_until("the master names it", || {
+            let log = setup.log();
+            let named = |line: &str| line.contains("met a SIGBUS") && line.contains(name);
+            log.lines().any(named).then_some(())
+        });
+    }
+    wait_until("the server serves without them", || {
+        let mut client = Client::try_connect(setup.address)?;
+        let stores = ["plenty", "other"].map(|biz| {
+            client.try_get(&format!("/update?biz={biz}&key=kept")).is_ok_and(|a| is_store(&a))
+        });
+        (stores == [true, true] && client.try_get("/health").ok()?.status == 200).then_some(())
+    });
 }
 
 #[test]

@@ -18,6 +18,10 @@ pub const POOL_BUFFERS: usize = 256;
 pub const POOLED_BYTES: usize = 64 << 10;
 /// Once so much is answered to a connection in a turn, its next request waits for the next one.
 pub const TURN_ANSWER_BYTES: usize = 64 << 10;
+/// Requests of a worker that wait to be run together, at most.
+pub const QUEUE: usize = 16;
+/// Once they have so many bytes, they are run.
+pub const QUEUE_BYTES: usize = 2 << 10;
 /// Clients beyond max-connections who are just being told so.
 pub const REFUSED_CLIENTS: usize = 64;
 /// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
@@ -46,8 +50,9 @@ pub(super) const OTHER_SLOTS: u64 = 2;
 pub(super) const OTHER_PROCESSES: u64 = 2;
 /// A process without what is counted apart: stack, allocator, configuration.
 pub(super) const PROCESS_BYTES: u64 = 8 << 20;
-/// Buffers of the request in hand that grow with its answer, doubled as they grow.
-const BUFFERS_IN_HAND: u64 = 8;
+/// Buffers that grow with the longest answer, doubled as they grow: a request and its answers for
+/// each that can wait, the document in hand, and the output of a batch.
+const BUFFERS_IN_HAND: u64 = 2 * (QUEUE as u64 + 3);
 
 /// Bytes at worst, each of all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,15 +101,29 @@ pub(super) fn items(http: &Http) -> u64 {
     u64::from(http.max_items).min(u64::from(http.max_body_bytes) / ITEM_BYTES)
 }
 
+/// Bytes of the document that answers so many items in so many bytes.
+fn document_bytes(map: &Map, items: u64, input: u64) -> u64 {
+    let limits = map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0);
+    items * ANSWER_BYTES * (1 + limits) + ECHO_FACTOR * (input - items * ITEM_BYTES)
+}
+
 /// Bytes of the longest reply to one request.
 pub fn reply_bytes(http: &Http, map: &Map) -> u64 {
-    let limits = map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0);
-    let document = |items: u64, input: u64| {
-        items * ANSWER_BYTES * (1 + limits) + ECHO_FACTOR * (input - items * ITEM_BYTES)
-    };
-    let many = document(items(http), http.max_body_bytes.into());
-    let single = document(1, http.max_head_bytes.into());
+    let many = document_bytes(map, items(http), http.max_body_bytes.into());
+    let single = document_bytes(map, 1, http.max_head_bytes.into());
     HEAD_BYTES + many.max(single)
+}
+
+/// Bytes of the replies to requests that wait together, but for the last of them.
+pub fn queue_bytes(map: &Map) -> u64 {
+    let input = QUEUE_BYTES as u64;
+    QUEUE as u64 * HEAD_BYTES + document_bytes(map, input / ITEM_BYTES, input)
+}
+
+/// Bytes of the answers to one connection in a turn: the last of them, or what waits with it, may
+/// go beyond the bound.
+fn answers_bytes(http: &Http, map: &Map) -> u64 {
+    TURN_ANSWER_BYTES as u64 + queue_bytes(map) + reply_bytes(http, map)
 }
 
 /// Bytes that are kept of a request that is not complete, or not answered yet.
@@ -113,9 +132,9 @@ pub fn input_bytes(http: &Http) -> u64 {
 }
 
 /// Bytes that a worker holds of one connection at worst: the input of the next request, and the
-/// answers to a turn, the last of which may be as long as can be.
+/// answers of a turn.
 pub fn connection_bytes(http: &Http, map: &Map) -> u64 {
-    input_bytes(http) + TURN_ANSWER_BYTES as u64 + reply_bytes(http, map) + CLIENT_BYTES
+    input_bytes(http) + answers_bytes(http, map) + CLIENT_BYTES
 }
 
 /// Bytes of what a worker has once for all of its clients.
@@ -123,7 +142,7 @@ pub(super) fn bench_bytes(conf: &Conf) -> u64 {
     let http = &conf.srv.http;
     let nodes = conf.map.groups.iter().map(|group| node_bytes(&group.geometry)).max();
     let spare = (POOL_BUFFERS + REFUSED_CLIENTS) * POOLED_BYTES + ARENA_BYTES;
-    let in_hand = reply_bytes(http, &conf.map) + input_bytes(http) + TURN_ANSWER_BYTES as u64;
+    let in_hand = answers_bytes(http, &conf.map) + input_bytes(http);
     // An item works on the nodes of its key and of its biz; copies double as they grow.
     let copies = 4 * u64::from(http.max_atomic_items) * nodes.unwrap_or(0);
     spare as u64 + BUFFERS_IN_HAND * in_hand + copies

@@ -165,7 +165,7 @@ fn memory_text(text: &mut String, conf: &Conf) {
          runtime.mmap: {} = {} + ({workers} workers + keeper + reload) × {}\n  \
          processes: {} = ({workers} workers + keeper + master) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
-         {turn} + reply {} + {CLIENT_BYTES})\n    \
+         {turn} + queue {} + reply {} + {CLIENT_BYTES})\n    \
          input: the largest of max-head, max-body and {}\n    \
          reply, the longest to one request: {} items × {ANSWER_BYTES} × (1 + limits of a biz) + \
          {ECHO_FACTOR} × the rest of max-body (echoed, escaped)\n  \
@@ -181,6 +181,7 @@ fn memory_text(text: &mut String, conf: &Conf) {
         grouped(memory::bench_bytes(conf)),
         bytes_text(memory.clients),
         http.max_connections,
+        grouped(memory::queue_bytes(map)),
         grouped(memory::reply_bytes(http, map)),
         size_text(POOLED_BYTES as u64),
         memory::items(http),

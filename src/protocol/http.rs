@@ -189,6 +189,16 @@ impl<'h, 'b> Head<'h, 'b> {
         Ok(())
     }
 
+    /// The digits of Content-Length, if that stands there once and is digits only.
+    pub fn lone_length(&self) -> Option<&'b [u8]> {
+        let mut lengths =
+            self.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("content-length"));
+        match (lengths.next(), lengths.next()) {
+            (Some(field), None) if decimal(field.value).is_some() => Some(field.value),
+            _ => None,
+        }
+    }
+
     /// Is the body XML in UTF-8, as far as the head says?
     pub fn check_content(&self) -> Result<(), Error> {
         if let Some(what) = self.content_fault {

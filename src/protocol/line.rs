@@ -27,7 +27,16 @@ impl Line {
 
     #[inline(always)]
     pub(super) fn number(&mut self, number: u64) {
-        self.text(itoa::Buffer::new().format(number).as_bytes());
+        match self.bytes[self.len..].first_chunk_mut() {
+            Some(room) if number < SHORT_END => {
+                let digits = digits(number);
+                // More than the leading zeros is kept of none but 0.
+                let zeros = (digits | 1 << 56).trailing_zeros() / 8;
+                *room = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
+                self.len += 8 - zeros as usize;
+            }
+            _ => self.text(itoa::Buffer::new().format(number).as_bytes()),
+        }
     }
 
     /// Appends it to `out`, and begins anew.
@@ -37,8 +46,65 @@ impl Line {
     }
 }
 
+/// The first number of more than eight digits.
+const SHORT_END: u64 = 100_000_000;
+/// Eight times the character 0.
+const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+
+/// The eight decimal digits of a number below [`SHORT_END`], one in each byte, the first one in the
+/// lowest: halves it all at once, without a branch (Paul Khuong, "How to print integers really
+/// fast", 2017).
+#[inline(always)]
+fn digits(number: u64) -> u64 {
+    // In each half four digits, then two, then one; the quotients by multiplying, as they are exact
+    // for so few digits.
+    let fours = number / 10_000 | (number % 10_000) << 32;
+    let hundreds = (fours * 10_486 >> 20) & 0x0000_007F_0000_007F;
+    let twos = hundreds | (fours - hundreds * 100) << 16;
+    let tens = (twos * 103 >> 10) & 0x000F_000F_000F_000F;
+    tens | (twos - tens * 10) << 8
+}
+
 impl Default for Line {
     fn default() -> Self {
         Line { bytes: [0; Line::MAX_BYTES], len: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(number: u64) {
+        let (mut line, mut out) = (Line::default(), Vec::new());
+        line.text(b"<");
+        line.number(number);
+        line.text(b">");
+        line.flush(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), format!("<{number}>"));
+    }
+
+    #[test]
+    fn numbers() {
+        (0..20_000).for_each(check);
+        // Each half of eight digits, whatever the other one.
+        for half in 0..10_000 {
+            check(half * 10_000 + 9_999 - half);
+        }
+        let powers = (0..20).map(|power| 10u64.pow(power));
+        powers.flat_map(|power| [power - 1, power, power + 1]).for_each(check);
+        check(u64::MAX);
+    }
+
+    #[test]
+    fn the_end_of_the_line() {
+        for free in 0..10 {
+            let (mut line, mut out) = (Line::default(), Vec::new());
+            line.text(&[b'x'; Line::MAX_BYTES][free..]);
+            line.number(12_345);
+            line.flush(&mut out);
+            let expected = if free < 5 { "x" } else { "12345" };
+            assert!(String::from_utf8(out).unwrap().ends_with(expected), "{free}");
+        }
     }
 }

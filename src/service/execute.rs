@@ -1,7 +1,7 @@
 //! Running a request against the store: each item its own transaction, or all of them one.
 
 use super::{
-    Answer, Answers, Command, Item, ItemError, Request, Service,
+    Answer, Answers, Command, Exchange, Item, ItemError, Request, Service,
     table::{Entry, Table},
 };
 use crate::clock::Millis;
@@ -132,13 +132,67 @@ impl Service {
     /// Runs a request: one transaction an item, or one for all of them if it is atomic. There is
     /// an answer for each item, in order.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
-        answers.refused = false;
-        answers.items.clear();
-        answers.details.clear();
+        answers.clear();
         if request.atomic {
             self.run_atomic(request, now, answers);
         } else {
             self.run_each(request, now, answers);
+        }
+    }
+
+    /// Runs several requests, in order, each as [`Service::run`] does; the memory of those to come is
+    /// fetched meanwhile.
+    pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
+        let generation = self.generation;
+        if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {
+            self.run_singles(exchanges, now);
+        } else {
+            for Exchange { request, answers } in &mut *exchanges {
+                self.run(request, now, answers);
+            }
+        }
+        if self.generation != generation {
+            // The indices are those of the configuration in force now.
+            for Exchange { request, answers } in exchanges {
+                for (item, answer) in request.items().iter().zip(&mut answers.items) {
+                    answer.biz = self.conf.map.find_biz(request.biz(item));
+                }
+            }
+        }
+    }
+
+    fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
+        self.scratch.make_room(RING);
+        for index in 0..exchanges.len() + 2 * AHEAD {
+            if let Some(Exchange { request, .. }) = exchanges.get(index) {
+                self.fetch_head(request, &request.items()[0], index % RING);
+            }
+            if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < exchanges.len()) {
+                self.fetch_node(near % RING);
+            }
+            if let Some(ready) = index.checked_sub(2 * AHEAD) {
+                let Exchange { request, answers } = &mut exchanges[ready];
+                answers.clear();
+                self.run_one(request, &request.items()[0], ready % RING, now, answers);
+            }
+        }
+    }
+
+    /// Resolves an item and asks for the head that it leads to.
+    #[inline]
+    fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
+        self.resolve(request, item, at);
+        let resolved = &self.scratch.resolved[at];
+        resolved.wanted().for_each(|wanted| self.handle.prefetch_head(&wanted));
+    }
+
+    /// Asks for the node of an item whose head was asked for a while ago.
+    #[inline]
+    fn fetch_node(&self, at: usize) {
+        let resolved = &self.scratch.resolved[at];
+        // A newer configuration may have come in between: its places are others.
+        if resolved.generation == self.generation {
+            resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
         }
     }
 
@@ -152,17 +206,10 @@ impl Service {
         }
         for index in 0..items.len() + 2 * AHEAD {
             if let Some(item) = items.get(index) {
-                self.resolve(request, item, index % RING);
-                let resolved = &self.scratch.resolved[index % RING];
-                resolved.wanted().for_each(|wanted| self.handle.prefetch_head(&wanted));
+                self.fetch_head(request, item, index % RING);
             }
             if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < items.len()) {
-                let resolved = &self.scratch.resolved[near % RING];
-                if resolved.generation != self.generation {
-                    // A newer configuration came in between: its places are others.
-                    continue;
-                }
-                resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
+                self.fetch_node(near % RING);
             }
             if let Some(ready) = index.checked_sub(2 * AHEAD) {
                 self.run_one(request, &items[ready], ready % RING, now, answers);

@@ -59,7 +59,7 @@ struct Stalled {
 #[derive(Debug)]
 pub(super) enum Notice {
     /// A node in use made room.
-    Eviction { group: String },
+    Eviction { group: u64 },
     /// A dead owner's slot was freed.
     Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
     /// A group could not be opened by a recoverer.
@@ -77,12 +77,12 @@ impl Handle {
         let runtime = Runtime::open(data_dir)?;
         sys::count_forks();
         let forks = sys::forks();
-        let mut notices = Vec::new();
+        let mut notices = Vec::with_capacity(NOTICES_MAX);
         let mut recover = |slot| {
             recover_slot(&runtime, slot, &[], live_dir, &mut notices);
         };
         let slot = Slot::attach(&runtime, role, &mut recover)?;
-        notices.drain(..).for_each(Notice::log);
+        notices.drain(..).for_each(|notice| notice.log(&[]));
         Ok(Handle {
             groups: Vec::new(),
             retired: Vec::new(),
@@ -189,7 +189,8 @@ impl Handle {
 
     #[cold]
     fn log_notices(&mut self) {
-        self.notices.get_mut().drain(..).for_each(Notice::log);
+        let groups = &self.groups;
+        self.notices.get_mut().drain(..).for_each(|notice| notice.log(groups));
     }
 
     /// Keeps something to be logged when no semaphore is held.
@@ -417,9 +418,11 @@ impl Stalled {
 }
 
 impl Notice {
-    fn log(self) {
+    fn log(self, groups: &[Group]) {
         match self {
-            Notice::Eviction { group } => {
+            Notice::Eviction { group: id } => {
+                let known = groups.iter().find(|group| group.header().id == id);
+                let group = known.map_or("(given up)", |group| &group.header().name);
                 tracing::warn!(group, "a node in use was evicted: the group is too small");
             }
             Notice::Recovery { slot, pid, undone_words, freed } => {

@@ -93,18 +93,32 @@ impl Runtime {
 
     fn create(path: &Path) -> Result<Runtime, Error> {
         let draft = path.with_extension("mmap.new");
+        let file = Self::write_draft(&draft).inspect_err(|_| {
+            // Give the blocks back: the disk is full, or will be asked again.
+            let _ = std::fs::remove_file(&draft);
+        })?;
+        std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
+        sync_directory(path)?;
+        Self::map(path.to_path_buf(), file)
+    }
+
+    fn write_draft(draft: &Path) -> Result<File, Error> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(true)
             .mode(FILE_MODE)
-            .open(&draft)
-            .map_err(io_error(&draft, "create it"))?;
-        // The slots' blocks are allocated when a handle attaches: most are never used.
-        file.set_len(at::WORDS as u64 * 8).map_err(io_error(&draft, "set its length"))?;
-        sys::allocate(&file, 0, SLOTS_START_BYTES).map_err(io_error(&draft, "allocate it"))?;
-        let boot = boot_id(path)?;
+            .open(draft)
+            .map_err(io_error(draft, "create it"))?;
+        // The slots' blocks are allocated when a handle attaches: most are never used. But the first
+        // page of each is looked at by all, and in memory even a look takes a block.
+        file.set_len(at::WORDS as u64 * 8).map_err(io_error(draft, "set its length"))?;
+        let heads = (0..at::SLOTS as u32).map(|slot| (slot_byte(slot), layout::PAGE_BYTES as u64));
+        for (start, len) in std::iter::once((0, SLOTS_START_BYTES)).chain(heads) {
+            sys::allocate(&file, start, len).map_err(io_error(draft, "allocate it"))?;
+        }
+        let boot = boot_id(draft)?;
         let mut words = [0u64; 6];
         words[at::MAGIC] = layout::RUNTIME_MAGIC;
         words[at::VERSION] = layout::version_word();
@@ -112,11 +126,9 @@ impl Runtime {
         words[at::BOOT + 1] = boot[1];
         words[at::CREATED] = crate::clock::now();
         words[at::CRC] = header_crc(&words[..at::CRC]);
-        file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
-        file.sync_all().map_err(io_error(&draft, "sync it"))?;
-        std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
-        sync_directory(path)?;
-        Self::map(path.to_path_buf(), file)
+        file.write_all_at(&bytes_of(&words), 0).map_err(io_error(draft, "write its header"))?;
+        file.sync_all().map_err(io_error(draft, "sync it"))?;
+        Ok(file)
     }
 
     /// Opens and checks it, for a handle.

@@ -526,7 +526,7 @@ impl Transaction<'_> {
             slot.count(counter);
             let group = &groups[scratch.key_nodes[node.key_node].group];
             if node.evicts != Some(Rank::Expired) && group.may_log_eviction(now) {
-                self.handle.note(Notice::Eviction { group: group.header().name.clone() });
+                self.handle.note(Notice::Eviction { group: group.header().id });
             }
         }
     }

@@ -199,7 +199,7 @@ impl Client {
         }
     }
 
-    /// Answers what was read, appending to the answers on the bench.
+    /// Takes what was read, as one connection of the batch on the bench.
     pub fn run<S: Serve>(
         &mut self,
         srv: &Srv,
@@ -208,7 +208,7 @@ impl Client {
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
-        let progress = self.connection.advance(input, srv.into(), serve, scratch, out);
+        let progress = self.connection.take(input, srv.into(), serve, scratch, out);
         let Progress { consumed, need, more, begun, close } = progress;
         if self.kept.is_empty() {
             if consumed < piece.len() {

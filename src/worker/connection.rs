@@ -8,20 +8,22 @@
 //! Only a chunked body that arrives in pieces is gathered here: at most max-body bytes, given back
 //! with its end.
 
+mod memo;
 mod side;
 
 use std::net::IpAddr;
 
 use super::buffers::make_room;
-use crate::conf::{AuthzKey, Cidr, Http, Srv, memory::TURN_ANSWER_BYTES};
+use crate::conf::memory::TURN_ANSWER_BYTES;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
 use crate::protocol::reply::{Kind, Manners, Persistence};
 use crate::protocol::route::{Route, route};
 use crate::protocol::{Error, authz, form, xml};
-use crate::service::{Answers, Command, Request};
+use crate::service::Command;
 
-pub use side::Scratch;
+use memo::Place;
+pub use side::{Call, Rules, Scratch, Serve};
 use side::{Courtesy, Side};
 
 /// Requests of one connection that are answered in a turn.
@@ -29,69 +31,6 @@ pub const MAX_REQUESTS_PER_TURN: usize = 256;
 
 /// The status of a limited item where the request names no other.
 const LIMITED: u16 = 429;
-
-/// What a connection needs of the worker.
-pub trait Serve {
-    /// Runs a request: one answer for each item, in order. `answers` is empty.
-    fn run(&mut self, request: &Request, answers: &mut Answers);
-
-    /// The name of the biz with this index in the map, if there is one.
-    fn biz_name(&self, index: usize) -> Option<&str>;
-
-    /// Is the worker about to end? Then a connection is closed with the last answer to what was
-    /// read, and /health answers 503.
-    fn draining(&self) -> bool;
-
-    /// What is wrong with the server although this worker serves, in words for /health. Asked for
-    /// nothing else.
-    fn ailment(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Notes an answer, for the counters.
-    fn answered(&mut self, _call: Call, _status: u16) {}
-}
-
-/// What an answer is counted as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// Query, however it was asked.
-    Query,
-    /// Update, likewise.
-    Update,
-    /// Update for a gateway.
-    Authz,
-    /// Is this worker serving?
-    Health,
-    /// What could not be told apart.
-    Other,
-}
-
-impl From<Command> for Call {
-    fn from(command: Command) -> Call {
-        match command {
-            Command::Query => Call::Query,
-            Command::Update => Call::Update,
-        }
-    }
-}
-
-/// What of the configuration a connection goes by.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules<'a> {
-    /// Bounds.
-    pub http: &'a Http,
-    /// What /authz takes as its key.
-    pub authz: &'a AuthzKey,
-    /// Proxies whose X-Forwarded-For entries are skipped.
-    pub trusted: &'a [Cidr],
-}
-
-impl<'a> From<&'a Srv> for Rules<'a> {
-    fn from(srv: &'a Srv) -> Rules<'a> {
-        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted }
-    }
-}
 
 /// What [`Connection::advance`] leaves to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +54,8 @@ pub struct Progress {
 pub struct Connection {
     peer: Option<IpAddr>,
     state: State,
+    /// Where its last head is remembered.
+    place: Place,
     /// What has arrived of a chunked body.
     gathered: Vec<u8>,
 }
@@ -166,7 +107,7 @@ enum Step {
 impl Connection {
     /// A new one; no address on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
-        Connection { peer, state: BETWEEN, gathered: Vec::new() }
+        Connection { peer, state: BETWEEN, place: Place::default(), gathered: Vec::new() }
     }
 
     /// Answers the requests that `input` completes, appending to `out`.
@@ -180,16 +121,36 @@ impl Connection {
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Progress {
+        scratch.begin_batch();
+        scratch.begin_lane();
+        let progress = self.take(input, rules, serve, scratch, out);
+        scratch.flush(rules, serve, out);
+        progress
+    }
+
+    /// As [`Connection::advance`], for one connection of a batch: the last answers are appended by
+    /// the batch's [`Scratch::flush`].
+    pub fn take<S: Serve>(
+        &mut self,
+        input: &[u8],
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Progress {
         let mut side = Side { rules, serve, scratch, out };
         let (mut consumed, mut answered, mut need) = (0, 0, 1);
-        let bound = side.out.len() + TURN_ANSWER_BYTES;
-        let is_full = |n, out: &Vec<u8>| n == MAX_REQUESTS_PER_TURN || out.len() >= bound;
-        while !is_full(answered, side.out) {
+        let from = side.out.len();
+        let is_full = |answered, side: &Side<'_, S>| {
+            answered == MAX_REQUESTS_PER_TURN || side.answered_bytes(from) >= TURN_ANSWER_BYTES
+        };
+        while !is_full(answered, &side) {
             match self.step(&input[consumed..], &mut side) {
                 Step::Took(bytes) => consumed += bytes,
                 Step::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
+                    side.weigh(bytes);
                 }
                 Step::Starved(bytes, more) => {
                     consumed += bytes;
@@ -203,7 +164,7 @@ impl Connection {
         Progress {
             consumed: input.len() - rest,
             need,
-            more: is_full(answered, side.out) && rest > 0,
+            more: rest > 0 && is_full(answered, &side),
             begun: !close && (rest > 0 || !matches!(self.state, State::Head(_))),
             close,
         }
@@ -274,6 +235,13 @@ impl Connection {
 
     fn step_head<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
         let State::Head(search) = &mut self.state else { return Step::Took(0) };
+        if *search == Search::START
+            && let Some(met) = side.scratch.memos.meet(self.place, input)
+            && met.fits(side.rules.http)
+        {
+            self.state = State::Items(met.pending, met.body_bytes);
+            return Step::Took(met.head_bytes);
+        }
         // Empty lines before a request line are let pass (RFC 9112, section 2.2).
         if *search == Search::START {
             let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
@@ -311,7 +279,10 @@ impl Connection {
         side: &mut Side<'_, S>,
     ) -> Step {
         match head {
-            Ok(head) => self.begin_request(&head, end == input.len(), side),
+            Ok(head) => {
+                self.begin_request(&head, end == input.len(), side);
+                self.remember(&head, &input[..end], side.scratch);
+            }
             Err(error) => {
                 self.close();
                 side.write_error(Call::Other, Manners::CLOSE, &error);
@@ -321,6 +292,15 @@ impl Connection {
         match self.state {
             State::Items(..) | State::ChunkedItems(..) => Step::Took(end),
             _ => Step::Answered(end),
+        }
+    }
+
+    /// Remembers a head of these bytes whose items are awaited.
+    fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut Scratch) {
+        if let State::Items(pending, _) = self.state
+            && let Some(place) = scratch.memos.learn(head, bytes, pending)
+        {
+            self.place = place;
         }
     }
 
@@ -339,7 +319,7 @@ impl Connection {
             Ok(Plan::Await(command)) => self.await_items(Pending { command, courtesy }, head, side),
             Ok(Plan::Run(refusal)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
-                side.run_single(call, refusal, manners);
+                side.enqueue(call, Some(refusal), manners);
             }
             Ok(Plan::Greet(ailment)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
@@ -367,7 +347,8 @@ impl Connection {
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
         }
-        let Scratch { request, form, key, .. } = side.scratch;
+        let Scratch { queue, form, key, .. } = side.scratch;
+        let request = queue.request();
         match route {
             Route::Items(command) => head.check_content().map(|()| Plan::Await(command)),
             Route::Item(command, query) => {
@@ -387,10 +368,15 @@ impl Connection {
         }
     }
 
-    fn await_items<S>(&mut self, pending: Pending, head: &Head<'_, '_>, side: &mut Side<'_, S>) {
+    fn await_items<S: Serve>(
+        &mut self,
+        pending: Pending,
+        head: &Head<'_, '_>,
+        side: &mut Side<'_, S>,
+    ) {
         // Even if the body is there already: the answers must not depend on the pieces.
         if head.expects_continue {
-            side.out.extend_from_slice(CONTINUE);
+            side.write_continue();
         }
         let http = side.rules.http;
         self.state = match head.body {
@@ -479,21 +465,19 @@ impl Connection {
         side: &mut Side<'_, S>,
     ) {
         let Pending { command, courtesy } = pending;
-        let Scratch { request, xml, .. } = side.scratch;
-        let read = xml::read(body, command, side.rules.http.into(), xml, request);
+        let Scratch { queue, xml, .. } = side.scratch;
+        let read = xml::read(body, command, side.rules.http.into(), xml, queue.request());
         let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
         let manners = courtesy.manners(close);
         if manners.persistence == Persistence::Close {
             self.close();
         }
         match read {
-            Ok(()) => side.run_items(command, manners),
+            Ok(()) => side.enqueue(Call::from(command), None, manners),
             Err(error) => side.write_error(Call::from(command), manners, &error),
         }
     }
 }
-
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 #[cfg(test)]
 mod tests;

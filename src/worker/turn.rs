@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use crate::master::log::{self, Seldom};
 use crate::master::message::{self, Heard, Word};
 use crate::master::seed::Child;
 use crate::protocol;
-use crate::service::{Answers, Request, Service};
+use crate::service::{Answers, Exchange, Request, Service};
 use crate::sys::process::{Channel, Signal, Signals};
 
 const SIGNALS: Token = Token(0);
@@ -38,6 +39,10 @@ const EVENTS: usize = 1024;
 const ACCEPTS_PER_TURN: usize = 64;
 /// A pause after so long a time without one is worth a line in the log.
 const QUIET_MS: u64 = 10_000;
+/// Clients whose requests are run together: the memory of one is fetched while others are at work.
+const BATCH: usize = 64;
+/// Answers that wait for the end of a batch, but for those of its last client.
+const BATCH_BYTES: usize = 64 * 1024;
 /// A client has this long to take its last answer and close.
 const LINGER_MS: u64 = 2_000;
 /// Clients have this long to take and ask the rest when the worker is to finish.
@@ -59,6 +64,10 @@ struct Desk {
 impl Serve for Desk {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         self.service.run(request, self.now, answers);
+    }
+
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        self.service.run_all(exchanges, self.now);
     }
 
     fn biz_name(&self, index: usize) -> Option<&str> {
@@ -98,6 +107,8 @@ pub struct Worker {
     reading: Vec<u32>,
     /// Those that were read in this turn, and those whose answers are being taken again.
     to_run: Vec<u32>,
+    /// Those of them whose requests are run together.
+    batch: Vec<u32>,
     timers: Timers,
     bench: Bench,
     origin: Instant,
@@ -139,6 +150,7 @@ impl Worker {
             ready: Vec::new(),
             reading: Vec::new(),
             to_run: Vec::new(),
+            batch: Vec::new(),
             timers: Timers::default(),
             bench: Bench::default(),
             origin: clock::instant(),
@@ -324,13 +336,25 @@ impl Worker {
     }
 
     fn answer_clients(&mut self) {
+        self.begin_batch();
         for at in 0..self.to_run.len() {
-            self.answer(self.to_run[at]);
+            self.take(self.to_run[at]);
+            if self.batch.len() == BATCH || self.bench.out.len() > BATCH_BYTES {
+                self.answer_batch();
+            }
         }
+        self.answer_batch();
         self.to_run.clear();
     }
 
-    fn answer(&mut self, index: u32) {
+    fn begin_batch(&mut self) {
+        self.batch.clear();
+        self.bench.out.clear();
+        self.bench.scratch.begin_batch();
+    }
+
+    /// Takes what a client has sent into the batch, or goes on writing to it.
+    fn take(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
             let writing = client.write_unsent(&mut self.bench.pool);
@@ -338,20 +362,31 @@ impl Worker {
             self.timers.arm(index, kind, self.now_ms);
             return self.after_writing(index, writing);
         }
-        self.bench.out.clear();
+        self.bench.scratch.begin_lane();
+        self.batch.push(index);
         client.run(&self.conf.srv, &mut self.desk, &mut self.bench);
-        self.write(index);
     }
 
-    /// Writes what was answered to a client, and arms its timeout.
-    fn write(&mut self, index: u32) {
+    /// Runs the batch, and writes to each of its clients with one call.
+    fn answer_batch(&mut self) {
+        let Bench { scratch, out, .. } = &mut self.bench;
+        scratch.flush((&self.conf.srv).into(), &mut self.desk, out);
+        let mut from = 0;
+        for lane in 0..self.batch.len() {
+            let to = self.bench.scratch.lane_end(lane).max(from);
+            self.write(self.batch[lane], from..to);
+            from = to;
+        }
+        self.begin_batch();
+    }
+
+    /// Writes that part of the output to a client.
+    fn write(&mut self, index: u32, part: Range<usize>) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
-        let answered = !self.bench.out.is_empty();
-        let writing = if answered {
-            client.write(&self.bench.out, &mut self.bench.pool)
-        } else {
-            Writing::Done
-        };
+        let answers = &self.bench.out[part];
+        let answered = !answers.is_empty();
+        let writing =
+            if answered { client.write(answers, &mut self.bench.pool) } else { Writing::Done };
         let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
         // A request has its time from its first byte on, however many follow.
         if answered || kind == Kind::Idle || self.timers.kind(index) != Some(kind) {
@@ -414,7 +449,7 @@ impl Worker {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         self.bench.out.clear();
         client.time_out(&mut self.desk, &mut self.bench);
-        self.write(index);
+        self.write(index, 0..self.bench.out.len());
     }
 
     // Accepting.
@@ -466,7 +501,7 @@ impl Worker {
                 if let Some(client) = self.client(index) {
                     client.refuse();
                 }
-                self.write(index);
+                self.write(index, 0..self.bench.out.len());
             }
         }
     }

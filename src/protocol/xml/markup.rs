@@ -99,7 +99,7 @@ pub enum Part<'a> {
 }
 
 /// A place in a document.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -210,6 +210,25 @@ impl<'a> Cursor<'a> {
         }
         self.at += 2 + end + 1;
         Ok(())
+    }
+
+    /// Moves past this literal text, if it stands here.
+    #[inline(always)]
+    pub fn literal<const N: usize>(&mut self, literal: &[u8; N]) -> bool {
+        let here = self.text.as_bytes()[self.at..].first_chunk() == Some(literal);
+        self.at += if here { N } else { 0 };
+        here
+    }
+
+    /// Moves past a plain value up to its double quote; none where it is to be thought about.
+    #[inline(always)]
+    pub fn plain_value(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        let rest = &self.text.as_bytes()[start..];
+        let end = start + rest.iter().position(|&byte| STOPS_VALUE[byte as usize])?;
+        let value = self.text.get(start..end)?;
+        self.at = end;
+        self.literal(b"\"").then_some(value)
     }
 
     /// Reads the start of the tag that stands here; `inside` an element or beside the root.

@@ -2,7 +2,7 @@
 //!
 //! Reads front to back once. Allocates only where the reused buffers grow.
 
-use super::markup::{Attribute, Cursor, Fault, NOT_UTF8, Part, Tag, declares_another_encoding};
+use super::markup::{Attribute, Cursor, Fault, NOT_UTF8, Part, declares_another_encoding};
 use super::value::{is_name, value};
 use crate::conf::Http;
 use crate::protocol::{Error, form};
@@ -61,22 +61,30 @@ fn document(
     request: &mut Request,
 ) -> Result<(), Fault> {
     let mut cursor = Cursor::new(text);
-    cursor.declaration()?;
-    cursor.skip()?;
-    let root = cursor.tag(false)?;
-    if root.name != "request" || root.is_end {
-        return Err(root.unexpected("expected <request>"));
-    }
-    if !root_ends(&mut cursor, request, &mut decoded.other)? {
+    // Most documents begin so.
+    let plain = cursor.literal(b"<request>");
+    let root_at = if plain { 0 } else { begin(&mut cursor)? };
+    if plain || !root_ends(&mut cursor, request, &mut decoded.other)? {
         items(&mut cursor, bounds, decoded, request)?;
     }
     if cursor.skip()? {
         return Err(Fault::xml("expected nothing after </request>", cursor.at()));
     }
     if request.items().is_empty() {
-        return Err(Fault::document("expected at least one <item>", "", root.at - 1));
+        return Err(Fault::document("expected at least one <item>", "", root_at));
     }
     Ok(())
+}
+
+/// Reads up to the root's attributes; where the root begins.
+fn begin(cursor: &mut Cursor<'_>) -> Result<usize, Fault> {
+    cursor.declaration()?;
+    cursor.skip()?;
+    let root = cursor.tag(false)?;
+    if root.name != "request" || root.is_end {
+        return Err(root.unexpected("expected <request>"));
+    }
+    Ok(root.at - 1)
 }
 
 /// Reads the root's attributes; is it `<request/>`?
@@ -115,38 +123,76 @@ fn items(
     };
     loop {
         cursor.skip()?;
-        let tag = cursor.tag(true)?;
-        match (tag.name, tag.is_end) {
-            ("item", false) => {}
-            ("request", true) => return Ok(()),
-            (_, true) => return Err(tag.unexpected("expected </request>")),
-            (_, false) => return Err(tag.unexpected("expected <item>")),
+        let at = cursor.at();
+        let plain = plain_item(cursor);
+        if plain.is_none() && items_end(cursor)? {
+            return Ok(());
         }
         if request.items().len() >= max as usize {
             let error = Error::TooManyItems { max, atomic: request.atomic };
             return Err(Fault::Whole(error));
         }
-        if !item_ends(cursor, &tag, decoded, request)? {
-            cursor.skip()?;
-            let tag = cursor.tag(true)?;
-            if tag.name != "item" || !tag.is_end {
-                return Err(tag.unexpected("expected </item>"));
+        match plain {
+            Some((biz, key)) if cursor.literal(b"/>") => {
+                request.push(biz, key, Some(1), false, false);
             }
+            _ if item_ends(cursor, at, plain, decoded, request)? => {}
+            _ => end_item(cursor)?,
         }
     }
 }
 
-/// Reads an item's attributes and adds it; is it `<item/>`?
-fn item_ends(
-    cursor: &mut Cursor<'_>,
-    tag: &Tag<'_>,
+/// Reads the start of an item the way most are written, biz and key; none, and nothing read, if it
+/// is another or none.
+#[inline(always)]
+fn plain_item<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a str, &'a str)> {
+    let mut ahead = cursor.clone();
+    let biz = ahead.literal(b"<item biz=\"").then(|| ahead.plain_value())??;
+    let key = ahead.literal(b" key=\"").then(|| ahead.plain_value())??;
+    *cursor = ahead;
+    Some((biz, key))
+}
+
+/// Reads what stands where an item may: the start of its tag, or the root's end?
+fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
+    if cursor.literal(b"</request>") {
+        return Ok(true);
+    }
+    let tag = cursor.tag(true)?;
+    match (tag.name, tag.is_end) {
+        ("item", false) => Ok(false),
+        ("request", true) => Ok(true),
+        (_, true) => Err(tag.unexpected("expected </request>")),
+        (_, false) => Err(tag.unexpected("expected <item>")),
+    }
+}
+
+fn end_item(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
+    cursor.skip()?;
+    let tag = cursor.tag(true)?;
+    if tag.name != "item" || !tag.is_end {
+        return Err(tag.unexpected("expected </item>"));
+    }
+    Ok(())
+}
+
+/// Reads the attributes of the item at `at` and adds it, `plain` ones being read already; is it
+/// `<item/>`?
+fn item_ends<'a>(
+    cursor: &mut Cursor<'a>,
+    at: usize,
+    plain: Option<(&'a str, &'a str)>,
     decoded: &mut Decoded,
     request: &mut Request,
 ) -> Result<bool, Fault> {
     let Decoded { biz: biz_text, key: key_text, other } = decoded;
     // Each is lent to the value decoded into it, which a second value would overwrite.
-    let (mut biz_text, mut key_text) = (Some(biz_text), Some(key_text));
-    let (mut biz, mut key, mut count, mut force, mut detail) = (None, None, None, None, None);
+    let (mut biz_text, mut key_text) = match plain {
+        None => (Some(biz_text), Some(key_text)),
+        Some(_) => (None, None),
+    };
+    let (mut biz, mut key) = plain.unzip();
+    let (mut count, mut force, mut detail) = (None, None, None);
     let empty = loop {
         let attribute = match cursor.part()? {
             Part::Attribute(attribute) => attribute,
@@ -176,7 +222,7 @@ fn item_ends(
     };
     let (Some(biz), Some(key)) = (biz, key) else {
         let what = "expected both of the attributes biz and key";
-        return Err(Fault::document(what, "", tag.at - 1));
+        return Err(Fault::document(what, "", at));
     };
     let (force, detail) = (force.unwrap_or(false), detail.unwrap_or(false));
     request.push(biz, key, count.unwrap_or(Some(1)), force, detail);

@@ -21,7 +21,21 @@ fn row(biz: &str, key: &str) -> Row {
     Row { biz: biz.into(), key: key.into(), count: Some(1), force: false, detail: false }
 }
 
+/// Parses it; with the other quotes, which take another way, it must come to the same.
 fn parse(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
+    let parsed = parse_once(body);
+    if !body.contains(&b'"') {
+        let quote = |&byte: &u8| if byte == b'\'' { b'"' } else { byte };
+        let other = parse_once(&body.iter().map(quote).collect::<Vec<_>>());
+        let brief = |parsed: &Result<(bool, Vec<Row>), Error>| {
+            parsed.clone().map_err(|error| (error.code(), error.place()))
+        };
+        assert_eq!(brief(&other), brief(&parsed));
+    }
+    parsed
+}
+
+fn parse_once(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
     let mut request = Request::default();
     let mut decoded = Decoded::default();
     read(body, Command::Update, BOUNDS, &mut decoded, &mut request)?;

@@ -64,6 +64,7 @@ fn a_generation_without_a_group_may_come_in_the_middle_of_a_request() {
     let asks: Vec<Ask<'_>> = keys.iter().map(|key| Ask("stays", key, 1)).collect();
     let mut answers = Default::default();
     service.run(&request(Command::Update, false, &asks), NOW, &mut answers);
+    assert_eq!(answers.items.len(), 40);
     assert!(answers.items.iter().all(|item| item.result.is_ok()), "{answers:?}");
     assert_eq!(service.generation(), 2);
 }

@@ -85,7 +85,10 @@ fn held_at_most(conf: &Conf, bench: &mut Bench, request: &[u8], piece: usize) ->
         match client.read(&mut bench.arena) {
             Reading::Run => {
                 idle = 0;
+                bench.scratch.begin_batch();
+                bench.scratch.begin_lane();
                 client.run(&conf.srv, &mut Longest, bench);
+                bench.scratch.flush((&conf.srv).into(), &mut Longest, &mut bench.out);
                 assert!(!client.is_closing(), "{}", String::from_utf8_lossy(&bench.out));
                 if !bench.out.is_empty() {
                     client.write(&bench.out, &mut bench.pool);

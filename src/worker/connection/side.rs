@@ -1,20 +1,94 @@
 //! The worker's side of a connection: what it lends, and how answers are run and written.
 //!
-//! Each call appends exactly one whole answer, and counts it.
+//! Each request is answered whole and once, in its order: what is written at once waits for what is
+//! in the queue.
 
-use super::{Call, Rules, Serve};
+use super::memo::Memos;
 use crate::clock::Millis;
+use crate::conf::memory::{QUEUE, QUEUE_BYTES};
+use crate::conf::{AuthzKey, Cidr, Http, Srv};
 use crate::protocol::http::Head;
 use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
 use crate::protocol::{Error, Line, form, xml};
-use crate::service::{Answer, Answers, Command, Request};
+use crate::service::{Answer, Answers, Command, Exchange, Request};
+
+/// What a connection needs of the worker.
+pub trait Serve {
+    /// Runs a request: one answer for each item, in order. `answers` is empty.
+    fn run(&mut self, request: &Request, answers: &mut Answers);
+
+    /// Runs several requests, in order, each as [`Serve::run`] does.
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        for Exchange { request, answers } in exchanges {
+            answers.clear();
+            self.run(request, answers);
+        }
+    }
+
+    /// The name of the biz with this index in the map, if there is one.
+    fn biz_name(&self, index: usize) -> Option<&str>;
+
+    /// Is the worker about to end? Then a connection is closed with the last answer to what was
+    /// read, and /health answers 503.
+    fn draining(&self) -> bool;
+
+    /// What is wrong with the server although this worker serves, in words for /health. Asked for
+    /// nothing else.
+    fn ailment(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Notes an answer, for the counters.
+    fn answered(&mut self, _call: Call, _status: u16) {}
+}
+
+/// What an answer is counted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Query, however it was asked.
+    Query,
+    /// Update, likewise.
+    Update,
+    /// Update for a gateway.
+    Authz,
+    /// Is this worker serving?
+    Health,
+    /// What could not be told apart.
+    Other,
+}
+
+impl From<Command> for Call {
+    fn from(command: Command) -> Call {
+        match command {
+            Command::Query => Call::Query,
+            Command::Update => Call::Update,
+        }
+    }
+}
+
+/// What of the configuration a connection goes by.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// Bounds.
+    pub http: &'a Http,
+    /// What /authz takes as its key.
+    pub authz: &'a AuthzKey,
+    /// Proxies whose X-Forwarded-For entries are skipped.
+    pub trusted: &'a [Cidr],
+}
+
+impl<'a> From<&'a Srv> for Rules<'a> {
+    fn from(srv: &'a Srv) -> Rules<'a> {
+        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted }
+    }
+}
 
 /// Buffers for the request in hand: one for a worker, for all of its connections.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    pub(super) memos: Memos,
     pub(super) common: Common,
-    pub(super) request: Request,
-    pub(super) answers: Answers,
+    pub(super) queue: Queue,
     pub(super) xml: xml::Decoded,
     pub(super) form: form::Decoded,
     pub(super) key: String,
@@ -36,6 +110,31 @@ impl Scratch {
         reply::write_error(out, line, common, Manners::CLOSE, error, body);
     }
 }
+
+impl Scratch {
+    /// Begins a batch of connections, whose answers go to an empty output.
+    pub fn begin_batch(&mut self) {
+        self.queue.lane_ends.clear();
+    }
+
+    /// Begins the next connection of the batch.
+    pub fn begin_lane(&mut self) {
+        let from = self.queue.lane_ends.last().copied().unwrap_or(0);
+        self.queue.lane_ends.push(from);
+    }
+
+    /// Where the answers of connection `lane` of the batch end in the output, all being flushed.
+    pub fn lane_end(&self, lane: usize) -> usize {
+        self.queue.lane_ends.get(lane).copied().unwrap_or(0)
+    }
+
+    /// Runs and answers what the connections of the batch have read.
+    pub fn flush<S: Serve>(&mut self, rules: Rules<'_>, serve: &mut S, out: &mut Vec<u8>) {
+        Side { rules, serve, scratch: self, out }.flush();
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// What the client said of itself.
 #[derive(Debug, Clone, Copy)]
@@ -72,49 +171,139 @@ pub(super) struct Side<'a, S> {
     pub out: &'a mut Vec<u8>,
 }
 
+/// Requests read and not yet run: run together, so that the memory of one is on its way while
+/// another is at work.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// The first `waiting` are complete; the next one is being read.
+    exchanges: Vec<Exchange>,
+    replies: Vec<Reply>,
+    waiting: usize,
+    /// Bytes of the input that they came in.
+    bytes: usize,
+    /// Where the answers of each lane end in the output.
+    lane_ends: Vec<usize>,
+}
+
+/// How a request in the queue is to be answered.
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    call: Call,
+    /// The status of a limited item; none: the items answer for themselves.
+    refusal: Option<u16>,
+    manners: Manners,
+    lane: usize,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
+        let replies = Vec::with_capacity(QUEUE);
+        Queue { exchanges, replies, waiting: 0, bytes: 0, lane_ends: vec![0] }
+    }
+}
+
+impl Queue {
+    /// The request that is being read.
+    pub fn request(&mut self) -> &mut Request {
+        &mut self.exchanges[self.waiting].request
+    }
+
+    /// The connection that is being read.
+    fn lane(&self) -> usize {
+        self.lane_ends.len() - 1
+    }
+}
+
 impl<S: Serve> Side<'_, S> {
-    /// Runs the request and writes its document.
-    fn run(&mut self) {
-        let Scratch { request, answers, body, line, .. } = self.scratch;
-        answers.refused = false;
-        answers.items.clear();
-        answers.details.clear();
-        self.serve.run(request, answers);
-        debug_assert_eq!(answers.items.len(), request.items().len());
-        body.clear();
-        xml::write(body, line, request, answers);
+    /// The request that was read is complete; it is run and answered by the next
+    /// [`Side::flush`].
+    pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, manners: Manners) {
+        let queue = &mut self.scratch.queue;
+        let lane = queue.lane();
+        queue.replies.push(Reply { call, refusal, manners, lane });
+        queue.waiting += 1;
+        if queue.waiting == QUEUE {
+            self.flush();
+        }
     }
 
-    pub fn run_items(&mut self, command: Command, manners: Manners) {
-        self.run();
-        let Scratch { common, answers, body, line, .. } = self.scratch;
-        let single = match &answers.items[..] {
-            [answer] => single(answer, self.serve, false),
-            _ => None,
-        };
-        reply::write(self.out, line, common, manners, (200, Kind::Xml, body), single);
-        self.serve.answered(Call::from(command), 200);
+    /// A request that was read had so many bytes. What waits in the queue is bounded in them, too,
+    /// and so are the answers that come of it at once.
+    pub fn weigh(&mut self, bytes: usize) {
+        self.scratch.queue.bytes += bytes;
+        if self.scratch.queue.bytes >= QUEUE_BYTES {
+            self.flush();
+        }
     }
 
-    pub fn run_single(&mut self, call: Call, refusal: u16, manners: Manners) {
-        self.run();
-        let Scratch { common, answers, body, line, .. } = self.scratch;
-        let answer = answers.items.first();
-        let status = answer.map_or(503, |answer| reply::status_of(answer, refusal));
-        let single = answer.and_then(|answer| single(answer, self.serve, true));
-        reply::write(self.out, line, common, manners, (status, Kind::Xml, body), single);
-        self.serve.answered(call, status);
+    /// Bytes answered to the present connection; the output had `from` bytes when it began.
+    pub fn answered_bytes(&self, from: usize) -> usize {
+        let ends = &self.scratch.queue.lane_ends;
+        let before = ends.len().checked_sub(2).map_or(0, |last| ends[last]);
+        ends.last().map_or(0, |end| end.saturating_sub(before.max(from)))
+    }
+
+    /// Runs and answers what is in the queue.
+    pub fn flush(&mut self) {
+        let Scratch { queue, common, body, line, .. } = self.scratch;
+        let waiting = std::mem::take(&mut queue.waiting);
+        queue.bytes = 0;
+        if waiting == 0 {
+            return;
+        }
+        let exchanges = &mut queue.exchanges[..waiting];
+        self.serve.run_all(exchanges);
+        for (Exchange { request, answers }, reply) in exchanges.iter().zip(queue.replies.drain(..))
+        {
+            debug_assert_eq!(answers.items.len(), request.items().len());
+            body.clear();
+            xml::write(body, line, request, answers);
+            let answer = match &answers.items[..] {
+                [answer] => Some(answer),
+                _ => None,
+            };
+            let proxied = reply.refusal.is_some();
+            let single = answer.and_then(|answer| single(answer, self.serve, proxied));
+            let status = match (reply.refusal, answer) {
+                (None, _) => 200,
+                (Some(refusal), Some(answer)) => reply::status_of(answer, refusal),
+                (Some(_), None) => 503,
+            };
+            let document = (status, Kind::Xml, &body[..]);
+            reply::write(self.out, line, common, reply.manners, document, single);
+            queue.lane_ends[reply.lane] = self.out.len();
+            self.serve.answered(reply.call, status);
+        }
+    }
+
+    /// What was written last is the present connection's.
+    fn end_lane(&mut self) {
+        let queue = &mut self.scratch.queue;
+        let lane = queue.lane();
+        queue.lane_ends[lane] = self.out.len();
+    }
+
+    /// Has the client send the body it holds back.
+    pub fn write_continue(&mut self) {
+        self.flush();
+        self.out.extend_from_slice(CONTINUE);
+        self.end_lane();
     }
 
     pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
+        self.flush();
         let Scratch { common, line, .. } = self.scratch;
         reply::write(self.out, line, common, manners, answer, None);
+        self.end_lane();
         self.serve.answered(call, answer.0);
     }
 
     pub fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
+        self.flush();
         let Scratch { common, body, line, .. } = self.scratch;
         reply::write_error(self.out, line, common, manners, error, body);
+        self.end_lane();
         self.serve.answered(call, error.status());
     }
 }

@@ -1,7 +1,9 @@
 use super::*;
-use crate::service::{Answer, Figures, ItemError, Verdict};
+use crate::conf::{AuthzKey, Http};
+use crate::service::{Answer, Answers, Figures, ItemError, Request, Verdict};
 
 mod bounds;
+mod memory;
 mod pieces;
 
 const HTTP: Http = Http {

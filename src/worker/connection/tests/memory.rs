@@ -1,0 +1,72 @@
+//! Whatever a connection and its neighbours asked before, the answer is the same.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Requests that leave the connection open, alike but for what matters.
+fn requests() -> Vec<String> {
+    let with = |head: &str, body: &str| {
+        format!("{head}Content-Length: {}\r\nHost: x\r\n\r\n{body}", body.len())
+    };
+    let long = XML.replace("alice", "limited");
+    let (update, query) = ("POST /update HTTP/1.1\r\n", "POST /query HTTP/1.1\r\n");
+    let old = "POST /update HTTP/1.0\r\nConnection: keep-alive\r\n";
+    vec![
+        with(update, XML),
+        with(update, &long),
+        with(update, &(" ".repeat(60) + XML)),
+        with(update, ""),
+        with(query, XML),
+        with(query, "<request/>"),
+        with(old, XML),
+        with("POST /update HTTP/1.1\r\nContent-Type: text/plain\r\n", XML),
+        with("POST /update HTTP/1.1\r\nSec-Fetch-Site: cross-site\r\n", XML),
+        with("POST /update HTTP/1.1\r\nExpect: 100-continue\r\n", XML),
+        with("POST /update HTTP/1.1\r\nExpect: 100-continue\r\n", ""),
+        with("POST /health HTTP/1.1\r\n", XML),
+        post("/update", "Content-Length: 50\r\n", XML),
+        format!("{CHUNKED_HEAD}32\r\n{XML}\r\n0\r\n\r\n"),
+        get("/update?biz=login&key=b"),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn answers_do_not_depend_on_what_was_asked_before(
+        asked in prop::collection::vec((0usize..15, 0usize..3), 1..60),
+    ) {
+        let requests = requests();
+        let mut lines: Vec<Line> = (0..3).map(|_| Line::new()).collect();
+        let mut scratch = Scratch::default();
+        for (request, line) in asked {
+            let mut fresh = Line::new();
+            fresh.push(requests[request].as_bytes());
+            let line = &mut lines[line];
+            // The scratch is the worker's.
+            std::mem::swap(&mut line.scratch, &mut scratch);
+            line.out.clear();
+            line.push(requests[request].as_bytes());
+            std::mem::swap(&mut line.scratch, &mut scratch);
+            prop_assert_eq!(line.text(), fresh.text());
+            prop_assert!(!line.closed);
+        }
+    }
+}
+
+#[test]
+fn a_head_met_before_is_held_against_the_bounds_in_force() {
+    let mut line = Line::new();
+    line.push(post("/update", "", XML).as_bytes());
+    let answer = line.text();
+    let http = Http { max_body_bytes: 40, ..HTTP };
+    line.push_by(Rules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
+    assert!(line.text()[answer.len()..].starts_with("HTTP/1.1 413 "));
+    assert!(line.closed);
+
+    let mut line = Line::new();
+    line.push(post("/update", "", XML).as_bytes());
+    let http = Http { max_head_bytes: 20, ..HTTP };
+    line.push_by(Rules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
+    assert!(line.text()[answer.len()..].starts_with("HTTP/1.1 431 "));
+}

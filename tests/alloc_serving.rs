@@ -1,0 +1,160 @@
+//! In the steady state, serving allocates nothing: from the bytes of requests over the real service
+//! and a real store to the bytes of answers.
+//!
+//! A test binary of its own, because it counts every allocation of the process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use frs::conf::active;
+use frs::conf::{Conf, Srv, Texts};
+use frs::service::{Answers, Request, Role, Service};
+use frs::store::{Counter, Runtime, prepare};
+use frs::worker::connection::{Connection, Scratch, Serve};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed to the system's allocator as it came.
+#[expect(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` was the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `realloc`, and `alloc` was the system's.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const MAP: &str = r#"<map>
+  <group name="room" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <group name="crowd" files="1" key-nodes="2" chain="4" node-size="64"/>
+  <biz id="1" name="login" key="string"><limit policy="interval" interval="60s" max="5" ban="2m"/></biz>
+  <biz id="2" name="sms" key="integer">
+    <limit policy="interval" interval="1s" max="15"/><limit policy="total" scope="biz" max="100000"/>
+  </biz>
+  <biz id="3" name="crowded" group="crowd" key="string"><limit policy="interval" interval="1h" max="5"/></biz>
+</map>"#;
+
+const NOW: u64 = 1_700_000_000_000;
+
+struct Desk {
+    service: Service,
+    now: u64,
+}
+
+impl Serve for Desk {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        self.service.run(request, self.now, answers);
+    }
+
+    fn biz_name(&self, index: usize) -> Option<&str> {
+        self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
+    }
+
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+fn post(path: &str, body: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// What clients send in turn number `turn`, always of the same length.
+fn input(turn: u64) -> Vec<u8> {
+    let get = |target: String| format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n");
+    let items: String = (0..40)
+        .map(|nth| match nth % 4 {
+            0 => {
+                format!("<item biz=\"login\" key=\"user{:03}\" detail=\"true\"/>", turn % 50 + nth)
+            }
+            1 => format!("<item biz=\"sms\" key=\"{:05}\" count=\"2\"/>", turn * 7 + nth),
+            // More keys than there is room for: old ones give way.
+            2 => format!("<item biz=\"crowded\" key=\"k{:05}\"/>", turn * 40 + nth),
+            _ => "<item biz=\"nope\" key=\"&#x41;&amp;\" count=\"many\"/>".to_owned(),
+        })
+        .collect();
+    let atomic = "<item biz=\"login\" key=\"a\"/><item biz=\"sms\" key=\"7\"/><item biz=\"login\" key=\"b\" force=\"true\"/>";
+    let chunk = format!("<request>{items}</request>");
+    [
+        post("/update", "<request><item biz=\"login\" key=\"alice\"/></request>"),
+        post("/query", &format!("<request>{items}</request>")),
+        post("/update", &format!("<request>{items}</request>")),
+        post("/update", &format!("<request atomic=\"true\">{atomic}</request>")),
+        post("/query", &format!("<request atomic=\"true\">{atomic}</request>")),
+        format!(
+            "POST /update HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{chunk}\r\n0\r\n\r\n",
+            chunk.len()
+        ),
+        get(format!("/update?biz=login&key=bob{:03}", turn % 9)),
+        get("/query?biz=sms&key=42&detail=true".to_owned()),
+        get(format!("/update?biz=crowded&key=g{turn:05}")),
+        get("/update?biz=login&key=".to_owned()),
+        get("/authz/login/some/path?and=more".to_owned()),
+        get("/nope".to_owned()),
+        // Pipelined, one after another.
+        get("/update?biz=sms&key=1".to_owned()).repeat(30),
+    ]
+    .concat()
+    .into_bytes()
+}
+
+#[test]
+fn serving_allocates_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let srv = format!(
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/></srv>",
+        dir.path().display()
+    );
+    let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("sound");
+    let runtime = Runtime::create_or_open(dir.path()).expect("made");
+    prepare(&conf).expect("prepared");
+    let texts =
+        Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: MAP.into() };
+    active::write(dir.path(), 1, &texts).expect("written");
+    runtime.publish(1);
+
+    let service = Service::attach(dir.path(), Role::Program).expect("attached");
+    let mut desk = Desk { service, now: NOW };
+    let rules: &Srv = &conf.srv;
+    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let mut connection = Connection::new(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let inputs: Vec<Vec<u8>> = (0..300).map(input).collect();
+    let mut turn = |turn: usize, input: &[u8]| {
+        out.clear();
+        desk.now = NOW + turn as u64 * 700;
+        desk.service.begin_turn();
+        scratch.set_now(desk.now);
+        let progress = connection.advance(input, rules.into(), &mut desk, &mut scratch, &mut out);
+        assert_eq!((progress.consumed, progress.close, progress.more), (input.len(), false, false));
+        // A status line starts each answer, and each answer's body ends in a line end.
+        out.windows(9).filter(|window| window == b"HTTP/1.1 ").count()
+    };
+    for (nth, input) in inputs.iter().enumerate().take(30) {
+        assert_eq!(turn(nth, input), 12 + 30, "answers");
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for (nth, input) in inputs.iter().enumerate().skip(30) {
+        turn(nth, input);
+    }
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    // It was no idle run.
+    let evicted = runtime.count(Counter::EvictionsLimiting) + runtime.count(Counter::EvictionsIdle);
+    assert!(evicted > 1000, "{evicted}");
+}
