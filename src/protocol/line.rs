@@ -27,15 +27,37 @@ impl Line {
 
     #[inline(always)]
     pub(super) fn number(&mut self, number: u64) {
+        if number < EIGHT_DIGITS {
+            self.short(number, false);
+        } else {
+            self.long(number);
+        }
+    }
+
+    fn long(&mut self, number: u64) {
+        if number < EIGHT_DIGITS * EIGHT_DIGITS {
+            self.short(number / EIGHT_DIGITS, false);
+            self.short(number % EIGHT_DIGITS, true);
+        } else {
+            self.text(itoa::Buffer::new().format(number).as_bytes());
+        }
+    }
+
+    /// Adds a number of up to eight digits, with all of its leading zeros or without.
+    #[inline(always)]
+    fn short(&mut self, number: u64, whole: bool) {
+        let digits = digits(number);
+        // Of 0 too one digit is left.
+        let zeros = if whole { 0 } else { (digits | (1 << 56)).trailing_zeros() / 8 };
+        let text = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
+        let len = 8 - zeros as usize;
         match self.bytes[self.len..].first_chunk_mut() {
-            Some(room) if number < SHORT_END => {
-                let digits = digits(number);
-                // More than the leading zeros is kept of none but 0.
-                let zeros = (digits | 1 << 56).trailing_zeros() / 8;
-                *room = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
-                self.len += 8 - zeros as usize;
+            // All eight are copied, whatever is behind the number.
+            Some(room) => {
+                *room = text;
+                self.len += len;
             }
-            _ => self.text(itoa::Buffer::new().format(number).as_bytes()),
+            None => self.text(&text[..len]),
         }
     }
 
@@ -47,22 +69,22 @@ impl Line {
 }
 
 /// The first number of more than eight digits.
-const SHORT_END: u64 = 100_000_000;
+const EIGHT_DIGITS: u64 = 100_000_000;
 /// Eight times the character 0.
 const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// The eight decimal digits of a number below [`SHORT_END`], one in each byte, the first one in the
+/// The eight decimal digits of a number below [`EIGHT_DIGITS`], one in each byte, the first one in the
 /// lowest: halves it all at once, without a branch (Paul Khuong, "How to print integers really
 /// fast", 2017).
 #[inline(always)]
 fn digits(number: u64) -> u64 {
     // In each half four digits, then two, then one; the quotients by multiplying, as they are exact
     // for so few digits.
-    let fours = number / 10_000 | (number % 10_000) << 32;
-    let hundreds = (fours * 10_486 >> 20) & 0x0000_007F_0000_007F;
-    let twos = hundreds | (fours - hundreds * 100) << 16;
-    let tens = (twos * 103 >> 10) & 0x000F_000F_000F_000F;
-    tens | (twos - tens * 10) << 8
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000F_000F_000F_000F;
+    tens | ((twos - tens * 10) << 8)
 }
 
 impl Default for Line {
@@ -93,7 +115,7 @@ mod tests {
         }
         let powers = (0..20).map(|power| 10u64.pow(power));
         powers.flat_map(|power| [power - 1, power, power + 1]).for_each(check);
-        check(u64::MAX);
+        (0..16).for_each(|shift| check(u64::MAX >> shift));
     }
 
     #[test]

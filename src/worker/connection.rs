@@ -9,6 +9,7 @@
 //! with its end.
 
 mod memo;
+mod serve;
 mod side;
 
 use std::net::IpAddr;
@@ -23,7 +24,8 @@ use crate::protocol::{Error, authz, form, xml};
 use crate::service::Command;
 
 use memo::Place;
-pub use side::{Call, Rules, Scratch, Serve};
+pub use serve::{Call, Rules, Serve};
+pub use side::Scratch;
 use side::{Courtesy, Side};
 
 /// Requests of one connection that are answered in a turn.

@@ -1,0 +1,75 @@
+//! What a connection needs of its worker and of the configuration.
+
+use crate::conf::{AuthzKey, Cidr, Http, Srv};
+use crate::service::{Answers, Command, Exchange, Request};
+
+/// What a connection needs of the worker.
+pub trait Serve {
+    /// Runs a request: one answer for each item, in order. `answers` is empty.
+    fn run(&mut self, request: &Request, answers: &mut Answers);
+
+    /// Runs several requests, in order, each as [`Serve::run`] does.
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        for Exchange { request, answers } in exchanges {
+            answers.clear();
+            self.run(request, answers);
+        }
+    }
+
+    /// The name of the biz with this index in the map, if there is one.
+    fn biz_name(&self, index: usize) -> Option<&str>;
+
+    /// Is the worker about to end? Then a connection is closed with the last answer to what was
+    /// read, and /health answers 503.
+    fn draining(&self) -> bool;
+
+    /// What is wrong with the server although this worker serves, in words for /health. Asked for
+    /// nothing else.
+    fn ailment(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Notes an answer, for the counters.
+    fn answered(&mut self, _call: Call, _status: u16) {}
+}
+
+/// What an answer is counted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Query, however it was asked.
+    Query,
+    /// Update, likewise.
+    Update,
+    /// Update for a gateway.
+    Authz,
+    /// Is this worker serving?
+    Health,
+    /// What could not be told apart.
+    Other,
+}
+
+impl From<Command> for Call {
+    fn from(command: Command) -> Call {
+        match command {
+            Command::Query => Call::Query,
+            Command::Update => Call::Update,
+        }
+    }
+}
+
+/// What of the configuration a connection goes by.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// Bounds.
+    pub http: &'a Http,
+    /// What /authz takes as its key.
+    pub authz: &'a AuthzKey,
+    /// Proxies whose X-Forwarded-For entries are skipped.
+    pub trusted: &'a [Cidr],
+}
+
+impl<'a> From<&'a Srv> for Rules<'a> {
+    fn from(srv: &'a Srv) -> Rules<'a> {
+        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted }
+    }
+}
