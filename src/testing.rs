@@ -10,15 +10,22 @@ use crate::store::{self, Group, Prepared, Runtime};
 pub(crate) struct World {
     pub dir: PathBuf,
     pub conf: Conf,
+    lock_timeout: &'static str,
     _owned: Option<tempfile::TempDir>,
 }
 
 impl World {
     /// Makes a directory and prepares it for the groups and businesses of a map.xml.
     pub fn new(map: &str) -> World {
+        Self::with_lock_timeout(map, "50ms")
+    }
+
+    /// As [`World::new`]; a long lock-timeout lets only a deadlock be busy, however slow the machine.
+    pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
         let owned = tempfile::tempdir().unwrap();
         let dir = owned.path().to_path_buf();
-        let world = World { conf: parse(&dir, map), dir, _owned: Some(owned) };
+        let conf = parse(&dir, map);
+        let world = World { conf, dir, lock_timeout, _owned: Some(owned) };
         Runtime::create_or_open(&world.dir).unwrap();
         world.prepare();
         world.publish(map, 1);
@@ -27,7 +34,8 @@ impl World {
 
     /// The directory that another process has prepared.
     pub fn of(dir: &Path, map: &str) -> World {
-        World { dir: dir.to_path_buf(), conf: parse(dir, map), _owned: None }
+        let (dir, conf) = (dir.to_path_buf(), parse(dir, map));
+        World { dir, conf, lock_timeout: "50ms", _owned: None }
     }
 
     /// As at a start of the server.
@@ -39,7 +47,7 @@ impl World {
     pub fn publish(&self, map: &str, generation: u64) {
         let texts = Texts {
             srv_name: "srv.xml".into(),
-            srv: srv(&self.dir),
+            srv: srv(&self.dir, self.lock_timeout),
             map_name: "map.xml".into(),
             map: map.into(),
         };
@@ -67,15 +75,17 @@ impl World {
     }
 }
 
-fn srv(dir: &Path) -> String {
+fn srv(dir: &Path, lock_timeout: &str) -> String {
     format!(
-        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/></srv>",
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>\
+         <http lock-timeout=\"{lock_timeout}\"/></srv>",
         dir.display()
     )
 }
 
 fn parse(dir: &Path, map: &str) -> Conf {
-    Conf::parse("srv.xml", &srv(dir), "map.xml", map).unwrap_or_else(|faults| panic!("{faults}"))
+    Conf::parse("srv.xml", &srv(dir, "50ms"), "map.xml", map)
+        .unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 /// One item of a test.

@@ -387,6 +387,29 @@ fn a_file_cut_while_serving_costs_its_group_only() {
 }
 
 #[test]
+fn all_damaged_groups_are_named_after_a_sigbus() {
+    let setup = setup();
+    let server = setup.start();
+    server.wait_for_workers(2);
+    open(&group_file(&setup, "default", 1)).set_len(4096).expect("cut");
+    cut_live(&server, 0);
+    for name in ["default.1.mmap", "second.0.mmap"] {
+        wait_until("the master names it", || {
+            let log = setup.log();
+            let named = |line: &str| line.contains("met a SIGBUS") && line.contains(name);
+            log.lines().any(named).then_some(())
+        });
+    }
+    wait_until("the server serves without them", || {
+        let mut client = Client::try_connect(setup.address)?;
+        let stores = ["plenty", "other"].map(|biz| {
+            client.try_get(&format!("/update?biz={biz}&key=kept")).is_ok_and(|a| is_store(&a))
+        });
+        (stores == [true, true] && client.try_get("/health").ok()?.status == 200).then_some(())
+    });
+}
+
+#[test]
 fn a_worker_that_is_replaced_finds_a_cut_file_before_it_faults() {
     let setup = setup();
     let server = setup.start();

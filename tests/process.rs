@@ -171,9 +171,9 @@ fn reloads_good_and_bad_fail_no_request() {
 
             setup.write_map(&more.replace("max=\"4\"", "max=\"many\""));
             server.signal(Signal::SIGHUP);
-            // Refused by this signal, and by a signal and a command in each round before.
+            // Refused to this signal, and to a signal and two commands in each round before.
             wait_until("the fault is logged", || {
-                (setup.log().matches("stays in force").count() == 2 * round + 1).then_some(())
+                (setup.log().matches("stays in force").count() == 3 * round + 1).then_some(())
             });
             assert_eq!(setup.frs(&["reload"]).status.code(), Some(1));
 

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use common::{BOUND, Client, Settings, Setup, wait_until};
+use common::{BOUND, Client, Settings, Setup, text, wait_until};
 
 fn one_worker(http: &str) -> Setup {
     Setup::new(&Settings { workers: 1, http: http.to_owned(), ..Settings::default() })
@@ -138,6 +138,45 @@ fn who_does_not_read_is_not_read_from_and_loses_nothing() {
         let answer = greedy.answer();
         assert_eq!(answer.attribute("used"), Some(nth.to_string().as_str()));
     }
+}
+
+/// Anonymous memory of a process.
+fn anonymous_bytes(pid: nix::unistd::Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+#[test]
+fn clients_who_never_read_cost_no_more_memory_than_frs_check_prints() {
+    let setup = one_worker("max-connections=\"96\" max-head=\"256\" max-body=\"256\"");
+    let check = text(&setup.frs(&["check"]).stdout);
+    let line = check.lines().find_map(|line| line.trim().strip_prefix("clients at worst: "));
+    let printed = line.and_then(|line| line.split(' ').next()).expect("a figure");
+    let bound: u64 = printed.replace(',', "").parse().expect("a number");
+    let server = setup.start();
+    let worker = server.wait_for_workers(1)[0];
+    assert_eq!(server.client().get("/health").status, 200);
+    let before = anonymous_bytes(worker);
+    let request = "GET /query?biz=plenty&key=k&detail=true HTTP/1.1\r\n\r\n".repeat(200);
+    let mut clients: Vec<Client> = (0..90).map(|_| server.client()).collect();
+    let mut most = 0;
+    for client in &mut clients {
+        client.stream.set_nonblocking(true).expect("set");
+    }
+    // Until nobody is read from any more.
+    let (mut quiet, mut at) = (Instant::now(), vec![0; clients.len()]);
+    while quiet.elapsed() < Duration::from_millis(500) {
+        for (client, at) in clients.iter_mut().zip(&mut at) {
+            if let Ok(written) = client.stream.write(&request.as_bytes()[*at..]) {
+                *at = (*at + written) % request.len();
+                quiet = Instant::now();
+            }
+        }
+        most = most.max(anonymous_bytes(worker).saturating_sub(before));
+    }
+    assert!(most <= bound, "{most} of {bound}");
+    assert_eq!(server.workers(), [worker]);
 }
 
 #[test]

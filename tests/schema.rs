@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use frs::conf::report::{Report, groups_bytes, report};
+use frs::conf::memory::groups_bytes;
+use frs::conf::report::{Report, report};
 use frs::conf::{Conf, Filesystem, Machine};
 
 fn shipped(name: &str) -> PathBuf {

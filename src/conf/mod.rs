@@ -23,6 +23,7 @@ mod walk;
 mod xml;
 
 pub mod active;
+pub mod memory;
 pub mod report;
 
 pub use cidr::{Cidr, CidrError};

@@ -6,22 +6,14 @@ use std::fmt::Write as _;
 
 use super::fit;
 use super::machine::{Filesystem, Machine};
-use super::map::{Biz, Group, HashKind, KeyType, Map, OnFull, Scope, UNDO_WORDS};
-use super::srv::Http;
+use super::map::{Biz, Group, HashKind, KeyType, OnFull, Scope, UNDO_WORDS};
+use super::memory::{
+    self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
+    PROCESS_BYTES, RUNTIME_BYTES, SLOT_BYTES, TURN_ANSWER_BYTES, groups_bytes,
+};
 use super::value::{duration_text, size_text};
 use super::{Conf, Limit, Policy};
 
-/// Bytes of an item's answer at most, without what is echoed of the item, and of each `<limit>`
-/// in it: the longest tags with the longest figures, rounded up.
-const ANSWER_BYTES: u64 = 256;
-/// The longest that a byte of a request can become where it is echoed: `"` as `&quot;`.
-const ECHO_FACTOR: u64 = 6;
-/// The shortest item of a request: `{"biz":1,"key":1},`.
-const ITEM_BYTES: u64 = 18;
-/// Page tables of a mapping: eight bytes for each page of 4096, and what points to them.
-const PAGE_TABLE_PARTS: u64 = 500;
-/// Processes besides the workers that map all groups: the keeper.
-const OTHER_PROCESSES: u64 = 1;
 /// Share of memory beyond which files on disk throttle their writers.
 const DISK_PARTS_OF_RAM: u64 = 10;
 
@@ -70,33 +62,6 @@ pub fn report(conf: &Conf, machine: &Machine) -> Report {
     Report { text, warnings, faults }
 }
 
-/// Bytes of all groups' files.
-pub fn groups_bytes(map: &Map) -> u64 {
-    map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
-}
-
-/// Bytes of the page tables of all processes, when everything is mapped and used: 0.2 % each.
-pub fn page_table_bytes(conf: &Conf) -> u64 {
-    let processes = u64::from(conf.srv.workers) + OTHER_PROCESSES;
-    groups_bytes(&conf.map).div_ceil(PAGE_TABLE_PARTS) * processes
-}
-
-/// Bytes of the longest reply to one request.
-pub fn reply_bytes(http: &Http, map: &Map) -> u64 {
-    let body = u64::from(http.max_body_bytes);
-    let limits = map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0);
-    items(http) * ANSWER_BYTES * (1 + limits) + ECHO_FACTOR * body
-}
-
-/// Bytes of the buffers of all connections of all workers, all filled.
-pub fn buffer_bytes(conf: &Conf) -> u64 {
-    let http = &conf.srv.http;
-    let connection = u64::from(http.max_head_bytes)
-        + u64::from(http.max_body_bytes)
-        + reply_bytes(http, &conf.map);
-    u64::from(conf.srv.workers) * u64::from(http.max_connections) * connection
-}
-
 /// Share of the keys that find their chain full when the nodes in use would be `load` of all:
 /// keys spread over key-nodes as Poisson.
 pub fn displaced_share(chain: u32, load: f64) -> f64 {
@@ -112,11 +77,6 @@ pub fn displaced_share(chain: u32, load: f64) -> f64 {
         displaced += f64::from(keys.saturating_sub(chain)) * probability;
     }
     displaced / mean
-}
-
-/// Items that a request can hold.
-fn items(http: &Http) -> u64 {
-    u64::from(http.max_items).min(u64::from(http.max_body_bytes) / ITEM_BYTES + 1)
 }
 
 fn group_text(text: &mut String, group: &Group) {
@@ -192,34 +152,40 @@ fn limit_text(limit: &Limit) -> String {
 }
 
 fn memory_text(text: &mut String, conf: &Conf) {
-    let http = &conf.srv.http;
-    let map = &conf.map;
-    let groups = groups_bytes(map);
-    let tables = page_table_bytes(conf);
-    let buffers = buffer_bytes(conf);
+    let (http, map, workers) = (&conf.srv.http, &conf.map, conf.srv.workers);
+    let memory = Memory::of(conf);
+    let kept = size_text(memory::input_bytes(http));
+    let turn = size_text(TURN_ANSWER_BYTES as u64);
     let words = u64::from(http.max_atomic_items) * map.item_undo_words();
     let _ = writeln!(
         text,
         "memory\n  \
          groups: {}\n  \
-         page tables: {} = 0.2 % of that × ({} workers + {OTHER_PROCESSES} keeper)\n  \
-         buffers at worst: {} = workers {} × max-connections {} × (max-head {} + max-body {} + \
-         reply {})\n    \
-         reply: {ECHO_FACTOR} × max-body (echoed, escaped) + {} items × {ANSWER_BYTES} × (1 + \
-         limits of a biz)\n  \
-         all at worst: {}\n\
+         page tables: {} = 0.2 % of that × ({workers} workers + {MAPPING_PROCESSES} keeper)\n  \
+         runtime.mmap: {} = {} + ({workers} workers + keeper + reload) × {}\n  \
+         processes: {} = ({workers} workers + keeper + master) × {} + {workers} workers × {}\n  \
+         clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
+         {turn} + queue {} + reply {} + {CLIENT_BYTES})\n    \
+         input: the largest of max-head, max-body and {}\n    \
+         reply, the longest to one request: {} items × {ANSWER_BYTES} × (1 + limits of a biz) + \
+         {ECHO_FACTOR} × the rest of max-body (echoed, escaped)\n  \
+         all at worst: {}, and the kernel's socket buffers\n\
          largest atomic request: {words} of {UNDO_WORDS} words of the undo log",
-        bytes_text(groups),
-        bytes_text(tables),
-        conf.srv.workers,
-        bytes_text(buffers),
-        conf.srv.workers,
+        bytes_text(memory.groups),
+        bytes_text(memory.page_tables),
+        bytes_text(memory.runtime),
+        grouped(RUNTIME_BYTES),
+        grouped(SLOT_BYTES),
+        bytes_text(memory.processes),
+        size_text(PROCESS_BYTES),
+        grouped(memory::bench_bytes(conf)),
+        bytes_text(memory.clients),
         http.max_connections,
-        size_text(http.max_head_bytes.into()),
-        size_text(http.max_body_bytes.into()),
-        grouped(reply_bytes(http, map)),
-        items(http),
-        bytes_text(groups + tables + buffers),
+        grouped(memory::queue_bytes(map)),
+        grouped(memory::reply_bytes(http, map)),
+        size_text(POOLED_BYTES as u64),
+        memory::items(http),
+        bytes_text(memory.total()),
     );
 }
 

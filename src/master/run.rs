@@ -20,7 +20,7 @@ use super::seed::Seed;
 use super::start::MasterError;
 use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
 use crate::clock;
-use crate::conf::Conf;
+use crate::conf::{Conf, Group, Map};
 use crate::store::{self, Runtime};
 use crate::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
@@ -287,10 +287,22 @@ impl Master {
         }
     }
 
+    /// Names every group that is damaged: whoever is started next serves without it.
     fn check_lengths(&self) {
-        match store::check_files(&self.conf) {
-            Ok(()) => tracing::warn!("a process met a SIGBUS; all files have their lengths"),
-            Err(error) => tracing::error!(%error, "a process met a SIGBUS"),
+        let alone = |group: &Group| Conf {
+            srv: self.conf.srv.clone(),
+            map: Map::new(vec![group.clone()], Vec::new()),
+        };
+        let mut sound = true;
+        for group in &self.conf.map.groups {
+            if let Err(error) = store::check_files(&alone(group)) {
+                sound = false;
+                let group = &group.name;
+                tracing::error!(group, %error, "a process met a SIGBUS; this group is not served");
+            }
+        }
+        if sound {
+            tracing::warn!("a process met a SIGBUS; all files have their lengths");
         }
     }
 

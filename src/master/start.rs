@@ -18,6 +18,7 @@ use super::{Ended, log};
 use crate::clock;
 use crate::conf::Machine;
 use crate::conf::active::{self, ActiveError};
+use crate::conf::memory::Memory;
 use crate::conf::{Conf, Faults, report};
 use crate::store::{self, Prepared, Runtime};
 use crate::sys::process::{self, Signal, Signals};
@@ -177,14 +178,14 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
         tracing::info!(group = %group.name, files = group.geometry.files, bytes, "has a group");
     }
     tell_prepared(prepared);
+    let memory = Memory::of(conf);
     let files_max = process::raise_file_limit().unwrap_or(0);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         addresses = listeners.addresses().join(" "),
         workers = conf.srv.workers,
-        memory_bytes = report::groups_bytes(&conf.map)
-            + report::page_table_bytes(conf)
-            + report::buffer_bytes(conf),
+        groups_bytes = memory.groups,
+        worst_case_bytes = memory.total(),
         generation,
         files_max,
         data = %conf.srv.data.dir.display(),

@@ -233,41 +233,37 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
-        let from = answers.details.len();
-        let mut result = Err(ItemError::Busy);
+        let (answered, from) = (answers.items.len(), answers.details.len());
+        let mut error = ItemError::Busy;
         for _ in 0..RETRIES {
             if self.scratch.resolved[at].generation != self.generation {
                 self.resolve(request, item, at);
             }
-            if let Some(error) = self.scratch.resolved[at].error {
-                result = Err(error);
+            if let Some(found) = self.scratch.resolved[at].error {
+                error = found;
                 break;
             }
-            match self.try_one(request.command, item, at, now, &mut answers.details) {
-                Err(Refused::Newer) => {
-                    if !self.take_newer() {
-                        result = Err(ItemError::Store);
-                        break;
-                    }
-                }
-                Err(Refused::Busy) => break,
-                Err(Refused::Unavailable) => {
-                    result = Err(ItemError::Store);
+            match self.try_one(request.command, item, at, now, answers) {
+                Ok(Ok(())) => return,
+                Err(Refused::Newer) if self.take_newer() => {}
+                Err(Refused::Newer | Refused::Unavailable) => {
+                    error = ItemError::Store;
                     break;
                 }
-                Ok(done) => {
-                    result = done;
+                Err(Refused::Busy) => break,
+                Ok(Err(failed)) => {
+                    error = failed;
                     break;
                 }
             }
         }
+        answers.items.truncate(answered);
+        answers.details.truncate(from);
         let biz = self.scratch.resolved[at].biz;
-        if result.is_err() {
-            answers.details.truncate(from);
-        }
-        answers.items.push(Answer { biz, result, details: from..answers.details.len() });
+        answers.items.push(Answer { biz, result: Err(error), details: from..from });
     }
 
+    /// Appends the answer on an item, unless the item fails.
     #[inline]
     fn try_one(
         &mut self,
@@ -275,20 +271,21 @@ impl Service {
         item: &Item,
         at: usize,
         now: Millis,
-        details: &mut Vec<LimitFigures>,
-    ) -> Result<Result<Verdict, ItemError>, Refused> {
+        answers: &mut Answers,
+    ) -> Result<Result<(), ItemError>, Refused> {
         let resolved = &self.scratch.resolved[at];
-        if let (Some(key_at), None) = (resolved.key_at, resolved.whole_at) {
-            let one = One::of(&self.table, resolved, item, now);
-            let key = (one.entry.id, &resolved.key.key());
-            let (time, from) = ((self.generation, now), details.len());
-            let found = self
+        let one = One::of(&self.table, resolved, item, now);
+        let (answered, from) = (answers.items.len(), answers.details.len());
+        if let (Some(key_at), None) = (&resolved.key_at, &resolved.whole_at) {
+            let (key, time) = ((one.entry.id, &resolved.key.key()), (self.generation, now));
+            let done = self
                 .handle
-                .with_found(&key_at, key, time, |words| one.run_found(command, words, details))?;
-            if let Some(Some(verdict)) = found {
-                return Ok(Ok(verdict));
+                .with_found(key_at, key, time, |words| one.run_found(command, words, answers))?;
+            if done == Some(true) {
+                return Ok(Ok(()));
             }
-            details.truncate(from);
+            answers.items.truncate(answered);
+            answers.details.truncate(from);
         }
         let mut wanted = [resolved.key_at, resolved.whole_at].into_iter().flatten();
         // One or two key-nodes: a biz needs at least one node.
@@ -302,8 +299,9 @@ impl Service {
             None => std::slice::from_ref(&first),
         };
         let transaction = self.handle.begin(wanted, self.generation)?;
-        let one = One::of(&self.table, resolved, item, now);
-        Ok(one.run(command, transaction, details))
+        Ok(one.run(command, transaction, &mut answers.details).map(|verdict| {
+            one.answer(verdict, from, answers);
+        }))
     }
 
     fn run_atomic(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
@@ -501,16 +499,16 @@ impl<'a> One<'a> {
         }
     }
 
-    /// A command on the copy of a node that is all an item needs. None: it starts a ban, which takes
-    /// more than this copy.
+    /// A command on the copy of a node that is all an item needs; appends the answer. False: it
+    /// starts a ban, which takes more than this copy.
     #[inline]
     fn run_found(
         &self,
         command: Command,
         words: &mut [u64],
-        details: &mut Vec<LimitFigures>,
-    ) -> (Option<Verdict>, Keep) {
-        let (entry, from) = (self.entry, details.len());
+        answers: &mut Answers,
+    ) -> (bool, Keep) {
+        let (entry, from) = (self.entry, answers.details.len());
         entry.adopt(words, Scope::Key);
         let states = &mut words[entry.states_at()..];
         let (key, rest) = states.split_at_mut(entry.rules.words(Scope::Key));
@@ -520,14 +518,22 @@ impl<'a> One<'a> {
             _ => &mut none,
         };
         let mut states = States { key, biz: &mut [], ban_until };
-        let Done { judgement, charged } = self.judge_and_charge(command, &mut states, details);
+        let Done { judgement, charged } =
+            self.judge_and_charge(command, &mut states, &mut answers.details);
         let keep = match command {
             Command::Query => Keep::Nothing,
             Command::Update if charged => Keep::Node,
-            Command::Update if judgement.ban_ms.is_some() => return (None, Keep::Nothing),
+            Command::Update if judgement.ban_ms.is_some() => return (false, Keep::Nothing),
             Command::Update => Keep::Stamp,
         };
-        (Some(self.verdict(&states, &judgement, &mut details[from..])), keep)
+        self.answer(self.verdict(&states, &judgement, &mut answers.details[from..]), from, answers);
+        (true, keep)
+    }
+
+    #[inline]
+    fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
+        let details = from..answers.details.len();
+        answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details });
     }
 
     /// What a command does to the working copies, short of a refusal.

@@ -9,7 +9,7 @@ use super::handle::Handle;
 use super::layout::{HEAD_WORDS, TAG_WORDS, node};
 use super::semaphore::Semaphore;
 use super::slot::{Intent, SlotWords, UndoLog};
-use super::transaction::{Refused, Wanted, bytes_equal, holds};
+use super::transaction::{Refused, Wanted, holds, places_of};
 use crate::key::KeyRef;
 
 /// Words of the largest node that is copied to the stack.
@@ -92,14 +92,21 @@ impl Handle {
         let mut copy = [0; WORDS_MAX];
         let copy = &mut copy[..words];
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let Some(place) = first_place(&tags, wanted.at.tag, group.geometry().chain) else {
-            return Ok(None);
+        let mut places = places_of(&tags, wanted.at.tag);
+        let at = loop {
+            let Some(place) = places.next() else { return Ok(None) };
+            if place >= group.geometry().chain as usize {
+                return Ok(None);
+            }
+            let at = head + HEAD_WORDS + place * words;
+            region.read(at, copy);
+            if !is_whole(copy) {
+                return Ok(None);
+            }
+            if holds(copy, key_word, key) {
+                break at;
+            }
         };
-        let at = head + HEAD_WORDS + place * words;
-        region.read(at, copy);
-        if !is_whole(copy) || !holds(copy, key_word, key) {
-            return Ok(None);
-        }
         let (result, keep) = work(copy);
         match keep {
             Keep::Nothing => {}
@@ -122,14 +129,4 @@ impl Handle {
         }
         Ok(Some(result))
     }
-}
-
-/// The first place with this tag. Another key with the same tag before it is out of the ordinary.
-#[inline]
-fn first_place(tags: &[u64; TAG_WORDS], tag: u8, chain: u32) -> Option<usize> {
-    let place = tags.iter().enumerate().find_map(|(index, &word)| {
-        let matches = bytes_equal(word, tag);
-        (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
-    })?;
-    (place < chain as usize).then_some(place)
 }

@@ -164,6 +164,14 @@ const _: () = assert!(slot::WORDS * 8 == 402 * PAGE_BYTES);
 #[cfg(not(loom))]
 const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 402) * PAGE_BYTES);
 
+// What `frs check` counts with.
+#[cfg(not(loom))]
+const _: () = {
+    use crate::conf::memory::{RUNTIME_BYTES, SLOT_BYTES};
+    assert!(SLOT_BYTES as usize == (slot::WORDS - PAGE_WORDS) * 8);
+    assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
+};
+
 /// Digest of the field sizes: differs between builds that would read each other's files wrongly.
 pub const fn digest() -> u32 {
     let parts = [

@@ -157,6 +157,14 @@ impl Runtime {
         Ok(Runtime { region, file, path })
     }
 
+    /// Allocates the blocks of the first `slots` slots, which are the first to be taken: a disk
+    /// without room for the server's own processes is an error before they start.
+    pub(crate) fn reserve(&self, slots: u32) -> Result<(), Error> {
+        let len = u64::from(slots.min(at::SLOTS as u32)) * SLOT_BYTES;
+        sys::allocate(&self.file, SLOTS_START_BYTES, len)
+            .map_err(io_error(&self.path, "allocate the slots of workers and keeper"))
+    }
+
     /// The configuration's generation in force; 0 before the first. Acquire: pairs with `publish`.
     #[inline]
     pub fn generation(&self) -> u64 {

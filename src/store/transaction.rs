@@ -279,17 +279,7 @@ impl Transaction<'_> {
     fn find(&mut self, key_node: usize, tag: u8, key_word: u64, key: &KeyRef<'_>) -> Option<usize> {
         // The tags as they are before any of them is dropped below.
         let tags = self.handle.scratch.key_nodes[key_node].tags;
-        for (index, word) in tags.iter().enumerate() {
-            let mut matches = bytes_equal(*word, tag);
-            while matches != 0 {
-                let place = index * 8 + matches.trailing_zeros() as usize / 8;
-                matches &= matches - 1;
-                if self.read_if_same(key_node, place, key_word, key) {
-                    return Some(place);
-                }
-            }
-        }
-        None
+        places_of(&tags, tag).find(|&place| self.read_if_same(key_node, place, key_word, key))
     }
 
     #[inline]
@@ -556,10 +546,29 @@ pub(super) fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
     words[node::KEY] == key_word && field.all(|(stored, asked)| stored == asked)
 }
 
+/// The places with this tag.
+#[inline]
+pub(super) fn places_of(tags: &[u64; TAG_WORDS], tag: u8) -> impl Iterator<Item = usize> {
+    let mut matches = tags.map(|word| bytes_equal(word, tag));
+    let mut index = 0;
+    std::iter::from_fn(move || {
+        while matches[index] == 0 {
+            index += 1;
+            if index == TAG_WORDS {
+                index = 0;
+                return None;
+            }
+        }
+        let place = index * 8 + matches[index].trailing_zeros() as usize / 8;
+        matches[index] &= matches[index] - 1;
+        Some(place)
+    })
+}
+
 /// The bytes of `word` that equal `tag`, as their top bits. (Mycroft's test in the exact form that
 /// marks no byte above a match by mistake.)
 #[inline]
-pub(super) fn bytes_equal(word: u64, tag: u8) -> u64 {
+fn bytes_equal(word: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
     !((x & LOW).wrapping_add(LOW) | x | LOW)

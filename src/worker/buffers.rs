@@ -2,19 +2,12 @@
 //!
 //! Invariant: in the steady state nothing is allocated: what arrives is read into one arena, and
 //! only what cannot be answered or written at once is kept aside, in buffers that are used again.
+//! What is held at most, `frs check` prints: src/conf/memory.rs.
 
 use std::ops::Range;
 
 use super::connection::Scratch;
-
-/// What one call reads at most from a client of whom nothing is kept.
-pub const READ_BYTES: usize = 16 << 10;
-/// What all clients together are read in a turn; who finds it full waits for the next one.
-const ARENA_BYTES: usize = 64 * READ_BYTES;
-/// Buffers that wait to be used again, at most.
-const POOL_MAX: usize = 256;
-/// Larger buffers are given back to the allocator.
-const POOLED_BYTES_MAX: usize = 64 << 10;
+use crate::conf::memory::{ARENA_BYTES, POOL_BUFFERS, POOLED_BYTES, READ_BYTES};
 
 /// Where the input of a turn is read into.
 #[derive(Debug)]
@@ -53,6 +46,16 @@ impl Arena {
     }
 }
 
+/// Makes room for so many more bytes. It doubles as a Vec does by itself, but not beyond `most`,
+/// unless it must: what is held is then what was counted with.
+pub fn make_room(buffer: &mut Vec<u8>, more: usize, most: usize) {
+    let needed = buffer.len() + more;
+    if needed > buffer.capacity() {
+        let capacity = needed.max(most.min(2 * buffer.capacity()));
+        buffer.reserve_exact(capacity - buffer.len());
+    }
+}
+
 /// Buffers that are used again.
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -63,6 +66,7 @@ impl Pool {
     /// A buffer with these bytes in it.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut buffer = self.free.pop().unwrap_or_default();
+        make_room(&mut buffer, bytes.len(), POOLED_BYTES);
         buffer.extend_from_slice(bytes);
         buffer
     }
@@ -70,7 +74,7 @@ impl Pool {
     /// Takes a buffer back, leaving an empty one.
     pub fn give(&mut self, buffer: &mut Vec<u8>) {
         let mut buffer = std::mem::take(buffer);
-        if (1..=POOLED_BYTES_MAX).contains(&buffer.capacity()) && self.free.len() < POOL_MAX {
+        if (1..=POOLED_BYTES).contains(&buffer.capacity()) && self.free.len() < POOL_BUFFERS {
             buffer.clear();
             self.free.push(buffer);
         }
@@ -121,7 +125,7 @@ mod tests {
         let mut again = pool.take(b"");
         assert_eq!((again.capacity(), again.as_ptr()), (capacity, address));
         assert!(again.is_empty());
-        again.reserve(POOLED_BYTES_MAX + 1);
+        again.reserve(POOLED_BYTES + 1);
         pool.give(&mut again);
         pool.give(&mut Vec::new());
         assert_eq!(pool.take(b"").capacity(), 0, "neither was kept");

@@ -1,13 +1,14 @@
 //! One client of a worker: its socket, its connection, and what is kept of it between turns.
 //!
 //! Invariant: while answers wait to be taken, nothing is read; so what is kept of a client is at
-//! most one request that is not complete and the answers to one turn's input.
+//! most one request that is not complete and the answers to one turn's input: no more than
+//! `conf::memory::connection_bytes`.
 
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::buffers::{Arena, Bench, Pool};
+use super::buffers::{Arena, Bench, Pool, make_room};
 use super::connection::{Connection, Progress, Serve};
 use super::stream::Stream;
 use crate::conf::Srv;
@@ -158,6 +159,7 @@ impl Client {
         }
         let length = self.kept.len();
         let whole = self.need.max(length + 1).min((2 * length).max(length + KEPT_READ_BYTES));
+        make_room(&mut self.kept, whole - length, 0);
         self.kept.resize(whole, 0);
         let result = self.stream.read(&mut self.kept[length..]);
         let reading = self.note(&result, whole - length);
@@ -281,3 +283,6 @@ impl Client {
         pool.give(&mut self.unsent);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,8 @@ mod side;
 
 use std::net::IpAddr;
 
+use super::buffers::make_room;
+use crate::conf::memory::TURN_ANSWER_BYTES;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
 use crate::protocol::reply::{Kind, Manners, Persistence};
@@ -139,14 +141,18 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Progress {
         let mut side = Side { rules, serve, scratch, out };
-        let (mut consumed, mut answered) = (0, 0);
-        let mut need = 1;
-        while answered < MAX_REQUESTS_PER_TURN {
+        let (mut consumed, mut answered, mut need) = (0, 0, 1);
+        let from = side.out.len();
+        let is_full = |answered, side: &Side<'_, S>| {
+            answered == MAX_REQUESTS_PER_TURN || side.answered_bytes(from) >= TURN_ANSWER_BYTES
+        };
+        while !is_full(answered, &side) {
             match self.step(&input[consumed..], &mut side) {
                 Step::Took(bytes) => consumed += bytes,
                 Step::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
+                    side.weigh(bytes);
                 }
                 Step::Starved(bytes, more) => {
                     consumed += bytes;
@@ -160,7 +166,7 @@ impl Connection {
         Progress {
             consumed: input.len() - rest,
             need,
-            more: answered == MAX_REQUESTS_PER_TURN && rest > 0,
+            more: rest > 0 && is_full(answered, &side),
             begun: !close && (rest > 0 || !matches!(self.state, State::Head(_))),
             close,
         }
@@ -416,12 +422,17 @@ impl Connection {
     fn step_chunked<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
         let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
         let pending = *pending;
+        let most = side.rules.http.max_body_bytes as usize;
         // A body that is there as a whole needs no memory of the connection.
         let mut chunks = std::mem::take(&mut side.scratch.chunks);
         chunks.clear();
         let first = self.gathered.is_empty();
         let body = if first { &mut chunks } else { &mut self.gathered };
-        let step = match chunked.decode(input, |piece| body.extend_from_slice(piece)) {
+        let keep = |piece: &[u8]| {
+            make_room(body, piece.len(), most);
+            body.extend_from_slice(piece);
+        };
+        let step = match chunked.decode(input, keep) {
             Ok(taken) if chunked.is_done() => {
                 let body = std::mem::take(body);
                 self.gathered = Vec::new();
@@ -434,7 +445,7 @@ impl Connection {
             }
             Ok(taken) => {
                 if first {
-                    self.gathered.extend_from_slice(&chunks);
+                    self.gathered = chunks.as_slice().into();
                 }
                 Step::Starved(taken, 1)
             }

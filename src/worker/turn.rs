@@ -21,6 +21,7 @@ use super::doors::{Accepted, Doors, PAUSE_MS};
 use super::stream::Stream;
 use super::timers::{Kind, Lengths, Timers};
 use crate::clock::{self, Millis};
+use crate::conf::memory::REFUSED_CLIENTS;
 use crate::conf::{Conf, Srv};
 use crate::master::log::{self, Seldom};
 use crate::master::message::{self, Heard, Word};
@@ -36,8 +37,6 @@ const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
 const ACCEPTS_PER_TURN: usize = 64;
-/// Clients beyond max-connections who are just being told so; more are closed without a word.
-const REFUSED_MAX: usize = 64;
 /// A pause after so long a time without one is worth a line in the log.
 const QUIET_MS: u64 = 10_000;
 /// Clients whose requests are run together: the memory of one is fetched while others are at work.
@@ -490,7 +489,7 @@ impl Worker {
             _ if present >= most => Some(protocol::Error::Overloaded),
             _ => None,
         };
-        if refusal.is_some() && present >= most + REFUSED_MAX {
+        if refusal.is_some() && present >= most + REFUSED_CLIENTS {
             return;
         }
         let Some(index) = self.seat(Client::new(stream, peer)) else { return };

@@ -6,6 +6,7 @@
 use super::memo::Memos;
 use super::{Call, Rules, Serve};
 use crate::clock::Millis;
+use crate::conf::memory::{QUEUE, QUEUE_BYTES};
 use crate::protocol::http::Head;
 use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
 use crate::protocol::{Error, Line, form, xml};
@@ -107,6 +108,8 @@ pub(super) struct Queue {
     exchanges: Vec<Exchange>,
     replies: Vec<Reply>,
     waiting: usize,
+    /// Bytes of the input that they came in.
+    bytes: usize,
     /// Where the answers of each lane end in the output.
     lane_ends: Vec<usize>,
 }
@@ -121,13 +124,11 @@ struct Reply {
     lane: usize,
 }
 
-/// Requests in the queue at most.
-const QUEUE: usize = 16;
-
 impl Default for Queue {
     fn default() -> Queue {
         let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
-        Queue { exchanges, replies: Vec::with_capacity(QUEUE), waiting: 0, lane_ends: vec![0] }
+        let replies = Vec::with_capacity(QUEUE);
+        Queue { exchanges, replies, waiting: 0, bytes: 0, lane_ends: vec![0] }
     }
 }
 
@@ -156,10 +157,27 @@ impl<S: Serve> Side<'_, S> {
         }
     }
 
+    /// A request that was read had so many bytes. What waits in the queue is bounded in them, too,
+    /// and so are the answers that come of it at once.
+    pub fn weigh(&mut self, bytes: usize) {
+        self.scratch.queue.bytes += bytes;
+        if self.scratch.queue.bytes >= QUEUE_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Bytes answered to the present connection; the output had `from` bytes when it began.
+    pub fn answered_bytes(&self, from: usize) -> usize {
+        let ends = &self.scratch.queue.lane_ends;
+        let before = ends.len().checked_sub(2).map_or(0, |last| ends[last]);
+        ends.last().map_or(0, |end| end.saturating_sub(before.max(from)))
+    }
+
     /// Runs and answers what is in the queue.
     pub fn flush(&mut self) {
         let Scratch { queue, common, body, line, .. } = self.scratch;
         let waiting = std::mem::take(&mut queue.waiting);
+        queue.bytes = 0;
         if waiting == 0 {
             return;
         }
