@@ -6,6 +6,7 @@
 mod buffers;
 mod client;
 pub mod connection;
+mod desk;
 mod doors;
 mod stream;
 mod timers;

@@ -16,18 +16,18 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::buffers::Bench;
 use super::client::{Client, Reading, Writing};
-use super::connection::Serve;
+use super::desk::Desk;
 use super::doors::{Accepted, Doors, PAUSE_MS};
 use super::stream::Stream;
 use super::timers::{Kind, Lengths, Timers};
-use crate::clock::{self, Millis};
+use crate::clock;
 use crate::conf::memory::REFUSED_CLIENTS;
 use crate::conf::{Conf, Srv};
 use crate::master::log::{self, Seldom};
 use crate::master::message::{self, Heard, Word};
 use crate::master::seed::Child;
 use crate::protocol;
-use crate::service::{Answers, Exchange, Request, Service};
+use crate::service::Service;
 use crate::sys::process::{Channel, Signal, Signals};
 
 const SIGNALS: Token = Token(0);
@@ -49,39 +49,6 @@ const LINGER_MS: u64 = 2_000;
 const FINISH_MS: u64 = 4_000;
 /// Clients have this long to close by themselves when the worker is to drain.
 const DRAIN_MS: u64 = 60_000;
-
-/// What /health says where the last flush failed.
-const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
-    requests are served, but a loss of power would cost what was counted since";
-
-/// What connections are answered with.
-struct Desk {
-    service: Service,
-    now: Millis,
-    draining: bool,
-}
-
-impl Serve for Desk {
-    fn run(&mut self, request: &Request, answers: &mut Answers) {
-        self.service.run(request, self.now, answers);
-    }
-
-    fn run_all(&mut self, exchanges: &mut [Exchange]) {
-        self.service.run_all(exchanges, self.now);
-    }
-
-    fn biz_name(&self, index: usize) -> Option<&str> {
-        self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
-    }
-
-    fn draining(&self) -> bool {
-        self.draining
-    }
-
-    fn ailment(&self) -> Option<&'static str> {
-        self.service.flush_failed().then_some(NOT_WRITTEN_BACK)
-    }
-}
 
 /// How the worker is to end, and when at the latest.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,41 @@
+//! What the requests of a turn are answered with: the service, at one time for all of them.
+
+use super::connection::Serve;
+use crate::clock::Millis;
+use crate::service::{Answers, Exchange, Request, Service};
+
+/// What /health says where the last flush failed.
+const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
+    requests are served, but a loss of power would cost what was counted since";
+
+/// What connections are answered with.
+pub struct Desk {
+    /// The store and the configuration in force.
+    pub service: Service,
+    /// The time of this turn.
+    pub now: Millis,
+    /// The worker is about to end.
+    pub draining: bool,
+}
+
+impl Serve for Desk {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        self.service.run(request, self.now, answers);
+    }
+
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        self.service.run_all(exchanges, self.now);
+    }
+
+    fn biz_name(&self, index: usize) -> Option<&str> {
+        self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
+    }
+
+    fn draining(&self) -> bool {
+        self.draining
+    }
+
+    fn ailment(&self) -> Option<&'static str> {
+        self.service.flush_failed().then_some(NOT_WRITTEN_BACK)
+    }
+}
