@@ -97,7 +97,7 @@ impl Frs {
             r#"<map>
   <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
   <biz id="1" name="bench" group="default" key="string">
-    <limit policy="interval" interval="24h" max="9007199254740991"/>
+    <limit policy="interval" interval="24h" max="1000000000"/>
   </biz>
 </map>
 "#,
