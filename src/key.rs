@@ -130,12 +130,6 @@ impl KeyField {
         }
     }
 
-    /// Takes the empty key of the node of a whole biz.
-    pub fn set_biz(&mut self) {
-        self.bytes = 0;
-        self.form = KeyForm::Biz;
-    }
-
     /// The key within.
     #[inline]
     pub fn key(&self) -> KeyRef<'_> {

@@ -417,8 +417,19 @@ impl<'a> One<'a> {
         nodes: Nodes,
         work: impl FnOnce(&mut States<'_>) -> T,
     ) -> T {
-        let rules = &self.entry.rules;
         let (key, whole) = transaction.states(nodes.key, nodes.whole);
+        self.with_states_of(key, whole, work)
+    }
+
+    /// Calls `work` with the states that stand at the beginning of these words.
+    #[inline]
+    fn with_states_of<T>(
+        &self,
+        key: &mut [u64],
+        whole: &mut [u64],
+        work: impl FnOnce(&mut States<'_>) -> T,
+    ) -> T {
+        let rules = &self.entry.rules;
         let mut none = 0;
         let (key, rest) = key.split_at_mut(rules.words(Scope::Key));
         let ban_until = match rest.first_mut() {
@@ -505,23 +516,19 @@ impl<'a> One<'a> {
         let (entry, from) = (self.entry, answers.details.len());
         entry.adopt(words, Scope::Key);
         let states = &mut words[entry.states_at()..];
-        let (key, rest) = states.split_at_mut(entry.rules.words(Scope::Key));
-        let mut none = 0;
-        let ban_until = match rest.first_mut() {
-            Some(word) if entry.rules.has_ban() => word,
-            _ => &mut none,
-        };
-        let mut states = States { key, biz: &mut [], ban_until };
-        let Done { judgement, charged } =
-            self.judge_and_charge(command, &mut states, &mut answers.details);
-        let keep = match command {
-            Command::Query => Keep::Nothing,
-            Command::Update if charged => Keep::Node,
-            Command::Update if judgement.ban_ms.is_some() => return (false, Keep::Nothing),
-            Command::Update => Keep::Stamp,
-        };
-        self.answer(self.verdict(&states, &judgement, &mut answers.details[from..]), from, answers);
-        (true, keep)
+        self.with_states_of(states, &mut [], |states| {
+            let Done { judgement, charged } =
+                self.judge_and_charge(command, states, &mut answers.details);
+            let keep = match command {
+                Command::Query => Keep::Nothing,
+                Command::Update if charged => Keep::Node,
+                Command::Update if judgement.ban_ms.is_some() => return (false, Keep::Nothing),
+                Command::Update => Keep::Stamp,
+            };
+            let verdict = self.verdict(states, &judgement, &mut answers.details[from..]);
+            self.answer(verdict, from, answers);
+            (true, keep)
+        })
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 //! Invariant: the same steps in the same order as the general one; whatever is out of the ordinary
 //! is left to it, with nothing done.
 
-use super::group::{is_whole, node_crc};
+use super::group::{is_whole, seal};
 use super::handle::Handle;
 use super::layout::{HEAD_WORDS, TAG_WORDS, node};
 use super::semaphore::Semaphore;
@@ -113,7 +113,7 @@ impl Handle {
             Keep::Stamp => region.store(at + node::LAST_USE, now),
             Keep::Node => {
                 copy[node::LAST_USE] = now;
-                copy[node::CHECK] = copy[node::CHECK] & !0xffff_ffff | u64::from(node_crc(copy));
+                seal(copy);
                 let mut log = UndoLog::of(held.slot());
                 let stored = region.words(at, words);
                 if log.changes(&intent, stored, copy, at).is_err() {

@@ -497,6 +497,12 @@ pub fn node_crc(words: &[u64]) -> u32 {
     crate::hash::crc32c_joined(0, &head, &words[node::FIELD..])
 }
 
+/// Writes the CRC of a node's copy into it.
+#[inline]
+pub fn seal(words: &mut [u64]) {
+    words[node::CHECK] = words[node::CHECK] & !0xffff_ffff | u64::from(node_crc(words));
+}
+
 /// Does the CRC of a copied node hold.
 #[inline]
 pub fn is_whole(words: &[u64]) -> bool {

@@ -220,11 +220,6 @@ impl Handle {
         &self.groups
     }
 
-    /// Number of its slot.
-    pub fn slot_number(&self) -> u32 {
-        self.slot().number()
-    }
-
     /// Was the process forked since it attached.
     #[inline]
     pub(super) fn is_forked(&self) -> bool {

@@ -196,14 +196,6 @@ mod mapped {
                 Backing::Boxed { .. } => Ok(()),
             }
         }
-
-        /// Writes the first page back and waits for it.
-        pub fn flush_header(&self) -> io::Result<()> {
-            match &self.backing {
-                Backing::Map(map) => map.flush_range(0, super::super::layout::PAGE_BYTES),
-                Backing::Boxed { .. } => Ok(()),
-            }
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::counter::Counter;
 use super::evict::{self, Judge, Rank};
-use super::group::{is_whole, node_crc};
+use super::group::{is_whole, seal};
 use super::handle::{Handle, Notice};
 use super::layout::{HEAD_WORDS, TAG_WORDS, node};
 use super::semaphore::Semaphore;
@@ -459,7 +459,7 @@ impl Transaction<'_> {
         let mut log = UndoLog::of(slot.words());
         for node in scratch.nodes.iter().filter(|node| node.dirty) {
             let copy = &mut scratch.words[node.start..node.end];
-            copy[node::CHECK] = copy[node::CHECK] & !0xffff_ffff | u64::from(node_crc(copy));
+            seal(copy);
             let Some(place) = node.place else { continue };
             let key_node = &scratch.key_nodes[node.key_node];
             let group = &groups[key_node.group];
