@@ -50,13 +50,10 @@ fn keys(c: &mut Criterion) {
 }
 
 fn limits(c: &mut Criterion) {
-    let interval = |interval_ms, max, debt| Limit {
-        scope: Scope::Key,
-        policy: Policy::Interval(Interval { interval_ms, max, debt }),
-        ban_ms: None,
+    let interval = |interval_ms, max, debt| {
+        Limit::new(Scope::Key, Policy::Interval(Interval { interval_ms, max, debt }))
     };
-    let wide =
-        Limit { scope: Scope::Biz, policy: Policy::Total(Total { max: 1 << 50 }), ban_ms: None };
+    let wide = Limit::new(Scope::Biz, Policy::Total(Total { max: 1 << 50 }));
     let cases = [
         ("one interval", vec![interval(60_000, 1 << 50, 0)]),
         ("one interval with debt", vec![interval(60_000, 1 << 50, 1000)]),
@@ -67,17 +64,15 @@ fn limits(c: &mut Criterion) {
         ),
     ];
     for (name, limits) in cases {
-        let biz = Biz { id: 1, name: "b".to_owned(), group: 0, key: KeyType::String, limits };
+        let biz = Biz::new(1, "b", KeyType::String, limits);
         let rules = Rules::new(&biz);
         let mut key = vec![0; rules.words(Scope::Key)];
         let mut wide = vec![0; rules.words(Scope::Biz)];
-        let mut ban_until = 0;
         let mut now = 1_700_000_000_000;
         c.bench_function(&format!("limit/{name}"), |b| {
             b.iter(|| {
                 now += 1;
-                let states =
-                    &mut States { key: &mut key, biz: &mut wide, ban_until: &mut ban_until };
+                let states = &mut States { key: &mut key, biz: &mut wide };
                 let (now, count) = (black_box(now), black_box(1));
                 rules.roll(states, now);
                 let judgement = rules.judge(states, now, count);

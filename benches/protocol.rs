@@ -51,6 +51,7 @@ fn allowed() -> Answer {
             figures: Figures { used: 3, max: 5, remaining: 2, reset_ms: Some(57_123) },
             retry_ms: None,
             window_ms: Some(60_000),
+            ..Verdict::UNJUDGED
         }),
         details: 0..0,
     }

@@ -70,6 +70,10 @@ pub struct Item {
     pub force: bool,
     /// Answer every limit's figures.
     pub detail: bool,
+    /// The biz was asked as a JSON number, and is echoed as one.
+    pub biz_is_number: bool,
+    /// The key was asked as a JSON number, and is echoed as one.
+    pub key_is_number: bool,
 }
 
 /// A parsed request of one or more items.
@@ -102,7 +106,15 @@ impl Request {
     pub fn push(&mut self, biz: &str, key: &str, count: Option<i32>, force: bool, detail: bool) {
         let biz = self.keep(biz);
         let key = self.keep(key);
-        self.items.push(Item { biz, key, count, force, detail });
+        let (biz_is_number, key_is_number) = (false, false);
+        self.items.push(Item { biz, key, count, force, detail, biz_is_number, key_is_number });
+    }
+
+    /// Notes which of biz and key of the item added last were JSON numbers.
+    pub fn note_numbers(&mut self, biz: bool, key: bool) {
+        if let Some(item) = self.items.last_mut() {
+            (item.biz_is_number, item.key_is_number) = (biz, key);
+        }
     }
 
     fn keep(&mut self, text: &str) -> (u32, u32) {
@@ -155,7 +167,7 @@ pub enum ItemError {
     Full,
 }
 
-pub use crate::limit::{Figures, LimitFigures, Verdict};
+pub use crate::limit::{Figures, LimitFigures, List, Verdict};
 
 /// The answer on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +178,8 @@ pub struct Answer {
     pub result: Result<Verdict, ItemError>,
     /// Which of [`Answers::details`] are this item's (empty unless asked for).
     pub details: std::ops::Range<usize>,
+    /// Its action is the one before this position of [`Answers::actions`]; 0: it has none.
+    pub action: usize,
 }
 
 /// The answers to a request, one for each item in order.
@@ -177,6 +191,8 @@ pub struct Answers {
     pub items: Vec<Answer>,
     /// Figures of each limit, of the items that asked for detail.
     pub details: Vec<LimitFigures>,
+    /// Words of advice, of the items that carry one.
+    pub actions: Vec<Arc<str>>,
 }
 
 impl Answers {
@@ -185,6 +201,12 @@ impl Answers {
         self.refused = false;
         self.items.clear();
         self.details.clear();
+        self.actions.clear();
+    }
+
+    /// The word of advice that an answer carries.
+    pub fn action(&self, answer: &Answer) -> Option<&str> {
+        self.actions.get(answer.action.checked_sub(1)?).map(|word| &**word)
     }
 }
 

@@ -79,10 +79,11 @@ impl Serve for Fixed {
                 figures,
                 retry_ms: Some(1),
                 window_ms: Some(60_000),
+                ..Verdict::UNJUDGED
             };
             let result = if item.count.is_some() { Ok(verdict) } else { Err(ItemError::BadCount) };
             let details = start..answers.details.len();
-            answers.items.push(Answer { biz: Some(0), result, details });
+            answers.items.push(Answer { biz: Some(0), result, details, action: 0 });
         }
     }
 

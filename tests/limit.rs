@@ -13,11 +13,11 @@ const T0: u64 = 1_700_000_000_000;
 
 fn interval(interval_ms: u64, max: u64, debt: u64) -> Limit {
     let policy = Policy::Interval(Interval { interval_ms, max, debt });
-    Limit { scope: Scope::Key, policy, ban_ms: None }
+    Limit::new(Scope::Key, policy)
 }
 
 fn total(max: u64) -> Limit {
-    Limit { scope: Scope::Key, policy: Policy::Total(Total { max }), ban_ms: None }
+    Limit::new(Scope::Key, Policy::Total(Total { max }))
 }
 
 trait With {
@@ -36,8 +36,7 @@ impl With for Limit {
 }
 
 fn rules(limits: &[Limit]) -> Rules {
-    let name = "biz".to_owned();
-    Rules::new(&Biz { id: 1, name, group: 0, key: KeyType::String, limits: limits.to_vec() })
+    Rules::new(&Biz::new(1, "biz", KeyType::String, limits.to_vec()))
 }
 
 #[derive(Debug, Clone)]
@@ -45,7 +44,6 @@ struct Record {
     rules: Rules,
     key: Vec<u64>,
     biz: Vec<u64>,
-    ban_until: u64,
 }
 
 impl Record {
@@ -53,12 +51,20 @@ impl Record {
         let rules = rules(limits);
         let key = vec![0; rules.words(Scope::Key)];
         let biz = vec![0; rules.words(Scope::Biz)];
-        Record { rules, key, biz, ban_until: 0 }
+        Record { rules, key, biz }
     }
 
     fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
-        let Record { rules, key, biz, ban_until } = self;
-        work(rules, &mut States { key, biz, ban_until })
+        let Record { rules, key, biz } = self;
+        work(rules, &mut States { key, biz })
+    }
+
+    fn ban_until(&self) -> u64 {
+        self.clone().on_states(|rules, states| rules.ban_until(states))
+    }
+
+    fn set_ban_until(&mut self, until: u64) {
+        self.on_states(|rules, states| rules.set_ban_until(states, until));
     }
 
     fn judge(&mut self, now: u64, count: i32) -> Judgement {
@@ -80,15 +86,15 @@ impl Record {
         let banned = copy.on_states(|rules, states| {
             if !judgement.limited {
                 rules.charge(states, now, count);
-                return false;
+                return None;
             }
             rules.start_ban(states, now, &mut judgement)
         });
         let verdict = copy.on_states(|rules, states| rules.verdict(states, now, &judgement));
         if !judgement.limited {
             *self = copy;
-        } else if banned {
-            self.ban_until = copy.ban_until;
+        } else if let Some(until) = banned {
+            self.set_ban_until(until);
         }
         verdict
     }
@@ -112,11 +118,13 @@ impl Record {
 
     fn rank(&self, scope: Scope, now: u64) -> Rank {
         let mut words = if scope == Scope::Key { self.key.clone() } else { self.biz.clone() };
-        self.rules.rank(scope, &mut words, self.ban_until, now)
+        self.rules.rank(scope, &mut words, now)
     }
 
     fn is_untouched(&mut self) -> bool {
-        self.on_states(|rules, states| rules.all_fresh(states))
+        self.on_states(|rules, states| {
+            rules.is_fresh(states, Scope::Key) && rules.is_fresh(states, Scope::Biz)
+        })
     }
 }
 
@@ -326,9 +334,9 @@ fn a_refused_update_starts_the_longest_ban_of_the_refusing_limits() {
     assert!(!record.update(T0, 1).limited);
     let refused = record.update(T0 + 100, 1);
     assert_eq!((refused.banned, refused.limit, refused.retry_ms), (true, 1, Some(7000)));
-    assert_eq!(record.ban_until, T0 + 7100);
+    assert_eq!(record.ban_until(), T0 + 7100);
     assert_eq!(record.update(T0 + 200, 5).retry_ms, None); // never fits
-    assert_eq!(record.ban_until, T0 + 7100); // a running ban is not renewed
+    assert_eq!(record.ban_until(), T0 + 7100); // a running ban is not renewed
     let banned = record.update(T0 + 7099, 1);
     assert_eq!((banned.limited, banned.banned, banned.retry_ms), (true, true, Some(1)));
     assert!(!record.update(T0 + 7100, 1).limited);
@@ -351,7 +359,7 @@ fn query_and_force_start_no_ban_and_giving_back_passes_one() {
     let mut record = Record::new(&[interval(1000, 1, 0).ban(5000)]);
     record.update(T0, 1);
     assert_eq!((record.query(T0, 1).limited, record.query(T0, 1).banned), (true, false));
-    assert_eq!((record.force(T0, 1).limited, record.ban_until), (true, 0));
+    assert_eq!((record.force(T0, 1).limited, record.ban_until()), (true, 0));
     assert!(record.update(T0, 1).banned);
     let back = record.update(T0, -2);
     assert_eq!((back.limited, back.banned, back.figures.used), (false, false, 0));
@@ -365,11 +373,12 @@ fn query_and_force_start_no_ban_and_giving_back_passes_one() {
 #[test]
 fn a_limit_of_the_biz_bans_the_key() {
     let mut record = Record::new(&[total(1).of_biz().ban(5000)]);
-    assert_eq!((record.rules.words(Scope::Key), record.rules.has_ban()), (0, true));
+    assert_eq!((record.rules.words(Scope::Key), record.rules.has_ban()), (1, true));
     assert!(record.rules.needs(Scope::Key));
     record.update(T0, 1);
     assert!(record.update(T0, 1).banned);
-    let mut other = Record { ban_until: 0, ..record.clone() };
+    let mut other = record.clone();
+    other.set_ban_until(0);
     assert!(!other.update(T0, 0).limited);
     assert!(record.update(T0, 0).banned);
 }
@@ -383,7 +392,7 @@ fn a_ban_that_ends_later_than_the_longest_from_now_is_none() {
     assert!(!record.query(T0 - 1001, 0).limited);
     // The map's ban was shortened.
     let mut shorter = Record::new(&[interval(1000, 1, 0).ban(1000)]);
-    shorter.ban_until = record.ban_until;
+    shorter.set_ban_until(record.ban_until());
     assert!(!shorter.query(T0, 1).limited);
 }
 
@@ -438,9 +447,9 @@ fn nothing_overflows_at_the_bounds() {
         for now in [0, 1, T0, 1 << 63, u64::MAX] {
             for count in [i32::MIN, -1, 0, 1, i32::MAX] {
                 let mut record = Record::new(&limits);
-                record.key.copy_from_slice(&words);
+                record.key[..6].copy_from_slice(&words);
                 record.biz[0] = words[0];
-                record.ban_until = words[5];
+                record.set_ban_until(words[5]);
                 record.query(now, count);
                 record.details(now, count);
                 record.update(now, count);

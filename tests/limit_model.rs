@@ -252,13 +252,7 @@ struct Real {
 
 impl Real {
     fn new(limits: &[Limit]) -> Real {
-        let rules = Rules::new(&Biz {
-            id: 1,
-            name: "biz".to_owned(),
-            group: 0,
-            key: KeyType::String,
-            limits: limits.to_vec(),
-        });
+        let rules = Rules::new(&Biz::new(1, "biz", KeyType::String, limits.to_vec()));
         let keys = vec![(vec![0; rules.words(Scope::Key)], 0); KEYS];
         let biz = vec![0; rules.words(Scope::Biz)];
         Real { rules, keys, biz }
@@ -349,7 +343,8 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 fn any_limit() -> impl Strategy<Value = Limit> {
     let scope = prop_oneof![3 => Just(Scope::Key), 1 => Just(Scope::Biz)];
     let ban = prop_oneof![3 => Just(None), 1 => (1_u64..400).prop_map(Some)];
-    (scope, any_policy(), ban).prop_map(|(scope, policy, ban_ms)| Limit { scope, policy, ban_ms })
+    (scope, any_policy(), ban)
+        .prop_map(|(scope, policy, ban_ms)| Limit { ban_ms, ..Limit::new(scope, policy) })
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -467,7 +462,7 @@ proptest! {
         max in 0_u64..50, ticks in prop::collection::vec(0_u64..5, 100..200),
     ) {
         let policy = Policy::Interval(Interval { interval_ms: 10_000, max, debt: 0 });
-        let mut real = Real::new(&[Limit { scope: Scope::Key, policy, ban_ms: None }]);
+        let mut real = Real::new(&[Limit::new(Scope::Key, policy)]);
         let mut now = 1_000_000;
         let passed = ticks.iter().filter(|&&tick| {
             now += tick;

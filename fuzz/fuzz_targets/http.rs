@@ -22,7 +22,7 @@ struct Busy;
 
 impl Serve for Busy {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
-        let answer = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0 };
+        let answer = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
         answers.items.resize(request.items().len(), answer);
     }
 

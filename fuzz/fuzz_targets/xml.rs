@@ -18,7 +18,7 @@ fuzz_target!(|body: &[u8]| {
         assert!(std::str::from_utf8(&out).is_ok());
         return;
     }
-    let answer = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0 };
+    let answer = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
     let items = vec![answer; request.items().len()];
     write(&mut out, &mut line, &request, &Answers { items, ..Answers::default() });
     let text = String::from_utf8(out).expect("UTF-8");

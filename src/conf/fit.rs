@@ -4,7 +4,7 @@
 //! Only what is itself without fault is compared, so that one mistake is one fault.
 
 use super::fault::{Checked, Faulty, Notes};
-use super::map::{BAN_BYTES, Biz, Group, KeyType, Map, NODE_HEADER_BYTES, Scope, UNDO_WORDS};
+use super::map::{BAN_BYTES, Biz, Group, KeyType, Map, Mode, NODE_HEADER_BYTES, Scope, UNDO_WORDS};
 use super::map_read::{RawBiz, RawMap};
 use super::srv::Srv;
 use super::xml::Element;
@@ -36,13 +36,15 @@ pub(super) fn map(notes: &mut Notes<'_>, raw: RawMap<'_>) -> Checked<Map> {
 }
 
 fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
-    let limits: Option<Vec<_>> = raw.limits.iter().map(|limit| limit.ok()).collect();
+    let limits: Option<Vec<_>> = raw.limits.iter().map(|limit| limit.clone().ok()).collect();
     Some(Biz {
         id: raw.id.ok()?,
         name: raw.name.clone().ok()?,
         group: raw.group.ok()?,
         key: raw.key.ok()?,
+        mode: Mode::Enforce,
         limits: limits?,
+        listed: Vec::new(),
     })
 }
 

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn biz(id: u32, name: &str) -> Biz {
-        Biz { id, name: name.to_owned(), group: 0, key: KeyType::String, limits: Vec::new() }
+        Biz::new(id, name, KeyType::String, Vec::new())
     }
 
     #[test]

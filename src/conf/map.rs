@@ -3,6 +3,11 @@
 //! The checked types, and what follows from their numbers alone. Every biz fits into the nodes of
 //! its group.
 
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use super::cidr::Cidr;
 use super::index::BizIndex;
 
 /// Bytes of a node before its key field.
@@ -10,6 +15,12 @@ pub const NODE_HEADER_BYTES: u32 = 24;
 
 /// Bytes that hold the end of a ban, in a key's node of a biz of which any limit bans.
 pub const BAN_BYTES: u32 = 8;
+
+/// Bytes before the uses in the ring of sliding limits.
+pub const RING_HEADER_BYTES: u32 = 16;
+
+/// Bytes of one use in a ring.
+pub const RING_USE_BYTES: u32 = 4;
 
 /// Words that one transaction can log.
 pub const UNDO_WORDS: u64 = 65_536;
@@ -125,11 +136,69 @@ pub struct Biz {
     pub group: usize,
     /// Type of its keys.
     pub key: KeyType,
+    /// What becomes of its judgements.
+    pub mode: Mode,
     /// Its limits, at least one; limit N of the protocol is `limits[N - 1]`.
     pub limits: Vec<Limit>,
+    /// Keys with rules of their own, in the order of the file.
+    pub listed: Vec<Listed>,
+}
+
+/// What becomes of the judgements of a biz.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// They hold.
+    #[default]
+    Enforce,
+    /// They are made and measured; nothing is refused.
+    Shadow,
+    /// They are not made.
+    Off,
+}
+
+/// An `<allow>`, `<deny>` or `<override>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The keys meant.
+    pub pattern: Pattern,
+    /// What they have instead.
+    pub rule: ListRule,
+}
+
+/// The keys that a list's entry means, as they are asked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// This one; an integer without leading zeros.
+    Exact(String),
+    /// All that begin so, written with a `*` behind; never of ip keys.
+    Prefix(String),
+    /// The addresses of a block; one address is a block of all its bits.
+    Block(Cidr),
+}
+
+/// What a listed key has instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListRule {
+    /// Nothing is refused.
+    Allow,
+    /// Everything is refused.
+    Deny,
+    /// A limit of another size.
+    Override {
+        /// Index of the limit in [`Biz::limits`].
+        limit: usize,
+        /// Its max, or burst.
+        max: u64,
+    },
 }
 
 impl Biz {
+    /// A business of the first group that enforces its limits and lists no key.
+    pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
+        let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
+        Biz { id, name, group: 0, key, mode, limits, listed }
+    }
+
     /// Does any of its limits ban? Then each key's node holds the end of its ban.
     pub fn bans(&self) -> bool {
         self.limits.iter().any(|limit| limit.ban_ms.is_some())
@@ -141,11 +210,34 @@ impl Biz {
     }
 
     /// Bytes of a node that holds its state of a scope: header, key field, the states of its
-    /// limits of that scope, and in a key's node the end of a ban.
+    /// limits of that scope, in a key's node the end of a ban, and the ring of sliding limits.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| limit.state_bytes()).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
-        NODE_HEADER_BYTES + key_bytes + states + ban
+        NODE_HEADER_BYTES + key_bytes + states + ban + self.ring_words(scope) as u32 * 8
+    }
+
+    /// Uses that the ring of its sliding limits of a scope holds: the largest max, overrides
+    /// included. None: it has no such limit.
+    pub fn ring_uses(&self, scope: Scope) -> Option<u32> {
+        let own = self.limits_of(scope).filter_map(|(at, limit)| match &limit.policy {
+            Policy::Sliding(sliding) => Some((at, sliding.max)),
+            _ => None,
+        });
+        let largest = own.map(|(at, max)| {
+            let overrides = self.listed.iter().filter_map(move |listed| match listed.rule {
+                ListRule::Override { limit, max } if limit == at => Some(max),
+                _ => None,
+            });
+            overrides.fold(max, u64::max)
+        });
+        largest.max().map(|uses| uses as u32)
+    }
+
+    /// 64-bit words of that ring; 0: there is none.
+    pub fn ring_words(&self, scope: Scope) -> usize {
+        self.ring_uses(scope)
+            .map_or(0, |uses| (RING_HEADER_BYTES + RING_USE_BYTES * uses).div_ceil(8) as usize)
     }
 
     /// Words that one item of it logs at most.
@@ -172,7 +264,7 @@ pub enum KeyType {
 }
 
 /// One `<limit>`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     /// Whose uses are counted.
     pub scope: Scope,
@@ -180,13 +272,31 @@ pub struct Limit {
     pub policy: Policy,
     /// A refusal bans the key for this long.
     pub ban_ms: Option<u64>,
+    /// The word that it answers instead of refusing.
+    pub advice: Option<Arc<str>>,
+    /// Weights by its `used`, rising in `at`; empty: none.
+    pub weights: Vec<Weight>,
 }
 
 impl Limit {
-    /// Bytes of its state in a node.
+    /// A limit that refuses, without a ban.
+    pub const fn new(scope: Scope, policy: Policy) -> Limit {
+        Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new() }
+    }
+
+    /// Bytes of its state in a node; none for `sliding`, whose ring is shared.
     pub const fn state_bytes(&self) -> u32 {
         self.policy.state_words() as u32 * 8
     }
+}
+
+/// A `<weight>`: what an item carries at a `used`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weight {
+    /// Uses, 0..2^53.
+    pub at: u64,
+    /// In thousandths, 0..=1000000.
+    pub thousandths: u32,
 }
 
 /// Whose uses a limit counts.
@@ -199,20 +309,34 @@ pub enum Scope {
 }
 
 /// How a limit counts; what each computes stands in the limit layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
     /// A window that opens at the first use.
     Interval(Interval),
+    /// A natural minute, hour, day, week, month or year.
+    Calendar(Calendar),
+    /// At most so many in any interval, exactly.
+    Sliding(Sliding),
+    /// The same with two counters, approximately.
+    SlidingCounter(SlidingCounter),
+    /// A token bucket.
+    Token(Token),
     /// Never resets.
     Total(Total),
+    /// Counts and never refuses.
+    Count(Count),
 }
 
 impl Policy {
-    /// 64-bit words of state in a node.
+    /// 64-bit words of state in a node, a ring's not among them.
     pub const fn state_words(&self) -> usize {
         match self {
-            Policy::Interval(_) => 2,
+            Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) => 2,
+            Policy::Sliding(_) => 0,
+            Policy::SlidingCounter(_) => 3,
             Policy::Total(_) => 1,
+            Policy::Count(Count { turns: Some(_) }) => 2,
+            Policy::Count(Count { turns: None }) => 1,
         }
     }
 
@@ -220,8 +344,28 @@ impl Policy {
     pub const fn name(&self) -> &'static str {
         match self {
             Policy::Interval(_) => "interval",
+            Policy::Calendar(_) => "calendar",
+            Policy::Sliding(_) => "sliding",
+            Policy::SlidingCounter(_) => "sliding-counter",
+            Policy::Token(_) => "token",
             Policy::Total(_) => "total",
+            Policy::Count(_) => "count",
         }
+    }
+
+    /// The same with another max, which is the burst of a token bucket; none for `count`.
+    pub fn with_max(&self, max: u64) -> Option<Policy> {
+        Some(match self.clone() {
+            Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),
+            Policy::Calendar(limit) => Policy::Calendar(Calendar { max, ..limit }),
+            Policy::Sliding(limit) => Policy::Sliding(Sliding { max, ..limit }),
+            Policy::SlidingCounter(limit) => {
+                Policy::SlidingCounter(SlidingCounter { max, ..limit })
+            }
+            Policy::Token(limit) => Policy::Token(Token { burst: max, ..limit }),
+            Policy::Total(_) => Policy::Total(Total { max }),
+            Policy::Count(_) => return None,
+        })
     }
 }
 
@@ -236,9 +380,80 @@ pub struct Interval {
     pub debt: u64,
 }
 
+/// Settings of `calendar`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calendar {
+    /// When its windows turn.
+    pub turns: Turns,
+    /// Uses in a window, 0..2^53.
+    pub max: u64,
+    /// Uses that may be borrowed from later windows, 0..2^53; above 0 only with a max of 1 or more.
+    pub debt: u64,
+}
+
+/// When calendar windows turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turns {
+    /// Their length.
+    pub unit: Unit,
+    /// Whose local time.
+    pub zone: TimeZone,
+    /// Local time of the turn in minutes after midnight, 0..1440; 0 for minutes and hours.
+    pub at_minutes: u16,
+}
+
+/// Lengths of calendar windows. The numbers are part of a node's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Unit {
+    Minute = 1,
+    Hour = 2,
+    Day = 3,
+    /// From Monday.
+    Week = 4,
+    Month = 5,
+    Year = 6,
+}
+
+/// Settings of `sliding`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sliding {
+    /// 1 ms to 45 days.
+    pub interval_ms: u64,
+    /// Uses in any interval, 0..=4096.
+    pub max: u64,
+}
+
+/// Settings of `sliding-counter`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlidingCounter {
+    /// Length of the window, from 1.
+    pub interval_ms: u64,
+    /// Uses in any interval, 0..2^53.
+    pub max: u64,
+}
+
+/// Settings of `token`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token {
+    /// Tokens that come back in `per_ms`, from 1.
+    pub rate: u64,
+    /// 1, or the milliseconds of a second, a minute, an hour or a day.
+    pub per_ms: u64,
+    /// Tokens of a full bucket, from 1.
+    pub burst: u64,
+}
+
 /// Settings of `total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Total {
     /// Uses ever, 0..2^53.
     pub max: u64,
+}
+
+/// Settings of `count`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    /// When it starts again; none: never.
+    pub turns: Option<Turns>,
 }

@@ -269,7 +269,7 @@ fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> {
             Err(faulty)
         }
     };
-    Ok(Limit { scope: scope?, policy: policy?, ban_ms: ban? })
+    Ok(Limit { ban_ms: ban?, ..Limit::new(scope?, policy?) })
 }
 
 fn policy_name(notes: &mut Notes<'_>, element: &Element) -> Checked<&'static str> {

@@ -31,8 +31,9 @@ pub use fault::{Fault, Faults, Position};
 pub use load::Texts;
 pub use machine::{Filesystem, Machine};
 pub use map::{
-    BAN_BYTES, Biz, Geometry, Group, HashKind, Interval, KeyType, Limit, MAX_FILES, Map,
-    NODE_HEADER_BYTES, OnFull, Policy, Scope, Total, UNDO_WORDS,
+    BAN_BYTES, Biz, Calendar, Count, Geometry, Group, HashKind, Interval, KeyType, Limit, ListRule,
+    Listed, MAX_FILES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES,
+    RING_USE_BYTES, Scope, Sliding, SlidingCounter, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
 };
 pub use srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
 

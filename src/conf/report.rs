@@ -134,7 +134,7 @@ fn limit_text(limit: &Limit) -> String {
         Scope::Key => "each key",
         Scope::Biz => "the whole biz",
     };
-    let mut text = match limit.policy {
+    let mut text = match &limit.policy {
         Policy::Interval(interval) => {
             let every = duration_text(interval.interval_ms);
             match interval.debt {
@@ -143,6 +143,7 @@ fn limit_text(limit: &Limit) -> String {
             }
         }
         Policy::Total(total) => format!("{} in all", total.max),
+        _ => todo!(),
     };
     let _ = write!(text, ", for {of}");
     if let Some(ban_ms) = limit.ban_ms {

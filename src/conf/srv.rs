@@ -28,6 +28,8 @@ pub struct Srv {
     pub authz: AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: Vec<Cidr>,
+    /// Limit nothing at all, whatever the map says.
+    pub degrade: bool,
 }
 
 /// One address to serve.

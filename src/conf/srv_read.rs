@@ -14,9 +14,9 @@ use super::walk::Shape;
 use super::xml::Element;
 
 const SRV: Shape = Shape {
-    once: &["workers", "data", "http", "log", "user", "authz"],
+    once: &["workers", "data", "http", "log", "user", "authz", "degrade"],
     many: &["listen", "allow", "trusted"],
-    later_elements: &["admin", "degrade"],
+    later_elements: &["admin"],
     ..Shape::EMPTY
 };
 const DATA: Shape = Shape {
@@ -60,6 +60,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));
     let user = user(notes, root, host);
+    let degrade = degrade(notes, root);
     let authz = root.child("authz");
     let key = authz_key(notes, authz);
     // The manual shows them beside and inside of <authz>; both are meant.
@@ -78,6 +79,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
         user: user?,
         authz: key?,
         trusted: trusted?,
+        degrade: degrade?,
     })
 }
 
@@ -92,6 +94,12 @@ fn workers(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<u16> {
             Err(expected) => Err(format!("auto or {expected}")),
         },
     })
+}
+
+fn degrade(notes: &mut Notes<'_>, root: &Element) -> Checked<bool> {
+    let Some(element) = root.child("degrade") else { return Ok(false) };
+    Shape::TEXT.check(notes, element);
+    element.value(notes, boolean)
 }
 
 fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Listen>> {

@@ -14,10 +14,18 @@
 //! Between 2 and 4 any number of other items may be judged and charged on the same words: that is
 //! how an atomic request is judged item by item and answered with figures as stored.
 
+mod calendar;
+mod count;
 mod interval;
 mod policy;
+mod ring;
 mod rules;
+mod sliding;
+mod sliding_counter;
+mod token;
 mod total;
+mod turns;
+mod weight;
 
 pub use rules::{Judgement, Rules, States};
 
@@ -65,6 +73,14 @@ pub struct LimitFigures {
     pub limited: bool,
 }
 
+/// A list that decided an item in the limits' place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum List {
+    Allow,
+    Deny,
+}
+
 /// A judged item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
@@ -72,12 +88,39 @@ pub struct Verdict {
     pub limited: bool,
     /// A ban refuses.
     pub banned: bool,
-    /// 1-based index of the limit that decides.
+    /// It would be refused if its biz were enforced.
+    pub shadow: bool,
+    /// Nothing was judged: the server limits nothing at the moment.
+    pub degraded: bool,
+    /// The list that decided.
+    pub list: Option<List>,
+    /// 1-based index of the limit that decides; 0: none judged.
     pub limit: u16,
-    /// Figures of that limit after the command.
+    /// 1-based index of the limit whose advice the item carries; 0: none.
+    pub advised: u16,
+    /// The item's weight in thousandths.
+    pub weight: Option<u32>,
+    /// Figures of the limit that decides, after the command.
     pub figures: Figures,
     /// Milliseconds until the same item could pass; none: waiting never helps, or it passes.
     pub retry_ms: Option<u64>,
     /// Length of the deciding limit's window, where it has one: `w` of RateLimit-Policy.
     pub window_ms: Option<u64>,
+}
+
+impl Verdict {
+    /// Where no limit judges: it passes.
+    pub const UNJUDGED: Verdict = Verdict {
+        limited: false,
+        banned: false,
+        shadow: false,
+        degraded: false,
+        list: None,
+        limit: 0,
+        advised: 0,
+        weight: None,
+        figures: Figures { used: 0, max: 0, remaining: 0, reset_ms: None },
+        retry_ms: None,
+        window_ms: None,
+    };
 }

@@ -1,37 +1,104 @@
 //! Dispatch: what every policy answers, each by the file of its name.
 //!
-//! `state` is always exactly the policy's own words of a node. A policy keeps nothing elsewhere,
-//! and all of its words are zero exactly if it is fresh.
+//! `state` is always exactly the policy's own words of a node, for `sliding` those of the ring that
+//! it shares. A policy keeps nothing elsewhere.
 
+use super::calendar::{self, Calendar};
 use super::interval::{self, Window};
-use super::{Figures, total};
-use crate::conf::Policy;
+use super::sliding_counter::{self, Counters};
+use super::token::{self, Bucket, Level};
+use super::turns::Span;
+use super::{Figures, count, ring, sliding, total};
+use crate::conf;
+use crate::conf::{Interval, Sliding, SlidingCounter, Total};
+
+/// A limit's settings made ready.
+#[derive(Debug, Clone)]
+pub(super) enum Policy {
+    Interval(Interval),
+    Calendar(Box<Calendar>),
+    Sliding(Sliding),
+    SlidingCounter(SlidingCounter),
+    Token(Bucket),
+    Total(Total),
+    /// None: it never starts again.
+    Count(Option<Box<Calendar>>),
+}
+
+impl Policy {
+    /// Makes settings ready; those with a calendar must be told the time before they are used.
+    pub fn new(policy: &conf::Policy) -> Policy {
+        match policy {
+            conf::Policy::Interval(limit) => Policy::Interval(*limit),
+            conf::Policy::Calendar(limit) => Policy::Calendar(Box::new(Calendar::new(limit))),
+            conf::Policy::Sliding(limit) => Policy::Sliding(*limit),
+            conf::Policy::SlidingCounter(limit) => Policy::SlidingCounter(*limit),
+            conf::Policy::Token(limit) => Policy::Token(Bucket::new(limit)),
+            conf::Policy::Total(limit) => Policy::Total(*limit),
+            conf::Policy::Count(limit) => {
+                Policy::Count(limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns))))
+            }
+        }
+    }
+
+    /// Tells the time; until when, and from when, it need not be told another.
+    pub fn set_now(&mut self, now: u64) -> Span {
+        match self {
+            Policy::Calendar(limit) => limit.set_now(now),
+            Policy::Count(Some(limit)) => limit.set_now(now),
+            _ => Span::EVER,
+        }
+    }
+}
 
 /// Brings the state to `now`. All other functions but [`life_ms`] and those of the settings alone
-/// take a state rolled at the same `now`.
+/// take a state rolled at the same `now`. A ring is rolled as the ring that it is.
 #[inline]
 pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
     match policy {
         Policy::Interval(limit) => store(interval::roll(limit, window(state), now), state),
-        Policy::Total(_) => state[0] = total::roll(state[0]),
+        Policy::Calendar(limit) => store(calendar::roll(limit, window(state), now), state),
+        Policy::Sliding(_) => {}
+        Policy::SlidingCounter(limit) => {
+            store_counters(sliding_counter::roll(limit, counters(state), now), state);
+        }
+        Policy::Token(limit) => store_level(token::roll(limit, level(state), now), state),
+        Policy::Total(_) | Policy::Count(None) => state[0] = total::roll(state[0]),
+        Policy::Count(Some(limit)) => store(calendar::roll(limit, window(state), now), state),
     }
 }
 
 /// Is `count` admitted?
 #[inline]
-pub(super) fn admits(policy: &Policy, state: &[u64], count: u32) -> bool {
+pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32) -> bool {
     match policy {
         Policy::Interval(limit) => interval::admits(limit, window(state), count),
+        Policy::Calendar(limit) => calendar::admits(limit, window(state), count),
+        Policy::Sliding(limit) => sliding::admits(limit, state, now, count),
+        Policy::SlidingCounter(limit) => {
+            sliding_counter::admits(limit, counters(state), now, count)
+        }
+        Policy::Token(limit) => token::admits(limit, level(state), count),
         Policy::Total(limit) => total::admits(limit, state[0], count),
+        Policy::Count(_) => true,
     }
 }
 
-/// Charges `count`, admitted or not; gives back if it is negative.
+/// Charges `count`, admitted or not; gives back if it is negative. A ring is charged as the ring
+/// that it is.
 #[inline]
 pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
     match policy {
         Policy::Interval(_) => store(interval::charge(window(state), now, count), state),
-        Policy::Total(_) => state[0] = total::charge(state[0], count),
+        Policy::Calendar(limit) | Policy::Count(Some(limit)) => {
+            store(calendar::charge(limit, window(state), count), state);
+        }
+        Policy::Sliding(_) => {}
+        Policy::SlidingCounter(limit) => {
+            store_counters(sliding_counter::charge(limit, counters(state), now, count), state);
+        }
+        Policy::Token(limit) => store_level(token::charge(limit, level(state), now, count), state),
+        Policy::Total(_) | Policy::Count(None) => state[0] = total::charge(state[0], count),
     }
 }
 
@@ -40,16 +107,27 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
 pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
     match policy {
         Policy::Interval(limit) => interval::figures(limit, window(state), now),
+        Policy::Calendar(limit) => calendar::figures(limit, window(state), now),
+        Policy::Sliding(limit) => sliding::figures(limit, state, now),
+        Policy::SlidingCounter(limit) => sliding_counter::figures(limit, counters(state), now),
+        Policy::Token(limit) => token::figures(limit, level(state), now),
         Policy::Total(limit) => total::figures(limit, state[0]),
+        Policy::Count(Some(limit)) => count::figures_of_turns(limit, window(state), now),
+        Policy::Count(None) => count::figures(state[0]),
     }
 }
 
 /// What is left: the figure of that name alone.
 #[inline]
-pub(super) fn remaining(policy: &Policy, state: &[u64]) -> u64 {
+pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
     match policy {
         Policy::Interval(limit) => interval::remaining(limit, window(state)),
+        Policy::Calendar(limit) => calendar::remaining(limit, window(state)),
         Policy::Total(limit) => total::remaining(limit, state[0]),
+        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) => {
+            figures(policy, state, now).remaining
+        }
+        Policy::Count(_) => 0,
     }
 }
 
@@ -57,15 +135,26 @@ pub(super) fn remaining(policy: &Policy, state: &[u64]) -> u64 {
 pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> Option<u64> {
     match policy {
         Policy::Interval(limit) => interval::retry_ms(limit, window(state), now, count),
-        Policy::Total(_) => None,
+        Policy::Calendar(limit) => calendar::retry_ms(limit, window(state), now, count),
+        Policy::Sliding(limit) => sliding::retry_ms(limit, state, now, count),
+        Policy::SlidingCounter(limit) => {
+            sliding_counter::retry_ms(limit, counters(state), now, count)
+        }
+        Policy::Token(limit) => token::retry_ms(limit, level(state), count),
+        Policy::Total(_) | Policy::Count(_) => None,
     }
 }
 
 /// Length of the limit's window, where it has one.
-pub(super) fn window_ms(policy: &Policy) -> Option<u64> {
+#[inline]
+pub(super) fn window_ms(policy: &Policy, state: &[u64]) -> Option<u64> {
     match policy {
         Policy::Interval(limit) => Some(limit.interval_ms),
-        Policy::Total(_) => None,
+        Policy::Calendar(limit) => Some(calendar::window_ms(limit, window(state))),
+        Policy::Sliding(limit) => Some(limit.interval_ms),
+        Policy::SlidingCounter(limit) => Some(limit.interval_ms),
+        Policy::Token(limit) => Some(token::fill_ms(limit)),
+        Policy::Total(_) | Policy::Count(_) => None,
     }
 }
 
@@ -73,7 +162,21 @@ pub(super) fn window_ms(policy: &Policy) -> Option<u64> {
 pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
     match policy {
         Policy::Interval(limit) => interval::life_ms(limit),
-        Policy::Total(_) => None,
+        Policy::Calendar(limit) => calendar::life_ms(limit),
+        Policy::Sliding(limit) => Some(sliding::life_ms(limit)),
+        Policy::SlidingCounter(limit) => Some(sliding_counter::life_ms(limit)),
+        Policy::Token(limit) => token::life_ms(limit),
+        Policy::Total(_) | Policy::Count(None) => None,
+        Policy::Count(Some(limit)) => calendar::life_ms(limit),
+    }
+}
+
+/// Is a rolled state fresh?
+#[inline]
+pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
+    match policy {
+        Policy::Sliding(_) => ring::is_fresh(state),
+        _ => state.iter().all(|&word| word == 0),
     }
 }
 
@@ -83,11 +186,16 @@ pub(super) fn is_kept(policy: &Policy) -> bool {
 }
 
 /// What the meaning of the state's words depends on: the kind's number, part of the file format,
-/// and its interval.
+/// and its interval or unit.
 pub(super) fn shape(policy: &Policy) -> [u64; 2] {
     match policy {
         Policy::Interval(limit) => [1, limit.interval_ms],
         Policy::Total(_) => [2, 0],
+        Policy::Calendar(limit) => [3, limit.unit() as u64],
+        Policy::Sliding(limit) => [4, limit.interval_ms],
+        Policy::SlidingCounter(limit) => [5, limit.interval_ms],
+        Policy::Token(_) => [6, 0],
+        Policy::Count(limit) => [7, limit.as_ref().map_or(0, |limit| limit.unit() as u64)],
     }
 }
 
@@ -100,4 +208,27 @@ fn window(state: &[u64]) -> Window {
 fn store(window: Window, state: &mut [u64]) {
     state[0] = window.start;
     state[1] = window.used;
+}
+
+#[inline]
+fn counters(state: &[u64]) -> Counters {
+    Counters { start: state[0], cur: state[1], prev: state[2] }
+}
+
+#[inline]
+fn store_counters(counters: Counters, state: &mut [u64]) {
+    state[0] = counters.start;
+    state[1] = counters.cur;
+    state[2] = counters.prev;
+}
+
+#[inline]
+fn level(state: &[u64]) -> Level {
+    Level { level: state[0], last: state[1] }
+}
+
+#[inline]
+fn store_level(level: Level, state: &mut [u64]) {
+    state[0] = level.level;
+    state[1] = level.last;
 }

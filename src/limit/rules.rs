@@ -2,9 +2,17 @@
 //!
 //! Nothing here decides what is written: a refused item's states are as they were unless the
 //! caller charges them or starts a ban.
+//!
+//! The words of a node are, in this order: the states of the scope's limits, in a key's node the end
+//! of its ban (milliseconds since the epoch; 0: none) if any limit bans, and the ring of its sliding
+//! limits.
 
-use super::{Figures, LimitFigures, Verdict, policy};
-use crate::conf::{Biz, Policy, Scope};
+use super::policy::{self, Policy};
+use super::ring::{self, Ring};
+use super::turns::Span;
+use super::weight::Weights;
+use super::{Figures, LimitFigures, Verdict};
+use crate::conf::{self, Biz, Mode, Scope};
 use crate::hash;
 use crate::store::Rank;
 
@@ -12,36 +20,36 @@ use crate::store::Rank;
 /// ban it starts there is none of a clock set back.
 const TURN_SKEW_MS: u64 = 1000;
 
-/// The states of one item, copied out of its nodes; a node that does not exist is zero words.
+/// The words of one item, copied out of its nodes; a node that does not exist is zero words.
 #[derive(Debug)]
 pub struct States<'a> {
     /// Of the key's node, [`Rules::words`] of `Scope::Key`.
     pub key: &'a mut [u64],
     /// Of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
     pub biz: &'a mut [u64],
-    /// When the key's ban ends, milliseconds since the epoch; 0: none. It stands in the key's node
-    /// if [`Rules::has_ban`], whatever the scope of the limits.
-    pub ban_until: &'a mut u64,
 }
 
 impl States<'_> {
     #[inline]
     fn of(&self, rule: &Rule) -> &[u64] {
-        match rule.scope {
-            Scope::Key => &self.key[rule.state()],
-            Scope::Biz => &self.biz[rule.state()],
-        }
+        &self.node(rule.scope)[rule.state()]
     }
 
     #[inline]
     fn of_mut(&mut self, rule: &Rule) -> &mut [u64] {
-        match rule.scope {
-            Scope::Key => &mut self.key[rule.state()],
-            Scope::Biz => &mut self.biz[rule.state()],
+        &mut self.node_mut(rule.scope)[rule.state()]
+    }
+
+    #[inline]
+    fn node(&self, scope: Scope) -> &[u64] {
+        match scope {
+            Scope::Key => self.key,
+            Scope::Biz => self.biz,
         }
     }
 
-    fn node(&self, scope: Scope) -> &[u64] {
+    #[inline]
+    fn node_mut(&mut self, scope: Scope) -> &mut [u64] {
         match scope {
             Scope::Key => self.key,
             Scope::Biz => self.biz,
@@ -62,17 +70,20 @@ pub struct Judgement {
     /// The ban that an Update refused like this starts; none if a ban runs already.
     pub ban_ms: Option<u64>,
     /// Position of the limit that decides a limited item.
-    decider: usize,
+    decider: u16,
+    /// 1-based index of the limit whose advice the item carries; 0: none.
+    advised: u16,
 }
 
 impl Judgement {
-    const ADMITTED: Judgement =
-        Judgement { limited: false, banned: false, retry_ms: None, ban_ms: None, decider: 0 };
-
-    fn under_ban(ban_left_ms: u64, decider: usize) -> Judgement {
-        let retry_ms = Some(ban_left_ms);
-        Judgement { limited: true, banned: true, retry_ms, ban_ms: None, decider }
-    }
+    const ADMITTED: Judgement = Judgement {
+        limited: false,
+        banned: false,
+        retry_ms: None,
+        ban_ms: None,
+        decider: 0,
+        advised: 0,
+    };
 }
 
 /// One limit, and where its state stands.
@@ -80,9 +91,12 @@ impl Judgement {
 struct Rule {
     policy: Policy,
     scope: Scope,
-    /// First word of the state among the states of its node, and the one after the last.
+    name: &'static str,
+    /// First word of the state in its node, and the one after the last.
     from: u16,
     to: u16,
+    /// It advises instead of refusing.
+    advises: bool,
     /// 0: none.
     ban_ms: u64,
 }
@@ -92,14 +106,31 @@ impl Rule {
     fn state(&self) -> std::ops::Range<usize> {
         usize::from(self.from)..usize::from(self.to)
     }
+
+    /// In the order in which limits that do not refuse decide.
+    fn class(&self) -> u8 {
+        match self.policy {
+            Policy::Count(_) => 2,
+            _ => self.advises.into(),
+        }
+    }
+
+    #[inline]
+    fn refuses(&self, state: &[u64], now: u64, count: u32) -> bool {
+        !self.advises && !policy::admits(&self.policy, state, now, count)
+    }
 }
 
 /// What all nodes of a biz in one scope have in common.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     words: usize,
+    /// First word behind the states of fixed length: a ban's, or the ring's.
+    fixed: usize,
     shape: u16,
     life_ms: Option<u64>,
+    /// Its ring; none: no limit needs one.
+    ring: Option<Ring>,
 }
 
 /// The limits of a biz, made ready.
@@ -108,26 +139,43 @@ pub struct Rules {
     rules: Box<[Rule]>,
     key: Node,
     biz: Node,
+    mode: Mode,
     /// 0: no limit has a ban.
     longest_ban_ms: u64,
     /// Position of the first limit with a ban.
-    first_ban: usize,
+    first_ban: u16,
+    /// A limit's words of advice may be asked for.
+    advises: bool,
+    weights: Option<Box<Weights>>,
 }
 
 impl Rules {
-    /// Makes the limits of a biz ready.
+    /// Makes the limits of a biz ready; they must be told the time before they are used.
     pub fn new(biz: &Biz) -> Rules {
         let rules = place(biz);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
+        let ban_words = usize::from(longest_ban_ms > 0);
+        let key_life_ms = longest_ban_ms.saturating_add(TURN_SKEW_MS);
         Rules {
-            key: Node::new(&rules, Scope::Key, longest_ban_ms.saturating_add(TURN_SKEW_MS)),
-            biz: Node::new(&rules, Scope::Biz, 0),
+            key: Node::new(biz, &rules, Scope::Key, (ban_words, key_life_ms)),
+            biz: Node::new(biz, &rules, Scope::Biz, (0, 0)),
+            mode: biz.mode,
             longest_ban_ms,
-            first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0),
+            first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
+            advises: rules.iter().any(|rule| rule.advises),
+            weights: Weights::new(&biz.limits).map(Box::new),
             rules,
         }
     }
 
+    /// Tells the time: calendar windows are those of `now` until another is told. For how long
+    /// the same ones hold.
+    pub fn set_now(&mut self, now: u64) -> Span {
+        let spans = self.rules.iter_mut().map(|rule| rule.policy.set_now(now));
+        spans.fold(Span::EVER, Span::and)
+    }
+
+    #[inline]
     fn node(&self, scope: Scope) -> &Node {
         match scope {
             Scope::Key => &self.key,
@@ -135,7 +183,7 @@ impl Rules {
         }
     }
 
-    /// Words of all states in a node of the scope, a ban's apart; 0: no limit has this scope.
+    /// Words of a node of the scope behind its key field; 0: no such node is needed.
     #[inline]
     pub fn words(&self, scope: Scope) -> usize {
         self.node(scope).words
@@ -150,7 +198,7 @@ impl Rules {
     /// Does an item of this biz need a node of the scope?
     #[inline]
     pub fn needs(&self, scope: Scope) -> bool {
-        self.words(scope) > 0 || scope == Scope::Key && self.has_ban()
+        self.words(scope) > 0
     }
 
     /// A node of the scope last used longer ago than this is expired, without looking at its
@@ -167,14 +215,69 @@ impl Rules {
         self.node(scope).shape
     }
 
+    /// Makes the words of a node, from behind its key field to its end, those of these limits, where
+    /// it was written under others of the same shape: a word for the ban comes or goes, a ring
+    /// becomes longer or shorter.
+    #[cold]
+    pub fn adopt(&self, scope: Scope, had_ban: bool, words: &mut [u64]) {
+        let node = self.node(scope);
+        let has_ban = scope == Scope::Key && self.has_ban();
+        let rest = &mut words[node.fixed..];
+        match (had_ban, has_ban) {
+            (false, true) => {
+                rest.rotate_right(1);
+                rest[0] = 0;
+            }
+            (true, false) => {
+                rest[0] = 0;
+                rest.rotate_left(1);
+            }
+            _ => {}
+        }
+        if let Some(ring) = node.ring {
+            ring::resize(ring, &mut rest[usize::from(has_ban)..]);
+        }
+    }
+
+    /// Are the words of a node as these limits would write them, given that it has their shape?
+    #[inline]
+    pub fn is_adopted(&self, scope: Scope, had_ban: bool, words: &[u64]) -> bool {
+        let node = self.node(scope);
+        let has_ban = scope == Scope::Key && self.has_ban();
+        had_ban == has_ban
+            && node
+                .ring
+                .is_none_or(|ring| ring::is_of(ring, &words[node.fixed + usize::from(has_ban)..]))
+    }
+
+    /// When the key's ban ends; 0: none was started.
+    #[inline]
+    pub fn ban_until(&self, states: &States<'_>) -> u64 {
+        if self.has_ban() { states.key[self.key.fixed] } else { 0 }
+    }
+
+    /// Sets when the key's ban ends; only where there is a word for it.
+    #[inline]
+    pub fn set_ban_until(&self, states: &mut States<'_>, until: u64) {
+        if self.has_ban() {
+            states.key[self.key.fixed] = until;
+        }
+    }
+
     /// Brings states and ban to `now`.
     #[inline]
     pub fn roll(&self, states: &mut States<'_>, now: u64) {
         for rule in &self.rules {
             policy::roll(&rule.policy, states.of_mut(rule), now);
         }
-        if self.ban_left_ms(*states.ban_until, now) == 0 {
-            *states.ban_until = 0;
+        for scope in [Scope::Key, Scope::Biz] {
+            let node = self.node(scope);
+            if let Some(ring) = node.ring {
+                ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], now);
+            }
+        }
+        if self.has_ban() && self.ban_left_ms(self.ban_until(states), now) == 0 {
+            self.set_ban_until(states, 0);
         }
     }
 
@@ -184,37 +287,46 @@ impl Rules {
         let Ok(count) = u32::try_from(count) else {
             return Judgement::ADMITTED;
         };
-        let ban_left_ms = self.ban_left_ms(*states.ban_until, now);
-        let refuses = |rule: &Rule| !policy::admits(&rule.policy, states.of(rule), count);
-        match self.rules.iter().position(refuses) {
-            Some(first) => self.refuse(states, now, count, first, ban_left_ms),
-            None if ban_left_ms > 0 => Judgement::under_ban(ban_left_ms, self.first_ban),
-            None => Judgement::ADMITTED,
+        let ban_left_ms = self.ban_left_ms(self.ban_until(states), now);
+        let admits = |rule: &Rule| policy::admits(&rule.policy, states.of(rule), now, count);
+        if ban_left_ms == 0 && self.rules.iter().all(admits) {
+            return Judgement::ADMITTED;
         }
+        self.exceeded(states, now, count, ban_left_ms)
     }
 
-    /// The judgement where limit `first` is the first that refuses.
+    /// The judgement where a limit does not admit the count, or a ban runs.
     #[cold]
-    fn refuse(
-        &self,
-        states: &States<'_>,
-        now: u64,
-        count: u32,
-        first: usize,
-        ban_left_ms: u64,
-    ) -> Judgement {
-        let (mut retry_ms, mut ban_ms) = (Some(ban_left_ms), 0);
-        for rule in &self.rules[first..] {
-            let state = states.of(rule);
-            if !policy::admits(&rule.policy, state, count) {
-                let own_ms = policy::retry_ms(&rule.policy, state, now, count);
-                retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
-                ban_ms = rule.ban_ms.max(ban_ms);
-            }
-        }
+    fn exceeded(&self, states: &States<'_>, now: u64, count: u32, ban_left_ms: u64) -> Judgement {
         let banned = ban_left_ms > 0;
+        let (mut retry_ms, mut ban_ms) = (Some(ban_left_ms), 0);
+        let (mut first, mut advised) = (None, 0);
+        for (rule, index) in self.rules.iter().zip(0..) {
+            let state = states.of(rule);
+            if policy::admits(&rule.policy, state, now, count) {
+                continue;
+            }
+            if rule.advises {
+                advised = index + 1;
+                continue;
+            }
+            first = first.or(Some(index));
+            let own_ms = policy::retry_ms(&rule.policy, state, now, count);
+            retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
+            ban_ms = rule.ban_ms.max(ban_ms);
+        }
+        if first.is_none() && !banned {
+            return Judgement { advised, ..Judgement::ADMITTED };
+        }
         let ban_ms = (ban_ms > 0 && !banned).then_some(ban_ms);
-        Judgement { limited: true, banned, retry_ms, ban_ms, decider: first }
+        let decider = first.unwrap_or(self.first_ban);
+        Judgement { limited: true, banned, retry_ms, ban_ms, decider, advised }
+    }
+
+    /// Does the judgement of an unforced item refuse an atomic request? In shadow nothing does.
+    #[inline]
+    pub fn refuses(&self, judgement: &Judgement) -> bool {
+        judgement.limited && self.mode != Mode::Shadow
     }
 
     /// Charges `count` to all limits, whatever they say.
@@ -223,46 +335,69 @@ impl Rules {
         for rule in &self.rules {
             policy::charge(&rule.policy, states.of_mut(rule), now, count);
         }
+        for scope in [Scope::Key, Scope::Biz] {
+            let node = self.node(scope);
+            if let Some(ring) = node.ring {
+                ring::charge(ring, &mut states.node_mut(scope)[node.ring_at()..], now, count);
+            }
+        }
     }
 
-    /// Starts the ban that the judgement asks for, and makes the judgement one under it. Is there
-    /// one, so that the key's node must be written? Not for Query and forced items: they start
-    /// none.
+    /// Starts the ban that the judgement asks for, and makes the judgement one under it. When it
+    /// ends, if there is one, so that the key's node must be written. Not for Query and forced
+    /// items: they start none.
     #[inline]
-    pub fn start_ban(&self, states: &mut States<'_>, now: u64, judgement: &mut Judgement) -> bool {
-        let Some(ban_ms) = judgement.ban_ms.take() else {
-            return false;
-        };
-        *states.ban_until = now.saturating_add(ban_ms);
+    pub fn start_ban(
+        &self,
+        states: &mut States<'_>,
+        now: u64,
+        judgement: &mut Judgement,
+    ) -> Option<u64> {
+        let ban_ms = judgement.ban_ms.take()?;
+        let until = now.saturating_add(ban_ms);
+        self.set_ban_until(states, until);
         judgement.banned = true;
         judgement.retry_ms = judgement.retry_ms.map(|retry_ms| retry_ms.max(ban_ms));
-        true
+        Some(until)
     }
 
     /// The answer: the limit that decides, with its figures as the states are now.
     #[inline]
     pub fn verdict(&self, states: &States<'_>, now: u64, judgement: &Judgement) -> Verdict {
         let decider = match (judgement.limited, &*self.rules) {
-            (true, _) => judgement.decider,
+            (true, _) => judgement.decider.into(),
             (false, [_]) => 0,
-            (false, _) => self.tightest(states),
+            (false, _) => self.tightest(states, now),
         };
         let rule = &self.rules[decider];
+        let enforced = self.mode == Mode::Enforce;
         Verdict {
-            limited: judgement.limited,
-            banned: judgement.banned,
+            limited: judgement.limited && enforced,
+            banned: judgement.banned && enforced,
+            shadow: judgement.limited && !enforced,
+            degraded: false,
+            list: None,
             limit: decider as u16 + 1,
+            advised: judgement.advised,
+            weight: self.weights.as_ref().map(|weights| self.weight(weights, states, now)),
             figures: self.figures_of(rule, states, now),
-            retry_ms: judgement.retry_ms,
-            window_ms: policy::window_ms(&rule.policy),
+            retry_ms: judgement.retry_ms.filter(|_| enforced),
+            window_ms: policy::window_ms(&rule.policy, states.of(rule)),
         }
     }
 
-    /// Position of the limit with the smallest remaining; of equals, the first.
-    fn tightest(&self, states: &States<'_>) -> usize {
-        let remaining = |rule: &Rule| policy::remaining(&rule.policy, states.of(rule));
-        let positions = 0..self.rules.len();
-        positions.min_by_key(|&position| remaining(&self.rules[position])).unwrap_or(0)
+    fn weight(&self, weights: &Weights, states: &States<'_>, now: u64) -> u32 {
+        weights.at(self.figures_of(&self.rules[weights.limit], states, now).used)
+    }
+
+    /// Position of the limit with the smallest remaining; of equals, the first. Those that advise
+    /// come behind those that refuse, those that only count behind both.
+    fn tightest(&self, states: &States<'_>, now: u64) -> usize {
+        let order = |&position: &usize| {
+            let rule = &self.rules[position];
+            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now))
+        };
+        (0..self.rules.len()).min_by_key(order).unwrap_or(0)
     }
 
     #[inline]
@@ -281,14 +416,14 @@ impl Rules {
     ) {
         details.extend(self.rules.iter().zip(1..).map(|(rule, index)| {
             let state = states.of(rule);
-            let refused = u32::try_from(count)
-                .ok()
-                .filter(|&count| !policy::admits(&rule.policy, state, count));
+            let refused =
+                u32::try_from(count).ok().filter(|&count| rule.refuses(state, now, count));
             LimitFigures {
                 index,
-                policy: rule.policy.name(),
+                policy: rule.name,
                 figures: policy::figures(&rule.policy, state, now),
                 retry_ms: refused
+                    .filter(|_| self.mode == Mode::Enforce)
                     .and_then(|count| policy::retry_ms(&rule.policy, state, now, count)),
                 limited: refused.is_some(),
             }
@@ -306,25 +441,32 @@ impl Rules {
     /// need not be created.
     #[inline]
     pub fn is_fresh(&self, states: &States<'_>, scope: Scope) -> bool {
-        let ban_until = if scope == Scope::Key { *states.ban_until } else { 0 };
-        ban_until == 0 && states.node(scope).iter().all(|&word| word == 0)
+        let own = |rule: &&Rule| rule.scope == scope;
+        (scope == Scope::Biz || self.ban_until(states) == 0)
+            && self
+                .rules
+                .iter()
+                .filter(own)
+                .all(|rule| policy::is_fresh(&rule.policy, states.of(rule)))
     }
 
-    /// Are all rolled states fresh, and does no ban run?
-    #[inline]
-    pub fn all_fresh(&self, states: &States<'_>) -> bool {
-        self.is_fresh(states, Scope::Key) && self.is_fresh(states, Scope::Biz)
-    }
-
-    /// How much is lost with a node of the scope, whose states are rolled in place; they are a
+    /// How much is lost with a node of the scope, whose words are rolled in place; they are a
     /// copy that nobody writes back.
-    pub fn rank(&self, scope: Scope, words: &mut [u64], ban_until: u64, now: u64) -> Rank {
-        let ban = scope == Scope::Key && self.ban_left_ms(ban_until, now) > 0;
-        let mut rank = if ban { Rank::Banned } else { Rank::Expired };
+    pub fn rank(&self, scope: Scope, words: &mut [u64], now: u64) -> Rank {
+        let (key, biz): (&mut [u64], &mut [u64]) = match scope {
+            Scope::Key => (words, &mut []),
+            Scope::Biz => (&mut [], words),
+        };
+        let states = &mut States { key, biz };
+        let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
+        let node = self.node(scope);
+        if let Some(ring) = node.ring {
+            ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], now);
+        }
+        let mut rank = if banned { Rank::Banned } else { Rank::Expired };
         for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
-            let state = &mut words[rule.state()];
-            policy::roll(&rule.policy, state, now);
-            rank = rank.max(rule.rank(state));
+            policy::roll(&rule.policy, states.of_mut(rule), now);
+            rank = rank.max(rule.rank(states.of(rule), now));
         }
         rank
     }
@@ -346,44 +488,75 @@ impl Rules {
 
 impl Rule {
     /// What the rolled state alone makes of its node.
-    fn rank(&self, state: &[u64]) -> Rank {
-        if state.iter().all(|&word| word == 0) {
+    fn rank(&self, state: &[u64], now: u64) -> Rank {
+        if policy::is_fresh(&self.policy, state) {
             Rank::Expired
         } else if self.scope == Scope::Biz || policy::is_kept(&self.policy) {
             Rank::Kept
-        } else if policy::admits(&self.policy, state, 1) {
-            Rank::Idle
-        } else {
+        } else if self.refuses(state, now, 1) {
             Rank::Limiting
+        } else {
+            Rank::Idle
         }
     }
 }
 
 impl Node {
-    fn new(rules: &[Rule], scope: Scope, ban_ms: u64) -> Node {
+    fn new(biz: &Biz, rules: &[Rule], scope: Scope, (ban_words, ban_ms): (usize, u64)) -> Node {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
+        let fixed = biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum();
+        let longest = own().filter_map(|rule| match rule.policy {
+            Policy::Sliding(limit) => Some(limit.interval_ms),
+            _ => None,
+        });
+        let ring = biz.ring_uses(scope).zip(longest.max());
         Node {
-            words: own().map(|rule| usize::from(rule.to)).max().unwrap_or(0),
+            words: fixed + ban_words + biz.ring_words(scope),
+            fixed,
             shape: shape(scope, own().map(|rule| &rule.policy)),
             life_ms: own()
                 .map(|rule| policy::life_ms(&rule.policy))
                 .try_fold(ban_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
+            ring: ring.map(|(uses, longest_ms)| Ring { uses, longest_ms }),
         }
+    }
+
+    /// First word of the ring.
+    #[inline]
+    fn ring_at(&self) -> usize {
+        self.words - self.ring.map_or(0, ring::words)
     }
 }
 
-/// Gives each limit its words, those of a scope one after the other.
+/// Gives each limit its words: those of a scope one after the other, sliding ones the ring.
 fn place(biz: &Biz) -> Box<[Rule]> {
-    let (mut key_words, mut biz_words) = (0, 0);
-    let place_one = |limit: &crate::conf::Limit| {
-        let next = match limit.scope {
-            Scope::Key => &mut key_words,
-            Scope::Biz => &mut biz_words,
+    let mut next = [0, 0];
+    let fixed = |scope| -> usize {
+        biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum()
+    };
+    let place_one = |limit: &conf::Limit| {
+        let scope = limit.scope;
+        let (from, words) = match limit.policy {
+            conf::Policy::Sliding(_) => {
+                let ban = usize::from(scope == Scope::Key && biz.bans());
+                (fixed(scope) + ban, biz.ring_words(scope))
+            }
+            _ => {
+                let words = limit.policy.state_words();
+                let from = next[scope as usize];
+                next[scope as usize] += words;
+                (from, words)
+            }
         };
-        let from = *next;
-        *next += limit.policy.state_words() as u16;
-        let ban_ms = limit.ban_ms.unwrap_or(0);
-        Rule { policy: limit.policy, scope: limit.scope, from, to: *next, ban_ms }
+        Rule {
+            policy: Policy::new(&limit.policy),
+            scope,
+            name: limit.policy.name(),
+            from: from as u16,
+            to: (from + words) as u16,
+            advises: limit.advice.is_some(),
+            ban_ms: limit.ban_ms.unwrap_or(0),
+        }
     };
     biz.limits.iter().map(place_one).collect()
 }

@@ -121,6 +121,7 @@ mod tests {
                 user: None,
                 authz: AuthzKey::Peer,
                 trusted: vec![],
+                degrade: false,
             },
             map: Map::new(
                 vec![Group { name: "default".into(), geometry, on_full: OnFull::Evict }],

@@ -254,7 +254,7 @@ impl Service {
         answers.items.truncate(answered);
         answers.details.truncate(from);
         let biz = self.scratch.resolved[at].biz;
-        answers.items.push(Answer { biz, result: Err(error), details: from..from });
+        answers.items.push(Answer { biz, result: Err(error), details: from..from, action: 0 });
     }
 
     /// Appends the answer on an item, unless the item fails.
@@ -333,13 +333,14 @@ impl Service {
         answers.refused = true;
         answers.items.clear();
         answers.details.clear();
-        answers.items.extend(
-            request.items().iter().zip(&self.scratch.resolved).map(|(_, resolved)| Answer {
+        answers.items.extend(request.items().iter().zip(&self.scratch.resolved).map(
+            |(_, resolved)| Answer {
                 biz: resolved.biz,
                 result: Err(error),
                 details: 0..0,
-            }),
-        );
+                action: 0,
+            },
+        ));
     }
 
     fn try_atomic(
@@ -430,14 +431,9 @@ impl<'a> One<'a> {
         work: impl FnOnce(&mut States<'_>) -> T,
     ) -> T {
         let rules = &self.entry.rules;
-        let mut none = 0;
-        let (key, rest) = key.split_at_mut(rules.words(Scope::Key));
-        let ban_until = match rest.first_mut() {
-            Some(word) if rules.has_ban() => word,
-            _ => &mut none,
-        };
+        let key = &mut key[..rules.words(Scope::Key)];
         let biz = &mut whole[..rules.words(Scope::Biz)];
-        work(&mut States { key, biz, ban_until })
+        work(&mut States { key, biz })
     }
 
     /// Notes a node to be written, unless that would create one that is fresh.
@@ -534,7 +530,12 @@ impl<'a> One<'a> {
     #[inline]
     fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
         let details = from..answers.details.len();
-        answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details });
+        answers.items.push(Answer {
+            biz: self.resolved.biz,
+            result: Ok(verdict),
+            details,
+            action: 0,
+        });
     }
 
     /// What a command does to the working copies, short of a refusal.
@@ -589,8 +590,7 @@ impl<'a> One<'a> {
         let on_full = self.entry.on_full;
         transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
         self.with_states(transaction, nodes, |states| {
-            let started = self.entry.rules.start_ban(states, self.now, judgement);
-            started.then_some(*states.ban_until)
+            self.entry.rules.start_ban(states, self.now, judgement)
         })
     }
 
@@ -599,7 +599,8 @@ impl<'a> One<'a> {
     #[cold]
     fn write_ban(&self, transaction: &mut Transaction<'_>, ban_until: Millis) {
         let nodes = self.nodes(transaction);
-        self.with_states(transaction, nodes, |states| *states.ban_until = ban_until);
+        let rules = &self.entry.rules;
+        self.with_states(transaction, nodes, |states| rules.set_ban_until(states, ban_until));
         // There was a place for it when it was started, so there is one now.
         let _ = self.write(transaction, nodes, Scope::Key);
     }

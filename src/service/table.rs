@@ -101,21 +101,20 @@ impl Entry {
     }
 
     /// Makes a working copy one of this configuration: another shape starts fresh, a word for the
-    /// ban comes or goes.
+    /// ban comes or goes, a ring becomes longer or shorter.
     #[inline]
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
-        let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
-        if node::shape(check) == shape && node::flags(check) == flags {
-            return;
-        }
+        let had_ban = node::flags(check) & node::FLAG_BAN != 0;
         let states = &mut words[self.states_at()..];
         if node::shape(check) != shape {
             states.fill(0);
+        } else if !self.rules.is_adopted(scope, had_ban, states) {
+            self.rules.adopt(scope, had_ban, states);
         } else {
-            // Nothing stands behind the states but the ban's word.
-            states[self.rules.words(scope)..].fill(0);
+            return;
         }
+        let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
         words[node::CHECK] = node::check_word(shape, flags);
     }
 }
@@ -142,8 +141,6 @@ impl Judge for Table {
         }
         entry.adopt(words, scope);
         let states = &mut words[entry.states_at()..];
-        let (states, rest) = states.split_at_mut(rules.words(scope));
-        let ban_until = if scope == Scope::Key && rules.has_ban() { rest[0] } else { 0 };
-        rules.rank(scope, states, ban_until, now)
+        rules.rank(scope, &mut states[..rules.words(scope)], now)
     }
 }

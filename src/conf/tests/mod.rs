@@ -136,15 +136,13 @@ fn everything_is_taken() {
         a.limits,
         [
             Limit {
-                scope: Scope::Key,
-                policy: Policy::Interval(Interval { interval_ms: 60_000, max: 5, debt: 3 }),
-                ban_ms: Some(600_000)
+                ban_ms: Some(600_000),
+                ..Limit::new(
+                    Scope::Key,
+                    Policy::Interval(Interval { interval_ms: 60_000, max: 5, debt: 3 })
+                )
             },
-            Limit {
-                scope: Scope::Biz,
-                policy: Policy::Total(Total { max: (1 << 53) - 1 }),
-                ban_ms: None
-            }
+            Limit::new(Scope::Biz, Policy::Total(Total { max: (1 << 53) - 1 }))
         ]
     );
     assert_eq!((b.id, b.group, b.key), (u32::MAX, 1, KeyType::Integer));

@@ -11,6 +11,7 @@ fn verdict() -> Verdict {
         figures: Figures { used: 1, max: 5, remaining: 4, reset_ms: Some(59_001) },
         retry_ms: None,
         window_ms: Some(60_000),
+        ..Verdict::UNJUDGED
     }
 }
 
@@ -134,7 +135,7 @@ fn dates() {
 
 #[test]
 fn statuses() {
-    let answer = |result| Answer { biz: None, result, details: 0..0 };
+    let answer = |result| Answer { biz: None, result, details: 0..0, action: 0 };
     let limited = Verdict { limited: true, ..verdict() };
     assert_eq!(status_of(&answer(Ok(verdict())), 403), 200);
     assert_eq!(status_of(&answer(Ok(limited)), 403), 403);

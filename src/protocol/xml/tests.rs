@@ -277,7 +277,15 @@ fn bounds() {
 }
 
 fn verdict(limited: bool, limit: u16, figures: Figures) -> Verdict {
-    Verdict { limited, banned: false, limit, figures, retry_ms: None, window_ms: None }
+    Verdict {
+        limited,
+        banned: false,
+        limit,
+        figures,
+        retry_ms: None,
+        window_ms: None,
+        ..Verdict::UNJUDGED
+    }
 }
 
 fn figures(used: u64, max: u64, remaining: u64, reset_ms: u64) -> Figures {
@@ -295,7 +303,7 @@ fn written(items: &[(&str, &str)], answers: &Answers) -> String {
 }
 
 fn answer(result: Result<Verdict, ItemError>) -> Answer {
-    Answer { biz: Some(0), result, details: 0..0 }
+    Answer { biz: Some(0), result, details: 0..0, action: 0 }
 }
 
 #[test]
@@ -309,6 +317,7 @@ fn the_answer_of_the_contract() {
         limited: retry_ms.is_some(),
     };
     let answers = Answers {
+        actions: Vec::new(),
         refused: false,
         items: vec![
             answer(Ok(verdict(false, 1, figures(1, 5, 4, 60_000)))),
@@ -338,7 +347,8 @@ fn the_answer_of_the_contract() {
 #[test]
 fn what_applies_only() {
     let item = |verdict: Verdict| {
-        let answers = Answers { items: vec![answer(Ok(verdict))], ..Answers::default() };
+        let answers =
+            Answers { actions: Vec::new(), items: vec![answer(Ok(verdict))], ..Answers::default() };
         let text = written(&[("b", "k")], &answers);
         text.replace("<response><item biz=\"b\" key=\"k\" ", "").replace("/></response>\n", "")
     };
@@ -364,7 +374,8 @@ fn what_applies_only() {
         (ItemError::Store, "store"),
         (ItemError::Full, "full"),
     ] {
-        let answers = Answers { items: vec![answer(Err(error))], ..Answers::default() };
+        let answers =
+            Answers { actions: Vec::new(), items: vec![answer(Err(error))], ..Answers::default() };
         assert!(written(&[("b", "k")], &answers).contains(&format!("error=\"{word}\"")));
     }
 }
@@ -374,6 +385,7 @@ fn the_longest_elements_fit() {
     let most =
         Figures { used: u64::MAX, max: u64::MAX, remaining: u64::MAX, reset_ms: Some(u64::MAX) };
     let answers = Answers {
+        actions: Vec::new(),
         refused: false,
         items: vec![Answer {
             details: 0..1,
@@ -398,7 +410,11 @@ fn the_longest_elements_fit() {
 
 #[test]
 fn echoes() {
-    let answers = Answers { items: vec![answer(Err(ItemError::BadKey))], ..Answers::default() };
+    let answers = Answers {
+        actions: Vec::new(),
+        items: vec![answer(Err(ItemError::BadKey))],
+        ..Answers::default()
+    };
     let text =
         written(&[("<b>", "\0a\u{1F}\t\n\r&\"'<>é\u{FFFE}\u{FFFF}\u{FFFD}\u{EFFF}")], &answers);
     assert_eq!(

@@ -87,7 +87,7 @@ impl All<'_> {
         // Figures come when all are charged; till then an error stands for the verdict.
         let result = Err(charged.err().unwrap_or(ItemError::Store));
         let details = from..answers.details.len();
-        answers.items.push(Answer { biz: one.resolved.biz, result, details });
+        answers.items.push(Answer { biz: one.resolved.biz, result, details, action: 0 });
         charged.ok()
     }
 

@@ -46,9 +46,10 @@ impl Serve for Longest {
                 figures,
                 retry_ms: Some(u64::MAX),
                 window_ms: Some(u64::MAX),
+                ..Verdict::UNJUDGED
             };
             let details = start..answers.details.len();
-            answers.items.push(Answer { biz: Some(0), result: Ok(verdict), details });
+            answers.items.push(Answer { biz: Some(0), result: Ok(verdict), details, action: 0 });
         }
     }
 

@@ -45,6 +45,7 @@ impl Serve for Stub {
                 figures: Figures { used: 1, max: 5, remaining: 4, reset_ms: Some(60_000) },
                 retry_ms: limited.then_some(1500),
                 window_ms: Some(60_000),
+                ..Verdict::UNJUDGED
             };
             let result = match key {
                 "" => Err(ItemError::BadKey),
@@ -52,7 +53,7 @@ impl Serve for Stub {
                 _ if biz == "nope" => Err(ItemError::UnknownBiz),
                 _ => Ok(verdict),
             };
-            answers.items.push(Answer { biz: Some(0), result, details: 0..0 });
+            answers.items.push(Answer { biz: Some(0), result, details: 0..0, action: 0 });
         }
     }
 
