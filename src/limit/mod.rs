@@ -28,6 +28,7 @@ mod turns;
 mod weight;
 
 pub use rules::{Judgement, Rules, States};
+pub use turns::Span;
 
 /// The most uses a state can hold, 2^53 - 1: what a JSON reader can take for exact.
 pub const MAX_USED: u64 = (1 << 53) - 1;
