@@ -105,8 +105,7 @@ impl Model {
     pub fn view(&self, index: usize, key: usize, now: i128) -> View {
         let owner = self.owner(index, key);
         let state = self.states.get(&(index, owner)).copied();
-        let ring = self.rings.get(&owner).map_or(&[][..], |ring| ring);
-        policies::view(&self.limit(index).policy, state, ring, now)
+        policies::view(&self.limit(index).policy, state, &self.ring(owner, now), now)
     }
 
     fn judge(&self, key: usize, now: i128, count: i128) -> Judged {
@@ -175,13 +174,20 @@ impl Model {
         own.collect()
     }
 
-    /// Charges a ring: uses that no limit counts are gone, and the oldest above its length.
+    /// The uses of a ring; those that no limit counts are gone.
+    fn ring(&self, owner: Owner, now: i128) -> Vec<i128> {
+        let ring = self.rings.get(&owner).map_or(&[][..], |ring| ring);
+        let slidings = self.slidings(owner);
+        let longest = slidings.iter().map(|(interval_ms, _)| i128::from(*interval_ms)).max();
+        let counts = |time: &&i128| longest.is_some_and(|longest| (now - **time).abs() < longest);
+        ring.iter().filter(counts).copied().collect()
+    }
+
+    /// Charges a ring: the oldest above its length are gone too.
     fn append(&mut self, owner: Owner, now: i128, count: i128) {
         let slidings = self.slidings(owner);
         let Some(&(_, most)) = slidings.iter().max_by_key(|(_, max)| max) else { return };
-        let (most, ring) = (most as usize, self.rings.entry(owner).or_default());
-        let longest = slidings.iter().map(|(interval_ms, _)| *interval_ms).max().unwrap();
-        ring.retain(|time| (now - time).abs() < i128::from(longest));
+        let (most, mut ring) = (most as usize, self.ring(owner, now));
         if count < 0 {
             let left = ring.len().saturating_sub(count.unsigned_abs() as usize);
             ring.truncate(left);
@@ -189,6 +195,7 @@ impl Model {
             ring.extend(std::iter::repeat_n(now, most.min(count as usize)));
             ring.drain(..ring.len().saturating_sub(most));
         }
+        self.rings.insert(owner, ring);
     }
 
     fn start_ban(&mut self, key: usize, now: i128, refusing: &[usize]) -> Option<i128> {

@@ -32,6 +32,8 @@ pub struct View {
     pub state: Option<State>,
     /// Of a sliding limit: the uses it counts, from the oldest.
     pub uses: Vec<i128>,
+    /// All that its ring holds.
+    ring: Vec<i128>,
 }
 
 /// What a state becomes by `now`, as the clock section has it.
@@ -44,7 +46,8 @@ pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> 
         Policy::Sliding(limit) => counted(limit.interval_ms, ring, now),
         _ => Vec::new(),
     };
-    View { now, state: state.and_then(|state| roll(policy, state, now)), uses }
+    let state = state.and_then(|state| roll(policy, state, now));
+    View { now, state, uses, ring: ring.to_vec() }
 }
 
 /// The time the state goes by, and the state unless the clock was set back too far.
@@ -296,9 +299,12 @@ impl View {
                 Some(turn - self.now)
             }
             Policy::Sliding(limit) => {
-                let surplus = self.used(policy) + count - max(policy);
-                let leaves = self.uses[surplus as usize - 1] + i128::from(limit.interval_ms);
-                Some(leaves - self.now)
+                // Where the clock was set back, uses of a later time come to count again.
+                let interval = i128::from(limit.interval_ms);
+                let leaves = self.ring.iter().map(|time| time + interval).filter(|&t| t > self.now);
+                let admits =
+                    |&then: &i128| view(policy, None, &self.ring, then).admits(policy, count);
+                Some(leaves.filter(admits).min()? - self.now)
             }
             Policy::SlidingCounter(limit) => {
                 let latest = 2 * i128::from(limit.interval_ms);
