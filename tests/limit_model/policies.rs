@@ -42,12 +42,12 @@ pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> 
         Some(state) => set_back(policy, state, now),
         None => (now, None),
     };
-    let uses = match policy {
-        Policy::Sliding(limit) => counted(limit.interval_ms, ring, now),
-        _ => Vec::new(),
+    let (uses, ring) = match policy {
+        Policy::Sliding(limit) => (counted(limit.interval_ms, ring, now), ring.to_vec()),
+        _ => Default::default(),
     };
     let state = state.and_then(|state| roll(policy, state, now));
-    View { now, state, uses, ring: ring.to_vec() }
+    View { now, state, uses, ring }
 }
 
 /// The time the state goes by, and the state unless the clock was set back too far.
@@ -203,8 +203,9 @@ fn ahead(interval_ms: u64, start: i128, now: i128) -> i128 {
 }
 
 impl View {
+    /// The state of a sliding limit is the ring that it shares.
     pub fn is_fresh(&self) -> bool {
-        self.state.is_none() && self.uses.is_empty()
+        self.state.is_none() && self.ring.is_empty()
     }
 
     pub fn admits(&self, policy: &Policy, count: i128) -> bool {

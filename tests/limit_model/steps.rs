@@ -205,13 +205,13 @@ const MOST_BURST: u64 = u64::MAX / 86_400_000;
 fn any_policy() -> impl Strategy<Value = Policy> {
     prop_oneof![
         4 => any_interval(),
-        //3 => any_calendar(),
+        3 => any_calendar(),
         5 => any_sliding(),
         3 => any_counter(),
         3 => any_token(),
         1 => prop_oneof![0_u64..60, any_size(0, MOST)]
             .prop_map(|max| Policy::Total(Total { max })),
-        //        1 => Just(None).prop_map(|turns| Policy::Count(Count { turns })),
+        1 => prop::option::of(any_turns()).prop_map(|turns| Policy::Count(Count { turns })),
     ]
 }
 
