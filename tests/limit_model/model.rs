@@ -108,6 +108,13 @@ impl Model {
         policies::view(&self.limit(index).policy, state, &self.ring(owner, now), now)
     }
 
+    /// The latest time before that of a limit's state at which it would be forgotten.
+    pub fn forgetting(&self, index: usize, key: usize, now: i128) -> Option<i128> {
+        let owner = self.owner(index, key);
+        let state = self.states.get(&(index, owner)).copied();
+        policies::forgetting(&self.limit(index).policy, state, &self.ring(owner, now))
+    }
+
     fn judge(&self, key: usize, now: i128, count: i128) -> Judged {
         let mut judged =
             Judged { refusing: Vec::new(), advised: 0, ban_left: 0, retries: BTreeMap::new() };

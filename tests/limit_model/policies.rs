@@ -52,27 +52,43 @@ pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> 
 
 /// The time the state goes by, and the state unless the clock was set back too far.
 fn set_back(policy: &Policy, state: State, now: i128) -> (i128, Option<State>) {
-    let (time, leave) = match (policy, state) {
-        (Policy::Interval(limit), State::Window { start, .. }) => {
-            (start, i128::from(limit.interval_ms))
-        }
-        (Policy::SlidingCounter(limit), State::Counters { start, .. }) => {
-            (start, i128::from(limit.interval_ms))
-        }
-        (Policy::Token(limit), State::Bucket { last, .. }) => (last, fill_ms(limit)),
-        (_, State::Window { start, .. }) if now < start => {
-            let (from, turn) = window(turns(policy).unwrap(), start);
-            (start, turn - from)
-        }
-        _ => return (now, Some(state)),
-    };
-    if now >= time {
-        (now, Some(state))
-    } else if time - now < leave {
-        (time, Some(state))
-    } else {
-        (now, None)
+    match time(state) {
+        Some(time) if now < time && time - now < leave(policy, time) => (time, Some(state)),
+        Some(time) if now < time => (now, None),
+        _ => (now, Some(state)),
     }
+}
+
+fn time(state: State) -> Option<i128> {
+    match state {
+        State::Window { start, .. } | State::Counters { start, .. } => Some(start),
+        State::Bucket { last, .. } => Some(last),
+        State::Ever { .. } => None,
+    }
+}
+
+/// By how much the clock can be set back from a state's time before the state is fresh.
+fn leave(policy: &Policy, time: i128) -> i128 {
+    match policy {
+        Policy::Interval(limit) => limit.interval_ms.into(),
+        Policy::Sliding(limit) => limit.interval_ms.into(),
+        Policy::SlidingCounter(limit) => limit.interval_ms.into(),
+        Policy::Token(limit) => fill_ms(limit),
+        _ => turns(policy).map_or(0, |turns| {
+            let (start, turn) = window(turns, time);
+            turn - start
+        }),
+    }
+}
+
+/// The latest time to which the clock can be set back and a state is fresh, or the newest use of a
+/// ring counts no more.
+pub fn forgetting(policy: &Policy, state: Option<State>, ring: &[i128]) -> Option<i128> {
+    let time = match policy {
+        Policy::Sliding(_) => ring.last().copied(),
+        _ => state.and_then(time),
+    }?;
+    Some(time - leave(policy, time))
 }
 
 fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {

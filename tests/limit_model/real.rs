@@ -1,7 +1,7 @@
 //! The code under test, with words kept for each key as a store would.
 
 use frs::conf::{Biz, Mode, Scope};
-use frs::limit::{Figures, Judgement, LimitFigures, Rules, States, Verdict};
+use frs::limit::{Figures, Judgement, LimitFigures, Rules, Span, States, Verdict};
 use frs::store::Rank;
 
 use crate::model::{Answer, Detail, Shown, far};
@@ -10,6 +10,8 @@ use crate::steps::{Command, KEYS, Step};
 #[derive(Debug, Clone)]
 pub struct Real {
     rules: Rules,
+    /// For so long the rules need not be told the time again.
+    told: Span,
     mode: Mode,
     keys: Vec<Vec<u64>>,
     biz: Vec<u64>,
@@ -23,7 +25,13 @@ impl Real {
         let rules = Rules::new(biz);
         let keys = vec![vec![0; rules.words(Scope::Key)]; KEYS];
         let whole = vec![0; rules.words(Scope::Biz)];
-        Real { rules, mode: biz.mode, keys, biz: whole }
+        Real { rules, told: Span::NEVER, mode: biz.mode, keys, biz: whole }
+    }
+
+    fn tell(&mut self, now: u64) {
+        if !self.told.holds(now) {
+            self.told = self.rules.set_now(now);
+        }
     }
 
     fn on_states<T>(&mut self, key: usize, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
@@ -32,7 +40,7 @@ impl Real {
     }
 
     fn judge(&mut self, step: &Step, now: u64) -> (Judgement, Vec<LimitFigures>) {
-        self.rules.set_now(now);
+        self.tell(now);
         self.on_states(step.key, |rules, states| {
             let mut details = Vec::new();
             rules.roll(states, now);
@@ -42,6 +50,7 @@ impl Real {
     }
 
     pub fn run(&mut self, step: &Step, now: u64) -> Outcome {
+        self.tell(now);
         let mut copy = self.clone();
         let (mut judgement, mut details) = copy.judge(step, now);
         let refuses = copy.rules.refuses(&judgement);
@@ -70,20 +79,16 @@ impl Real {
         (verdict, refuses, details)
     }
 
-    pub fn words(&self, scope: Scope, key: usize) -> &[u64] {
-        if scope == Scope::Key { &self.keys[key] } else { &self.biz }
-    }
-
     pub fn rank(&self, scope: Scope, key: usize, now: u64) -> Rank {
         let mut copy = self.clone();
-        copy.rules.set_now(now);
+        copy.tell(now);
         let words = if scope == Scope::Key { &mut copy.keys[key] } else { &mut copy.biz };
         copy.rules.rank(scope, words, now)
     }
 
     pub fn is_fresh(&self, scope: Scope, key: usize, now: u64) -> bool {
         let mut copy = self.clone();
-        copy.rules.set_now(now);
+        copy.tell(now);
         copy.on_states(key, |rules, states| {
             rules.roll(states, now);
             rules.is_fresh(states, scope)

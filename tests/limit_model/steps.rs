@@ -73,6 +73,11 @@ pub enum Tick {
         limit: usize,
         more: i64,
     },
+    /// Back to where a limit's state is forgotten, and a little more or less.
+    Forget {
+        limit: usize,
+        more: i64,
+    },
     /// To the end of the last wait, and a little more or less.
     Retry {
         more: i64,
@@ -111,6 +116,10 @@ pub fn advance(model: &Model, step: &Step, now: i64, retry: Option<i128>) -> i64
         Tick::Turn { limit, more } => {
             let reset = model.shown(pick(limit), step.key, now.into()).reset;
             reset.map_or(1, |reset| reset + i128::from(more))
+        }
+        Tick::Forget { limit, more } => {
+            let then = model.forgetting(pick(limit), step.key, now.into());
+            then.map_or(1, |then| then - i128::from(now) + i128::from(more))
         }
         Tick::Retry { more } => retry.unwrap_or(0) + i128::from(more),
     };
@@ -285,7 +294,8 @@ fn any_tick() -> impl Strategy<Value = Tick> {
             .prop_map(|(limit, thousandths, more)| Tick::Windows { limit, thousandths, more }),
         1 => (limit.clone(), -2500..0_i64, little())
             .prop_map(|(limit, thousandths, more)| Tick::Windows { limit, thousandths, more }),
-        3 => (limit, little()).prop_map(|(limit, more)| Tick::Turn { limit, more }),
+        3 => (limit.clone(), little()).prop_map(|(limit, more)| Tick::Turn { limit, more }),
+        1 => (limit, little()).prop_map(|(limit, more)| Tick::Forget { limit, more }),
         2 => little().prop_map(|more| Tick::Retry { more }),
         1 => (-40 * DAY_MS..4000 * DAY_MS).prop_map(Tick::By),
     ]
