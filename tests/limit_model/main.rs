@@ -119,9 +119,9 @@ proptest! {
         assert_long_lives(&real, last_use, LAST_MS)?;
     }
 
-    /// However the clock goes on, no more than max of a sliding limit pass in any interval.
+    /// However uses fall, exactly max of a sliding limit pass in any interval.
     #[test]
-    fn at_most_max_pass_in_any_interval(
+    fn exactly_max_pass_in_any_interval(
         (max, interval_ms) in (0_u64..50, 1_u64..300), ticks in vec(0_i64..20, 100..200),
     ) {
         let policy = Policy::Sliding(Sliding { interval_ms, max });

@@ -280,8 +280,11 @@ impl Model {
         all.sort_by_key(|&index| {
             let limit = self.limit(index);
             let remaining = self.view(index, key, now).remaining(&limit.policy);
-            let counts = matches!(limit.policy, Policy::Count(_));
-            (counts, limit.advice.is_some(), remaining)
+            let class = match limit.policy {
+                Policy::Count(_) => 2,
+                _ => i32::from(limit.advice.is_some()),
+            };
+            (class, remaining)
         });
         all[0]
     }
