@@ -7,8 +7,8 @@
 //! word 2..  the slots: a use each, u32 milliseconds since the base, two in a word, low half first
 //! ```
 //! The uses stand in the order in which they came, which is that of their times unless the clock
-//! was set back. An empty ring is one whose words 0 and 1 are 0, whatever its slots hold. Words that
-//! cannot be a ring's are taken for an empty one.
+//! was set back. An empty ring is one whose words 0 and 1 are 0, whatever its slots hold. Words
+//! that cannot be a ring's are taken for an empty one.
 //!
 //! A use changes its own word and word 1 and, where the ring was empty, the base: each changed word
 //! is one that a transaction logs.
@@ -81,8 +81,8 @@ pub(super) fn is_of(ring: Ring, words: &[u64]) -> bool {
     place.len == 0 || place.capacity == ring.uses as usize
 }
 
-/// Lays a ring of another number of uses out anew, in place: a smaller one keeps the newest. `words`
-/// are all from its first one to the end of the node.
+/// Lays a ring of another number of uses out anew, in place: a smaller one keeps the newest.
+/// `words` are all from its first one to the end of the node.
 pub(super) fn resize(ring: Ring, words: &mut [u64]) {
     let mut place = Place::of(words);
     let capacity = capacity(ring, words);
