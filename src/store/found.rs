@@ -13,8 +13,9 @@ use super::slot::{Intent, SlotWords, UndoLog};
 use super::transaction::{Refused, Wanted, holds, places_of};
 use crate::key::KeyRef;
 
-/// Words of the largest node that is copied to the stack.
-const WORDS_MAX: usize = 32;
+/// Words of most nodes, and of the largest one that is copied to the stack.
+const FEW_WORDS: usize = 16;
+const MANY_WORDS: usize = 64;
 
 /// What is to become of the node that was worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,21 @@ impl Handle {
     #[inline]
     pub fn with_found<T>(
         &mut self,
+        wanted: (&Wanted, Option<usize>),
+        key: (u32, &KeyRef<'_>),
+        time: (u64, u64),
+        work: impl FnOnce(&mut [u64]) -> (T, Keep),
+    ) -> Result<Option<T>, Refused> {
+        match self.groups[wanted.0.group].node_words() {
+            ..=FEW_WORDS => self.with_copy::<T, FEW_WORDS>(wanted, key, time, work),
+            ..=MANY_WORDS => self.with_copy::<T, MANY_WORDS>(wanted, key, time, work),
+            _ => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn with_copy<T, const ROOM: usize>(
+        &mut self,
         (wanted, guess): (&Wanted, Option<usize>),
         (biz_id, key): (u32, &KeyRef<'_>),
         (generation, now): (u64, u64),
@@ -68,9 +84,6 @@ impl Handle {
         let (words, mark) = (group.node_words(), group.mark());
         if self.is_forked() || self.runtime.is_quarantined(mark) {
             return Err(Refused::Unavailable);
-        }
-        if words > WORDS_MAX {
-            return Ok(None);
         }
         let (file, key_node) = (wanted.at.file, wanted.at.key_node);
         let intent = Intent { group: group.header().id, file, key_node };
@@ -88,7 +101,7 @@ impl Handle {
             return Err(Refused::Unavailable);
         }
         let region = group.file(file);
-        let mut copy = [0; WORDS_MAX];
+        let mut copy = [0; ROOM];
         let copy = &mut copy[..words];
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
         let chain = Chain { group, region, head: group.head(key_node) };
