@@ -45,6 +45,9 @@ pub fn report(conf: &Conf, machine: &Machine) -> Report {
         .iter()
         .filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?))
         .collect();
+    if conf.srv.degrade {
+        warnings.push("<degrade>true</degrade>: nothing at all is limited".to_owned());
+    }
     warnings.extend(disk_warning(conf, machine));
     let mut faults = Vec::new();
     for (dir, filesystem) in &machine.filesystems {

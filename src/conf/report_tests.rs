@@ -110,6 +110,20 @@ fn only_what_refuses_by_its_nodes_is_warned_of() {
     assert!(!warned("off", "policy='token' rate='1/s'"));
 }
 
+#[test]
+fn degrade_is_warned_of() {
+    let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+    let warnings = |srv: &str| {
+        let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
+        report(&conf, &Machine { ram_bytes: None, filesystems: vec![] }).warnings
+    };
+    assert_eq!(warnings("<srv/>"), [""; 0]);
+    assert_eq!(
+        warnings("<srv><degrade>true</degrade></srv>"),
+        ["<degrade>true</degrade>: nothing at all is limited"]
+    );
+}
+
 /// Warnings and faults about the machine alone.
 fn about(machine: &Machine) -> (Vec<String>, Vec<String>) {
     let Report { warnings, faults, .. } = report(&conf(), machine);

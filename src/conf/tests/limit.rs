@@ -187,6 +187,10 @@ fn settings_of_other_policies_say_whose_they_are() {
             &format!("23: found attribute on-exceed with policy=\"count\", expected {SIX}"),
         ),
         (
+            "policy='count' ban='soon'",
+            &format!("23: found attribute ban with policy=\"count\", expected {SIX}"),
+        ),
+        (
             "policy='count' max='1'",
             "23: found attribute max with policy=\"count\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\" or \"total\" only",
         ),
