@@ -91,8 +91,8 @@ pub(super) const fn most_rate(per_ms: u64) -> u64 {
     if most < MAX_COUNT { most } else { MAX_COUNT }
 }
 
-/// The largest burst at a rate: its level stands in 64 bits, and no bucket takes longer to fill than
-/// any duration.
+/// The largest burst at a rate: its level stands in 64 bits, and no bucket takes longer to fill
+/// than the longest duration.
 pub(super) fn most_burst(rate: u64, per_ms: u64) -> u64 {
     let filled = u128::from(MAX_DURATION_MS) * u128::from(rate) / u128::from(per_ms);
     u64::try_from(filled).unwrap_or(u64::MAX).min(MAX_BURST)

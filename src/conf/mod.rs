@@ -2,8 +2,8 @@
 //!
 //! Raw XML becomes checked types that cannot hold a wrong value: text (fault.rs) → a tree with
 //! places (xml.rs, walk.rs) → values (value.rs, the `*_read.rs`) → what must fit together
-//! (bounds.rs, fit.rs). Relative paths in it are relative to the working directory of the reader, except in
-//! what [`active::read`] answers.
+//! (bounds.rs, fit.rs). Relative paths in it are relative to the working directory of the reader,
+//! except in what [`active::read`] answers.
 
 mod bounds;
 mod cidr;

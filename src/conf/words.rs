@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use super::map::{Biz, Limit, ListRule, Mode, Policy, Scope, Turns, Unit, Weight};
 use super::value::RATE_UNITS;
 
-/// Units of time in words, each with the least number that is said in it: a minute is 60 s and a day
-/// 24 h, for a `day` would be one of the calendar.
+/// Units of time in words, each with the least number that is said in it: a minute is 60 s and a
+/// day 24 h, for a `day` would be one of the calendar.
 const UNITS: [(&str, u64, u64); 5] =
     [("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 2), ("s", 1000, 1), ("ms", 1, 0)];
 /// Weights that are said; the others are between them or behind.
