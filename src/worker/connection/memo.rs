@@ -123,7 +123,7 @@ impl Memos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Format, http};
+    use crate::protocol::http;
     use crate::service::Command;
     use crate::worker::connection::Courtesy;
 
