@@ -66,11 +66,11 @@ memory
   groups: 118,547,712 bytes (113.1 MiB)
   page tables: 711,288 bytes (694.6 KiB) = 0.2 % of that × (2 workers + 1 keeper)
   runtime.mmap: 8,146,944 bytes (7.8 MiB) = 1,576,960 + (2 workers + keeper + reload) × 1,642,496
-  processes: 154,706,160 bytes (147.5 MiB) = (2 workers + keeper + master) × 8MiB + 2 workers × 60,575,864
-  clients at worst: 20,287,120,000 bytes (18.9 GiB) = workers 2 × max-connections 10000 × (input 64KiB + answers 64KiB + queue 74,324 + reply 807,936 + 1024)
+  processes: 165,766,896 bytes (158.1 MiB) = (2 workers + keeper + master) × 8MiB + 2 workers × 66,106,232
+  clients at worst: 23,197,840,000 bytes (21.6 GiB) = workers 2 × max-connections 10000 × (input 64KiB + answers 64KiB + queue 88,788 + reply 939,008 + 1024)
     input: the largest of max-head, max-body and 64KiB
-    reply, the longest to one request: 1024 items × 256 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
-  all at worst: 20,569,232,104 bytes (19.2 GiB), and the kernel's socket buffers
+    reply, the longest to one request: 1024 items × 320 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
+  all at worst: 23,491,012,840 bytes (21.9 GiB), and the kernel's socket buffers
 largest atomic request: 2176 of 65536 words of the undo log
 ";
     assert!(text.ends_with(memory), "{text}");

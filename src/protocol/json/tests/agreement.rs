@@ -361,3 +361,53 @@ fn the_longest_words_fit() {
     assert!(xml.contains("list=\"allow\" action=\"word") && xml.ends_with("word\""), "{xml}");
     assert!(json.contains("\"list\":\"allow\",\"action\":\"word") && json.ends_with("word\""));
 }
+
+/// The bound that memory is reckoned by, without what is echoed of the item.
+#[test]
+fn the_longest_answers_are_within_their_bound() {
+    use crate::conf::memory::ANSWER_BYTES;
+
+    const LONGEST: u64 = (1 << 53) - 1;
+    let figures =
+        Figures { used: LONGEST, max: LONGEST, remaining: LONGEST, reset_ms: Some(LONGEST) };
+    let flags = |limited: bool| Verdict {
+        limited,
+        banned: limited,
+        shadow: !limited,
+        list: None,
+        limit: u16::MAX,
+        advised: 1,
+        weight: Some(999_999),
+        figures,
+        retry_ms: Some(LONGEST),
+        ..Verdict::UNJUDGED
+    };
+    let mut request = Request::default();
+    request.begin(Command::Update);
+    request.push("b", "k", Some(1), false, false);
+    let actions = vec![Arc::from("w".repeat(32))];
+    let limit = LimitFigures {
+        index: u16::MAX,
+        policy: "sliding-counter",
+        figures,
+        retry_ms: Some(LONGEST),
+        limited: true,
+    };
+    for format in [Format::Xml, Format::Json] {
+        let length = |result: Option<Verdict>, limits: usize| {
+            let (items, details) = (result.is_some().into(), vec![limit; limits]);
+            let result = Ok(result.unwrap_or(Verdict::UNJUDGED));
+            let answer = Answer { biz: Some(0), result, details: 0..limits, action: 1 };
+            let actions = actions.clone();
+            let answers = Answers { items: vec![answer; items], details, actions, refused: true };
+            let mut out = Vec::new();
+            document::write(format, &mut out, &mut Line::default(), &request, &answers);
+            out.len()
+        };
+        let item = [true, false].map(|limited| length(Some(flags(limited)), 0)).into_iter().max();
+        let item = item.unwrap_or(0) - length(None, 0);
+        assert!((200..=ANSWER_BYTES as usize).contains(&item), "{format:?}: {item}");
+        let limit = length(Some(flags(true)), 2) - length(Some(flags(true)), 1);
+        assert!((150..=ANSWER_BYTES as usize).contains(&limit), "{format:?}: {limit}");
+    }
+}
