@@ -66,8 +66,8 @@ impl Handle {
         work: impl FnOnce(&mut [u64]) -> (T, Keep),
     ) -> Result<Option<T>, Refused> {
         match self.groups[wanted.0.group].node_words() {
-            ..=FEW_WORDS => self.with_copy::<T, FEW_WORDS>(wanted, key, time, work),
-            ..=MANY_WORDS => self.with_copy::<T, MANY_WORDS>(wanted, key, time, work),
+            words if words <= FEW_WORDS => self.with_copy::<T, FEW_WORDS>(wanted, key, time, work),
+            words if words <= MANY_WORDS => self.with_copy::<T, MANY_WORDS>(wanted, key, time, work),
             _ => Ok(None),
         }
     }
