@@ -17,6 +17,7 @@
 mod calendar;
 mod count;
 mod interval;
+mod lists;
 mod policy;
 mod ring;
 mod rules;
@@ -27,7 +28,9 @@ mod total;
 mod turns;
 mod weight;
 
+pub use lists::{Listing, Lists};
 pub use rules::{Judgement, Rules, States};
+pub use turns::Span;
 
 /// The most uses a state can hold, 2^53 - 1: what a JSON reader can take for exact.
 pub const MAX_USED: u64 = (1 << 53) - 1;

@@ -168,6 +168,18 @@ impl Rules {
         }
     }
 
+    /// Gives a limit other settings of the same policy; the ring stays as long as it is.
+    pub(super) fn replace(&mut self, position: usize, policy: &conf::Policy) {
+        self.rules[position].policy = Policy::new(policy);
+        let Rule { scope, .. } = self.rules[position];
+        let life_ms = policy::life_ms(&self.rules[position].policy);
+        let node = match scope {
+            Scope::Key => &mut self.key,
+            Scope::Biz => &mut self.biz,
+        };
+        node.life_ms = node.life_ms.zip(life_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
+    }
+
     /// Tells the time: calendar windows are those of `now` until another is told. For how long
     /// the same ones hold.
     pub fn set_now(&mut self, now: u64) -> Span {

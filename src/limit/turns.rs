@@ -4,7 +4,7 @@ use crate::conf::Turns;
 
 /// A stretch of time, milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub struct Span {
     /// Its first millisecond.
     pub from: u64,
     /// The first one after it.

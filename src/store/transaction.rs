@@ -159,13 +159,13 @@ impl Handle {
     }
 
     /// Asks the processor to fetch the node that the key's tag points to, a good while after the
-    /// head. Reads tags without the semaphore: what it finds is a guess.
+    /// head; the node's place. Reads tags without the semaphore: what it finds is a guess.
     #[inline]
-    pub fn prefetch_node(&self, wanted: &Wanted) {
+    pub fn prefetch_node(&self, wanted: &Wanted) -> Option<usize> {
         let group = &self.groups[wanted.group];
         if self.runtime.is_quarantined(group.mark()) {
             // Its pages may be gone.
-            return;
+            return None;
         }
         let region = group.file(wanted.at.file);
         let tags = region.words(group.head(wanted.at.key_node) + 1, TAG_WORDS);
@@ -173,13 +173,13 @@ impl Handle {
             let matches = bytes_equal(word.load(Ordering::Relaxed), wanted.at.tag);
             (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
         });
-        if let Some(place) = places {
-            let node = group.node(wanted.at.key_node, place);
-            region.prefetch(node);
-            if group.node_words() > HEAD_WORDS {
-                region.prefetch(node + HEAD_WORDS);
-            }
+        let place = places?;
+        let node = group.node(wanted.at.key_node, place);
+        region.prefetch(node);
+        if group.node_words() > HEAD_WORDS {
+            region.prefetch(node + HEAD_WORDS);
         }
+        Some(place)
     }
 }
 

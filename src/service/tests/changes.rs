@@ -131,10 +131,7 @@ fn a_quarantine_lasts_until_a_scan() {
     let world = World::new(TWO_GROUPS);
     let mut service = world.attach();
     update(&mut service, "stays", "a").unwrap();
-    let runtime = world.runtime();
-    let mark = world.group("one").mark();
-    let bit = crate::store::layout::runtime::FILE_QUARANTINE;
-    runtime.mark_of(mark).fetch_or(bit, std::sync::atomic::Ordering::Relaxed);
+    world.quarantine("one");
     assert_eq!(update(&mut service, "stays", "a"), Err(ItemError::Store));
     assert_eq!(update(&mut service, "other", "a"), Ok(1));
     drop(service);
