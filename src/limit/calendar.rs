@@ -1,8 +1,15 @@
 //! `calendar`: natural windows of a time zone.
+//!
+//! The state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0 too. A
+//! rolled state's `start` is that of the current window, or of a later one that a clock set back
+//! since has not reached again: then its time is `start`.
+//!
+//! The current window is computed when a time outside it is told, so that no request computes
+//! one, but for those on states of another window.
 
-use super::Figures;
 use super::interval::Window;
-use super::turns::Span;
+use super::turns::{self, Span};
+use super::{Figures, MAX_USED, use_more};
 use crate::conf;
 use crate::conf::{Turns, Unit};
 
@@ -30,39 +37,146 @@ impl Calendar {
     }
 
     /// Tells the time; for how long it need not be told another.
+    #[inline]
     pub fn set_now(&mut self, now: u64) -> Span {
-        todo!()
+        if !self.current.holds(now) {
+            self.current = turns::window_at(&self.limit.turns, now);
+        }
+        self.current
+    }
+
+    #[inline]
+    const fn ceiling(&self) -> u64 {
+        self.limit.max.saturating_add(self.limit.debt)
+    }
+
+    /// The window of a rolled state.
+    #[inline]
+    fn window_of(&self, state: Window) -> Span {
+        if state.used == 0 || state.start == self.current.from {
+            self.current
+        } else {
+            self.other_window(state.start)
+        }
+    }
+
+    #[cold]
+    fn other_window(&self, start: u64) -> Span {
+        turns::window_at(&self.limit.turns, start)
+    }
+
+    /// The state at `now`, where its window is not the current one.
+    #[cold]
+    fn settle(&self, start: u64, used: u64, now: u64) -> Window {
+        let (window, passed) = if now < start {
+            let own = self.other_window(start);
+            if own.is_endless() || start - now >= own.length_ms() {
+                return Window::default();
+            }
+            (own, 0)
+        } else {
+            (self.current, turns::turns_between(&self.limit.turns, start, self.current.from))
+        };
+        if window.from == start {
+            return window_of(start, used);
+        }
+        // Of no window at all if the time zone was another: its uses stay a debt.
+        let settled = match self.limit.debt {
+            0 => used,
+            _ => passed.saturating_mul(self.limit.max),
+        };
+        window_of(window.from, used.saturating_sub(settled))
     }
 }
 
+/// The state at `now`: whole windows gone by are settled. A clock set back by the state's window or
+/// more makes the state fresh.
+#[inline]
 pub(super) fn roll(limit: &Calendar, window: Window, now: u64) -> Window {
-    todo!()
+    let (start, used) = (window.start, window.used.min(MAX_USED));
+    if used == 0 || start == limit.current.from {
+        window_of(start, used)
+    } else if limit.limit.debt == 0 && start <= now {
+        Window::default()
+    } else {
+        limit.settle(start, used, now)
+    }
 }
 
+/// Does a rolled state admit `count`, 0 or more?
+#[inline]
 pub(super) fn admits(limit: &Calendar, window: Window, count: u32) -> bool {
-    todo!()
+    window.used.saturating_add(u64::from(count)) <= limit.ceiling()
 }
 
+/// A rolled state after `count` more.
+#[inline]
 pub(super) fn charge(limit: &Calendar, window: Window, count: i32) -> Window {
-    todo!()
+    let start = if window.used == 0 { limit.current.from } else { window.start };
+    window_of(start, use_more(window.used, count))
 }
 
+/// What a rolled state shows.
+#[inline]
 pub(super) fn figures(limit: &Calendar, window: Window, now: u64) -> Figures {
-    todo!()
+    Figures {
+        used: window.used,
+        max: limit.limit.max,
+        remaining: remaining(limit, window),
+        reset_ms: Some(reset_ms(limit, window, now)),
+    }
 }
 
+/// What a rolled state leaves, debt included.
+#[inline]
 pub(super) fn remaining(limit: &Calendar, window: Window) -> u64 {
-    todo!()
+    limit.ceiling().saturating_sub(window.used)
 }
 
+/// Milliseconds until the window of a rolled state turns; 0 while nothing is used.
+#[inline]
+pub(super) fn reset_ms(limit: &Calendar, window: Window, now: u64) -> u64 {
+    match window.used {
+        0 => 0,
+        _ => limit.window_of(window).until.saturating_sub(now.max(window.start)),
+    }
+}
+
+/// Milliseconds until a rolled state that refuses `count` would admit it: the turn after which
+/// it fits, each turn settling `max` uses of a limit with debt and all of one without. None:
+/// never, be it that time ends before.
 pub(super) fn retry_ms(limit: &Calendar, window: Window, now: u64, count: u32) -> Option<u64> {
-    todo!()
+    if u64::from(count) > limit.ceiling() {
+        return None;
+    }
+    let excess = window.used.saturating_add(u64::from(count)).saturating_sub(limit.ceiling());
+    let turns = excess.div_ceil(limit.limit.max.max(1));
+    if limit.limit.debt == 0 || turns <= 1 {
+        return Some(reset_ms(limit, window, now));
+    }
+    let time = now.max(window.start);
+    let turn = turns::turn_after(&limit.limit.turns, time, turns)?;
+    Some(turn.saturating_sub(time))
 }
 
+/// The length of a rolled state's window, which is the current one of a fresh state.
+#[inline]
 pub(super) fn window_ms(limit: &Calendar, window: Window) -> u64 {
-    todo!()
+    limit.window_of(window).length_ms()
 }
 
+/// An upper bound of the milliseconds from a state's last use until it is fresh; none if there is
+/// no telling.
+///
+/// The last use can be stamped by a clock that was set back up to a window before the start:
+/// hence one window more than the turns take.
 pub(super) fn life_ms(limit: &Calendar) -> Option<u64> {
-    todo!()
+    let max = limit.limit.max.max(1);
+    let turns = if limit.limit.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };
+    (turns + 1).checked_mul(turns::longest_ms(limit.unit()))
+}
+
+#[inline]
+const fn window_of(start: u64, used: u64) -> Window {
+    if used == 0 { Window { start: 0, used: 0 } } else { Window { start, used } }
 }

@@ -1,13 +1,21 @@
 //! `count`: counts, never refuses.
+//!
+//! The state is `used` alone where it never starts again, else that of `calendar`. There is no
+//! maximum, so nothing remains.
 
 use super::Figures;
-use super::calendar::Calendar;
+use super::calendar::{self, Calendar};
 use super::interval::Window;
 
+/// What a count shows that never starts again.
+#[inline]
 pub(super) fn figures(used: u64) -> Figures {
-    todo!()
+    Figures { used, max: 0, remaining: 0, reset_ms: (used == 0).then_some(0) }
 }
 
+/// What one shows that starts again with each calendar window.
+#[inline]
 pub(super) fn figures_of_turns(limit: &Calendar, window: Window, now: u64) -> Figures {
-    todo!()
+    let reset_ms = Some(calendar::reset_ms(limit, window, now));
+    Figures { used: window.used, max: 0, remaining: 0, reset_ms }
 }

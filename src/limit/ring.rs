@@ -1,4 +1,29 @@
 //! The ring of the last uses, that all sliding limits of a biz and scope share.
+//!
+//! ```text
+//! word 0    the base: milliseconds since the epoch
+//! word 1    bits 0..16 head: the slot of the oldest use; 16..32 length: how many uses there are;
+//!           32..48 capacity in slots; the others 0
+//! word 2..  the slots: a use each, u32 milliseconds since the base, two in a word, low half first
+//! ```
+//! The uses stand in the order in which they came, which is that of their times unless the clock
+//! was set back. An empty ring is one whose words 0 and 1 are 0, whatever its slots hold. Words that
+//! cannot be a ring's are taken for an empty one.
+//!
+//! A use changes its own word and word 1 and, where the ring was empty, the base: each changed word
+//! is one that a transaction logs.
+
+use crate::conf::{RING_HEADER_BYTES, RING_USE_BYTES};
+
+/// The most uses that a ring can hold.
+pub(super) const MAX_USES: usize = 4096;
+
+/// How far before the first use a base is put: processes read their clocks a little apart, and a
+/// clock may be set back a little, which then moves no base.
+const BACK_ROOM_MS: u64 = 3_600_000;
+
+/// The longest time after the base that a use can have.
+const REACH_MS: u64 = u32::MAX as u64;
 
 /// The settings of a ring.
 #[derive(Debug, Clone, Copy)]
@@ -9,33 +34,583 @@ pub(super) struct Ring {
     pub longest_ms: u64,
 }
 
-/// Drops the uses that no limit counts at `now`.
+/// Drops the uses that no limit counts at `now`: old ones, and after a step of the clock those that
+/// are as far ahead.
+#[inline]
 pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
-    todo!()
+    let uses = Uses::of(words);
+    if uses.is_empty() {
+        Place::EMPTY.store(words);
+        return;
+    }
+    let counted = uses.count(now, ring.longest_ms);
+    if counted < uses.len() {
+        drop_uncounted(words, uses.place.offsets(now, ring.longest_ms), counted);
+    }
 }
 
-/// Appends `count` uses, or takes the last ones back if it is negative.
+/// Appends `count` uses, in the place of the oldest where there is no other, or takes the last ones
+/// back if it is negative.
+#[inline]
 pub(super) fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
-    todo!()
+    let magnitude = count.unsigned_abs() as usize;
+    if count > 0 {
+        append(ring, words, now, magnitude);
+    } else if count < 0 {
+        let mut place = Place::of(words);
+        place.len = place.len.saturating_sub(magnitude);
+        place.store(words);
+    }
 }
 
 /// Is nothing in the ring?
+#[inline]
 pub(super) fn is_fresh(words: &[u64]) -> bool {
-    todo!()
+    Uses::of(words).is_empty()
 }
 
 /// Words of a ring.
 pub(super) fn words(ring: Ring) -> usize {
-    todo!()
+    (RING_HEADER_BYTES + RING_USE_BYTES * ring.uses).div_ceil(8) as usize
 }
 
 /// Is the ring laid out for this number of uses, or empty?
+#[inline]
 pub(super) fn is_of(ring: Ring, words: &[u64]) -> bool {
-    todo!()
+    let place = Place::of(words);
+    place.len == 0 || place.capacity == ring.uses as usize
 }
 
 /// Lays a ring of another number of uses out anew, in place: a smaller one keeps the newest. `words`
 /// are all from its first one to the end of the node.
 pub(super) fn resize(ring: Ring, words: &mut [u64]) {
-    todo!()
+    let mut place = Place::of(words);
+    let capacity = capacity(ring, words);
+    let dropped = place.len.saturating_sub(capacity);
+    rotate(slots(words), place.slot(dropped), place.capacity);
+    place = Place { head: 0, len: place.len - dropped, capacity, ..place };
+    place.store(words);
+}
+
+/// The uses in a ring's words, the first that came first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Uses<'a> {
+    place: Place,
+    slots: &'a [u64],
+}
+
+impl<'a> Uses<'a> {
+    #[inline]
+    pub fn of(words: &'a [u64]) -> Uses<'a> {
+        Uses { place: Place::of(words), slots: words.get(2..).unwrap_or(&[]) }
+    }
+
+    #[inline]
+    pub fn len(self) -> usize {
+        self.place.len
+    }
+
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.place.len == 0
+    }
+
+    /// Of how many the time is less than `interval_ms` away from `now`.
+    #[inline]
+    pub fn count(self, now: u64, interval_ms: u64) -> usize {
+        let Some((first, span)) = self.place.offsets(now, interval_ms) else {
+            return 0;
+        };
+        let one_more = |sum: u32, offset: u32| sum + u32::from(offset.wrapping_sub(first) <= span);
+        self.fold(0, one_more) as usize
+    }
+
+    /// The latest time of those.
+    #[inline]
+    pub fn latest(self, now: u64, interval_ms: u64) -> Option<u64> {
+        let (first, span) = self.place.offsets(now, interval_ms)?;
+        let later = |latest: Option<u32>, offset: u32| {
+            let after = offset.wrapping_sub(first);
+            if after <= span { latest.max(Some(after)) } else { latest }
+        };
+        self.fold(None, later).map(|after| self.place.time(first + after))
+    }
+
+    /// Did they come in the order of their times?
+    pub fn are_in_order(self) -> bool {
+        let next = |(ordered, last): (bool, u32), offset| (ordered & (last <= offset), offset);
+        self.fold((true, 0), next).0
+    }
+
+    /// When the use came that came as the `nth`, from 0.
+    #[inline]
+    pub fn time(self, nth: usize) -> u64 {
+        self.place.time(get(self.slots, self.place.slot(nth)))
+    }
+
+    /// Puts their times in order; `times` has room for [`MAX_USES`].
+    pub fn sort_into(self, times: &mut [u64; MAX_USES]) -> &[u64] {
+        let times = &mut times[..self.len()];
+        for (nth, time) in times.iter_mut().enumerate() {
+            *time = self.time(nth);
+        }
+        times.sort_unstable();
+        times
+    }
+
+    /// Folds the offsets from the base, without a division or a branch for each.
+    #[inline]
+    fn fold<T>(self, start: T, each: impl Fn(T, u32) -> T) -> T {
+        let Place { head, len, capacity, .. } = self.place;
+        let wrapped = (head + len).saturating_sub(capacity);
+        let folded = fold_slots(self.slots, (head, head + len - wrapped), start, &each);
+        fold_slots(self.slots, (0, wrapped), folded, &each)
+    }
+}
+
+/// Where the uses are: words 0 and 1.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    base_ms: u64,
+    /// Below the capacity, or 0.
+    head: usize,
+    /// At most the capacity.
+    len: usize,
+    /// At most the slots that there are, and [`MAX_USES`].
+    capacity: usize,
+}
+
+impl Place {
+    const EMPTY: Place = Place { base_ms: 0, head: 0, len: 0, capacity: 0 };
+
+    #[inline]
+    fn of(words: &[u64]) -> Place {
+        let [base_ms, packed, slots @ ..] = words else {
+            return Place::EMPTY;
+        };
+        let [head, len, capacity] = [0, 16, 32].map(|bit| usize::from((packed >> bit) as u16));
+        let possible = capacity <= MAX_USES.min(2 * slots.len())
+            && head < capacity
+            && len <= capacity
+            && packed >> 48 == 0;
+        if possible && len > 0 {
+            Place { base_ms: *base_ms, head, len, capacity }
+        } else {
+            Place::EMPTY
+        }
+    }
+
+    #[inline]
+    fn store(self, words: &mut [u64]) {
+        if let [base_ms, packed, ..] = words {
+            let Place { head, len, capacity, .. } = self;
+            let parts = (capacity as u64) << 32 | (len as u64) << 16 | head as u64;
+            (*base_ms, *packed) = if len == 0 { (0, 0) } else { (self.base_ms, parts) };
+        }
+    }
+
+    /// The slot of the `nth` use, 0..=capacity.
+    #[inline]
+    fn slot(&self, nth: usize) -> usize {
+        let slot = self.head + nth;
+        if slot < self.capacity { slot } else { slot - self.capacity }
+    }
+
+    #[inline]
+    fn time(&self, offset: u32) -> u64 {
+        self.base_ms.saturating_add(offset.into())
+    }
+
+    /// The offset of a time that the base reaches, of another the nearest that there is.
+    #[inline]
+    fn offset(&self, time: u64) -> u32 {
+        time.saturating_sub(self.base_ms).min(REACH_MS) as u32
+    }
+
+    /// Can a use of this time be told from the base?
+    #[inline]
+    fn reaches(&self, time: u64) -> bool {
+        time.checked_sub(self.base_ms).is_some_and(|offset| offset <= REACH_MS)
+    }
+
+    /// The offsets less than `interval_ms` away from `now`: the first, and how many more follow it.
+    #[inline]
+    fn offsets(&self, now: u64, interval_ms: u64) -> Option<(u32, u32)> {
+        let away = interval_ms.checked_sub(1)?;
+        let first = now.saturating_sub(away).saturating_sub(self.base_ms);
+        let last = now.saturating_add(away).checked_sub(self.base_ms)?.min(REACH_MS);
+        (first <= last).then(|| (first as u32, (last - first) as u32))
+    }
+
+    /// Keeps the uses whose offset is kept, in their order. Those that came before a dropped one
+    /// move up: mostly it is a very old one that is dropped, with few before it.
+    fn retain(&mut self, slots: &mut [u64], is_kept: impl Fn(u32) -> bool) {
+        let mut to = self.len;
+        for nth in (0..self.len).rev() {
+            let offset = get(slots, self.slot(nth));
+            if is_kept(offset) {
+                to -= 1;
+                if to != nth {
+                    set(slots, self.slot(to), offset);
+                }
+            }
+        }
+        self.head = self.slot(to);
+        self.len -= to;
+    }
+}
+
+/// Drops all but the `counted` uses with these offsets. Unless the clock was set back those stand
+/// together at the end, and the head alone moves.
+fn drop_uncounted(words: &mut [u64], offsets: Option<(u32, u32)>, counted: usize) {
+    let is_counted =
+        |offset: u32| offsets.is_some_and(|(first, span)| offset.wrapping_sub(first) <= span);
+    let mut place = Place::of(words);
+    let slots = slots(words);
+    while place.len > counted && !is_counted(get(slots, place.head)) {
+        place.head = place.slot(1);
+        place.len -= 1;
+    }
+    if place.len > counted {
+        place.retain(slots, is_counted);
+    }
+    place.store(words);
+}
+
+fn append(ring: Ring, words: &mut [u64], now: u64, count: usize) {
+    let mut place = Place::of(words);
+    if place.len > 0 && !place.reaches(now) {
+        rebase(ring, words, now);
+        place = Place::of(words);
+    }
+    if place.len == 0 {
+        let base_ms = now.saturating_sub(BACK_ROOM_MS);
+        place = Place { base_ms, capacity: capacity(ring, words), ..Place::EMPTY };
+    }
+    let offset = place.offset(now);
+    let slots = slots(words);
+    for _ in 0..count.min(place.capacity) {
+        set(slots, place.slot(place.len), offset);
+        if place.len < place.capacity {
+            place.len += 1;
+        } else {
+            place.head = place.slot(1);
+        }
+    }
+    place.store(words);
+}
+
+/// Moves the base to where a use at `now` can be told from it, and all uses with it.
+///
+/// They fit: `now` is before all of them or after all of them, and those that a limit counts are
+/// less than 45 days away from it, while offsets reach over 49.
+#[cold]
+fn rebase(ring: Ring, words: &mut [u64], now: u64) {
+    roll(ring, words, now);
+    let old = Place::of(words);
+    let first = Uses::of(words).fold(now, |first, offset| first.min(old.time(offset)));
+    let place = Place { base_ms: first.saturating_sub(BACK_ROOM_MS), ..old };
+    let slots = slots(words);
+    for slot in (0..place.len).map(|nth| place.slot(nth)) {
+        let time = old.time(get(slots, slot));
+        set(slots, slot, place.offset(time));
+    }
+    place.store(words);
+}
+
+/// Slots of a ring of these settings, none that the words have no room for.
+fn capacity(ring: Ring, words: &[u64]) -> usize {
+    (ring.uses as usize).min(MAX_USES).min(2 * words.len().saturating_sub(2))
+}
+
+#[inline]
+fn slots(words: &mut [u64]) -> &mut [u64] {
+    words.get_mut(2..).unwrap_or_default()
+}
+
+#[inline]
+fn get(slots: &[u64], slot: usize) -> u32 {
+    (slots[slot / 2] >> half(slot)) as u32
+}
+
+#[inline]
+fn set(slots: &mut [u64], slot: usize, offset: u32) {
+    let word = &mut slots[slot / 2];
+    *word = *word & !(REACH_MS << half(slot)) | u64::from(offset) << half(slot);
+}
+
+/// Where in its word a slot begins.
+#[inline]
+fn half(slot: usize) -> usize {
+    slot % 2 * 32
+}
+
+#[inline]
+fn fold_slots<T>(
+    slots: &[u64],
+    (mut from, to): (usize, usize),
+    start: T,
+    each: impl Fn(T, u32) -> T,
+) -> T {
+    let mut folded = start;
+    if from % 2 == 1 && from < to {
+        folded = each(folded, get(slots, from));
+        from += 1;
+    }
+    for &word in &slots[from / 2..to / 2] {
+        folded = each(each(folded, word as u32), (word >> 32) as u32);
+    }
+    if to % 2 == 1 && from < to {
+        folded = each(folded, get(slots, to - 1));
+    }
+    folded
+}
+
+/// Brings the slot `first` of so many to the front, those before it to the end.
+fn rotate(slots: &mut [u64], first: usize, count: usize) {
+    if first > 0 {
+        reverse(slots, 0, first);
+        reverse(slots, first, count);
+        reverse(slots, 0, count);
+    }
+}
+
+fn reverse(slots: &mut [u64], mut from: usize, mut to: usize) {
+    while from + 1 < to {
+        to -= 1;
+        let (low, high) = (get(slots, from), get(slots, to));
+        set(slots, from, high);
+        set(slots, to, low);
+        from += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const T0: u64 = 1_700_000_000_000;
+    const DAY: u64 = 86_400_000;
+
+    fn of(uses: u32, longest_ms: u64) -> (Ring, Vec<u64>) {
+        let ring = Ring { uses, longest_ms };
+        (ring, vec![0; words(ring)])
+    }
+
+    /// As each of the commands does: rolls, then charges.
+    fn charge_at(ring: Ring, words: &mut [u64], now: u64, count: i32) {
+        roll(ring, words, now);
+        charge(ring, words, now, count);
+    }
+
+    fn times(words: &[u64]) -> Vec<u64> {
+        let uses = Uses::of(words);
+        (0..uses.len()).map(|nth| uses.time(nth)).collect()
+    }
+
+    fn changed(before: &[u64], after: &[u64]) -> usize {
+        before.iter().zip(after).filter(|(before, after)| before != after).count()
+    }
+
+    #[test]
+    fn its_words_are_those_that_the_configuration_counts() {
+        for (uses, expected) in [(0, 2), (1, 3), (2, 3), (3, 4), (50, 27), (4096, 2050)] {
+            assert_eq!(words(Ring { uses, longest_ms: 1 }), expected);
+        }
+    }
+
+    #[test]
+    fn a_use_changes_two_words_and_the_first_one_three() {
+        let (ring, mut words) = of(50, 100);
+        for ms in 0..1000 {
+            let before = words.clone();
+            charge_at(ring, &mut words, T0 + ms, 1);
+            let expected = if ms == 0 { 3 } else { 2 };
+            assert_eq!(changed(&before, &words), expected, "{ms}");
+        }
+        let before = words.clone();
+        charge_at(ring, &mut words, T0 + 1000, -3);
+        assert_eq!(changed(&before, &words), 1);
+    }
+
+    #[test]
+    fn a_full_ring_overwrites_the_oldest() {
+        let (ring, mut words) = of(3, DAY);
+        for ms in 0..7 {
+            charge(ring, &mut words, T0 + ms, 1);
+        }
+        assert_eq!(times(&words), [T0 + 4, T0 + 5, T0 + 6]);
+        charge(ring, &mut words, T0 + 9, 2);
+        assert_eq!(times(&words), [T0 + 6, T0 + 9, T0 + 9]);
+        charge(ring, &mut words, T0 + 10, i32::MAX);
+        assert_eq!(times(&words), [T0 + 10; 3]);
+    }
+
+    #[test]
+    fn an_emptied_ring_is_fresh_whatever_its_slots_hold() {
+        let (ring, mut words) = of(4, 1000);
+        charge(ring, &mut words, T0, 3);
+        let mut rolled = words.clone();
+        roll(ring, &mut rolled, T0 + 1000);
+        charge(ring, &mut words, T0, i32::MIN);
+        for emptied in [rolled, words] {
+            assert!(is_fresh(&emptied) && emptied[2] != 0);
+            assert_eq!(emptied[..2], [0, 0]);
+        }
+    }
+
+    #[test]
+    fn rolling_drops_in_the_middle_too_and_keeps_the_order() {
+        let (ring, mut words) = of(7, 100);
+        for ahead in [500, 10, 700, 20, 800, 15, 900] {
+            charge(ring, &mut words, T0 + ahead, 1);
+        }
+        roll(ring, &mut words, T0 + 50);
+        assert_eq!(times(&words), [T0 + 10, T0 + 20, T0 + 15]);
+        charge(ring, &mut words, T0 + 50, 1);
+        charge(ring, &mut words, T0 + 50, -2);
+        assert_eq!(times(&words), [T0 + 10, T0 + 20]);
+    }
+
+    #[test]
+    fn a_long_used_ring_moves_its_base() {
+        let (ring, mut words) = of(8, 45 * DAY);
+        let mut bases = Vec::new();
+        for day in 0..200 {
+            charge_at(ring, &mut words, T0 + day * DAY, 1);
+            let expected: Vec<u64> =
+                (day.saturating_sub(7)..=day).map(|day| T0 + day * DAY).collect();
+            assert_eq!(times(&words), expected);
+            bases.push(words[0]);
+        }
+        bases.dedup();
+        // The uses of eight days, and then 41 more days to go.
+        assert_eq!(bases.len(), 5);
+    }
+
+    #[test]
+    fn the_base_moves_after_25_and_after_50_idle_days() {
+        for days in [25, 44, 45, 49, 50, 99, 400] {
+            let (ring, mut words) = of(4, 45 * DAY);
+            charge_at(ring, &mut words, T0, 2);
+            let now = T0 + days * DAY + 1;
+            charge_at(ring, &mut words, now, 1);
+            let kept = if days < 45 { vec![T0, T0, now] } else { vec![now] };
+            assert_eq!(times(&words), kept, "{days}");
+        }
+    }
+
+    #[test]
+    fn a_clock_set_back_a_little_moves_no_base_and_one_set_back_a_lot_does() {
+        let (ring, mut words) = of(4, 45 * DAY);
+        charge_at(ring, &mut words, T0, 1);
+        let base = words[0];
+        charge_at(ring, &mut words, T0 - 1000, 1);
+        assert_eq!((words[0], times(&words)), (base, vec![T0, T0 - 1000]));
+        charge_at(ring, &mut words, T0 - 2 * DAY, 1);
+        assert_eq!(times(&words), [T0, T0 - 1000, T0 - 2 * DAY]);
+        charge_at(ring, &mut words, T0 - 44 * DAY, 1);
+        assert_eq!(times(&words), [T0, T0 - 1000, T0 - 2 * DAY, T0 - 44 * DAY]);
+    }
+
+    #[test]
+    fn steps_of_the_clock_by_up_to_45_days_lose_no_use_that_is_counted() {
+        let days = [0, 44, 1, 30, 80, 60, 37, 100, 58, 145, 101];
+        let (ring, mut words) = of(16, 45 * DAY);
+        let mut model: Vec<u64> = Vec::new();
+        for now in days.map(|day| T0 + day * DAY) {
+            charge_at(ring, &mut words, now, 1);
+            model.retain(|time| time.abs_diff(now) < 45 * DAY);
+            model.push(now);
+            assert_eq!(times(&words), model);
+        }
+    }
+
+    #[test]
+    fn times_at_the_ends_of_the_range_are_told_apart() {
+        let (ring, mut words) = of(4, 45 * DAY);
+        for now in [0, 5, u64::MAX, u64::MAX - 1, 7] {
+            charge_at(ring, &mut words, now, 1);
+            assert!(times(&words).contains(&now));
+        }
+    }
+
+    #[test]
+    fn another_size_keeps_the_newest_uses() {
+        for (first, uses) in [(5, 5), (5, 3), (5, 8), (5, 1), (5, 0), (6, 3), (4096, 7), (7, 4096)]
+        {
+            for count in [0, 2, 5, 7] {
+                let (old, _) = of(first, DAY);
+                let new = Ring { uses, ..old };
+                let mut node = vec![0; words(old).max(words(new)) + 3];
+                for ms in 0..count {
+                    charge(old, &mut node, T0 + ms, 1);
+                }
+                let before = times(&node);
+                assert_eq!(is_of(new, &node), first == uses || count == 0);
+                resize(new, &mut node);
+                let newest = &before[before.len().saturating_sub(uses as usize)..];
+                assert_eq!(times(&node), newest);
+                assert!(is_of(new, &node[..words(new)]));
+                charge(new, &mut node[..words(new)], T0 + 99, 1);
+                let appended = [newest, &[T0 + 99]].concat();
+                assert_eq!(times(&node), appended[appended.len().saturating_sub(uses as usize)..]);
+            }
+        }
+    }
+
+    #[test]
+    fn words_that_cannot_be_a_rings_are_an_empty_one() {
+        let (ring, mut words) = of(5, 1000);
+        let packed = |head: u64, len: u64, capacity: u64| capacity << 32 | len << 16 | head;
+        let odd = [
+            packed(5, 1, 5),
+            packed(0, 6, 5),
+            packed(0, 1, 7),
+            packed(0, 0, 5),
+            packed(0xffff, 0xffff, 0xffff),
+            packed(1, 1, 5) | 1 << 48,
+        ];
+        for packed in odd {
+            words[..2].copy_from_slice(&[T0, packed]);
+            assert!(is_fresh(&words) && is_of(ring, &words));
+            roll(ring, &mut words, T0);
+            assert_eq!(words[..2], [0, 0]);
+            words[..2].copy_from_slice(&[T0, packed]);
+            charge(ring, &mut words, T0, 1);
+            assert_eq!(times(&words), [T0]);
+        }
+    }
+
+    proptest! {
+        /// Whatever a node holds: nothing panics, and what is left is a ring.
+        #[test]
+        fn any_words_are_dealt_with(
+            node in prop::collection::vec(any::<u64>(), 0..12),
+            (head, len, capacity) in (0_u64..14, 0_u64..14, 0_u64..14),
+            uses in 0_u32..14,
+            (now, longest_ms) in (any::<u64>(), any::<u64>()),
+            near in any::<bool>(),
+            count in any::<i32>(),
+        ) {
+            let mut node = node;
+            if let Some(packed) = node.get_mut(1) {
+                *packed = capacity << 32 | len << 16 | head;
+            }
+            let base = node.first().copied().unwrap_or(0);
+            let now = if near { base.saturating_add(now % (1 << 34)) } else { now };
+            let ring = Ring { uses, longest_ms };
+            for step in [resize, |ring, words: &mut [u64]| roll(ring, words, T0)] {
+                let mut node = node.clone();
+                step(ring, &mut node);
+                charge_at(ring, &mut node, now, count);
+                let uses = Uses::of(&node);
+                prop_assert!(uses.count(now, longest_ms) <= uses.len());
+                prop_assert_eq!(uses.latest(now, 1).is_some(), uses.count(now, 1) > 0);
+                uses.sort_into(&mut [0; MAX_USES]);
+            }
+        }
+    }
 }
