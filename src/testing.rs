@@ -58,12 +58,8 @@ impl World {
     }
 
     fn publish_both(&self, srv: String, map: &str, generation: u64) {
-        let texts = Texts {
-            srv_name: "srv.xml".into(),
-            srv,
-            map_name: "map.xml".into(),
-            map: map.into(),
-        };
+        let texts =
+            Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: map.into() };
         active::write(&self.dir, generation, &texts).unwrap();
         self.runtime().publish(generation);
     }

@@ -185,7 +185,8 @@ fn advice_is_charged_beyond_and_the_last_listed_wins() {
     let (_world, mut service) = service();
     let mut words = Vec::new();
     for _ in 0..6 {
-        let answers = service.answers(&request(Command::Update, false, &[Ask("advised", "a", 1)]), NOW);
+        let answers =
+            service.answers(&request(Command::Update, false, &[Ask("advised", "a", 1)]), NOW);
         let verdict = answers.items[0].result.unwrap();
         let word = answers.action(&answers.items[0]).unwrap_or("-");
         words.push(format!("{word} {} {}", verdict.limited, verdict.limit));
