@@ -328,7 +328,7 @@ fn another_time_zone_starts_a_new_window_under_live_state() {
     let tokyo = calendar(turns(Unit::Day, "Asia/Tokyo"), 9, 0);
     assert_eq!(
         record.rules.shape(Scope::Key),
-        Record::new(&[tokyo.clone()]).rules.shape(Scope::Key)
+        Record::new(std::slice::from_ref(&tokyo)).rules.shape(Scope::Key)
     );
     // Tokyo's day began at 15:00Z the day before: the state's start is another.
     let mut moved = record.under(tokyo);

@@ -402,10 +402,10 @@ fn has_room(log: &VecDeque<u64>, (interval_ms, max): (u64, u64), now: u64, count
 #[test]
 fn after_every_sequence_of_small_steps_all_that_is_shown_is_what_the_log_says() {
     const STEPS: [i64; 6] = [-6, -2, 0, 1, 3, 7];
-    for sequence in 0..6_usize.pow(6) {
+    for sequence in 0..6_usize.pow(5) {
         let mut pair = Pair::new(&[(3, 2), (8, 4)]);
         let mut now = T0;
-        for nth in 0..6 {
+        for nth in 0..5 {
             now = now.strict_add_signed(STEPS[sequence / 6_usize.pow(nth) % 6]);
             pair.update(now, 1);
         }

@@ -7,8 +7,8 @@
 //! word 2..  the slots: a use each, u32 milliseconds since the base, two in a word, low half first
 //! ```
 //! The uses stand in the order in which they came, which is that of their times unless the clock
-//! was set back. An empty ring is one whose words 0 and 1 are 0, whatever its slots hold. Words that
-//! cannot be a ring's are taken for an empty one.
+//! was set back. An empty ring is one whose words 0 and 1 are 0, whatever its slots hold. Words
+//! that cannot be a ring's are taken for an empty one.
 //!
 //! A use changes its own word and word 1 and, where the ring was empty, the base: each changed word
 //! is one that a transaction logs.
@@ -81,8 +81,8 @@ pub(super) fn is_of(ring: Ring, words: &[u64]) -> bool {
     place.len == 0 || place.capacity == ring.uses as usize
 }
 
-/// Lays a ring of another number of uses out anew, in place: a smaller one keeps the newest. `words`
-/// are all from its first one to the end of the node.
+/// Lays a ring of another number of uses out anew, in place: a smaller one keeps the newest.
+/// `words` are all from its first one to the end of the node.
 pub(super) fn resize(ring: Ring, words: &mut [u64]) {
     let mut place = Place::of(words);
     let capacity = capacity(ring, words);
@@ -118,22 +118,31 @@ impl<'a> Uses<'a> {
     /// Of how many the time is less than `interval_ms` away from `now`.
     #[inline]
     pub fn count(self, now: u64, interval_ms: u64) -> usize {
-        let Some((first, span)) = self.place.offsets(now, interval_ms) else {
-            return 0;
-        };
-        let one_more = |sum: u32, offset: u32| sum + u32::from(offset.wrapping_sub(first) <= span);
-        self.fold(0, one_more) as usize
+        self.place.offsets(now, interval_ms).map_or(0, |offsets| self.count_in(offsets))
     }
 
     /// The latest time of those.
     #[inline]
     pub fn latest(self, now: u64, interval_ms: u64) -> Option<u64> {
         let (first, span) = self.place.offsets(now, interval_ms)?;
+        let last = get(self.slots, self.place.slot(self.len().checked_sub(1)?));
+        let after_last = span.checked_sub(last.wrapping_sub(first));
+        // Unless the clock was set back it is the one that came last, and counting is quick.
+        if after_last.is_some_and(|more| more == 0 || self.count_in((last + 1, more - 1)) == 0) {
+            return Some(self.place.time(last));
+        }
         let later = |latest: Option<u32>, offset: u32| {
             let after = offset.wrapping_sub(first);
             if after <= span { latest.max(Some(after)) } else { latest }
         };
         self.fold(None, later).map(|after| self.place.time(first + after))
+    }
+
+    /// How many have an offset of the first one given or of those that follow it.
+    #[inline]
+    fn count_in(self, (first, span): (u32, u32)) -> usize {
+        let one_more = |sum: u32, offset: u32| sum + u32::from(offset.wrapping_sub(first) <= span);
+        self.fold(0, one_more) as usize
     }
 
     /// Did they come in the order of their times?

@@ -144,8 +144,6 @@ pub struct Rules {
     longest_ban_ms: u64,
     /// Position of the first limit with a ban.
     first_ban: u16,
-    /// A limit's words of advice may be asked for.
-    advises: bool,
     weights: Option<Box<Weights>>,
 }
 
@@ -162,7 +160,6 @@ impl Rules {
             mode: biz.mode,
             longest_ban_ms,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
-            advises: rules.iter().any(|rule| rule.advises),
             weights: Weights::new(&biz.limits).map(Box::new),
             rules,
         }

@@ -5,7 +5,8 @@
 //! counters at Cloudflare ("How we built rate limiting capable of scaling to millions of domains",
 //! 2017), here without rounding.
 //!
-//! The state is (start, cur, prev), and fresh exactly if both counters are 0; then `start` is 0 too.
+//! The state is (start, cur, prev). It is fresh exactly if both counters are 0, and then `start` is
+//! 0 too.
 
 use super::{Figures, MAX_USED, use_more};
 use crate::conf::SlidingCounter;

@@ -598,12 +598,8 @@ impl<'a> One<'a> {
     #[inline]
     fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
         let details = from..answers.details.len();
-        answers.items.push(Answer {
-            biz: self.resolved.biz,
-            result: Ok(verdict),
-            details,
-            action: 0,
-        });
+        let action = self.action(&verdict, &mut answers.actions);
+        answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details, action });
     }
 
     /// Notes the word of advice that a verdict carries; its number.

@@ -294,6 +294,24 @@ fn a_change_within_an_hour_cuts_it_there() {
 }
 
 #[test]
+fn a_change_amid_two_hours_is_a_turn_between_them() {
+    // 2026-03-08, 02:15 UTC becomes 02:45 +00:30; 2026-11-01, 02:40 becomes 02:10.
+    let zone = TimeZone::posix("STD0DST-0:30,M3.2.0/2:15,M11.1.0/2:40").unwrap();
+    let hours = turns(Unit::Hour, zone, 0);
+    let spring = [
+        "2026-03-08T01:00Z",
+        "2026-03-08T02:00Z",
+        "2026-03-08T02:15Z",
+        "2026-03-08T02:30Z",
+        "2026-03-08T03:30Z",
+    ];
+    assert_turns(&hours, &spring);
+    let autumn =
+        ["2026-11-01T00:30Z", "2026-11-01T01:30Z", "2026-11-01T02:10Z", "2026-11-01T03:00Z"];
+    assert_turns(&hours, &autumn);
+}
+
+#[test]
 fn hours_of_kathmandu_turn_at_a_quarter_past() {
     let hours = ["2026-01-01T00:15Z", "2026-01-01T01:15Z", "2026-01-01T02:15Z"];
     turn_at(Unit::Hour, "Asia/Kathmandu", "00:00", &hours);
