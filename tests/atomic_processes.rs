@@ -2,9 +2,9 @@
 //! never a deadlock, never a charge in part, totals exact; also while workers are killed.
 //!
 //! How a charge in part would show, three ways:
-//! - The keys of a plane come in seven fixed sets of three, of which any two share one key (the Fano
-//!   plane). Its seven totals have one solution only: how often each set was charged. A set charged
-//!   in part has none in whole numbers.
+//! - The keys of a plane come in seven fixed sets of three, of which any two share one key (the
+//!   Fano plane). Its seven totals have one solution only: how often each set was charged. A set
+//!   charged in part has none in whole numbers.
 //! - Each request holds a key of its own besides, its receipt. Who lost his answer asks for it
 //!   afterwards: then it is known of every request whether it was charged, and what every
 //!   total must be, exactly.
@@ -284,8 +284,9 @@ impl Drop for Stop<'_> {
 /// How often each set of a plane was charged, by the totals of its points; none where no whole
 /// numbers of whole sets give these totals.
 ///
-/// With x of the sets and u of the points, u is the sum of x over the sets through a point. All sets
-/// that meet set l are all sets: summing u over the points of l counts l three times, all others once.
+/// With x of the sets and u of the points, u is the sum of x over the sets through a point. All
+/// others meet set l in one point each: summing u over the points of l counts l three times, and
+/// each other set once.
 fn charges(used: &[u64]) -> Option<[u64; LINES.len()]> {
     let sum: u64 = used.iter().sum();
     if !sum.is_multiple_of(3) {

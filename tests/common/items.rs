@@ -42,8 +42,8 @@ impl Values {
         self.get(name)?.parse().ok()
     }
 
-    /// Holds what the words say, one each: `used=3` is there with this value, `retry=1..=60000` is a
-    /// number within these bounds, `!banned` is not there.
+    /// Holds what the words say, one each: `used=3` is there with this value, `retry=1..=60000` is
+    /// a number within these bounds, `!banned` is not there.
     #[track_caller]
     pub fn expect(&self, words: &str) {
         for word in words.split_whitespace() {
@@ -94,10 +94,8 @@ pub fn post(client: &mut Client, path: &str, document: &str) -> Response {
 pub fn try_post(client: &mut Client, path: &str, document: &str) -> std::io::Result<Response> {
     let json = document.trim_start().starts_with('{');
     let kind = if json { "application/json" } else { "application/xml" };
-    let length = document.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: t\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
-    );
+    let fields = format!("Content-Type: {kind}\r\nContent-Length: {}", document.len());
+    let head = format!("POST {path} HTTP/1.1\r\nHost: t\r\n{fields}\r\n\r\n");
     client.stream.write_all((head + document).as_bytes())?;
     let answer = client.try_answer()?;
     Ok(if json { read_json(&answer) } else { read_xml(&answer) })

@@ -1,8 +1,8 @@
-//! The worked examples of conf/examples: each is checked, of the shape its schemas say, and started;
-//! its story is told by HTTP requests as its comments and README.md say.
+//! The worked examples of conf/examples: each is checked, of the shape its schemas say, and
+//! started; its story is told by HTTP requests as its comments and README.md say.
 //!
-//! No story waits: its windows are longer than it takes. What comes after a window is asked from the
-//! server's own files, by a Query of the library at a later time.
+//! No story waits: its windows are longer than it takes. What comes after a window is asked from
+//! the server's own files, by a Query of the library at a later time.
 
 #[path = "../common/mod.rs"]
 mod common;
