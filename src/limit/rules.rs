@@ -232,20 +232,21 @@ impl Rules {
         let node = self.node(scope);
         let has_ban = scope == Scope::Key && self.has_ban();
         let rest = &mut words[node.fixed..];
-        match (had_ban, has_ban) {
-            (false, true) => {
-                rest.rotate_right(1);
-                rest[0] = 0;
-            }
-            (true, false) => {
-                rest[0] = 0;
-                rest.rotate_left(1);
-            }
-            _ => {}
+        if had_ban && !has_ban {
+            rest[0] = 0;
+            rest.rotate_left(1);
         }
+        let mut used = 0;
         if let Some(ring) = node.ring {
-            ring::resize(ring, &mut rest[usize::from(has_ban)..]);
+            // Before a ban's word comes, which takes the last one of a node that is full.
+            ring::resize(ring, &mut rest[usize::from(had_ban && has_ban)..]);
+            used = ring::words(ring);
         }
+        if has_ban && !had_ban {
+            rest.rotate_right(1);
+            rest[0] = 0;
+        }
+        rest[usize::from(has_ban) + used..].fill(0);
     }
 
     /// Are the words of a node as these limits would write them, given that it has their shape?

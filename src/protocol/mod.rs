@@ -12,19 +12,28 @@
 //! | [`route`] | method and target to what is asked |
 //! | [`form`] | the parameters of a GET |
 //! | [`authz`] | the key of an /authz request |
+//! | [`accept`] | which format the client would rather have |
+//! | [`format`] | what the formats share |
 //! | [`xml`] | the XML format, both directions |
+//! | [`json`] | the JSON format, both directions |
+//! | [`document`] | a document in whichever of them |
 //! | [`reply`] | status lines, header fields, answers of the whole request |
 //! | [`error`] | what can be wrong with a whole request |
 
+pub mod accept;
 pub mod authz;
 pub mod chunked;
+pub mod document;
 pub mod error;
 pub mod form;
+pub mod format;
 pub mod http;
+pub mod json;
 mod line;
 pub mod reply;
 pub mod route;
 pub mod xml;
 
 pub use error::{Error, Excerpt, Place};
+pub use format::{Bounds, Decoded, Format};
 pub use line::Line;
