@@ -154,10 +154,9 @@ const JSON: &str = "Content-Type: application/json\r\n";
 
 #[test]
 fn the_steady_state_in_json_allocates_nothing() {
-    let many = format!(
-        "{{\"items\":[{}],\"atomic\":false}}",
-        [r#"{"biz":1002,"key":18446744073709551615,"count":1.5,"detail":true}, {"key":"é","biz":"login","force":true,"count":-2}"#; 100].join(",")
-    );
+    let two = r#"{"biz":1002,"key":18446744073709551615,"count":1.5,"detail":true},
+        {"key":"é","biz":"login","force":true,"count":-2}"#;
+    let many = format!("{{\"items\":[{}],\"atomic\":false}}", [two; 100].join(","));
     let one = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
     let input = [
         post(&format!("Host: x\r\nAccept: */*\r\n{JSON}"), one),

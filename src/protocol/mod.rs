@@ -3,7 +3,8 @@
 //!
 //! Contract: everything here is sans-io, values in and values out. Whatever bytes come in, the
 //! outcome is a value or an [`Error`]; nothing panics, nothing is read past a bound, and reading a
-//! well-formed request and writing its answer allocates nothing once the buffers have grown.
+//! well-formed request and writing its answer allocates nothing once the buffers have grown (but
+//! for JSON strings with escapes, which cost their parser a buffer for each document).
 //!
 //! | file | duty |
 //! | --- | --- |
@@ -13,7 +14,7 @@
 //! | [`form`] | the parameters of a GET |
 //! | [`authz`] | the key of an /authz request |
 //! | [`accept`] | which format the client would rather have |
-//! | [`format`] | what the formats share |
+//! | [`mod@format`] | what the formats share |
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
 //! | [`document`] | a document in whichever of them |

@@ -535,10 +535,12 @@ const WORDS: [(&str, &str); 15] = [
     ("invalid number", "expected a number as JSON writes them"),
     ("invalid escape", "expected \" \\ / b f n r t or u and four hexadecimal digits after \\"),
     ("control character", "a control character in a string: expected an escape"),
-    ("lone leading", "half of a surrogate pair"),
-    ("unexpected end of hex", "half of a surrogate pair"),
-    ("invalid unicode", "half of a surrogate pair"),
+    ("lone leading", HALF_PAIR),
+    ("unexpected end of hex", HALF_PAIR),
+    ("invalid unicode", HALF_PAIR),
 ];
+
+const HALF_PAIR: &str = "half of a surrogate pair: expected \\u and four digits for each half";
 
 /// The error of what the parser does not take for JSON.
 #[cold]
@@ -548,15 +550,17 @@ fn not_json(error: &serde_json::Error, text: &str) -> Error {
     let _ = write!(&mut words[..], "{error}");
     let known = WORDS.iter().find(|(theirs, _)| words.starts_with(theirs.as_bytes()));
     let what = known.map_or("not JSON", |(_, ours)| ours);
-    let (at, found) = if error.is_eof() {
-        (text.len(), "")
-    } else {
-        let at = offset(text, error.line(), error.column());
-        let found = text.get(at..).and_then(|rest| rest.chars().next());
-        (at, found.map_or("", |c| &text[at..at + c.len_utf8()]))
+    let at = match error.is_eof() {
+        true => text.len(),
+        false => offset(text, error.line(), error.column()),
     };
-    let place = Place::of(text.as_bytes(), at);
-    Error::BadJson { what, found: Excerpt::of(found), place }
+    let next = text.get(at..).and_then(|rest| rest.chars().next());
+    // What is wrong with half a pair stands before it.
+    let found = match next.filter(|_| what != HALF_PAIR) {
+        Some(next) => Excerpt::of(next.encode_utf8(&mut [0; 4])),
+        None => Excerpt::NONE,
+    };
+    Error::BadJson { what, found, place: Place::of(text.as_bytes(), at) }
 }
 
 /// The byte that the parser means: its lines end with LF only, its columns count bytes.

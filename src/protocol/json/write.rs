@@ -61,6 +61,7 @@ fn write_item(
 }
 
 fn write_limits(out: &mut Vec<u8>, line: &mut Line, details: &[LimitFigures]) {
+    line.flush(out);
     line.text(b",\"limits\":[");
     for (index, limit) in details.iter().enumerate() {
         if index > 0 {

@@ -47,7 +47,7 @@ fn of_xml(text: &str) -> Node {
     }
 }
 
-/// The same shape out of the value, which must not hide a member: `written` is what it came from.
+/// The same shape out of a value.
 fn of_json(value: &Value) -> Node {
     let mut node = Node { values: Vec::new(), nodes: Vec::new() };
     for (name, value) in value.as_object().expect("an object") {
@@ -173,13 +173,13 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// Written as it is read back: no member stands twice, and numbers are exact.
-fn assert_compact(text: &str) {
+/// One line, in whose objects no member stands twice: of two a value would show one.
+fn assert_compact(text: &str, request: &Request) {
     assert!(text.ends_with("}\n") && text.matches('\n').count() == 1, "{text}");
-    let members = text.matches("\":").count();
-    let read = count_members(&value(text));
-    // A text may hold what looks like a member.
-    assert!(members >= read, "{text}");
+    let has_colon = |item| request.biz(item).contains(':') || request.key(item).contains(':');
+    if !request.items().iter().any(has_colon) {
+        assert_eq!(text.matches(':').count(), count_members(&value(text)), "{text}");
+    }
 }
 
 fn count_members(value: &Value) -> usize {
@@ -199,7 +199,7 @@ proptest! {
     fn both_formats_say_the_same((request, answers) in exchange()) {
         let (xml, json) =
             (text(Format::Xml, &request, &answers), text(Format::Json, &request, &answers));
-        assert_compact(&json);
+        assert_compact(&json, &request);
         prop_assert_eq!(sorted(of_xml(&xml)), sorted(of_json(&value(&json))), "{}{}", xml, json);
     }
 }
@@ -332,7 +332,8 @@ fn the_answer_of_the_contract() {
          \"remaining\":4,\"reset\":60000},\
          {\"biz\":\"1002\",\"key\":18829340001,\"limited\":true,\"limit\":2,\"used\":50,\"max\":50,\
          \"remaining\":0,\"reset\":86399000,\"retry\":120000,\"limits\":[\
-         {\"index\":1,\"policy\":\"sliding\",\"used\":3,\"max\":15,\"remaining\":12,\"reset\":59000},\
+         {\"index\":1,\"policy\":\"sliding\",\"used\":3,\"max\":15,\"remaining\":12,\
+         \"reset\":59000},\
          {\"index\":2,\"policy\":\"sliding\",\"used\":50,\"max\":50,\"remaining\":0,\
          \"reset\":86399000,\"retry\":120000}]},\
          {\"biz\":\"nope\",\"key\":\"x\",\"error\":\"unknown-biz\"}]}\n"
