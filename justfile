@@ -24,6 +24,11 @@ doc *args:
 loom:
     RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom --lib store::model
 
+# the policies against their model, millions of steps with overflow checks: just model 1000000
+model cases="100000":
+    PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
+        cargo test --release --target-dir target/model --test limit_model
+
 # benches of the inside (criterion); arguments choose: just bench crc
 bench *args:
     cargo bench -- {{ args }}
