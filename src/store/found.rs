@@ -67,7 +67,9 @@ impl Handle {
     ) -> Result<Option<T>, Refused> {
         match self.groups[wanted.0.group].node_words() {
             words if words <= FEW_WORDS => self.with_copy::<T, FEW_WORDS>(wanted, key, time, work),
-            words if words <= MANY_WORDS => self.with_copy::<T, MANY_WORDS>(wanted, key, time, work),
+            words if words <= MANY_WORDS => {
+                self.with_copy::<T, MANY_WORDS>(wanted, key, time, work)
+            }
             _ => Ok(None),
         }
     }
