@@ -209,7 +209,7 @@ impl Judge for Table {
         }
     }
 
-    fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank {
+    fn rank(&self, group: usize, words: &mut [u64], spare: &mut Vec<u64>, now: u64) -> Rank {
         let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
             return Rank::Expired;
         };
@@ -220,9 +220,13 @@ impl Judge for Table {
         }
         entry.adopt(words, scope);
         let states = &mut words[entry.states_at()..][..rules.words(scope)];
-        let overridden = entry.lists.iter().flat_map(Lists::limits);
         // A node does not tell by which entry of the lists its key goes, so the best of all counts.
-        let best = overridden.map(|rules| rules.rank(scope, &mut states.to_vec(), now)).max();
+        let overridden = entry.lists.iter().flat_map(Lists::limits).map(|rules| {
+            spare.clear();
+            spare.extend_from_slice(states);
+            rules.rank(scope, spare, now)
+        });
+        let best = overridden.max();
         best.max(Some(rules.rank(scope, states, now))).unwrap_or(Rank::Kept)
     }
 }

@@ -60,6 +60,7 @@ pub(super) struct Scratch {
     words: Vec<u64>,
     order: Vec<(u64, usize)>,
     copy: Vec<u64>,
+    spare: Vec<u64>,
 }
 
 /// A key-node of the transaction, and the working copy of its tags.
@@ -397,7 +398,7 @@ impl Transaction<'_> {
         now: u64,
     ) -> Option<evict::Victim> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
-        let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
+        let Scratch { key_nodes, nodes, order, copy, spare, .. } = scratch;
         let index = nodes[index.0].key_node;
         let KeyNode { intent, group: group_index, tags, .. } = &key_nodes[index];
         let group = &groups[*group_index];
@@ -412,7 +413,7 @@ impl Transaction<'_> {
         let candidates = (0..chain).filter(|&place| !is_used(place));
         let place = (intent.file, intent.key_node);
         let group = (*group_index, group);
-        evict::choose(group, place, candidates, (judge, on_full, now), (order, copy))
+        evict::choose(group, place, candidates, (judge, on_full, now), (order, copy, spare))
     }
 
     /// Notes that a node is to be written at the commit, used at `now`. It has a place.
