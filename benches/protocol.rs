@@ -5,9 +5,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use frs::conf::{AuthzKey, Http};
-use frs::protocol::Line;
 use frs::protocol::http::{self, Head};
-use frs::protocol::xml::{self, Bounds, Decoded};
+use frs::protocol::{Bounds, Decoded, Format, Line, document};
 use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
 use frs::worker::connection::{Connection, Rules, Scratch, Serve};
 
@@ -54,30 +53,42 @@ fn allowed() -> Answer {
             ..Verdict::UNJUDGED
         }),
         details: 0..0,
+        action: 0,
     }
 }
 
-fn document(items: usize) -> String {
-    let mut text = String::from("<request>");
-    for item in 0..items {
-        let _ = write!(text, "<item biz=\"login\" key=\"user-{:012}\"/>", item * 7919);
+fn items(format: Format, count: usize) -> String {
+    let mut text = String::new();
+    for item in 0..count {
+        let key = item * 7919;
+        let _ = match format {
+            Format::Xml => write!(text, "<item biz=\"login\" key=\"user-{key:012}\"/>"),
+            Format::Json => write!(text, "{{\"biz\":\"login\",\"key\":\"user-{key:012}\"}},"),
+        };
     }
-    text + "</request>"
+    match format {
+        Format::Xml => format!("<request>{text}</request>"),
+        Format::Json => format!("{{\"items\":[{}]}}", text.trim_end_matches(',')),
+    }
 }
 
-fn post(items: usize) -> Vec<u8> {
-    let body = document(items);
+fn post(format: Format, count: usize) -> Vec<u8> {
+    let body = items(format, count);
+    let kind = match format {
+        Format::Xml => "xml",
+        Format::Json => "json",
+    };
     format!(
         "POST /update HTTP/1.1\r\nHost: 127.0.0.1:7600\r\nUser-Agent: frs-load\r\n\
-         Content-Type: application/xml\r\nContent-Length: {}\r\n\r\n{body}",
+         Content-Type: application/{kind}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
 }
 
 fn heads(c: &mut Criterion) {
-    let input = post(1);
-    let head = &input[..input.len() - document(1).len()];
+    let input = post(Format::Xml, 1);
+    let head = &input[..input.len() - items(Format::Xml, 1).len()];
     c.bench_function("head/parse", |b| {
         b.iter(|| {
             let mut fields = http::fields();
@@ -88,33 +99,32 @@ fn heads(c: &mut Criterion) {
 }
 
 fn documents(c: &mut Criterion) {
-    let mut group = c.benchmark_group("xml");
-    let (mut request, mut decoded) = (Request::default(), Decoded::default());
-    for items in [1, 64] {
-        group.throughput(Throughput::Elements(items as u64));
-        let body = document(items);
-        group.bench_function(format!("read {items}"), |b| {
-            b.iter(|| {
-                xml::read(
-                    black_box(body.as_bytes()),
-                    Command::Update,
-                    BOUNDS,
-                    &mut decoded,
-                    &mut request,
-                )
-                .unwrap();
+    for (name, format) in [("xml", Format::Xml), ("json", Format::Json)] {
+        let mut group = c.benchmark_group(name);
+        let (mut request, mut decoded) = (Request::default(), Decoded::default());
+        for count in [1, 64] {
+            group.throughput(Throughput::Elements(count as u64));
+            let text = items(format, count);
+            group.bench_function(format!("read {count}"), |b| {
+                b.iter(|| {
+                    let body = black_box(text.as_bytes());
+                    let command = Command::Update;
+                    document::read(format, body, command, BOUNDS, &mut decoded, &mut request)
+                        .unwrap();
+                });
             });
-        });
-        let answers = Answers { items: vec![allowed(); items], ..Answers::default() };
-        let (mut out, mut line) = (Vec::new(), Line::default());
-        group.bench_function(format!("write {items}"), |b| {
-            b.iter(|| {
-                out.clear();
-                xml::write(&mut out, &mut line, black_box(&request), black_box(&answers));
+            let answers = Answers { items: vec![allowed(); count], ..Answers::default() };
+            let (mut out, mut line) = (Vec::new(), Line::default());
+            group.bench_function(format!("write {count}"), |b| {
+                b.iter(|| {
+                    out.clear();
+                    let (request, answers) = (black_box(&request), black_box(&answers));
+                    document::write(format, &mut out, &mut line, request, answers);
+                });
             });
-        });
+        }
+        group.finish();
     }
-    group.finish();
 }
 
 fn connections(c: &mut Criterion) {
@@ -122,9 +132,12 @@ fn connections(c: &mut Criterion) {
     let rules = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[] };
     let get = b"GET /update?biz=login&key=user-000000000042 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     for (name, requests, input) in [
-        ("post 1", 1, post(1)),
-        ("post 64", 1, post(64)),
-        ("post 1, 16 pipelined", 16, post(1).repeat(16)),
+        ("post 1", 1, post(Format::Xml, 1)),
+        ("post 64", 1, post(Format::Xml, 64)),
+        ("post 1, 16 pipelined", 16, post(Format::Xml, 1).repeat(16)),
+        ("post 1 in json", 1, post(Format::Json, 1)),
+        ("post 64 in json", 1, post(Format::Json, 64)),
+        ("post 1 in json, 16 pipelined", 16, post(Format::Json, 1).repeat(16)),
         ("get", 1, get.to_vec()),
     ] {
         group.throughput(Throughput::Elements(requests));

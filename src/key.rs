@@ -106,7 +106,7 @@ impl Default for KeyField {
 }
 
 impl KeyField {
-    /// Takes the key that `text` names for a biz of `key_type`, whose group has key fields of
+    /// Takes the key that `text`, UTF-8, names for a biz of `key_type`, whose group has key fields of
     /// `key_bytes` bytes (a checked geometry's). After an error the field holds no key.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl KeyField {
     pub fn encode(
         &mut self,
         key_type: KeyType,
-        text: &str,
+        text: &[u8],
         key_bytes: u32,
         seed: Seed,
     ) -> Result<(), BadKey> {
@@ -138,37 +138,45 @@ impl KeyField {
     }
 
     #[inline]
-    fn set_text(&mut self, text: &str) -> Result<(), BadKey> {
+    fn set_text(&mut self, text: &[u8]) -> Result<(), BadKey> {
+        let (whole, tail) = text.as_chunks::<8>();
         let mut suspect = false;
-        for (word, value) in self.words.iter_mut().zip(text_words(text.as_bytes())) {
-            suspect |= is_suspect(value.word, value.bytes);
-            *word = value.word;
+        for (word, bytes) in self.words.iter_mut().zip(whole) {
+            *word = u64::from_le_bytes(*bytes);
+            suspect |= is_suspect(*word);
         }
-        if suspect && !text.chars().all(is_xml_char) {
+        if let (Some(word), false) = (self.words.get_mut(whole.len()), tail.is_empty()) {
+            *word = tail_word(tail);
+            suspect |= is_suspect(padded(*word, tail.len()));
+        }
+        if suspect && !is_xml_text(text) {
             return Err(BadKey::Character);
         }
         (self.bytes, self.form) = (text.len() as u16, KeyForm::Text);
         Ok(())
     }
 
-    fn set_digest(&mut self, text: &str, seed: Seed) -> Result<(), BadKey> {
-        let suspect = text_words(text.as_bytes()).any(|value| is_suspect(value.word, value.bytes));
-        if suspect && !text.chars().all(is_xml_char) {
+    fn set_digest(&mut self, text: &[u8], seed: Seed) -> Result<(), BadKey> {
+        let (whole, tail) = text.as_chunks::<8>();
+        let suspect = whole.iter().any(|bytes| is_suspect(u64::from_le_bytes(*bytes)))
+            || is_suspect(padded(tail_word(tail), tail.len()));
+        if suspect && !is_xml_text(text) {
             return Err(BadKey::Character);
         }
-        self.words[..2].copy_from_slice(&hash::siphash_digest(text.as_bytes(), seed.of_digest()));
+        self.words[..2].copy_from_slice(&hash::siphash_digest(text, seed.of_digest()));
         (self.bytes, self.form) = (16, KeyForm::Digest);
         Ok(())
     }
 
-    fn set_integer(&mut self, text: &str) -> Result<(), BadKey> {
-        self.words[0] = parse_integer(text.as_bytes()).ok_or(BadKey::NotInteger)?;
+    fn set_integer(&mut self, text: &[u8]) -> Result<(), BadKey> {
+        self.words[0] = parse_integer(text).ok_or(BadKey::NotInteger)?;
         (self.bytes, self.form) = (8, KeyForm::Integer);
         Ok(())
     }
 
-    fn set_ip(&mut self, text: &str, ipv6_prefix: u8) -> Result<(), BadKey> {
-        match text.parse::<IpAddr>().map_err(|_| BadKey::NotAddress)?.to_canonical() {
+    fn set_ip(&mut self, text: &[u8], ipv6_prefix: u8) -> Result<(), BadKey> {
+        let address = std::str::from_utf8(text).ok().and_then(|text| text.parse::<IpAddr>().ok());
+        match address.ok_or(BadKey::NotAddress)?.to_canonical() {
             IpAddr::V4(address) => {
                 self.words[0] = u64::from(u32::from_le_bytes(address.octets()));
                 (self.bytes, self.form) = (4, KeyForm::V4);
@@ -184,21 +192,7 @@ impl KeyField {
     }
 }
 
-/// Up to 8 bytes of a text.
-struct TextWord {
-    word: u64,
-    /// Bytes of the text in it.
-    bytes: usize,
-}
-
-#[inline(always)]
-fn text_words(text: &[u8]) -> impl Iterator<Item = TextWord> {
-    let (whole, tail) = text.as_chunks::<8>();
-    let tail = (!tail.is_empty()).then(|| TextWord { word: tail_word(tail), bytes: tail.len() });
-    whole.iter().map(|bytes| TextWord { word: u64::from_le_bytes(*bytes), bytes: 8 }).chain(tail)
-}
-
-/// 1 to 7 bytes, zero-padded: two reads that overlap instead of a loop over bytes.
+/// 0 to 7 bytes, zero-padded: two reads that overlap instead of a loop over bytes.
 #[inline(always)]
 fn tail_word(tail: &[u8]) -> u64 {
     match (tail.first_chunk::<4>(), tail.last_chunk::<4>()) {
@@ -210,18 +204,27 @@ fn tail_word(tail: &[u8]) -> u64 {
     }
 }
 
-/// Has one of the first `bytes` bytes of `word` a value that can begin a character XML forbids:
-/// below 0x20, or 0xEF? (The "zero byte in a word" tests of Anderson's Bit Twiddling Hacks.)
+const ONES: u64 = u64::MAX / 0xff;
+
+/// A word of which only the first 0 to 7 bytes are text, with spaces for the others.
 #[inline(always)]
-fn is_suspect(word: u64, bytes: usize) -> bool {
-    const ONES: u64 = u64::MAX / 0xff;
+const fn padded(word: u64, bytes: usize) -> u64 {
+    word | (ONES * 0x20) << (bytes * 8)
+}
+
+/// Has a byte of `word` a value that can begin a character XML forbids: below 0x20, or 0xEF?
+/// (The "zero byte in a word" tests of Anderson's Bit Twiddling Hacks.)
+#[inline(always)]
+const fn is_suspect(word: u64) -> bool {
     const TOPS: u64 = ONES * 0x80;
-    let padding = if bytes < 8 { (ONES * 0x20) << (bytes * 8) } else { 0 };
-    let word = word | padding;
     let control = word.wrapping_sub(ONES * 0x20) & !word;
     let lead = word ^ (ONES * 0xef);
     let noncharacter = lead.wrapping_sub(ONES) & !lead;
     (control | noncharacter) & TOPS != 0
+}
+
+fn is_xml_text(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.chars().all(is_xml_char))
 }
 
 /// `Char` of XML 1.0.
@@ -411,7 +414,7 @@ mod tests {
     fn encoded(key_type: KeyType, text: &str) -> Result<KeyField, BadKey> {
         let words = [0x5a5a_5a5a_5a5a_5a5a; MAX_KEY_WORDS];
         let mut field = KeyField { words, ..KeyField::default() };
-        field.encode(key_type, text, 24, SEED).map(|()| field)
+        field.encode(key_type, text.as_bytes(), 24, SEED).map(|()| field)
     }
 
     fn shown(key_type: KeyType, text: &str) -> Result<String, BadKey> {
@@ -448,7 +451,7 @@ mod tests {
     fn the_digest_is_keyed_by_both_words_of_the_seed() {
         let digest = |seed| {
             let mut field = KeyField::default();
-            field.encode(KeyType::Digest, "x", 24, seed).unwrap();
+            field.encode(KeyType::Digest, b"x", 24, seed).unwrap();
             field.key().words().to_vec()
         };
         let Seed([a, b]) = SEED;
@@ -637,8 +640,8 @@ mod tests {
         #[test]
         fn a_key_comes_back_from_its_stored_form(text in "\\PC{1,24}", before in "[a-z]{1,24}") {
             let mut field = KeyField::default();
-            field.encode(KeyType::String, &before, 96, SEED).unwrap();
-            field.encode(KeyType::String, &text, 96, SEED).unwrap();
+            field.encode(KeyType::String, before.as_bytes(), 96, SEED).unwrap();
+            field.encode(KeyType::String, text.as_bytes(), 96, SEED).unwrap();
             let key = field.key();
             let mut stored = [0; 12];
             stored[..key.words().len()].copy_from_slice(key.words());

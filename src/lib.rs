@@ -12,7 +12,7 @@
 //! | store: files, semaphores, transactions, recovery | [`store`] |
 //! | limits: what a policy computes | [`limit`] |
 //! | service: Query and Update | [`service`] |
-//! | faces: HTTP and XML, and the processes | [`protocol`], [`worker`], [`keeper`], [`master`] |
+//! | faces: HTTP, XML and JSON, and the processes | [`protocol`], [`worker`], [`keeper`], [`master`] |
 //!
 //! Under `--cfg loom` only what the model checker looks at is built.
 

@@ -142,6 +142,14 @@ impl Request {
     pub fn key(&self, item: &Item) -> &str {
         &self.text[item.key.0 as usize..item.key.1 as usize]
     }
+
+    /// The bytes of biz and key as asked.
+    #[inline]
+    fn bytes(&self, item: &Item) -> (&[u8], &[u8]) {
+        let text = self.text.as_bytes();
+        let of = |(from, to): (u32, u32)| &text[from as usize..to as usize];
+        (of(item.biz), of(item.key))
+    }
 }
 
 /// Why an item could not be judged; it has charged nothing. In order of precedence.

@@ -35,11 +35,15 @@ pub fn crc32c_words(state: u32, first: &[u64], rest: &[u64]) -> Option<u32> {
 fn crc32c_words_sse42(state: u32, first: &[u64], rest: &[u64]) -> u32 {
     use std::arch::x86_64::_mm_crc32_u64;
     let mut state = u64::from(state);
-    for &word in first {
-        state = _mm_crc32_u64(state, word);
-    }
-    for &word in rest {
-        state = _mm_crc32_u64(state, word);
+    for words in [first, rest] {
+        let (fours, last) = words.as_chunks::<4>();
+        for [a, b, c, d] in fours {
+            state = _mm_crc32_u64(_mm_crc32_u64(state, *a), *b);
+            state = _mm_crc32_u64(_mm_crc32_u64(state, *c), *d);
+        }
+        for &word in last {
+            state = _mm_crc32_u64(state, word);
+        }
     }
     state as u32
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::conf::{Conf, Texts, active};
 use crate::service::{Answer, Answers, Command, ItemError, Request, Role, Service, Verdict};
+use crate::store::layout::runtime::FILE_QUARANTINE;
 use crate::store::{self, Group, Prepared, Runtime};
+use crate::sync::Ordering;
 
 /// A prepared data directory; removed when dropped unless it is another process's.
 pub(crate) struct World {
@@ -45,12 +47,19 @@ impl World {
 
     /// Puts a map.xml in force.
     pub fn publish(&self, map: &str, generation: u64) {
-        let texts = Texts {
-            srv_name: "srv.xml".into(),
-            srv: srv(&self.dir, self.lock_timeout),
-            map_name: "map.xml".into(),
-            map: map.into(),
-        };
+        self.publish_both(srv(&self.dir, self.lock_timeout), map, generation);
+    }
+
+    /// The same, and nothing is limited.
+    pub fn publish_degraded(&self, map: &str, generation: u64) {
+        let srv = srv(&self.dir, self.lock_timeout);
+        let srv = srv.replace("</srv>", "<degrade>true</degrade></srv>");
+        self.publish_both(srv, map, generation);
+    }
+
+    fn publish_both(&self, srv: String, map: &str, generation: u64) {
+        let texts =
+            Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: map.into() };
         active::write(&self.dir, generation, &texts).unwrap();
         self.runtime().publish(generation);
     }
@@ -61,6 +70,14 @@ impl World {
 
     pub fn attach(&self) -> Service {
         Service::attach(&self.dir, Role::Program).unwrap()
+    }
+
+    /// Makes items of a group answer `store`.
+    pub fn quarantine(&self, group: &str) {
+        let runtime = self.runtime();
+        let id = runtime.find_named(group, 0).unwrap().group;
+        let (mark, _) = runtime.find_file(id, 0).unwrap();
+        runtime.mark_of(mark).fetch_or(FILE_QUARANTINE, Ordering::Relaxed);
     }
 
     pub fn group(&self, name: &str) -> Group {

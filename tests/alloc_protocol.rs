@@ -100,6 +100,26 @@ fn post(fields: &str, body: &str) -> String {
     format!("POST /update HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
+/// Allocations of this input in so many turns, once the buffers have grown.
+fn allocations(input: &[u8], turns: u64) -> usize {
+    let rules = Rules { http: &HTTP, authz: &AuthzKey::Forwarded, trusted: &[] };
+    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let mut connection = Connection::new(None);
+    let mut turn = |now: u64| {
+        out.clear();
+        scratch.set_now(now);
+        let progress = connection.advance(input, rules, &mut Fixed, &mut scratch, &mut out);
+        assert_eq!((progress.consumed, progress.close), (input.len(), false));
+        out.len()
+    };
+    let written = turn(0);
+    let before = ALLOCATIONS.get();
+    for second in 1..=turns {
+        assert_eq!(turn(second * 1000), written);
+    }
+    ALLOCATIONS.get() - before
+}
+
 #[test]
 fn the_steady_state_allocates_nothing() {
     let many = format!(
@@ -127,21 +147,44 @@ fn the_steady_state_allocates_nothing() {
     ]
     .concat()
     .into_bytes();
+    assert_eq!(allocations(&input, 99), 0);
+}
 
-    let rules = Rules { http: &HTTP, authz: &AuthzKey::Forwarded, trusted: &[] };
-    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-    let mut connection = Connection::new(None);
-    let mut turn = |now: u64| {
-        out.clear();
-        scratch.set_now(now);
-        let progress = connection.advance(&input, rules, &mut Fixed, &mut scratch, &mut out);
-        assert_eq!((progress.consumed, progress.close), (input.len(), false));
-        out.len()
-    };
-    let written = turn(0);
-    let before = ALLOCATIONS.get();
-    for second in 1..100 {
-        assert_eq!(turn(second * 1000), written);
+const JSON: &str = "Content-Type: application/json\r\n";
+
+#[test]
+fn the_steady_state_in_json_allocates_nothing() {
+    let two = r#"{"biz":1002,"key":18446744073709551615,"count":1.5,"detail":true},
+        {"key":"é","biz":"login","force":true,"count":-2}"#;
+    let many = format!("{{\"items\":[{}],\"atomic\":false}}", [two; 100].join(","));
+    let one = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
+    let input = [
+        post(&format!("Host: x\r\nAccept: */*\r\n{JSON}"), one),
+        post("Content-Type: application/json; charset=utf-8\r\nExpect: 100-continue\r\n", &many),
+        format!(
+            "POST /query HTTP/1.1\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{many}\r\n\
+             0\r\n\r\n",
+            many.len()
+        ),
+        post(&format!("{JSON}Accept: application/xml, application/json;q=0.9\r\n"), one),
+        "GET /query?biz=login&key=a%0Ab&detail=true HTTP/1.1\r\nAccept: application/json\r\n\r\n"
+            .to_owned(),
+        "GET /nope HTTP/1.1\r\nAccept: application/json\r\n\r\n".to_owned(),
+    ]
+    .concat();
+    assert_eq!(allocations(input.as_bytes(), 99), 0);
+}
+
+/// The parser has no buffer of ours for what it decodes, nor for a fault.
+#[test]
+fn escapes_and_faults_in_json_cost_little() {
+    let key = "\\u4e2d".repeat(20);
+    let item = format!("{{\"biz\":\"login\",\"key\":\"{key}\"}}");
+    let many = format!("{{\"items\":[{}]}}", vec![item; 100].join(","));
+    let grows = allocations(post(JSON, &many).as_bytes(), 10) / 10;
+    assert!((1..=4).contains(&grows), "one buffer for all strings of a document: {grows}");
+    for body in ["{", "{\"items\":{}}", "{\"items\":[{\"biz\":null}]}", "{\"item\":1}"] {
+        let faults = allocations(post(JSON, body).as_bytes(), 10) / 10;
+        assert!(faults <= 3, "{body}: {faults}");
     }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
 }

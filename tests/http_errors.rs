@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 
 use common::{Answer, Client, Server, Settings, Setup, text, wait_until};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -53,13 +54,32 @@ fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 /// An answer of the whole request must say this; else the connection goes on, as shown by a
 /// request behind it.
 fn expect(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool) -> Answer {
+    let answer = expect_status(server, sent, status, closes);
+    assert!(answer.body.contains(&format!("<error code=\"{code}\"")), "{sent}\n{answer:?}");
+    assert_eq!(field(&answer, "Content-Type"), Some("application/xml"), "{answer:?}");
+    answer
+}
+
+/// The same in JSON; its error.
+fn expect_json(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool) -> Value {
+    let answer = expect_status(server, sent, status, closes);
+    assert_eq!(field(&answer, "Content-Type"), Some("application/json"), "{answer:?}");
+    let error = json(&answer)["error"].clone();
+    assert_eq!(error["code"], code, "{sent}\n{answer:?}");
+    assert!(error["message"].as_str().is_some_and(|words| !words.is_empty()), "{answer:?}");
+    error
+}
+
+fn json(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+}
+
+fn expect_status(server: &Server<'_>, sent: &str, status: u16, closes: bool) -> Answer {
     let mut client = server.client();
     client.send(sent);
     let answer = client.answer();
     assert_eq!(answer.status, status, "{sent}\n{answer:?}");
-    assert!(answer.body.contains(&format!("<error code=\"{code}\"")), "{sent}\n{answer:?}");
     assert_eq!(field(&answer, "Cache-Control"), Some("no-store"), "{answer:?}");
-    assert_eq!(field(&answer, "Content-Type"), Some("application/xml"), "{answer:?}");
     assert_eq!(answer.closes(), closes, "{sent}\n{answer:?}");
     if closes {
         assert!(client.is_closed(), "{sent}");
@@ -67,6 +87,10 @@ fn expect(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool
         assert_eq!(client.get("/health").status, 200, "{sent}");
     }
     answer
+}
+
+fn post_json(path: &str, body: &str) -> String {
+    post(path, "Content-Type: application/json\r\n", body)
 }
 
 fn used(server: &Server<'_>, biz: &str, key: &str) -> u64 {
@@ -149,6 +173,166 @@ fn documents_and_targets_that_are_wrong_are_400_and_the_connection_goes_on() {
         assert!(answer.body.contains(named), "{sent}: {named} in {answer:?}");
     }
     assert_eq!(used(&server, "plenty", "k"), 0, "nothing of it was charged");
+}
+
+#[test]
+fn json_that_is_wrong_is_400_and_the_connection_goes_on() {
+    let setup = setup("");
+    let server = setup.start();
+    let item = r#"{"biz":"plenty","key":"k"}"#;
+    let with = |members: &str| format!("{{\"items\":[{{{members}}}]}}");
+    for (body, code, place, named) in [
+        (String::new(), "bad-json", (1, 1), "too early"),
+        ("{\n".into(), "bad-json", (2, 1), "too early"),
+        (items(1), "bad-json", (1, 1), "found \"<\""),
+        (format!("{{\"items\":\n[{item},]}}"), "bad-json", (2, 29), "comma"),
+        (format!("{{\"items\":[{item}]}}é"), "bad-json", (1, 39), "found \"é\""),
+        (with(r#""biz":"plenty","key":"\ud800""#), "bad-json", (1, 40), "surrogate"),
+        (with("\"biz\":\"plenty\",\"key\":\"\t\""), "bad-json", (1, 34), "control"),
+        ("null".into(), "bad-json", (1, 1), "null"),
+        (with(r#""biz":"plenty","key":null"#), "bad-json", (1, 33), "null"),
+        (with(r#""key":"k","biz":"plenty","key":"k""#), "bad-json", (1, 37), "key"),
+        (format!("{{\"items\":[{item}],\"items\":[]}}"), "bad-json", (1, 39), "items"),
+        ("[".repeat(1000), "bad-request", (1, 1), "object"),
+        (with(&format!("\"key\":{}", "[".repeat(900))), "bad-request", (1, 18), "string"),
+        ("{}".into(), "bad-request", (1, 1), "items"),
+        ("{\"items\":[]}".into(), "bad-request", (1, 1), "item"),
+        (with(r#""biz":"plenty""#), "bad-request", (1, 11), "key"),
+        (with(r#""biz":"plenty","key":1.5"#), "bad-request", (1, 33), "1.5"),
+        (with(r#""biz":"plenty","key":"k","count":"1""#), "bad-request", (1, 45), "integer"),
+        (with(r#""biz":"plenty","key":"k","force":1"#), "bad-request", (1, 45), "true or false"),
+        (with(r#""biz":"plenty","key":"k","kay":1"#), "bad-request", (1, 37), "kay"),
+        (format!("{{\"atomic\":\"yes\",\"items\":[{item}]}}"), "bad-request", (1, 11), "yes"),
+    ] {
+        let error = expect_json(&server, &post_json("/update", &body), 400, code, false);
+        let (line, column) = place;
+        assert_eq!(error["line"], line, "{body}: {error}");
+        assert_eq!(error["column"], column, "{body}: {error}");
+        assert!(error["message"].as_str().unwrap().contains(named), "{body}: {named} in {error}");
+    }
+    assert_eq!(used(&server, "plenty", "k"), 0, "nothing of it was charged");
+}
+
+#[test]
+fn other_errors_are_in_the_format_of_the_request() {
+    let setup = setup("");
+    let server = setup.start();
+    let item = r#"{"biz":"plenty","key":"k"}"#;
+    let of = |count: usize| format!("{{\"items\":[{}]}}", vec![item; count].join(","));
+    let one = of(1);
+    let kind = "Content-Type: application/json\r\n";
+    let atomic = of(3).replacen('{', "{\"atomic\":true,", 1);
+    let with = |fields: &str| post("/query", &format!("{kind}{fields}"), &one);
+    let latin = kind.replace("json", "json; charset=latin1");
+    for (sent, status, code, closes) in [
+        (post_json("/nope", &one), 404, "not-found", false),
+        (request("PUT /query", kind, ""), 405, "bad-method", false),
+        (post_json("/query?biz=plenty", &one), 400, "bad-request", false),
+        (with("Sec-Fetch-Site: cross-site\r\n"), 403, "forbidden", false),
+        (with("Content-Encoding: gzip\r\n"), 415, "bad-content-type", false),
+        (post("/query", &latin, &one), 415, "bad-content-type", false),
+        (
+            request("POST /query", &format!("{kind}Content-Length: 1025\r\n"), ""),
+            413,
+            "too-large",
+            true,
+        ),
+        (post_json("/query", &of(5)), 413, "too-many-items", true),
+        (post_json("/query", &atomic), 413, "too-many-items", true),
+        (
+            request("GET /query?biz=plenty", "Accept: application/json\r\n", ""),
+            400,
+            "bad-request",
+            false,
+        ),
+        (post("/query", "Accept: application/json\r\n", "<r/>"), 400, "bad-request", false),
+    ] {
+        expect_json(&server, &sent, status, code, closes);
+    }
+    // What is known of a request in another format, or of none, is said in XML.
+    let xml = "Accept: application/xml\r\n";
+    for (sent, status, code, closes) in [
+        (with(xml).replace(&one, &one.replace('{', "[")), 400, "bad-request", false),
+        (request("GET /nope", kind, ""), 404, "not-found", false),
+        (with("A : b\r\n"), 400, "bad-http", true),
+        (with(&format!("A: {}\r\n", "x".repeat(512))), 431, "head-too-large", true),
+        (post("/query", "Content-Type: text/json\r\n", &one), 415, "bad-content-type", false),
+    ] {
+        expect(&server, &sent, status, code, closes);
+    }
+}
+
+/// Asks for what must be answered in JSON with a 200; its items.
+fn items_of(client: &mut Client, body: &str) -> Vec<Value> {
+    client.send(&post("/update", "Content-Type: application/json; charset=UTF-8\r\n", body));
+    let answer = client.answer();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    json(&answer)["items"].as_array().expect("items").clone()
+}
+
+#[test]
+fn json_is_read_charged_and_answered() {
+    let setup = setup("");
+    let server = setup.start();
+    let mut client = server.client();
+    let several = r#"{"items":[{"biz":2,"key":"a\"\u00e9"},
+        {"key":18446744073709551615,"biz":"number"}, {"biz":4,"key":-1},
+        {"biz":"three","key":7,"count":1.5}]}"#;
+    let items = items_of(&mut client, several);
+    for (item, members) in items.iter().zip([
+        r#"{"biz":2,"key":"a\"é","limited":false,"used":1,"max":3}"#,
+        r#"{"biz":"number","key":18446744073709551615,"limited":false,"used":1}"#,
+        r#"{"biz":4,"key":-1,"error":"bad-key"}"#,
+        r#"{"biz":"three","key":7,"error":"bad-count"}"#,
+    ]) {
+        let members: Value = serde_json::from_str(members).expect("JSON");
+        for (name, value) in members.as_object().expect("an object") {
+            assert_eq!(&item[name], value, "{item}");
+        }
+    }
+    let long = r#"{"items":[{"biz":4,"key":18446744073709551616}]}"#;
+    client.send(&post_json("/update", long));
+    let answer = client.answer();
+    assert!(answer.body.contains("\"key\":18446744073709551616,\"error\":"), "{answer:?}");
+
+    let detail = r#"{"items":[{"biz":"number","key":9007199254740993,"detail":true}]}"#;
+    let item = &items_of(&mut client, detail)[0];
+    assert_eq!(item["limits"][0]["policy"], "total");
+    assert_eq!(item.get("reset"), None, "it never comes");
+    // A number beyond 2^53 is exact.
+    assert_eq!(used(&server, "number", "9007199254740993"), 1);
+    assert_eq!(used(&server, "number", "9007199254740992"), 0);
+
+    let pair = r#"{"items":[{"biz":"ever","key":"x"},{"biz":"ever","key":"y","count":3}],
+        "atomic":true}"#;
+    client.send(&post_json("/update", pair));
+    assert_eq!(json(&client.answer())["refused"], true);
+    assert_eq!(used(&server, "ever", "x"), 0);
+}
+
+#[test]
+fn accept_chooses_the_other_format() {
+    let setup = setup("");
+    let server = setup.start();
+    let mut client = server.client();
+    let fields = "Content-Type: application/json\r\nAccept: text/xml\r\n";
+    client.send(&post("/update", fields, r#"{"items":[{"biz":4,"key":5}]}"#));
+    let xml = client.answer();
+    assert_eq!((xml.attribute("biz"), xml.attribute("key")), (Some("4"), Some("5")));
+    assert_eq!(field(&xml, "Content-Type"), Some("application/xml"));
+    let accept = "Accept: application/json\r\n";
+    for (sent, biz, key) in [
+        (post("/query", accept, &items(1)), "plenty", "k"),
+        (request("GET /query?biz=4&key=5", accept, ""), "4", "5"),
+        (request("GET /authz/address/x", accept, ""), "address", "127.0.0.1"),
+    ] {
+        client.send(&sent);
+        let answer = client.answer();
+        assert_eq!(field(&answer, "Content-Type"), Some("application/json"), "{answer:?}");
+        let item = &json(&answer)["items"][0];
+        assert_eq!((&item["biz"], &item["key"]), (&biz.into(), &key.into()), "{answer:?}");
+        assert_eq!(item["limited"], false, "{answer:?}");
+    }
 }
 
 #[test]
@@ -463,12 +647,15 @@ fn answers_do_not_depend_on_the_pieces_of_a_pipeline() {
         post("/nope", "", "not read"),
         request("PUT /query", "", ""),
         post("/query", "", "<request><item/>"),
+        post_json("/query", r#"{"items":[{"biz":3,"key":"\u0061"},{"biz":"nope","key":7}]}"#),
+        post("/query", "Content-Type: application/json\r\nAccept: text/xml\r\n", "{}"),
+        post("/query", "Accept: application/json\r\n", two),
         request("HEAD /query?biz=nope&key=k", "", ""),
         request("GET /health", "Connection: close\r\n", ""),
     ]
     .concat();
     let whole = undated(&everything(&server, &pipeline));
-    assert_eq!(whole.matches("HTTP/1.1 ").count(), 11, "{whole}");
+    assert_eq!(whole.matches("HTTP/1.1 ").count(), 14, "{whole}");
     let mut beside = server.client();
     for at in 1..pipeline.len() {
         let (first, second) = pipeline.split_at(at);

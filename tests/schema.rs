@@ -93,6 +93,10 @@ fn schemas_take_and_refuse_what_the_check_does() {
         ("<srv><log level='loud'/></srv>", false),
         ("<srv><authz key='header:'/></srv>", false),
         ("<srv><admin listen='127.0.0.1:1'/></srv>", false),
+        ("<srv><degrade> true </degrade></srv>", true),
+        ("<srv><degrade>false</degrade><workers>1</workers></srv>", true),
+        ("<srv><degrade>yes</degrade></srv>", false),
+        ("<srv><degrade/></srv>", false),
     ];
     for (text, good) in srv {
         let found = Conf::parse("srv.xml", text, "map.xml", MAP);
@@ -120,10 +124,6 @@ fn schemas_take_and_refuse_what_the_check_does() {
             false,
         ),
         (
-            "GROUP<biz id='1' name='a' key='ip'><limit policy='sliding' interval='1m' max='1'/></biz>",
-            false,
-        ),
-        (
             "GROUP<biz id='1' name='a' key='ip'><limit policy='total' max='9007199254740992'/></biz>",
             false,
         ),
@@ -132,9 +132,82 @@ fn schemas_take_and_refuse_what_the_check_does() {
     ];
     for (text, good) in map {
         let text = text.replace("GROUP", GROUP).replace("LIMIT", LIMIT);
-        let text = format!("<map>{text}</map>");
-        let found = Conf::parse("srv.xml", "<srv/>", "map.xml", &text);
-        assert_eq!(found.is_ok(), good, "{text} {found:?}");
-        assert!(valid("map.xsd", &text).is_none_or(|valid| valid == good), "{text}");
+        agreed(&format!("<map>{text}</map>"), good);
+    }
+}
+
+/// Check and schema of map.xml find the text good, or neither does.
+fn agreed(map: &str, good: bool) {
+    let found = Conf::parse("srv.xml", "<srv/>", "map.xml", map);
+    assert_eq!(found.is_ok(), good, "{map} {found:?}");
+    assert!(valid("map.xsd", map).is_none_or(|valid| valid == good), "{map}");
+}
+
+/// The same of limits, lists and modes.
+#[test]
+fn schemas_know_every_policy() {
+    let limits = [
+        ("<limit policy='interval' interval='60s' max='5' debt='3' ban='10m'/>", true),
+        ("<limit policy='sliding' interval='1m' max='1'/>", true),
+        ("<limit policy='sliding-counter' interval='1m' max='9007199254740991'/>", true),
+        ("<limit policy='token' rate='10/s' burst='20' scope='biz'/>", true),
+        ("<limit policy='token' rate='1/d'/>", true),
+        ("<limit policy='total' max='0' on-exceed='captcha'/>", true),
+        ("<limit policy='count'/>", true),
+        ("<limit policy='count' unit='week' tz='America/Port-au-Prince' at='23:59'/>", true),
+        ("<limit policy='calendar' unit='day' max='1' tz='Etc/GMT+8' at='00:00'/>", true),
+        (
+            "<limit policy='count'><weight at='0' value='1'/><weight at='4' value='0.3'/></limit>",
+            true,
+        ),
+        ("<limit policy='total' max='1'/><limit policy='count'/>", true),
+        ("<limit policy='buckets' max='1'/>", false),
+        ("<limit max='1'/>", false),
+        ("<limit policy='total' max='-1'/>", false),
+        ("<limit policy='calendar' unit='days' max='1'/>", false),
+        ("<limit policy='calendar' unit='day' max='1' at='24:00'/>", false),
+        ("<limit policy='calendar' unit='day' max='1' at='4:00'/>", false),
+        ("<limit policy='calendar' unit='day' max='1' tz=''/>", false),
+        ("<limit policy='token' rate='0/s'/>", false),
+        ("<limit policy='token' rate='10/w'/>", false),
+        ("<limit policy='token' rate='10'/>", false),
+        ("<limit policy='token' rate='10/s' burst='0'/>", false),
+        ("<limit policy='token' rate='10/s' burst='213503982335'/>", false),
+        ("<limit policy='total' max='1' on-exceed='a b'/>", false),
+        ("<limit policy='total' max='1' ban='10'/>", false),
+        ("<limit policy='count'><weight at='0'/></limit>", false),
+        ("<limit policy='count'><weight at='0' value='1000.5'/></limit>", false),
+        ("<limit policy='count'><weight at='0' value='.5'/></limit>", false),
+        ("<limit policy='count'><weight at='0' value='0.1234'/></limit>", false),
+        (
+            "<limit policy='count'><weight at='4' value='1'/><weight at='4' value='0'/></limit>",
+            false,
+        ),
+        ("<allow key='a'/>TOTAL<deny key='a'/><override key='a*' limit='1' max='2'/>TOTAL", true),
+        (
+            "TOTAL TOTAL<override key='a' limit='1' max='2'/><override key='a' limit='2' max='2'/>",
+            true,
+        ),
+        ("<allow key='a'/>", false),
+        ("TOTAL<allow/>", false),
+        ("TOTAL<deny key=''/>", false),
+        ("TOTAL<deny key='a'/><deny key='a'/>", false),
+        ("TOTAL<allow key='a' max='1'/>", false),
+        ("TOTAL<override key='a' max='1'/>", false),
+        ("TOTAL<override key='a' limit='1'/>", false),
+        ("TOTAL<override key='a' limit='0' max='1'/>", false),
+        ("TOTAL<override key='a' limit='1' max='2'/><override key='a' limit='1' max='3'/>", false),
+        ("TOTAL<exempt key='a'/>", false),
+    ];
+    let group = "<group name='g' files='1' key-nodes='8' node-size='128'/>";
+    let biz = |mode: &str, content: &str| {
+        let content = content.replace("TOTAL", "<limit policy='total' max='1'/>");
+        format!("<map>{group}<biz id='1' name='a' key='string'{mode}>{content}</biz></map>")
+    };
+    for (content, good) in limits {
+        agreed(&biz("", content), good);
+    }
+    for (mode, good) in [("enforce", true), ("shadow", true), ("off", true), ("on", false)] {
+        agreed(&biz(&format!(" mode='{mode}'"), "TOTAL"), good);
     }
 }

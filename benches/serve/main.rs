@@ -6,6 +6,7 @@
 //! the same one. Any answer but success ends the bench with status 1.
 
 mod load;
+mod policies;
 mod report;
 mod servers;
 mod wrk;
@@ -66,6 +67,8 @@ enum Scenario {
     Pipeline,
     /// One request with 64 items per round trip
     Items,
+    /// One request per round trip, of each policy; frs alone
+    Policies,
 }
 
 impl Scenario {
@@ -74,6 +77,7 @@ impl Scenario {
             Scenario::Single => "one request per round trip",
             Scenario::Pipeline => "16 requests per round trip",
             Scenario::Items => "64 items in a request, one request per round trip",
+            Scenario::Policies => "one request per round trip, of each policy",
         }
     }
 
@@ -112,6 +116,15 @@ struct Bench<'a> {
 }
 
 fn run(options: &Options) -> Result<()> {
+    let runs = |scenario| options.only.is_empty() || options.only.contains(&scenario);
+    if options.only != [Scenario::Policies] {
+        compare(options, runs)?;
+    }
+    if runs(Scenario::Policies) { policies::run(options) } else { Ok(()) }
+}
+
+/// frs, the bare loop and memcached, in all scenarios that run.
+fn compare(options: &Options, runs: impl Fn(Scenario) -> bool) -> Result<()> {
     let wanted = |kind| options.servers.contains(&kind);
     let mut bench = Bench { options, frs: None, memcached: None, wrk: wrk::present() };
     if !bench.wrk {
@@ -124,11 +137,11 @@ fn run(options: &Options) -> Result<()> {
         }
     }
     if wanted(Kind::Frs) {
-        bench.frs = Some(Frs::start()?);
+        bench.frs = Some(Frs::start(servers::ONE_BIZ)?);
     }
     let scenarios = [Scenario::Single, Scenario::Pipeline, Scenario::Items];
     for scenario in scenarios {
-        if options.only.is_empty() || options.only.contains(&scenario) {
+        if runs(scenario) {
             bench.scenario(scenario)?;
         }
     }
@@ -138,7 +151,7 @@ fn run(options: &Options) -> Result<()> {
 impl Bench<'_> {
     /// All rounds of one scenario, and its table.
     fn scenario(&self, scenario: Scenario) -> Result<()> {
-        let updates = Requests::updates(scenario.items());
+        let updates = Requests::updates(scenario.items(), KEYS);
         let incrs = Requests::incrs();
         self.warm_up(&updates)?;
         let reply_bytes = match &self.frs {

@@ -117,6 +117,18 @@ pub fn print(title: &str, items: usize, reply_bytes: usize, rows: &[Row<'_>]) {
     }
 }
 
+/// Prints what each policy costs, and that over the first one round by round.
+pub fn print_policies(names: &[&str], rows: &[Vec<Sample>]) {
+    println!("\none-item Updates of each policy, one request per round trip; medians (min-max)");
+    println!("{:<32}{:>25}{:>22}", "policy", "CPU µs/request", "over interval");
+    for (name, samples) in names.iter().zip(rows) {
+        let cpu = Spread::new(samples.iter().map(|sample| sample.cpu_micros).collect());
+        let pairs = samples.iter().zip(&rows[0]);
+        let ratios = pairs.map(|(own, first)| own.cpu_micros / first.cpu_micros).collect();
+        println!("{name:<32}{:>25}{:>22}", cpu.show(3), Spread::new(ratios).show(2));
+    }
+}
+
 fn per_item(row: &Row<'_>, items: usize) -> String {
     if items == 1 {
         return String::new();

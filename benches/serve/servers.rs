@@ -65,7 +65,16 @@ impl Process {
     }
 }
 
-/// frs with one worker and one biz whose limit nothing reaches.
+/// One biz whose limit nothing reaches; 2 × 2048 × 56 places, of which the keys fill 44 %.
+pub const ONE_BIZ: &str = r#"<map>
+  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
+  <biz id="1" name="bench" group="default" key="string">
+    <limit policy="interval" interval="24h" max="1000000000"/>
+  </biz>
+</map>
+"#;
+
+/// frs with one worker.
 pub struct Frs {
     // In this order: the server ends before its directory goes.
     process: Process,
@@ -74,7 +83,7 @@ pub struct Frs {
 }
 
 impl Frs {
-    pub fn start() -> Result<Frs> {
+    pub fn start(map: &str) -> Result<Frs> {
         let directory = tempfile::tempdir()?;
         let address = free_address()?;
         let data = directory.path().join("data");
@@ -91,17 +100,7 @@ impl Frs {
                 data.display()
             ),
         )?;
-        // 2 × 2048 × 56 places: the keys fill 44 % of them.
-        fs::write(
-            directory.path().join("map.xml"),
-            r#"<map>
-  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
-  <biz id="1" name="bench" group="default" key="string">
-    <limit policy="interval" interval="24h" max="1000000000"/>
-  </biz>
-</map>
-"#,
-        )?;
+        fs::write(directory.path().join("map.xml"), map)?;
         let child = Command::new(env!("CARGO_BIN_EXE_frs"))
             .arg("serve")
             .arg("--conf")

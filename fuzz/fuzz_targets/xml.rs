@@ -1,8 +1,8 @@
 //! Any bytes as a request document: read or refused; what was read is echoed as XML.
 #![no_main]
 
-use frs::protocol::Line;
-use frs::protocol::xml::{Bounds, Decoded, read, write, write_error};
+use frs::protocol::xml::{read, write, write_error};
+use frs::protocol::{Bounds, Decoded, Line};
 use frs::service::{Answer, Answers, Command, ItemError, Request};
 use libfuzzer_sys::fuzz_target;
 

@@ -72,6 +72,12 @@ impl Cidr {
         if given == block { Ok(block) } else { Err(CidrError::Bits { block }) }
     }
 
+    /// The block of so many leading bits that an address lies in.
+    pub fn around(address: IpAddr, prefix: u8) -> Cidr {
+        let address = address.to_canonical();
+        Cidr { base: masked(address, prefix), prefix }
+    }
+
     /// Does it hold this address?
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -4,7 +4,9 @@
 //! Only what is itself without fault is compared, so that one mistake is one fault.
 
 use super::fault::{Checked, Faulty, Notes};
-use super::map::{BAN_BYTES, Biz, Group, KeyType, Map, Mode, NODE_HEADER_BYTES, Scope, UNDO_WORDS};
+use super::map::{
+    BAN_BYTES, Biz, Group, KeyType, Limit, Map, NODE_HEADER_BYTES, Policy, Scope, UNDO_WORDS,
+};
 use super::map_read::{RawBiz, RawMap};
 use super::srv::Srv;
 use super::xml::Element;
@@ -37,14 +39,15 @@ pub(super) fn map(notes: &mut Notes<'_>, raw: RawMap<'_>) -> Checked<Map> {
 
 fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
     let limits: Option<Vec<_>> = raw.limits.iter().map(|limit| limit.clone().ok()).collect();
+    let listed: Option<Vec<_>> = raw.listed.iter().map(|listed| listed.clone().ok()).collect();
     Some(Biz {
         id: raw.id.ok()?,
         name: raw.name.clone().ok()?,
         group: raw.group.ok()?,
         key: raw.key.ok()?,
-        mode: Mode::Enforce,
+        mode: raw.mode.ok()?,
         limits: limits?,
-        listed: Vec::new(),
+        listed: listed?,
     })
 }
 
@@ -81,29 +84,36 @@ fn nodes_hold(
 
 /// What the nodes of a biz are made of, in words.
 pub(super) fn needs(biz: &Biz, key_bytes: u32) -> String {
-    let of_scope = |scope: Scope| {
-        let mut parts = vec![format!("header {NODE_HEADER_BYTES}"), format!("key {key_bytes}")];
-        let limits = biz.limits_of(scope).map(|(at, limit)| {
-            format!("limit {} ({}) {}", at + 1, limit.policy.name(), limit.state_bytes())
-        });
-        parts.extend(limits);
-        if scope == Scope::Key && biz.bans() {
-            parts.push(format!("ban {BAN_BYTES}"));
-        }
-        format!("{} bytes ({})", biz.node_bytes(scope, key_bytes), parts.join(", "))
-    };
+    let of_scope = |scope| node_needs(biz, scope, key_bytes);
     let has = |scope| biz.limits_of(scope).next().is_some();
     match (has(Scope::Key) || biz.bans(), has(Scope::Biz)) {
         (true, true) => {
-            format!(
-                "{} for each key and {} for the biz",
-                of_scope(Scope::Key),
-                of_scope(Scope::Biz)
-            )
+            let (key, whole) = (of_scope(Scope::Key), of_scope(Scope::Biz));
+            format!("{key} for each key and {whole} for the biz")
         }
         (false, true) => format!("{} for the biz", of_scope(Scope::Biz)),
         _ => of_scope(Scope::Key),
     }
+}
+
+fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
+    let mut parts = vec![format!("header {NODE_HEADER_BYTES}"), format!("key {key_bytes}")];
+    parts.extend(biz.limits_of(scope).map(|(at, limit)| limit_needs(at, limit)));
+    if scope == Scope::Key && biz.bans() {
+        parts.push(format!("ban {BAN_BYTES}"));
+    }
+    if let Some(uses) = biz.ring_uses(scope) {
+        parts.push(format!("ring of {uses} uses {}", biz.ring_words(scope) * 8));
+    }
+    format!("{} bytes ({})", biz.node_bytes(scope, key_bytes), parts.join(", "))
+}
+
+fn limit_needs(at: usize, limit: &Limit) -> String {
+    let bytes = match &limit.policy {
+        Policy::Sliding(_) => "in the ring".to_owned(),
+        _ => limit.state_bytes().to_string(),
+    };
+    format!("limit {} ({}) {bytes}", at + 1, limit.policy.name())
 }
 
 fn keys_fit<'r>(

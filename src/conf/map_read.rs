@@ -6,14 +6,11 @@
 use std::collections::HashMap;
 
 use super::fault::{Checked, Faulty, Notes, shown};
-use super::map::{
-    Geometry, Group, HashKind, Interval, KeyType, Limit, MAX_FILES, OnFull, Policy, Scope, Total,
-};
-use super::value::{
-    MAX_COUNT, MAX_DURATION_MS, Value, duration, multiple, one_of, whole, whole32, word,
-};
+use super::map::{Geometry, Group, HashKind, KeyType, Limit, Listed, MAX_FILES, Mode, OnFull};
+use super::value::{Value, multiple, one_of, only_with, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
+use super::{limit_read, list_read, weight_read};
 
 const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
 const GROUP: Shape = Shape {
@@ -30,41 +27,14 @@ const GROUP: Shape = Shape {
     ..Shape::EMPTY
 };
 const BIZ: Shape = Shape {
-    attributes: &["id", "name", "group", "key", "ipv6-prefix"],
-    many: &["limit"],
-    later_attributes: &["mode"],
-    later_elements: &["allow", "deny", "override"],
+    attributes: &["id", "name", "group", "key", "ipv6-prefix", "mode"],
+    many: &["limit", "allow", "deny", "override"],
     ..Shape::EMPTY
 };
-const LIMIT: Shape = Shape {
-    attributes: &["policy", "scope", "interval", "max", "debt", "ban"],
-    later_attributes: &["unit", "tz", "at", "rate", "burst", "on-exceed"],
-    later_elements: &["weight"],
-    ..Shape::EMPTY
-};
-/// Where the policy is faulty or a later version's, its settings are no faults of their own.
-const LIMIT_OF_ANY_POLICY: Shape = Shape {
-    attributes: &[
-        "policy",
-        "scope",
-        "interval",
-        "max",
-        "debt",
-        "ban",
-        "unit",
-        "tz",
-        "at",
-        "rate",
-        "burst",
-        "on-exceed",
-    ],
-    many: &["weight"],
-    ..Shape::EMPTY
-};
-const LATER_POLICIES: [&str; 5] = ["sliding", "calendar", "sliding-counter", "token", "count"];
-
 /// File sizes stand in 48 bits.
 const MAX_FILE_BYTES: u64 = (1 << 48) - 1;
+/// Limits of a biz: answers name them by 16 bits, and nodes hold no more.
+const MAX_LIMITS: usize = 4096;
 
 /// What is known of a `<group>`.
 pub(super) struct RawGroup<'e> {
@@ -81,7 +51,9 @@ pub(super) struct RawBiz<'e> {
     /// Index of its group.
     pub group: Checked<usize>,
     pub key: Checked<KeyType>,
+    pub mode: Checked<Mode>,
     pub limits: Vec<Checked<Limit>>,
+    pub listed: Vec<Checked<Listed>>,
 }
 
 /// What is known of a `<map>`.
@@ -198,12 +170,27 @@ fn biz<'e>(
     let name = element.required(notes, "name", biz_name);
     let group = biz_group(notes, element, groups, complete);
     let key = key_type(notes, element);
-    let limits: Vec<Checked<Limit>> =
-        element.children_named("limit").map(|element| limit(notes, element)).collect();
-    if limits.is_empty() {
-        notes.note(element.at, "<biz> without <limit>", "at least one <limit>");
+    let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow), ("off", Mode::Off)];
+    let mode = element.or(notes, "mode", Mode::Enforce, word(&modes));
+    let limits = limits(notes, element);
+    let listed = list_read::listed(notes, element, key, &limits);
+    RawBiz { element, id, name, group, key, mode, limits, listed }
+}
+
+fn limits(notes: &mut Notes<'_>, biz: &Element) -> Vec<Checked<Limit>> {
+    let mut limits = Vec::new();
+    for element in biz.children_named("limit") {
+        if limits.len() == MAX_LIMITS {
+            notes.note(element.at, "another <limit>", format!("at most {MAX_LIMITS} of a biz"));
+            break;
+        }
+        limits.push(limit_read::limit(notes, element));
     }
-    RawBiz { element, id, name, group, key, limits }
+    if limits.is_empty() {
+        notes.note(biz.at, "<biz> without <limit>", "at least one <limit>");
+    }
+    weight_read::one_limit_has(notes, biz);
+    limits
 }
 
 fn biz_group(
@@ -246,70 +233,9 @@ fn key_type(notes: &mut Notes<'_>, element: &Element) -> Checked<KeyType> {
         (key, None) => Ok(key),
         (_, Some(_)) => {
             let at = element.attribute(PREFIX).map_or(element.at, |attribute| attribute.at);
-            Err(notes.note(at, "attribute ipv6-prefix", "it with key=\"ip\" only"))
+            Err(notes.note(at, "attribute ipv6-prefix", only_with("key", &["ip"])))
         }
     }
-}
-
-fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> {
-    let policy = policy_name(notes, element);
-    let shape = if policy.is_ok() { LIMIT } else { LIMIT_OF_ANY_POLICY };
-    shape.check(notes, element);
-    let scopes = word(&[("key", Scope::Key), ("biz", Scope::Biz)]);
-    let scope = element.or(notes, "scope", Scope::Key, scopes);
-    let ban = element.optional(notes, "ban", duration(1, MAX_DURATION_MS));
-    let policy = match policy {
-        Ok("total") => total(notes, element),
-        Ok(_) => interval(notes, element),
-        Err(faulty) => {
-            // It may lack what it does not need; what is there can still be wrong.
-            let _noted = element.optional(notes, "interval", duration(1, MAX_DURATION_MS));
-            let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));
-            let _noted = element.optional(notes, "debt", whole(0, MAX_COUNT));
-            Err(faulty)
-        }
-    };
-    Ok(Limit { ban_ms: ban?, ..Limit::new(scope?, policy?) })
-}
-
-fn policy_name(notes: &mut Notes<'_>, element: &Element) -> Checked<&'static str> {
-    element.required(notes, "policy", |text| {
-        if LATER_POLICIES.contains(&text) {
-            return Err(format!("interval or total: this version of frs does not have {text} yet"));
-        }
-        word(&[("interval", "interval"), ("total", "total")])(text)
-    })
-}
-
-fn interval(notes: &mut Notes<'_>, element: &Element) -> Checked<Policy> {
-    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
-    let max = element.required(notes, "max", whole(0, MAX_COUNT));
-    let debt = element.or(notes, "debt", 0, whole(0, MAX_COUNT));
-    let Interval { interval_ms, max, debt } =
-        Interval { interval_ms: interval_ms?, max: max?, debt: debt? };
-    if debt > 0 && max == 0 {
-        let found = format!("debt=\"{debt}\" with max=\"0\"");
-        return Err(notes.note(element.value_at("debt"), found, "a max of at least 1, or no debt"));
-    }
-    // Until all is paid back, and the window's turn: so no figure of an answer can overflow.
-    let turns = if debt == 0 { 1 } else { debt / max + 2 };
-    if turns.saturating_mul(interval_ms) > MAX_DURATION_MS {
-        let found = format!("debt=\"{debt}\", which takes {turns} intervals to pay back");
-        let expected = format!("at most {MAX_DURATION_MS} ms for that");
-        return Err(notes.note(element.value_at("debt"), found, expected));
-    }
-    Ok(Policy::Interval(Interval { interval_ms, max, debt }))
-}
-
-fn total(notes: &mut Notes<'_>, element: &Element) -> Checked<Policy> {
-    for name in ["interval", "debt"] {
-        if let Some(attribute) = element.attribute(name) {
-            let found = format!("attribute {name} with policy=\"total\"");
-            notes.note(attribute.at, found, "it with policy=\"interval\" only");
-        }
-    }
-    let max = element.required(notes, "max", whole(0, MAX_COUNT))?;
-    Ok(Policy::Total(Total { max }))
 }
 
 fn group_name(text: &str) -> Value<String> {

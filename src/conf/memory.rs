@@ -31,7 +31,7 @@ pub const SLOT_BYTES: u64 = 401 * 4096;
 
 /// Bytes of an item's answer at most, without what is echoed of the item, and of each `<limit>`
 /// in it: the longest tags with the longest figures, rounded up.
-pub(super) const ANSWER_BYTES: u64 = 256;
+pub(crate) const ANSWER_BYTES: u64 = 320;
 /// The longest that a byte of a request can become where it is echoed: `"` as `&quot;`.
 pub(super) const ECHO_FACTOR: u64 = 6;
 /// The shortest item of a request, without what is echoed of it: `{"biz":1,"key":1},`.

@@ -1,14 +1,17 @@
 //! Configuration: srv.xml and map.xml, read once, checked whole, all faults at once.
 //!
 //! Raw XML becomes checked types that cannot hold a wrong value: text (fault.rs) → a tree with
-//! places (xml.rs, walk.rs) → values (value.rs, srv_read.rs, map_read.rs) → what must fit
-//! together (fit.rs). Relative paths in it are relative to the working directory of the reader, except in
-//! what [`active::read`] answers.
+//! places (xml.rs, walk.rs) → values (value.rs, the `*_read.rs`) → what must fit together
+//! (bounds.rs, fit.rs). Relative paths in it are relative to the working directory of the reader,
+//! except in what [`active::read`] answers.
 
+mod bounds;
 mod cidr;
 mod fault;
 mod fit;
 mod index;
+mod limit_read;
+mod list_read;
 mod load;
 mod machine;
 mod map;
@@ -18,8 +21,11 @@ mod srv;
 mod srv_read;
 #[cfg(test)]
 mod tests;
+mod turns_read;
 mod value;
 mod walk;
+mod weight_read;
+mod words;
 mod xml;
 
 pub mod active;
@@ -36,6 +42,7 @@ pub use map::{
     RING_USE_BYTES, Scope, Sliding, SlidingCounter, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
 };
 pub use srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+pub use words::{biz_words, limit_words};
 
 /// A checked configuration: both files.
 #[derive(Debug, Clone, PartialEq)]

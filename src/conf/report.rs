@@ -4,15 +4,16 @@
 
 use std::fmt::Write as _;
 
+use super::Conf;
 use super::fit;
 use super::machine::{Filesystem, Machine};
-use super::map::{Biz, Group, HashKind, KeyType, OnFull, Scope, UNDO_WORDS};
+use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory::{
     self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
     PROCESS_BYTES, RUNTIME_BYTES, SLOT_BYTES, TURN_ANSWER_BYTES, groups_bytes,
 };
-use super::value::{duration_text, size_text};
-use super::{Conf, Limit, Policy};
+use super::value::size_text;
+use super::words::biz_words;
 
 /// Share of memory beyond which files on disk throttle their writers.
 const DISK_PARTS_OF_RAM: u64 = 10;
@@ -44,6 +45,9 @@ pub fn report(conf: &Conf, machine: &Machine) -> Report {
         .iter()
         .filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?))
         .collect();
+    if conf.srv.degrade {
+        warnings.push("<degrade>true</degrade>: nothing at all is limited".to_owned());
+    }
     warnings.extend(disk_warning(conf, machine));
     let mut faults = Vec::new();
     for (dir, filesystem) in &machine.filesystems {
@@ -118,38 +122,13 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
     let g = &group.geometry;
     let _ = writeln!(
         text,
-        "  biz {} {}: {}; a node holds {}",
+        "  biz {} {}\n    \
+         a node needs {}; it holds {}",
         biz.id,
-        biz.name,
+        biz_words(biz),
         fit::needs(biz, g.key_bytes),
         g.node_bytes
     );
-    for (at, limit) in biz.limits.iter().enumerate() {
-        let _ = writeln!(text, "    limit {}: {}", at + 1, limit_text(limit));
-    }
-}
-
-fn limit_text(limit: &Limit) -> String {
-    let of = match limit.scope {
-        Scope::Key => "each key",
-        Scope::Biz => "the whole biz",
-    };
-    let mut text = match &limit.policy {
-        Policy::Interval(interval) => {
-            let every = duration_text(interval.interval_ms);
-            match interval.debt {
-                0 => format!("{} in {every}", interval.max),
-                debt => format!("{} in {every} and {debt} of debt", interval.max),
-            }
-        }
-        Policy::Total(total) => format!("{} in all", total.max),
-        _ => todo!(),
-    };
-    let _ = write!(text, ", for {of}");
-    if let Some(ban_ms) = limit.ban_ms {
-        let _ = write!(text, "; more bans for {}", duration_text(ban_ms));
-    }
-    text
 }
 
 fn memory_text(text: &mut String, conf: &Conf) {
@@ -193,6 +172,9 @@ fn memory_text(text: &mut String, conf: &Conf) {
 /// lookup3 is no secret function, and a modulo none at all: whoever chooses keys can fill the
 /// chain of a key that limits him.
 fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
+    if !has_to_remember(biz) {
+        return None;
+    }
     let (with, cure) = match (biz.key, group.geometry.hash) {
         // A digest is keyed and secret, whatever routes it.
         _ if group.on_full == OnFull::Refuse => return None,
@@ -208,6 +190,16 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
          on-full=\"refuse\"",
         biz.id, biz.name, group.name
     ))
+}
+
+/// Is anybody refused by what his key's node holds?
+fn has_to_remember(biz: &Biz) -> bool {
+    let refuses = |limit: &Limit| {
+        limit.advice.is_none()
+            && !matches!(limit.policy, Policy::Count(_))
+            && (limit.scope == Scope::Key || limit.ban_ms.is_some())
+    };
+    biz.mode == Mode::Enforce && biz.limits.iter().any(refuses)
 }
 
 fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {

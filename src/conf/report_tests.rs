@@ -47,17 +47,18 @@ fn text_shows_geometry_memory_and_nodes() {
 group default: files 2, key-nodes 8192, chain 56, node-size 128, key-bytes 24, hash bob, on-full evict
   memory: 118,497,280 bytes (113.0 MiB) = 2 × (4096 + 8192 × (64 + 56 × 128))
   good for 458,752 keys at 50 % load (0.0000067 % of them displaced), 642,252 at 70 % (0.032 %)
-  biz 1 login: 72 bytes (header 24, key 24, limit 1 (interval) 16, ban 8); a node holds 128
-    limit 1: 5 in 1m, for each key; more bans for 10m
-  biz 2 digest: 56 bytes (header 24, key 24, limit 1 (total) 8) for the biz; a node holds 128
-    limit 1: 9 in all, for the whole biz
+  biz 1 login: 5 in 60 s from the first use, then banned for 10 m
+    a node needs 72 bytes (header 24, key 24, limit 1 (interval) 16, ban 8); it holds 128
+  biz 2 digest: 9 in all, for all keys together
+    a node needs 56 bytes (header 24, key 24, limit 1 (total) 8) for the biz; it holds 128
 group safe: files 1, key-nodes 10, chain 8, node-size 64, key-bytes 24, hash siphash, on-full evict
   memory: 9,856 bytes (9.6 KiB) = 1 × (4096 + 10 × (64 + 8 × 64))
   good for 40 keys at 50 % load (0.84 % of them displaced), 56 at 70 % (4.0 %)
-  biz 3 sip: 56 bytes (header 24, key 24, limit 1 (total) 8); a node holds 64
-    limit 1: 9 in all, for each key
-  biz 4 int: 64 bytes (header 24, key 24, limit 1 (interval) 16); a node holds 64
-    limit 1: 9 in 1h and 3 of debt, for each key
+  biz 3 sip: 9 in all
+    a node needs 56 bytes (header 24, key 24, limit 1 (total) 8); it holds 64
+  biz 4 int: 9 and 3 on credit in 1 h from the first use
+    a node needs 64 bytes (header 24, key 24, limit 1 (interval) 16); it holds 64
+group strict: files 1, key-nodes 10, chain 56, node-size 64, key-bytes 8, hash bob, on-full refuse
 ";
     assert!(text.starts_with(expected), "{text}");
     let memory = "
@@ -65,11 +66,11 @@ memory
   groups: 118,547,712 bytes (113.1 MiB)
   page tables: 711,288 bytes (694.6 KiB) = 0.2 % of that × (2 workers + 1 keeper)
   runtime.mmap: 8,146,944 bytes (7.8 MiB) = 1,576,960 + (2 workers + keeper + reload) × 1,642,496
-  processes: 154,706,160 bytes (147.5 MiB) = (2 workers + keeper + master) × 8MiB + 2 workers × 60,575,864
-  clients at worst: 20,287,120,000 bytes (18.9 GiB) = workers 2 × max-connections 10000 × (input 64KiB + answers 64KiB + queue 74,324 + reply 807,936 + 1024)
+  processes: 165,766,896 bytes (158.1 MiB) = (2 workers + keeper + master) × 8MiB + 2 workers × 66,106,232
+  clients at worst: 23,197,840,000 bytes (21.6 GiB) = workers 2 × max-connections 10000 × (input 64KiB + answers 64KiB + queue 88,788 + reply 939,008 + 1024)
     input: the largest of max-head, max-body and 64KiB
-    reply, the longest to one request: 1024 items × 256 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
-  all at worst: 20,569,232,104 bytes (19.2 GiB), and the kernel's socket buffers
+    reply, the longest to one request: 1024 items × 320 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
+  all at worst: 23,491,012,840 bytes (21.9 GiB), and the kernel's socket buffers
 largest atomic request: 2176 of 65536 words of the undo log
 ";
     assert!(text.ends_with(memory), "{text}");
@@ -85,6 +86,41 @@ fn choosers_of_keys_are_warned_of() {
             "biz 1 \"login\" refuses, and stands in the evicting group \"default\" with hash=\"bob\": if its keys are of more than one writer's choosing, one can evict what limits him; then write hash=\"siphash\" or on-full=\"refuse\"",
             "biz 4 \"int\" refuses, and stands in the evicting group \"safe\" with integer keys: if its keys are of more than one writer's choosing, one can evict what limits him; then write key=\"digest\" or on-full=\"refuse\"",
         ]
+    );
+}
+
+/// Whom nothing refuses, or nothing that his own node holds, nobody can free by filling chains.
+#[test]
+fn only_what_refuses_by_its_nodes_is_warned_of() {
+    let warned = |mode: &str, limit: &str| {
+        let map = format!(
+            "<map><group name='g' files='1' key-nodes='8' node-size='128'/>
+             <biz id='1' name='a' key='string' mode='{mode}'><limit {limit}/></biz></map>"
+        );
+        let conf = Conf::parse("s", "<srv/>", "m", &map).unwrap_or_else(|f| panic!("{f}"));
+        let machine = Machine { ram_bytes: None, filesystems: vec![] };
+        !report(&conf, &machine).warnings.is_empty()
+    };
+    assert!(warned("enforce", "policy='token' rate='1/s'"));
+    assert!(warned("enforce", "policy='total' max='1' scope='biz' ban='1m'"));
+    assert!(!warned("enforce", "policy='total' max='1' scope='biz'"));
+    assert!(!warned("enforce", "policy='count'"));
+    assert!(!warned("enforce", "policy='total' max='1' on-exceed='captcha'"));
+    assert!(!warned("shadow", "policy='token' rate='1/s'"));
+    assert!(!warned("off", "policy='token' rate='1/s'"));
+}
+
+#[test]
+fn degrade_is_warned_of() {
+    let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+    let warnings = |srv: &str| {
+        let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
+        report(&conf, &Machine { ram_bytes: None, filesystems: vec![] }).warnings
+    };
+    assert_eq!(warnings("<srv/>"), [""; 0]);
+    assert_eq!(
+        warnings("<srv><degrade>true</degrade></srv>"),
+        ["<degrade>true</degrade>: nothing at all is limited"]
     );
 }
 

@@ -17,6 +17,9 @@ pub(super) const MAX_DURATION_MS: u64 = (1 << 53) - 1;
 
 const DURATION_UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+/// Units of time of a rate, with their milliseconds.
+pub(super) const RATE_UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 const SIZE_UNITS: [(&str, u64); 4] =
     [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
 
@@ -72,6 +75,48 @@ pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     }
 }
 
+/// `10/s`: a number from 1 to what `most` says of the unit's milliseconds, and these.
+pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<(u64, u64)> {
+    move |text| {
+        let shape = || "a rate such as 10/s: a whole number, / and ms, s, m, h or d".to_owned();
+        let (number, unit) = text.split_once('/').ok_or_else(shape)?;
+        let known = RATE_UNITS.iter().find(|(name, _)| *name == unit);
+        let &(_, unit_ms) = known.ok_or_else(shape)?;
+        match whole(1, most(unit_ms))(number) {
+            Ok(number) => Ok((number, unit_ms)),
+            Err(expected) => Err(format!("{expected} and /{unit}")),
+        }
+    }
+}
+
+/// `0`, `0.3`, `12.345`: at most three decimals, to `max`, as thousandths.
+pub(super) fn thousandths(max: u32) -> impl Fn(&str) -> Value<u32> {
+    move |text| {
+        let (number, decimals) = text.split_once('.').unwrap_or((text, "0"));
+        let found = match decimals.len() {
+            1..=3 => digits(number).zip(digits(&format!("{decimals:0<3}"))),
+            _ => None,
+        };
+        let found = found.and_then(|(whole, rest)| whole.checked_mul(1000)?.checked_add(rest));
+        found
+            .filter(|&found| found <= u64::from(max) * 1000)
+            .map(|found| found as u32)
+            .ok_or_else(|| format!("a number from 0 to {max} with at most 3 decimals, such as 0.3"))
+    }
+}
+
+/// `HH:MM`, `00:00` to `23:59`, as minutes after midnight.
+pub(super) fn time_of_day(text: &str) -> Value<u16> {
+    let two = |digits: &str, end: u64| {
+        let number = (digits.len() == 2).then(|| self::digits(digits)).flatten();
+        number.filter(|&number| number < end)
+    };
+    let found = text
+        .split_once(':')
+        .and_then(|(hours, minutes)| Some((two(hours, 24)? * 60 + two(minutes, 60)?) as u16));
+    found.ok_or_else(|| "a time of day from 00:00 to 23:59".to_owned())
+}
+
 /// `true` or `false`.
 pub(super) fn boolean(text: &str) -> Value<bool> {
     word(&[("true", true), ("false", false)])(text)
@@ -98,6 +143,16 @@ pub(super) fn one_of<'k>(found: &str, known: impl Iterator<Item = &'k str> + Clo
     match nearest(found, known) {
         Some(name) => format!("{names} (nearest: {name})"),
         None => names,
+    }
+}
+
+/// The words for a setting that goes with some values of another.
+pub(super) fn only_with(name: &str, values: &[&str]) -> String {
+    let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => format!("it with {name}={last} only"),
+        Some((last, rest)) => format!("it with {name}={} or {last} only", rest.join(", ")),
+        None => "none".to_owned(),
     }
 }
 
@@ -202,6 +257,71 @@ mod tests {
             Err("a multiple of 64 from 64 to 32768".to_owned())
         );
         assert!(multiple(64, 64, 32_768)("0").is_err());
+    }
+
+    #[test]
+    fn rates() {
+        let of = |text| rate(|unit_ms| 1_000_000 / unit_ms)(text).ok();
+        assert_eq!(of("10/s"), Some((10, 1000)));
+        assert_eq!(of("1000000/ms"), Some((1_000_000, 1)));
+        assert_eq!(of("016/m"), Some((16, 60_000)));
+        let units = RATE_UNITS.map(|(unit, _)| rate(|_| 1)(&format!("1/{unit}")));
+        assert_eq!(units, RATE_UNITS.map(|(_, unit_ms)| Ok((1, unit_ms))));
+        for faulty in ["", "10", "10/", "/s", "10s", "10/w", "10/s/s", "-1/s", "1.5/s", "10 / s"] {
+            assert_eq!(of(faulty), None, "{faulty}");
+        }
+        let of = |text| rate(|unit_ms| 1_000_000 / unit_ms)(text).unwrap_err();
+        assert_eq!(of("ten"), "a rate such as 10/s: a whole number, / and ms, s, m, h or d");
+        for out in ["0/s", "1001/s", "99999999999999999999/s"] {
+            assert_eq!(of(out), "a whole number from 1 to 1000 and /s");
+        }
+    }
+
+    #[test]
+    fn decimals() {
+        let of = |text| thousandths(1000)(text).ok();
+        let good = [("0", 0), ("1", 1000), ("0.3", 300), ("0.05", 50), ("12.345", 12_345)];
+        for (text, value) in good.into_iter().chain([("1000.000", 1_000_000), ("007.10", 7100)]) {
+            assert_eq!(of(text), Some(value), "{text}");
+        }
+        for faulty in [
+            "",
+            ".",
+            ".5",
+            "5.",
+            "0.0001",
+            "1000.001",
+            "1001",
+            "-1",
+            "+1",
+            "1e2",
+            "1,5",
+            "1.5.5",
+            "1.-5",
+            "99999999999999999999",
+            "18446744073709552",
+            "1.é",
+        ] {
+            assert_eq!(of(faulty), None, "{faulty}");
+        }
+        let expected = "a number from 0 to 1000 with at most 3 decimals, such as 0.3";
+        assert_eq!(thousandths(1000)("x"), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn times_of_day() {
+        let of = |text| time_of_day(text).ok();
+        assert_eq!([of("00:00"), of("04:30"), of("23:59")], [Some(0), Some(270), Some(1439)]);
+        for faulty in ["", ":", "24:00", "23:60", "4:30", "04:3", "004:30", "+4:30", "04:30:00"] {
+            assert_eq!(of(faulty), None, "{faulty}");
+        }
+        assert_eq!(time_of_day("x"), Err("a time of day from 00:00 to 23:59".to_owned()));
+    }
+
+    #[test]
+    fn words_of_what_goes_together() {
+        assert_eq!(only_with("key", &["ip"]), "it with key=\"ip\" only");
+        assert_eq!(only_with("a", &["x", "y", "z"]), "it with a=\"x\", \"y\" or \"z\" only");
     }
 
     #[test]

@@ -17,6 +17,7 @@
 mod calendar;
 mod count;
 mod interval;
+mod lists;
 mod policy;
 mod ring;
 mod rules;
@@ -27,6 +28,7 @@ mod total;
 mod turns;
 mod weight;
 
+pub use lists::{Listing, Lists};
 pub use rules::{Judgement, Rules, States};
 pub use turns::Span;
 

@@ -144,8 +144,6 @@ pub struct Rules {
     longest_ban_ms: u64,
     /// Position of the first limit with a ban.
     first_ban: u16,
-    /// A limit's words of advice may be asked for.
-    advises: bool,
     weights: Option<Box<Weights>>,
 }
 
@@ -162,10 +160,21 @@ impl Rules {
             mode: biz.mode,
             longest_ban_ms,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
-            advises: rules.iter().any(|rule| rule.advises),
             weights: Weights::new(&biz.limits).map(Box::new),
             rules,
         }
+    }
+
+    /// Gives a limit other settings of the same policy; the ring stays as long as it is.
+    pub(super) fn replace(&mut self, position: usize, policy: &conf::Policy) {
+        self.rules[position].policy = Policy::new(policy);
+        let Rule { scope, .. } = self.rules[position];
+        let life_ms = policy::life_ms(&self.rules[position].policy);
+        let node = match scope {
+            Scope::Key => &mut self.key,
+            Scope::Biz => &mut self.biz,
+        };
+        node.life_ms = node.life_ms.zip(life_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
     }
 
     /// Tells the time: calendar windows are those of `now` until another is told. For how long
@@ -223,20 +232,21 @@ impl Rules {
         let node = self.node(scope);
         let has_ban = scope == Scope::Key && self.has_ban();
         let rest = &mut words[node.fixed..];
-        match (had_ban, has_ban) {
-            (false, true) => {
-                rest.rotate_right(1);
-                rest[0] = 0;
-            }
-            (true, false) => {
-                rest[0] = 0;
-                rest.rotate_left(1);
-            }
-            _ => {}
+        if had_ban && !has_ban {
+            rest[0] = 0;
+            rest.rotate_left(1);
         }
+        let mut used = 0;
         if let Some(ring) = node.ring {
-            ring::resize(ring, &mut rest[usize::from(has_ban)..]);
+            // Before a ban's word comes, which takes the last one of a node that is full.
+            ring::resize(ring, &mut rest[usize::from(had_ban && has_ban)..]);
+            used = ring::words(ring);
         }
+        if has_ban && !had_ban {
+            rest.rotate_right(1);
+            rest[0] = 0;
+        }
+        rest[usize::from(has_ban) + used..].fill(0);
     }
 
     /// Are the words of a node as these limits would write them, given that it has their shape?

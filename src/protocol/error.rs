@@ -1,7 +1,7 @@
 //! What can be wrong with a whole request.
 //!
 //! Each error knows its status, its code, its words, and whether the position in the byte stream
-//! is known after it. None owns memory: a flood of faulty requests costs no allocation.
+//! is known after it. None owns memory, so that a flood of faulty requests costs next to nothing.
 
 use std::fmt;
 
@@ -21,7 +21,17 @@ pub enum Error {
         /// Where.
         place: Place,
     },
-    /// A wrong root, element, attribute or value in a body.
+    /// The body is not JSON, or JSON that is not taken here.
+    #[error("{what}{found}")]
+    BadJson {
+        /// What was expected.
+        what: &'static str,
+        /// What was found.
+        found: Excerpt,
+        /// Where.
+        place: Place,
+    },
+    /// A wrong root, element, attribute, member or value in a body.
     #[error("{what}{found}")]
     BadDocument {
         /// What was expected.
@@ -100,6 +110,7 @@ impl Error {
         match self {
             Error::BadHttp(_)
             | Error::BadXml { .. }
+            | Error::BadJson { .. }
             | Error::BadDocument { .. }
             | Error::BadTarget { .. } => 400,
             Error::PeerForbidden | Error::CrossSite => 403,
@@ -120,6 +131,7 @@ impl Error {
         match self {
             Error::BadHttp(_) => "bad-http",
             Error::BadXml { .. } => "bad-xml",
+            Error::BadJson { .. } => "bad-json",
             Error::BadDocument { .. } | Error::BadTarget { .. } => "bad-request",
             Error::NotFound => "not-found",
             Error::BadMethod { .. } => "bad-method",
@@ -138,7 +150,9 @@ impl Error {
     /// Where in the body, if it is in the body.
     pub const fn place(&self) -> Option<Place> {
         match self {
-            Error::BadXml { place, .. } | Error::BadDocument { place, .. } => Some(*place),
+            Error::BadXml { place, .. }
+            | Error::BadJson { place, .. }
+            | Error::BadDocument { place, .. } => Some(*place),
             _ => None,
         }
     }
@@ -148,6 +162,7 @@ impl Error {
     pub const fn closes(&self) -> bool {
         match self {
             Error::BadXml { .. }
+            | Error::BadJson { .. }
             | Error::BadDocument { .. }
             | Error::BadTarget { .. }
             | Error::NotFound

@@ -9,7 +9,9 @@ use std::mem::MaybeUninit;
 use httparse::Header;
 
 use super::Error;
+use super::accept::Accept;
 use super::chunked::is_token;
+use super::format::Format;
 
 /// Header fields of a request.
 pub const MAX_FIELDS: usize = 96;
@@ -88,6 +90,7 @@ pub struct Head<'h, 'b> {
     pub expects_continue: bool,
     /// A browser sends it from another site's page.
     pub cross_site: bool,
+    accept: Accept,
     content_type: Option<&'b [u8]>,
     content_fault: Option<&'static str>,
 }
@@ -146,6 +149,7 @@ impl<'h, 'b> Head<'h, 'b> {
             keep_alive: minor != 0,
             expects_continue: false,
             cross_site: false,
+            accept: Accept::default(),
             content_type: None,
             content_fault: None,
         };
@@ -159,6 +163,7 @@ impl<'h, 'b> Head<'h, 'b> {
         for Header { name, value } in self.fields {
             // By length first: most fields are none of these.
             match name.len() {
+                6 if is(name, b"accept") => self.accept.add(value),
                 6 if is(name, b"expect") => {
                     self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
                 }
@@ -199,22 +204,19 @@ impl<'h, 'b> Head<'h, 'b> {
         }
     }
 
-    /// Is the body XML in UTF-8, as far as the head says?
-    pub fn check_content(&self) -> Result<(), Error> {
+    /// The format of the body: XML unless the head says otherwise. It must be one that is read
+    /// here, and in UTF-8.
+    pub fn content(&self) -> Result<Format, Error> {
         if let Some(what) = self.content_fault {
             return Err(Error::BadContentType(what));
         }
-        let Some(value) = self.content_type else { return Ok(()) };
+        let Some(value) = self.content_type else { return Ok(Format::Xml) };
         if value == b"application/xml" {
-            return Ok(());
+            return Ok(Format::Xml);
         }
         let mut parts = value.split(|&byte| byte == b';');
-        let essence = parts.next().unwrap_or_default().trim_ascii();
-        let xml = essence.eq_ignore_ascii_case(b"application/xml")
-            || essence.eq_ignore_ascii_case(b"text/xml");
-        if !xml {
-            return Err(Error::BadContentType("expected application/xml or text/xml"));
-        }
+        let what = "expected application/xml, text/xml or application/json";
+        let format = media_type(&mut parts).ok_or(Error::BadContentType(what))?;
         for part in parts {
             let mut pair = part.splitn(2, |&byte| byte == b'=');
             let name = pair.next().unwrap_or_default().trim_ascii();
@@ -226,8 +228,27 @@ impl<'h, 'b> Head<'h, 'b> {
                 }
             }
         }
-        Ok(())
+        Ok(format)
     }
+
+    /// The format of the answer, `own` unless the client would rather have the other one.
+    pub fn answer_format(&self, own: Format) -> Format {
+        self.accept.choose(own)
+    }
+
+    /// The format of a request that may be faulty: what its body is said to be, else XML.
+    pub fn own_format(&self) -> Format {
+        if self.method == "GET" || self.method == "HEAD" {
+            return Format::Xml;
+        }
+        let Some(value) = self.content_type else { return Format::Xml };
+        media_type(&mut value.split(|&byte| byte == b';')).unwrap_or(Format::Xml)
+    }
+}
+
+/// The format that a Content-Type's first part names.
+fn media_type<'v>(parts: &mut impl Iterator<Item = &'v [u8]>) -> Option<Format> {
+    Format::of_media_type(parts.next().unwrap_or_default().trim_ascii())
 }
 
 /// Is this the name of a field? Names are tokens, of which only letters differ in the bit of case.

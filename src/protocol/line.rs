@@ -61,6 +61,18 @@ impl Line {
         }
     }
 
+    /// Adds a number of thousandths: as many decimals as it has, three at most.
+    pub(super) fn thousandths(&mut self, number: u32) {
+        self.number(u64::from(number / 1000));
+        let decimals = number % 1000;
+        if decimals > 0 {
+            let digits = [decimals / 100, decimals / 10 % 10, decimals % 10];
+            let zeros = digits.iter().rev().take_while(|&&digit| digit == 0).count();
+            self.text(b".");
+            digits[..3 - zeros].iter().for_each(|&digit| self.number(u64::from(digit)));
+        }
+    }
+
     /// Appends it to `out`, and begins anew.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bytes[..self.len]);
@@ -116,6 +128,27 @@ mod tests {
         let powers = (0..20).map(|power| 10u64.pow(power));
         powers.flat_map(|power| [power - 1, power, power + 1]).for_each(check);
         (0..16).for_each(|shift| check(u64::MAX >> shift));
+    }
+
+    #[test]
+    fn thousandths() {
+        for (number, expected) in [
+            (0, "0"),
+            (1, "0.001"),
+            (10, "0.01"),
+            (300, "0.3"),
+            (305, "0.305"),
+            (999, "0.999"),
+            (1000, "1"),
+            (1050, "1.05"),
+            (2_500, "2.5"),
+            (u32::MAX, "4294967.295"),
+        ] {
+            let (mut line, mut out) = (Line::default(), Vec::new());
+            line.thousandths(number);
+            line.flush(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Contract: everything here is sans-io, values in and values out. Whatever bytes come in, the
 //! outcome is a value or an [`Error`]; nothing panics, nothing is read past a bound, and reading a
-//! well-formed request and writing its answer allocates nothing once the buffers have grown.
+//! well-formed request and writing its answer allocates nothing once the buffers have grown (but
+//! for JSON strings with escapes, which cost their parser a buffer for each document).
 //!
 //! | file | duty |
 //! | --- | --- |
@@ -12,19 +13,28 @@
 //! | [`route`] | method and target to what is asked |
 //! | [`form`] | the parameters of a GET |
 //! | [`authz`] | the key of an /authz request |
+//! | [`accept`] | which format the client would rather have |
+//! | [`mod@format`] | what the formats share |
 //! | [`xml`] | the XML format, both directions |
+//! | [`json`] | the JSON format, both directions |
+//! | [`document`] | a document in whichever of them |
 //! | [`reply`] | status lines, header fields, answers of the whole request |
 //! | [`error`] | what can be wrong with a whole request |
 
+pub mod accept;
 pub mod authz;
 pub mod chunked;
+pub mod document;
 pub mod error;
 pub mod form;
+pub mod format;
 pub mod http;
+pub mod json;
 mod line;
 pub mod reply;
 pub mod route;
 pub mod xml;
 
 pub use error::{Error, Excerpt, Place};
+pub use format::{Bounds, Decoded, Format};
 pub use line::Line;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Error, Line, xml};
+use super::{Error, Format, Line, document};
 use crate::clock::Millis;
 use crate::service::{Answer, ItemError, Verdict};
 
@@ -86,18 +86,25 @@ pub struct Manners {
     pub persistence: Persistence,
     /// HEAD: no body follows.
     pub head_only: bool,
+    /// The format of documents.
+    pub format: Format,
 }
 
 impl Manners {
+    /// Of a connection that is closed after the answer to what nothing is known of.
+    pub const CLOSE: Manners = Manners::closing(Format::Xml);
+
     /// Of a connection that is closed after the answer.
-    pub const CLOSE: Manners = Manners { persistence: Persistence::Close, head_only: false };
+    pub const fn closing(format: Format) -> Manners {
+        Manners { persistence: Persistence::Close, head_only: false, format }
+    }
 }
 
 /// Types of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Documents.
-    Xml,
+    /// A document, in the format that [`Manners`] say.
+    Document,
     /// Words.
     Text,
 }
@@ -140,8 +147,8 @@ pub fn write_error(
     body: &mut Vec<u8>,
 ) {
     body.clear();
-    xml::write_error(body, line, error);
-    begin(out, line, common, manners, (error.status(), Kind::Xml), body.len());
+    document::write_error(manners.format, body, line, error);
+    begin(out, line, common, manners, (error.status(), Kind::Document), body.len());
     match error {
         Error::BadMethod { allow } => {
             line.text(b"Allow: ");
@@ -178,16 +185,17 @@ fn begin(
     (status, kind): (u16, Kind),
     body_len: usize,
 ) {
-    if let (200, Kind::Xml) = (status, kind) {
+    if let (200, Kind::Document, Format::Xml) = (status, kind, manners.format) {
         out.extend_from_slice(common.ok_xml());
     } else {
         line.text(b"HTTP/1.1 ");
         line.number(u64::from(status));
         line.text(b" ");
         line.text(reason(status).as_bytes());
-        line.text(match kind {
-            Kind::Xml => b"\r\nContent-Type: application/xml\r\n",
-            Kind::Text => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
+        line.text(match (kind, manners.format) {
+            (Kind::Document, Format::Xml) => b"\r\nContent-Type: application/xml\r\n",
+            (Kind::Document, Format::Json) => b"\r\nContent-Type: application/json\r\n",
+            (Kind::Text, _) => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
         });
         line.text(common.fields());
     }

@@ -2,14 +2,16 @@
 
 mod atomic;
 
+use std::sync::Arc;
+
 use super::{
     Answer, Answers, Command, Exchange, Item, ItemError, Request, Service,
     table::{Entry, Table},
 };
 use crate::clock::Millis;
-use crate::conf::{Conf, Scope};
+use crate::conf::{Conf, Mode, Scope};
 use crate::key::{KeyField, KeyRef};
-use crate::limit::{Judgement, LimitFigures, States, Verdict};
+use crate::limit::{Judgement, LimitFigures, List, Rules, States, Verdict};
 use crate::store::layout::slot::INTENTS_MAX;
 use crate::store::{Keep, NodeIndex, Refused, Transaction, Wanted};
 use atomic::{All, Judged};
@@ -36,18 +38,19 @@ pub(super) struct Scratch {
 #[derive(Debug, Default)]
 struct LastBiz {
     generation: u64,
-    name: String,
+    name: Vec<u8>,
     index: Option<usize>,
 }
 
 impl LastBiz {
     #[inline]
-    fn find(&mut self, conf: &Conf, generation: u64, name: &str) -> Option<usize> {
+    fn find(&mut self, conf: &Conf, generation: u64, name: &[u8]) -> Option<usize> {
         if self.generation != generation || self.name != name {
             self.generation = generation;
             self.name.clear();
-            self.name.push_str(name);
-            self.index = conf.map.find_biz(name);
+            self.name.extend_from_slice(name);
+            let name = std::str::from_utf8(name).ok();
+            self.index = name.and_then(|name| conf.map.find_biz(name));
         }
         self.index
     }
@@ -59,9 +62,26 @@ struct Resolved {
     generation: u64,
     biz: Option<usize>,
     key: KeyField,
+    /// What the biz's lists have for the key.
+    listing: Option<usize>,
     key_at: Option<Wanted>,
     whole_at: Option<Wanted>,
-    error: Option<ItemError>,
+    /// Where the key's node seems to stand in its chain.
+    guess: Option<usize>,
+    settled: Option<Settled>,
+}
+
+/// What answers an item without a look at its states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// It failed.
+    Failed(ItemError),
+    /// A list has decided.
+    Listed(List),
+    /// Its biz is off.
+    Off,
+    /// Nothing is limited at the moment.
+    Degraded,
 }
 
 /// The two nodes of an item.
@@ -94,22 +114,33 @@ impl Resolved {
         &mut self,
         (table, generation): (&Table, u64),
         biz: Option<usize>,
-        request: &Request,
+        key: &[u8],
         item: &Item,
     ) {
-        self.generation = generation;
-        (self.key_at, self.whole_at) = (None, None);
-        self.biz = biz;
-        self.error = self.locate(table, request, item).err();
+        (self.generation, self.biz) = (generation, biz);
+        (self.key_at, self.whole_at, self.guess) = (None, None, None);
+        self.settled = self.locate(table, key, item).err();
     }
 
     #[inline]
-    fn locate(&mut self, table: &Table, request: &Request, item: &Item) -> Result<(), ItemError> {
-        let entry = table.entry(self.biz.ok_or(ItemError::UnknownBiz)?);
-        entry.encode(request.key(item), &mut self.key).map_err(|_| ItemError::BadKey)?;
-        item.count.ok_or(ItemError::BadCount)?;
+    fn locate(&mut self, table: &Table, key: &[u8], item: &Item) -> Result<(), Settled> {
+        let biz = self.biz.ok_or(Settled::Failed(ItemError::UnknownBiz))?;
+        let entry = table.entry(biz);
+        let encoded = entry.encode(key, &mut self.key);
+        encoded.map_err(|_| Settled::Failed(ItemError::BadKey))?;
+        item.count.ok_or(Settled::Failed(ItemError::BadCount))?;
+        if table.degraded {
+            return Err(Settled::Degraded);
+        }
+        if entry.mode == Mode::Off {
+            return Err(Settled::Off);
+        }
+        self.listing = entry.listing(key);
+        if let Some(list) = entry.decided(self.listing) {
+            return Err(Settled::Listed(list));
+        }
         if !entry.is_available() {
-            return Err(ItemError::Store);
+            return Err(Settled::Failed(ItemError::Store));
         }
         self.key_at = entry.locate(&self.key.key());
         self.whole_at = entry.whole;
@@ -117,8 +148,30 @@ impl Resolved {
     }
 
     #[inline]
-    fn wanted(&self) -> impl Iterator<Item = Wanted> {
-        self.key_at.into_iter().chain(self.whole_at)
+    fn wanted(&self) -> impl Iterator<Item = &Wanted> {
+        self.key_at.iter().chain(&self.whole_at)
+    }
+}
+
+impl Settled {
+    /// The answer, where the item's biz has this mode.
+    fn result(self, mode: Mode) -> Result<Verdict, ItemError> {
+        let unjudged = Verdict::UNJUDGED;
+        Ok(match self {
+            Settled::Failed(error) => return Err(error),
+            Settled::Off => unjudged,
+            Settled::Degraded => Verdict { degraded: true, ..unjudged },
+            Settled::Listed(list) => {
+                let (refused, shadow) = (list == List::Deny, mode == Mode::Shadow);
+                let (limited, shadow) = (refused && !shadow, refused && shadow);
+                Verdict { limited, shadow, list: Some(list), ..unjudged }
+            }
+        })
+    }
+
+    /// Does it keep an atomic request from being charged? What has failed does, forced or not.
+    fn refuses(self, mode: Mode, force: bool) -> bool {
+        self.result(mode).map_or(true, |verdict| verdict.limited && !force)
     }
 }
 
@@ -127,6 +180,7 @@ impl Service {
     /// an answer for each item, in order.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         answers.clear();
+        self.table.set_now(now);
         if request.atomic {
             self.run_atomic(request, now, answers);
         } else {
@@ -157,6 +211,7 @@ impl Service {
 
     fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
         self.scratch.make_room(RING);
+        self.table.set_now(now);
         for index in 0..exchanges.len() + 2 * AHEAD {
             if let Some(Exchange { request, .. }) = exchanges.get(index) {
                 self.fetch_head(request, &request.items()[0], index % RING);
@@ -177,16 +232,18 @@ impl Service {
     fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
         self.resolve(request, item, at);
         let resolved = &self.scratch.resolved[at];
-        resolved.wanted().for_each(|wanted| self.handle.prefetch_head(&wanted));
+        resolved.wanted().for_each(|wanted| self.handle.prefetch_head(wanted));
     }
 
     /// Asks for the node of an item whose head was asked for a while ago.
     #[inline]
-    fn fetch_node(&self, at: usize) {
-        let resolved = &self.scratch.resolved[at];
+    fn fetch_node(&mut self, at: usize) {
+        let resolved = &mut self.scratch.resolved[at];
         // A newer configuration may have come in between: its places are others.
         if resolved.generation == self.generation {
-            resolved.wanted().for_each(|wanted| self.handle.prefetch_node(&wanted));
+            let fetch = |wanted: &Wanted| self.handle.prefetch_node(wanted);
+            resolved.guess = resolved.key_at.as_ref().and_then(fetch);
+            resolved.whole_at.as_ref().and_then(fetch);
         }
     }
 
@@ -214,8 +271,9 @@ impl Service {
     #[inline]
     fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
         let Scratch { resolved, last_biz, .. } = &mut self.scratch;
-        let biz = last_biz.find(&self.conf, self.generation, request.biz(item));
-        resolved[at].resolve((&self.table, self.generation), biz, request, item);
+        let (biz, key) = request.bytes(item);
+        let biz = last_biz.find(&self.conf, self.generation, biz);
+        resolved[at].resolve((&self.table, self.generation), biz, key, item);
     }
 
     #[inline]
@@ -233,13 +291,12 @@ impl Service {
             if self.scratch.resolved[at].generation != self.generation {
                 self.resolve(request, item, at);
             }
-            if let Some(found) = self.scratch.resolved[at].error {
-                error = found;
-                break;
+            if self.scratch.resolved[at].settled.is_some() {
+                return self.answer_settled(at, answers);
             }
             match self.try_one(request.command, item, at, now, answers) {
                 Ok(Ok(())) => return,
-                Err(Refused::Newer) if self.take_newer() => {}
+                Err(Refused::Newer) if self.take_newer() => self.table.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
                     error = ItemError::Store;
                     break;
@@ -253,8 +310,16 @@ impl Service {
         }
         answers.items.truncate(answered);
         answers.details.truncate(from);
-        let biz = self.scratch.resolved[at].biz;
-        answers.items.push(Answer { biz, result: Err(error), details: from..from, action: 0 });
+        self.scratch.resolved[at].settled = Some(Settled::Failed(error));
+        self.answer_settled(at, answers);
+    }
+
+    #[cold]
+    fn answer_settled(&mut self, at: usize, answers: &mut Answers) {
+        let Resolved { biz, settled, .. } = self.scratch.resolved[at];
+        let mode = biz.map_or(Mode::Enforce, |biz| self.table.entry(biz).mode);
+        let result = settled.unwrap_or(Settled::Off).result(mode);
+        answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
     }
 
     /// Appends the answer on an item, unless the item fails.
@@ -272,16 +337,16 @@ impl Service {
         let (answered, from) = (answers.items.len(), answers.details.len());
         if let (Some(key_at), None) = (&resolved.key_at, &resolved.whole_at) {
             let (key, time) = ((one.entry.id, &resolved.key.key()), (self.generation, now));
-            let done = self
-                .handle
-                .with_found(key_at, key, time, |words| one.run_found(command, words, answers))?;
+            let done = self.handle.with_found((key_at, resolved.guess), key, time, |words| {
+                one.run_found(command, words, answers)
+            })?;
             if done == Some(true) {
                 return Ok(Ok(()));
             }
             answers.items.truncate(answered);
             answers.details.truncate(from);
         }
-        let mut wanted = [resolved.key_at, resolved.whole_at].into_iter().flatten();
+        let mut wanted = resolved.wanted().copied();
         // One or two key-nodes: a biz needs at least one node.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
         let both;
@@ -303,7 +368,7 @@ impl Service {
             self.resolve_all(request);
             match self.try_atomic(request, now, answers) {
                 Ok(()) => return,
-                Err(Refused::Newer) if self.take_newer() => {}
+                Err(Refused::Newer) if self.take_newer() => self.table.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
                     return self.fail_all(request, ItemError::Store, answers);
                 }
@@ -321,8 +386,8 @@ impl Service {
         let Scratch { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();
         for resolved in &mut resolved[..request.items().len()] {
-            if resolved.wanted().any(|wanted| self.handle.is_quarantined(&wanted)) {
-                resolved.error = Some(ItemError::Store);
+            if resolved.wanted().any(|wanted| self.handle.is_quarantined(wanted)) {
+                resolved.settled = Some(Settled::Failed(ItemError::Store));
             } else {
                 wanted.extend(resolved.wanted());
             }
@@ -374,6 +439,7 @@ fn log_too_large() -> Refused {
 struct One<'a> {
     table: &'a Table,
     entry: &'a Entry,
+    rules: &'a Rules,
     resolved: &'a Resolved,
     item: &'a Item,
     now: Millis,
@@ -384,7 +450,8 @@ impl<'a> One<'a> {
     fn of(table: &'a Table, resolved: &'a Resolved, item: &'a Item, now: Millis) -> One<'a> {
         // Only an item without an error goes on, and that has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
-        One { table, entry, resolved, item, now }
+        let rules = entry.rules(resolved.listing);
+        One { table, entry, rules, resolved, item, now }
     }
 
     #[inline]
@@ -430,7 +497,7 @@ impl<'a> One<'a> {
         whole: &mut [u64],
         work: impl FnOnce(&mut States<'_>) -> T,
     ) -> T {
-        let rules = &self.entry.rules;
+        let rules = self.rules;
         let key = &mut key[..rules.words(Scope::Key)];
         let biz = &mut whole[..rules.words(Scope::Biz)];
         work(&mut States { key, biz })
@@ -447,7 +514,7 @@ impl<'a> One<'a> {
         let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
         let Some(index) = node else { return Ok(()) };
         if !transaction.is_placed(index) {
-            let rules = &self.entry.rules;
+            let rules = self.rules;
             if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
                 return Ok(());
             }
@@ -459,9 +526,10 @@ impl<'a> One<'a> {
         Ok(())
     }
 
-    /// Does this judgement keep an Update from charging.
+    /// Does this judgement keep an Update from charging: a shadow's does too, though it does not
+    /// refuse.
     #[inline]
-    fn is_refused(&self, judgement: &Judgement) -> bool {
+    fn is_held_back(&self, judgement: &Judgement) -> bool {
         judgement.limited && !self.item.force
     }
 
@@ -530,12 +598,21 @@ impl<'a> One<'a> {
     #[inline]
     fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
         let details = from..answers.details.len();
-        answers.items.push(Answer {
-            biz: self.resolved.biz,
-            result: Ok(verdict),
-            details,
-            action: 0,
-        });
+        let action = self.action(&verdict, &mut answers.actions);
+        answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details, action });
+    }
+
+    /// Notes the word of advice that a verdict carries; its number.
+    #[inline]
+    fn action(&self, verdict: &Verdict, actions: &mut Vec<Arc<str>>) -> usize {
+        let limit = usize::from(verdict.advised).checked_sub(1);
+        match limit.and_then(|limit| self.entry.advice.get(limit)) {
+            Some(Some(word)) => {
+                actions.push(word.clone());
+                actions.len()
+            }
+            _ => 0,
+        }
     }
 
     /// What a command does to the working copies, short of a refusal.
@@ -546,13 +623,13 @@ impl<'a> One<'a> {
         states: &mut States<'_>,
         details: &mut Vec<LimitFigures>,
     ) -> Done {
-        let rules = &self.entry.rules;
+        let rules = self.rules;
         rules.roll(states, self.now);
         if self.item.detail {
             rules.details(states, self.now, self.count(), details);
         }
         let judgement = rules.judge(states, self.now, self.count());
-        let charged = command == Command::Update && !self.is_refused(&judgement);
+        let charged = command == Command::Update && !self.is_held_back(&judgement);
         if charged {
             rules.charge(states, self.now, self.count());
         }
@@ -567,7 +644,7 @@ impl<'a> One<'a> {
         judgement: &Judgement,
         details: &mut [LimitFigures],
     ) -> Verdict {
-        let rules = &self.entry.rules;
+        let rules = self.rules;
         if self.item.detail {
             rules.refigure(states, self.now, details);
         }
@@ -590,7 +667,7 @@ impl<'a> One<'a> {
         let on_full = self.entry.on_full;
         transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
         self.with_states(transaction, nodes, |states| {
-            self.entry.rules.start_ban(states, self.now, judgement)
+            self.rules.start_ban(states, self.now, judgement)
         })
     }
 
@@ -599,7 +676,7 @@ impl<'a> One<'a> {
     #[cold]
     fn write_ban(&self, transaction: &mut Transaction<'_>, ban_until: Millis) {
         let nodes = self.nodes(transaction);
-        let rules = &self.entry.rules;
+        let rules = self.rules;
         self.with_states(transaction, nodes, |states| rules.set_ban_until(states, ban_until));
         // There was a place for it when it was started, so there is one now.
         let _ = self.write(transaction, nodes, Scope::Key);

@@ -1,8 +1,10 @@
 //! The businesses of a configuration made ready: rules, and where their keys lead.
 
-use crate::conf::{Conf, Geometry, KeyType, OnFull, Scope};
+use std::sync::Arc;
+
+use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Seed};
-use crate::limit::Rules;
+use crate::limit::{List, Listing, Lists, Rules, Span};
 use crate::store::layout::node;
 use crate::store::{Handle, Judge, Rank, Wanted};
 
@@ -12,6 +14,10 @@ pub(super) struct Table {
     entries: Vec<Entry>,
     /// (id, index), sorted by id.
     by_id: Vec<(u32, usize)>,
+    /// For how long the rules know the time.
+    known: Span,
+    /// Nothing is limited.
+    pub degraded: bool,
 }
 
 /// One business made ready.
@@ -19,10 +25,16 @@ pub(super) struct Table {
 pub(super) struct Entry {
     pub id: u32,
     pub rules: Rules,
+    pub lists: Option<Lists>,
+    pub mode: Mode,
     pub on_full: OnFull,
+    /// Words of advice, of each limit.
+    pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
     /// Index of its group in the handle; none: the group is not to be had.
     group: Option<usize>,
+    /// The same, if the business needs a node for each key.
+    key_group: Option<usize>,
     geometry: Geometry,
     seed: Seed,
     /// Where the node of the whole biz is, if one of its limits has that scope.
@@ -30,7 +42,8 @@ pub(super) struct Entry {
 }
 
 impl Table {
-    /// Makes the businesses of `conf` ready; `handle` has mapped its groups.
+    /// Makes the businesses of `conf` ready; `handle` has mapped its groups. It must be told the
+    /// time before it is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
         let entries: Vec<Entry> = conf
             .map
@@ -45,14 +58,40 @@ impl Table {
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
                     .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
-                let (id, key_type, on_full) = (biz.id, biz.key, configured.on_full);
-                Entry { id, rules, on_full, key_type, group, geometry, seed, whole }
+                Entry {
+                    id: biz.id,
+                    lists: Lists::new(biz, &rules),
+                    mode: biz.mode,
+                    on_full: configured.on_full,
+                    advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
+                    key_type: biz.key,
+                    group,
+                    key_group: group.filter(|_| rules.needs(Scope::Key)),
+                    geometry,
+                    seed,
+                    whole,
+                    rules,
+                }
             })
             .collect();
         let mut by_id: Vec<(u32, usize)> =
             entries.iter().enumerate().map(|(index, entry)| (entry.id, index)).collect();
         by_id.sort_unstable();
-        Table { entries, by_id }
+        Table { entries, by_id, known: Span::NEVER, degraded: conf.srv.degrade }
+    }
+
+    /// Tells the time: between two turns of any calendar window that is one comparison.
+    #[inline]
+    pub fn set_now(&mut self, now: u64) {
+        if !self.known.holds(now) {
+            self.turn(now);
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self, now: u64) {
+        let all = self.entries.iter_mut().map(|entry| entry.set_now(now));
+        self.known = all.fold(Span::EVER, Span::and);
     }
 
     /// The business at an index of the map.
@@ -75,10 +114,47 @@ impl Table {
 }
 
 impl Entry {
+    fn set_now(&mut self, now: u64) -> Span {
+        let mut known = self.rules.set_now(now);
+        for listing in self.lists.iter_mut().flat_map(Lists::listings_mut) {
+            if let Listing::Limits(rules) = listing {
+                known = known.and(rules.set_now(now));
+            }
+        }
+        known
+    }
+
     /// Takes the key that a text names.
     #[inline]
-    pub fn encode(&self, text: &str, key: &mut KeyField) -> Result<(), BadKey> {
+    pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {
         key.encode(self.key_type, text, self.geometry.key_bytes, self.seed)
+    }
+
+    /// What the lists have for a key as asked, if they name it.
+    #[inline]
+    pub fn listing(&self, text: &[u8]) -> Option<usize> {
+        self.lists.as_ref()?.find(self.key_type, text)
+    }
+
+    /// What a listing decides, if it does.
+    #[inline]
+    pub fn decided(&self, listing: Option<usize>) -> Option<List> {
+        match self.lists.as_ref()?.listing(listing?) {
+            Listing::Decided(list) => Some(*list),
+            Listing::Limits(_) => None,
+        }
+    }
+
+    /// The limits of a listing, or of a key that is not listed.
+    #[inline]
+    pub fn rules(&self, listing: Option<usize>) -> &Rules {
+        match (listing, &self.lists) {
+            (Some(index), Some(lists)) => match lists.listing(index) {
+                Listing::Limits(rules) => rules,
+                Listing::Decided(_) => &self.rules,
+            },
+            _ => &self.rules,
+        }
     }
 
     /// Is the business's group to be had.
@@ -90,7 +166,7 @@ impl Entry {
     /// Where the key's node is, if the business needs one.
     #[inline]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
-        let group = self.group.filter(|_| self.rules.needs(Scope::Key))?;
+        let group = self.key_group?;
         Some(Wanted { group, at: key.locate(self.id, &self.geometry, self.seed) })
     }
 
@@ -123,14 +199,17 @@ impl Judge for Table {
     fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool {
         match self.of_key_word(group, key_word) {
             None => true,
-            Some((entry, scope)) => entry
-                .rules
-                .longest_life_ms(scope)
-                .is_some_and(|life_ms| last_use.saturating_add(life_ms) < now),
+            Some((entry, scope)) => {
+                let is_over = |rules: &Rules| {
+                    let life_ms = rules.longest_life_ms(scope);
+                    life_ms.is_some_and(|life_ms| last_use.saturating_add(life_ms) < now)
+                };
+                is_over(&entry.rules) && entry.lists.iter().flat_map(Lists::limits).all(is_over)
+            }
         }
     }
 
-    fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank {
+    fn rank(&self, group: usize, words: &mut [u64], spare: &mut Vec<u64>, now: u64) -> Rank {
         let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
             return Rank::Expired;
         };
@@ -140,7 +219,14 @@ impl Judge for Table {
             return Rank::Expired;
         }
         entry.adopt(words, scope);
-        let states = &mut words[entry.states_at()..];
-        rules.rank(scope, &mut states[..rules.words(scope)], now)
+        let states = &mut words[entry.states_at()..][..rules.words(scope)];
+        // A node does not tell by which entry of the lists its key goes, so the best of all counts.
+        let overridden = entry.lists.iter().flat_map(Lists::limits).map(|rules| {
+            spare.clear();
+            spare.extend_from_slice(states);
+            rules.rank(scope, spare, now)
+        });
+        let best = overridden.max();
+        best.max(Some(rules.rank(scope, states, now))).unwrap_or(Rank::Kept)
     }
 }

@@ -4,16 +4,18 @@
 //! Invariant: the same steps in the same order as the general one; whatever is out of the ordinary
 //! is left to it, with nothing done.
 
-use super::group::{is_whole, seal};
+use super::group::{Group, is_whole, seal};
 use super::handle::Handle;
-use super::layout::{HEAD_WORDS, TAG_WORDS, node};
+use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node};
+use super::region::Region;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, SlotWords, UndoLog};
 use super::transaction::{Refused, Wanted, holds, places_of};
 use crate::key::KeyRef;
 
-/// Words of the largest node that is copied to the stack.
-const WORDS_MAX: usize = 32;
+/// Words of most nodes, and of the largest one that is copied to the stack.
+const FEW_WORDS: usize = 16;
+const MANY_WORDS: usize = 64;
 
 /// What is to become of the node that was worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,11 +56,28 @@ impl Drop for Held<'_> {
 impl Handle {
     /// Calls `work` with a copy of the node of a key, and keeps of it what `work` says. None if there
     /// is no such node, or anything else that asks for a whole [`super::Transaction`]: then nothing
-    /// has happened.
+    /// has happened. `guess` is where [`Handle::prefetch_node`] took the node to be.
     #[inline]
     pub fn with_found<T>(
         &mut self,
-        wanted: &Wanted,
+        wanted: (&Wanted, Option<usize>),
+        key: (u32, &KeyRef<'_>),
+        time: (u64, u64),
+        work: impl FnOnce(&mut [u64]) -> (T, Keep),
+    ) -> Result<Option<T>, Refused> {
+        match self.groups[wanted.0.group].node_words() {
+            words if words <= FEW_WORDS => self.with_copy::<T, FEW_WORDS>(wanted, key, time, work),
+            words if words <= MANY_WORDS => {
+                self.with_copy::<T, MANY_WORDS>(wanted, key, time, work)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn with_copy<T, const ROOM: usize>(
+        &mut self,
+        (wanted, guess): (&Wanted, Option<usize>),
         (biz_id, key): (u32, &KeyRef<'_>),
         (generation, now): (u64, u64),
         work: impl FnOnce(&mut [u64]) -> (T, Keep),
@@ -67,9 +86,6 @@ impl Handle {
         let (words, mark) = (group.node_words(), group.mark());
         if self.is_forked() || self.runtime.is_quarantined(mark) {
             return Err(Refused::Unavailable);
-        }
-        if words > WORDS_MAX {
-            return Ok(None);
         }
         let (file, key_node) = (wanted.at.file, wanted.at.key_node);
         let intent = Intent { group: group.header().id, file, key_node };
@@ -86,26 +102,13 @@ impl Handle {
         if self.runtime.is_quarantined(mark) {
             return Err(Refused::Unavailable);
         }
-        let (region, head) = (group.file(file), group.head(key_node));
-        let mut tags = [0; TAG_WORDS];
-        region.read(head + 1, &mut tags);
-        let mut copy = [0; WORDS_MAX];
+        let region = group.file(file);
+        let mut copy = [0; ROOM];
         let copy = &mut copy[..words];
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let mut places = places_of(&tags, wanted.at.tag);
-        let at = loop {
-            let Some(place) = places.next() else { return Ok(None) };
-            if place >= group.geometry().chain as usize {
-                return Ok(None);
-            }
-            let at = head + HEAD_WORDS + place * words;
-            region.read(at, copy);
-            if !is_whole(copy) {
-                return Ok(None);
-            }
-            if holds(copy, key_word, key) {
-                break at;
-            }
+        let chain = Chain { group, region, head: group.head(key_node) };
+        let Some(at) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
+            return Ok(None);
         };
         let (result, keep) = work(copy);
         match keep {
@@ -128,5 +131,61 @@ impl Handle {
             }
         }
         Ok(Some(result))
+    }
+}
+
+/// The chain of a key-node whose semaphore is held.
+struct Chain<'a> {
+    group: &'a Group,
+    region: &'a Region,
+    head: usize,
+}
+
+impl Chain<'_> {
+    /// Copies the node of a key; its first word in the file. None if it is not there, or a node
+    /// on the way to it is not whole.
+    #[inline]
+    fn find(
+        &self,
+        (tag, guess): (u8, Option<usize>),
+        wanted: (u64, &KeyRef<'_>),
+        copy: &mut [u64],
+    ) -> Option<usize> {
+        if let Some(place) = guess.filter(|&place| self.has_tag(place, tag))
+            && let Some(at) = self.copy_if_same(place, wanted, copy)?
+        {
+            return Some(at);
+        }
+        let mut tags = [0; TAG_WORDS];
+        self.region.read(self.head + 1, &mut tags);
+        for place in places_of(&tags, tag) {
+            if let Some(at) = self.copy_if_same(place, wanted, copy)? {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn has_tag(&self, place: usize, tag: u8) -> bool {
+        place < CHAIN_MAX
+            && (self.region.load(self.head + 1 + place / 8) >> (place % 8 * 8)) as u8 == tag
+    }
+
+    /// Copies the node of a place, which is another key's if that answers none; none at all if it
+    /// is not whole.
+    #[inline]
+    fn copy_if_same(
+        &self,
+        place: usize,
+        (key_word, key): (u64, &KeyRef<'_>),
+        copy: &mut [u64],
+    ) -> Option<Option<usize>> {
+        if place >= self.group.geometry().chain as usize {
+            return None;
+        }
+        let at = self.head + HEAD_WORDS + place * copy.len();
+        self.region.read(at, copy);
+        is_whole(copy).then(|| holds(copy, key_word, key).then_some(at))
     }
 }

@@ -490,11 +490,11 @@ impl Group {
     }
 }
 
-/// CRC of a node's words: all but the CRC itself and the last use.
+/// CRC of a node's words, taking the CRC itself and the last use for 0.
 #[inline]
 pub fn node_crc(words: &[u64]) -> u32 {
-    let head = [words[node::CHECK] & !0xffff_ffff, words[node::KEY]];
-    crate::hash::crc32c_joined(0, &head, &words[node::FIELD..])
+    let head = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0, words[node::FIELD]];
+    crate::hash::crc32c_joined(0, &head, &words[node::FIELD + 1..])
 }
 
 /// Writes the CRC of a node's copy into it.

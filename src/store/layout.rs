@@ -12,7 +12,8 @@
 //!                          20 last eviction logged (ms)
 //!   then     key-nodes     head: 0 semaphore (u32), spare (u32) | 1..8 tags, a byte a place
 //!                          then `chain` nodes
-//!   node                   0 CRC-32C (0..32), shape (32..48), flags (48..64)
+//!   node                   0 CRC-32C (0..32; of the node, with 0 for
+//!                          itself and the last use), shape (32..48), flags (48..64)
 //!                          1 biz id (0..32), key length (32..48), key form (48..56)
 //!                          2 last use ms (outside the CRC) | 3.. key field | states | zero
 //! runtime.mmap
@@ -40,7 +41,7 @@ pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
 pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// Format number; changes with the meaning or size of any field.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;

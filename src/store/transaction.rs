@@ -60,6 +60,7 @@ pub(super) struct Scratch {
     words: Vec<u64>,
     order: Vec<(u64, usize)>,
     copy: Vec<u64>,
+    spare: Vec<u64>,
 }
 
 /// A key-node of the transaction, and the working copy of its tags.
@@ -159,13 +160,13 @@ impl Handle {
     }
 
     /// Asks the processor to fetch the node that the key's tag points to, a good while after the
-    /// head. Reads tags without the semaphore: what it finds is a guess.
+    /// head; the node's place. Reads tags without the semaphore: what it finds is a guess.
     #[inline]
-    pub fn prefetch_node(&self, wanted: &Wanted) {
+    pub fn prefetch_node(&self, wanted: &Wanted) -> Option<usize> {
         let group = &self.groups[wanted.group];
         if self.runtime.is_quarantined(group.mark()) {
             // Its pages may be gone.
-            return;
+            return None;
         }
         let region = group.file(wanted.at.file);
         let tags = region.words(group.head(wanted.at.key_node) + 1, TAG_WORDS);
@@ -173,13 +174,13 @@ impl Handle {
             let matches = bytes_equal(word.load(Ordering::Relaxed), wanted.at.tag);
             (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
         });
-        if let Some(place) = places {
-            let node = group.node(wanted.at.key_node, place);
-            region.prefetch(node);
-            if group.node_words() > HEAD_WORDS {
-                region.prefetch(node + HEAD_WORDS);
-            }
+        let place = places?;
+        let node = group.node(wanted.at.key_node, place);
+        region.prefetch(node);
+        if group.node_words() > HEAD_WORDS {
+            region.prefetch(node + HEAD_WORDS);
         }
+        Some(place)
     }
 }
 
@@ -397,7 +398,7 @@ impl Transaction<'_> {
         now: u64,
     ) -> Option<evict::Victim> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
-        let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
+        let Scratch { key_nodes, nodes, order, copy, spare, .. } = scratch;
         let index = nodes[index.0].key_node;
         let KeyNode { intent, group: group_index, tags, .. } = &key_nodes[index];
         let group = &groups[*group_index];
@@ -412,7 +413,7 @@ impl Transaction<'_> {
         let candidates = (0..chain).filter(|&place| !is_used(place));
         let place = (intent.file, intent.key_node);
         let group = (*group_index, group);
-        evict::choose(group, place, candidates, (judge, on_full, now), (order, copy))
+        evict::choose(group, place, candidates, (judge, on_full, now), (order, copy, spare))
     }
 
     /// Notes that a node is to be written at the commit, used at `now`. It has a place.

@@ -20,7 +20,7 @@ use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
 use crate::protocol::reply::{Kind, Manners, Persistence};
 use crate::protocol::route::{Route, route};
-use crate::protocol::{Error, authz, form, xml};
+use crate::protocol::{Error, Format, authz, document, form};
 use crate::service::Command;
 
 use memo::Place;
@@ -83,13 +83,15 @@ const BETWEEN: State = State::Head(Search::START);
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     command: Command,
+    /// Of the body.
+    format: Format,
     courtesy: Courtesy,
 }
 
 /// What a head asks to be done.
 enum Plan {
-    /// Wait for the items.
-    Await(Command),
+    /// Wait for the items, in this format.
+    Await(Command, Format),
     /// Run the one item, which is in the scratch already; the status if it is limited.
     Run(u16),
     /// Say that the worker is serving, or what is wrong all the same.
@@ -176,15 +178,15 @@ impl Connection {
     /// to be closed.
     pub fn time_out<S: Serve>(&mut self, serve: &mut S, scratch: &mut Scratch, out: &mut Vec<u8>) {
         let call = match &self.state {
-            State::Head(_) => Some(Call::Other),
+            State::Head(_) => Some((Call::Other, Manners::CLOSE)),
             State::Items(pending, _) | State::ChunkedItems(pending, _) => {
-                Some(pending.command.into())
+                Some((pending.command.into(), Manners::closing(pending.courtesy.format)))
             }
             // The answer has been written.
             State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
         };
-        if let Some(call) = call {
-            scratch.refuse(&Error::Timeout, out);
+        if let Some((call, manners)) = call {
+            scratch.refuse_by(manners, &Error::Timeout, out);
             serve.answered(call, Error::Timeout.status());
         }
         self.close();
@@ -309,8 +311,13 @@ impl Connection {
     /// Answers a request whose head is there, or awaits its items; `last`: nothing has arrived
     /// behind the head.
     fn begin_request<S: Serve>(&mut self, head: &Head<'_, '_>, last: bool, side: &mut Side<'_, S>) {
-        let courtesy = Courtesy::of(head);
         let route = route(head.method, head.target);
+        let own = match route {
+            // Whatever a gateway's client sent, it is not for us.
+            Ok(Route::Authz(_)) => Format::Xml,
+            _ => head.own_format(),
+        };
+        let courtesy = Courtesy::of(head, own);
         let call = match route {
             Ok(Route::Items(command) | Route::Item(command, _)) => Call::from(command),
             Ok(Route::Authz(_)) => Call::Authz,
@@ -318,7 +325,9 @@ impl Connection {
             Err(_) => Call::Other,
         };
         match route.and_then(|route| self.plan(route, head, side)) {
-            Ok(Plan::Await(command)) => self.await_items(Pending { command, courtesy }, head, side),
+            Ok(Plan::Await(command, format)) => {
+                self.await_items(Pending { command, format, courtesy }, head, side);
+            }
             Ok(Plan::Run(refusal)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
                 side.enqueue(call, Some(refusal), manners);
@@ -352,7 +361,7 @@ impl Connection {
         let Scratch { queue, form, key, .. } = side.scratch;
         let request = queue.request();
         match route {
-            Route::Items(command) => head.check_content().map(|()| Plan::Await(command)),
+            Route::Items(command) => head.content().map(|format| Plan::Await(command, format)),
             Route::Item(command, query) => {
                 request.begin(command);
                 let refusal = form::parse(query, form, request)?;
@@ -451,7 +460,8 @@ impl Connection {
             }
             Err(error) => {
                 self.close();
-                side.write_error(Call::from(pending.command), Manners::CLOSE, &error);
+                let manners = Manners::closing(pending.courtesy.format);
+                side.write_error(Call::from(pending.command), manners, &error);
                 Step::Answered(input.len())
             }
         };
@@ -466,9 +476,10 @@ impl Connection {
         last: bool,
         side: &mut Side<'_, S>,
     ) {
-        let Pending { command, courtesy } = pending;
-        let Scratch { queue, xml, .. } = side.scratch;
-        let read = xml::read(body, command, side.rules.http.into(), xml, queue.request());
+        let Pending { command, format, courtesy } = pending;
+        let Scratch { queue, decoded, .. } = side.scratch;
+        let bounds = side.rules.http.into();
+        let read = document::read(format, body, command, bounds, decoded, queue.request());
         let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
         let manners = courtesy.manners(close);
         if manners.persistence == Persistence::Close {

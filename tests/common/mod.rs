@@ -4,6 +4,8 @@
 //! Nothing here waits for time, only for conditions, each with a bound.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+pub mod items;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;

@@ -1,6 +1,7 @@
 //! What does not fit together.
 
 use super::{faults, good, parse};
+use crate::conf::{Conf, Scope};
 
 #[test]
 fn nodes_must_hold_the_states_of_every_biz() {
@@ -24,6 +25,30 @@ fn nodes_must_hold_the_states_of_every_biz() {
     let group = "<group name='g' files='1' key-nodes='8' node-size='32768'/>";
     let found = parse("<srv/>", &format!("<map>{group}{biz}</map>")).unwrap_err().to_string();
     assert!(found.contains("expected fewer limits: node-size is at most 32768: biz 1"), "{found}");
+}
+
+#[test]
+fn the_bytes_of_every_policy_are_named() {
+    let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/>
+        <biz id='1' name='a' key='ip'>
+          <limit policy='sliding' interval='1m' max='15'/>
+          <limit policy='calendar' unit='day' max='1'/>
+          <limit policy='sliding' interval='1d' max='20' ban='1m'/>
+          <limit policy='sliding-counter' interval='1m' max='1'/>
+          <limit policy='token' rate='1/s'/>
+          <limit policy='count'/>
+          <limit policy='count' unit='day'/>
+          <limit policy='sliding' interval='1m' max='2' scope='biz'/>
+          <override key='10.0.0.0/8' limit='1' max='50'/>
+          <override key='10.0.0.0/8' limit='4' max='5000'/>
+        </biz></map>";
+    let key = "352 bytes (header 24, key 24, limit 1 (sliding) in the ring, limit 2 (calendar) 16, limit 3 (sliding) in the ring, limit 4 (sliding-counter) 24, limit 5 (token) 16, limit 6 (count) 8, limit 7 (count) 16, ban 8, ring of 50 uses 216)";
+    let biz = "72 bytes (header 24, key 24, limit 8 (sliding) in the ring, ring of 2 uses 24)";
+    let expected = format!(
+        "map.xml:1:57: found node-size=\"64\", expected node-size=\"384\": biz 1 \"a\" needs {key} for each key and {biz} for the biz"
+    );
+    faults(parse("<srv/>", map), &[&expected]);
+    good("<srv/>", &map.replace("node-size='64'", "node-size='384'"));
 }
 
 #[test]
@@ -76,4 +101,60 @@ fn the_largest_transaction_must_fit_the_undo_log() {
             "srv.xml:1:1: found max-atomic-items=\"64\", with which a request may log 262208 words (4097 an item), expected max-atomic-items=\"15\" at most: the undo log holds 65536 words",
         ],
     );
+}
+
+/// A ring makes a node large: beyond some 2000 uses the default of max-atomic-items is too much.
+#[test]
+fn long_rings_lower_max_atomic_items() {
+    let map = |max: u32, size: u32| {
+        format!(
+            "<map><group name='g' files='1' key-nodes='8' node-size='{size}'/>
+             <biz id='1' name='a' key='ip'><limit policy='sliding' interval='1d' max='{max}'/></biz></map>"
+        )
+    };
+    good("<srv/>", &map(2000, 8128));
+    faults(
+        parse("<srv/>", &map(4096, 16_384)),
+        &[
+            "map.xml:1:57: found node-size=\"16384\", expected node-size=\"16448\": biz 1 \"a\" needs 16448 bytes (header 24, key 24, limit 1 (sliding) in the ring, ring of 4096 uses 16400)",
+        ],
+    );
+    faults(
+        parse("<srv>\n<http/></srv>", &map(4096, 16_448)),
+        &[
+            "srv.xml:2:1: found max-atomic-items=\"64\", with which a request may log 131648 words (2057 an item), expected max-atomic-items=\"31\" at most: the undo log holds 65536 words",
+        ],
+    );
+    good("<srv><http max-atomic-items='31'/></srv>", &map(4096, 16_448));
+}
+
+/// What a node of a key of up to 24 bytes takes, before it is rounded up to 64: shown by
+/// `cargo test bytes_a_node -- --nocapture`.
+#[test]
+fn bytes_a_node_of_each_policy() {
+    for (settings, bytes) in [
+        ("policy='interval' interval='1h' max='9'", 64),
+        ("policy='interval' interval='1h' max='9' debt='9'", 64),
+        ("policy='interval' interval='1h' max='9' ban='1h'", 72),
+        ("policy='calendar' unit='day' max='9'", 64),
+        ("policy='sliding' interval='1h' max='9'", 48 + 16 + 4 * 10),
+        ("policy='sliding' interval='1h' max='50'", 48 + 16 + 4 * 50),
+        ("policy='sliding' interval='1h' max='4096'", 48 + 16 + 4 * 4096),
+        ("policy='sliding-counter' interval='1h' max='9'", 72),
+        ("policy='token' rate='9/s'", 64),
+        ("policy='total' max='9'", 56),
+        ("policy='count'", 56),
+        ("policy='count' unit='day'", 64),
+    ] {
+        let map = format!(
+            "<map><group name='g' files='1' key-nodes='1' node-size='32768'/>
+             <biz id='1' name='b' key='string'><limit {settings}/></biz></map>"
+        );
+        // A transaction over the largest nodes: fewer items than by default fit into the undo log.
+        let srv = "<srv><http max-atomic-items='8'/></srv>";
+        let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
+        let found = conf.map.bizs[0].node_bytes(Scope::Key, 24);
+        println!("{found:>6} bytes: {settings}");
+        assert_eq!(found, bytes, "{settings}");
+    }
 }

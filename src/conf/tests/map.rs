@@ -124,16 +124,16 @@ fn faulty_businesses() {
             "38: found group=\"log\", expected the name of a <group>: g",
         ),
         (
-            "<biz id='1' name='a' key='ip' mode='off'><limit policy='total' max='1'/></biz>",
-            "31: found attribute mode of <biz>, expected none: this version of frs does not have it yet",
+            "<biz id='1' name='a' key='ip' mode='of'><limit policy='total' max='1'/></biz>",
+            "37: found mode=\"of\", expected one of enforce, shadow, off (nearest: off)",
         ),
         (
-            "<biz id='1' name='a' key='ip'><deny key='1.2.3.4'/><limit policy='total' max='1'/></biz>",
-            "31: found <deny> in <biz>, expected none: this version of frs does not have it yet",
+            "<biz id='1' name='a' key='ip' mod='off'><limit policy='total' max='1'/></biz>",
+            "31: found attribute mod of <biz>, expected one of id, name, group, key, ipv6-prefix, mode (nearest: mode)",
         ),
         (
             "<biz id='1' name='a' key='ip'><limit policy='total' max='1'/><limits/></biz>",
-            "62: found <limits> in <biz>, expected limit (nearest: limit)",
+            "62: found <limits> in <biz>, expected one of limit, allow, deny, override (nearest: limit)",
         ),
     ];
     for (map, expected) in cases {
@@ -148,109 +148,4 @@ fn faulty_businesses() {
             "map.xml:3:20: found name=\"a\" again, expected one that no <biz> has (line 2 has it)",
         ],
     );
-}
-
-#[test]
-fn faulty_limits() {
-    let cases = [
-        ("max='1'", "1: found <limit> without policy, expected policy: one of interval, total"),
-        (
-            "policy='intervall' max='1'",
-            "16: found policy=\"intervall\", expected one of interval, total (nearest: interval)",
-        ),
-        (
-            "policy='sliding' interval='1m' max='1'",
-            "16: found policy=\"sliding\", expected interval or total: this version of frs does not have sliding yet",
-        ),
-        (
-            "policy='calendar' unit='day' tz='UTC' max='1'",
-            "16: found policy=\"calendar\", expected interval or total: this version of frs does not have calendar yet",
-        ),
-        (
-            "policy='sliding-counter' interval='1m' max='1'",
-            "16: found policy=\"sliding-counter\", expected interval or total: this version of frs does not have sliding-counter yet",
-        ),
-        (
-            "policy='token' rate='10/s' burst='20'",
-            "16: found policy=\"token\", expected interval or total: this version of frs does not have token yet",
-        ),
-        (
-            "policy='count'",
-            "16: found policy=\"count\", expected interval or total: this version of frs does not have count yet",
-        ),
-        (
-            "policy='interval' interval='1m'",
-            "1: found <limit> without max, expected max: a whole number from 0 to 9007199254740991",
-        ),
-        (
-            "policy='interval' interval='60' max='1'",
-            "36: found interval=\"60\", expected a duration from 1ms to 9007199254740991ms, such as 250ms, 60s, 15m, 24h or 7d",
-        ),
-        (
-            "policy='interval' interval='1m' max='9007199254740992'",
-            "45: found max=\"9007199254740992\", expected a whole number from 0 to 9007199254740991",
-        ),
-        (
-            "policy='interval' interval='1m' max='0' debt='1'",
-            "54: found debt=\"1\" with max=\"0\", expected a max of at least 1, or no debt",
-        ),
-        (
-            "policy='interval' interval='1m' max='1' debt='9007199254740991'",
-            "54: found debt=\"9007199254740991\", which takes 9007199254740993 intervals to pay back, expected at most 9007199254740991 ms for that",
-        ),
-        (
-            "policy='interval' interval='1m' max='1' ban='0s'",
-            "53: found ban=\"0s\", expected a duration from 1ms to 9007199254740991ms, such as 250ms, 60s, 15m, 24h or 7d",
-        ),
-        (
-            "policy='interval' interval='1m' max='1' scope='user'",
-            "55: found scope=\"user\", expected one of key, biz",
-        ),
-        (
-            "policy='total' max='1' interval='1m'",
-            "31: found attribute interval with policy=\"total\", expected it with policy=\"interval\" only",
-        ),
-        (
-            "policy='total' max='1' debt='1'",
-            "31: found attribute debt with policy=\"total\", expected it with policy=\"interval\" only",
-        ),
-        (
-            "policy='total' max='1' on-exceed='captcha'",
-            "31: found attribute on-exceed of <limit>, expected none: this version of frs does not have it yet",
-        ),
-        (
-            "policy='total' max='1' unit='day'",
-            "31: found attribute unit of <limit>, expected none: this version of frs does not have it yet",
-        ),
-        (
-            "policy='total' maxx='1' max='2'",
-            "23: found attribute maxx of <limit>, expected one of policy, scope, interval, max, debt, ban (nearest: max)",
-        ),
-    ];
-    for (limit, expected) in cases {
-        let map = format!("<biz id='1' name='a' key='ip'>\n<limit {limit}/></biz>");
-        map_faults(&map, &[&format!("map.xml:3:{expected}")]);
-    }
-    map_faults(
-        "<biz id='1' name='a' key='ip'><limit policy='total' max='1'>\n<weight at='1' value='0.5'/></limit></biz>",
-        &[
-            "map.xml:3:1: found <weight> in <limit>, expected none: this version of frs does not have it yet",
-        ],
-    );
-}
-
-#[test]
-fn bounds_of_limits_are_taken() {
-    for limit in [
-        "policy='interval' interval='9007199254740991ms' max='0'",
-        "policy='interval' interval='1ms' max='9007199254740991' debt='9007199254740991'",
-        "policy='interval' interval='1ms' max='1' debt='9007199254740989'",
-        "policy='total' max='0' ban='9007199254740991ms'",
-    ] {
-        let map = format!(
-            "<map><group name='g' files='1' key-nodes='1' node-size='128'/>\
-             <biz id='1' name='a' key='ip'><limit {limit}/></biz></map>"
-        );
-        good("<srv/>", &map);
-    }
 }

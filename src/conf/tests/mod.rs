@@ -9,10 +9,12 @@ use super::fault::Faults;
 use super::load::Host;
 use super::{
     AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,
-    LogFormat, LogLevel, OnFull, Policy, Scope, Total,
+    LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Total, report,
 };
 
 mod fit;
+mod limit;
+mod list;
 mod map;
 mod srv;
 
@@ -57,6 +59,7 @@ fn nothing_but_a_group_gives_the_defaults() {
     assert_eq!(conf.srv.log, Log { level: LogLevel::Info, format: LogFormat::Text });
     assert_eq!((conf.srv.user, conf.srv.authz), (None, AuthzKey::Peer));
     assert_eq!(conf.srv.trusted, []);
+    assert!(!conf.srv.degrade);
     assert_eq!(
         conf.map.groups[0].geometry,
         Geometry {
@@ -89,6 +92,7 @@ fn everything_is_taken() {
           <listen>[::1]:7600</listen>
           <listen> unix:run/frs.sock </listen>
           <user>root</user>
+          <degrade> true </degrade>
           <workers><![CDATA[2]]></workers>
         </srv>\n";
     let map = r#"
@@ -129,6 +133,7 @@ fn everything_is_taken() {
     assert_eq!(conf.srv.authz, AuthzKey::Header("x-user".to_owned()));
     assert_eq!(conf.srv.trusted.len(), 2);
     assert_eq!(conf.srv.user.as_deref(), Some("root"));
+    assert!(conf.srv.degrade);
 
     let [a, b, c] = conf.map.bizs.as_slice() else { panic!("{:?}", conf.map.bizs) };
     assert_eq!((a.group, a.key), (0, KeyType::Ip { ipv6_prefix: 48 }));
@@ -161,7 +166,7 @@ fn all_faults_of_both_files_at_once() {
     faults(
         parse(srv, map),
         &[
-            "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, listen, allow, trusted (nearest: workers)",
+            "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, degrade, listen, allow, trusted (nearest: workers)",
             "srv.xml:3:19: found max-body=\"1KB\", expected a size from 64 to 64MiB, such as 512, 64KiB or 1MiB",
             "srv.xml:4:8: found attribute levle of <log>, expected one of level, format (nearest: level)",
             "map.xml:2:26: found files=\"0\", expected a whole number from 1 to 4096",
@@ -259,6 +264,7 @@ proptest! {
                 " interval='1m'", " ban='", "/>", ">", "<", "'", "\"", "&", ";", "&#x41;", "&#0;", "<!--", "-->",
                 "--", "<![CDATA[", "]]>", "<!DOCTYPE x [", "]", "<?xml", "?>", " ", "\n", "é", "\u{feff}", "=", "</",
                 "<workers>", "<http max-atomic-items='1024'/>", "x", "\0", "<user>", "scope='biz'",
+                "<degrade>", "true",
             ]),
             0..40,
         )
@@ -267,4 +273,105 @@ proptest! {
         let _ = Conf::parse("s", &text, "m", &text);
         let _ = Conf::parse("s", &format!("<srv>{text}</srv>"), "m", &format!("<map>{text}</map>"));
     }
+
+    /// Whatever settings stand together, those taken are reported, and none panics.
+    #[test]
+    fn no_settings_panic(
+        key in proptest::sample::select(vec!["string", "integer", "ip", "digest"]),
+        mode in proptest::sample::select(vec!["enforce", "shadow", "off", "on"]),
+        limits in proptest::collection::vec(some_limit(), 1..4),
+        lists in proptest::collection::vec(some_list(), 0..5),
+    ) {
+        let (limits, lists) = (limits.concat(), lists.concat());
+        let map = format!(
+            "<map><group name='g' files='1' key-nodes='8' node-size='32768'/>\
+             <biz id='1' name='a' key='{key}' mode='{mode}'>{limits}{lists}</biz></map>"
+        );
+        let srv = "<srv><http max-atomic-items='15'/></srv>";
+        if let Ok(conf) = Conf::parse("s", srv, "m", &map) {
+            let _ = report::report(&conf, &Machine { ram_bytes: None, filesystems: vec![] });
+        }
+    }
+}
+
+/// A `<limit>` of any policy, with settings of all of them.
+fn some_limit() -> impl Strategy<Value = String> {
+    const POLICIES: [&str; 8] =
+        ["interval", "calendar", "sliding", "sliding-counter", "token", "total", "count", "tokn"];
+    const NEEDS: [&str; 8] = [
+        "interval='1m' max='5'",
+        "unit='day' max='5'",
+        "interval='1m' max='4096'",
+        "interval='9007199254740991ms' max='9007199254740991'",
+        "rate='10/s'",
+        "max='0'",
+        "",
+        "",
+    ];
+    let more = proptest::sample::select(vec![
+        " ban='1m'",
+        " on-exceed='captcha'",
+        " on-exceed='refuse'",
+        " on-exceed=''",
+        " scope='biz'",
+        " debt='1'",
+        " debt='9007199254740991'",
+        " tz='Asia/Shanghai'",
+        " tz='Asia/Sanghai'",
+        " tz='../../etc/passwd'",
+        " tz='é\u{0}'",
+        " at='04:00'",
+        " at='::'",
+        " at='é1:é2'",
+        " unit='minute'",
+        " unit='year'",
+        " rate='9007199254740991/d'",
+        " rate='/'",
+        " rate='é/é'",
+        " burst='213503982334'",
+        " burst='18446744073709551615'",
+        " max='4097'",
+        " interval='45d'",
+    ]);
+    let weight = proptest::sample::select(vec![
+        "<weight at='0' value='1'/>",
+        "<weight at='9' value='0.001'/>",
+        "<weight at='9' value='é.é'/>",
+        "<weight/>",
+    ]);
+    let more = proptest::collection::vec(more, 0..4);
+    let weights = proptest::collection::vec(weight, 0..3);
+    (0..POLICIES.len(), any::<bool>(), more, weights).prop_map(|(at, whole, more, weights)| {
+        let needs = if whole { NEEDS[at] } else { "" };
+        let (more, weights) = (more.concat(), weights.concat());
+        format!("<limit policy='{}' {needs}{more}>{weights}</limit>", POLICIES[at])
+    })
+}
+
+/// An entry of any list.
+fn some_list() -> impl Strategy<Value = String> {
+    let kinds =
+        vec!["allow", "deny", "override limit='1' max='1'", "override limit='3' max='4096'"];
+    let kinds = proptest::sample::select(kinds);
+    let keys = vec![
+        "",
+        "*",
+        "**",
+        "a",
+        "a*",
+        "é*",
+        "7",
+        "007",
+        "7*",
+        "07*",
+        "18446744073709551615",
+        "18446744073709551616*",
+        "10.0.0.0/8",
+        "::ffff:10.0.0.0/104",
+        "::/0",
+        "10.0.0.0/99",
+        "/",
+    ];
+    let keys = proptest::sample::select(keys);
+    (kinds, keys).prop_map(|(kind, key)| format!("<{kind} key='{key}'/>"))
 }

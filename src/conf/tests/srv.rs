@@ -107,8 +107,17 @@ fn faulty_srv_values() {
             "2:1: found <admin> in <srv>, expected none: this version of frs does not have it yet",
         ),
         (
-            "<srv><degrade>false</degrade></srv>",
-            "1:6: found <degrade> in <srv>, expected none: this version of frs does not have it yet",
+            "<srv><degrade>of</degrade></srv>",
+            "1:15: found <degrade>of</degrade>, expected one of true, false",
+        ),
+        ("<srv><degrade/></srv>", "1:6: found <degrade></degrade>, expected one of true, false"),
+        (
+            "<srv><degrade>true</degrade>\n<degrade>true</degrade></srv>",
+            "2:1: found <degrade> again, expected one (the first is in line 1)",
+        ),
+        (
+            "<srv><degarde>true</degarde></srv>",
+            "1:6: found <degarde> in <srv>, expected one of workers, data, http, log, user, authz, degrade, listen, allow, trusted (nearest: degrade)",
         ),
         (
             "<srv><log/>\n<log/></srv>",

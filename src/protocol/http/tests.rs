@@ -86,19 +86,31 @@ fn expectations() {
 
 #[test]
 fn content() {
-    for field in [
-        "X: y",
-        "Content-Type: application/xml",
-        "Content-Type: TEXT/XML",
-        "Content-Type: text/xml; charset=utf-8",
-        "Content-Type: application/xml ;Charset=\"UTF-8\"; x=y",
-        "Content-Encoding: identity",
+    for (field, format) in [
+        ("X: y", Format::Xml),
+        ("Content-Type: application/xml", Format::Xml),
+        ("Content-Type: TEXT/XML", Format::Xml),
+        ("Content-Type: text/xml; charset=utf-8", Format::Xml),
+        ("Content-Type: application/xml ;Charset=\"UTF-8\"; x=y", Format::Xml),
+        ("Content-Encoding: identity", Format::Xml),
+        ("Content-Type: application/json", Format::Json),
+        ("content-type:Application/JSON", Format::Json),
+        ("Content-Type: application/json;charset=UTF-8", Format::Json),
+        ("Content-Type: application/json ; CHARSET=\"utf-8\" ; x=y", Format::Json),
     ] {
-        assert_eq!(with_field(field, |h| h.check_content()), Ok(Ok(())), "{field}");
+        assert_eq!(with_field(field, |h| h.content()), Ok(Ok(format)), "{field}");
+        assert_eq!(with_field(field, |h| h.own_format()), Ok(format), "{field}");
     }
     for field in [
         "Content-Type:",
-        "Content-Type: application/json",
+        "Content-Type: text/json",
+        "Content-Type: application/json5",
+        "Content-Type: application/ld+json",
+        "Content-Type: application/json; charset=latin1",
+        "Content-Type: application/json; charset",
+        "Content-Type: application/json, application/json",
+        "Content-Type: application/json\r\nContent-Type: application/json",
+        "Content-Type: application/json\r\nContent-Encoding: gzip",
         "Content-Type: application/x-www-form-urlencoded",
         "Content-Type: application/xmlish",
         "Content-Type: text/xml; charset=iso-8859-1",
@@ -107,8 +119,33 @@ fn content() {
         "Content-Type: text/xml\r\nContent-Type: text/xml",
         "Content-Encoding: gzip",
     ] {
-        let error = with_field(field, |h| h.check_content()).unwrap().unwrap_err();
+        let error = with_field(field, |h| h.content()).unwrap().unwrap_err();
         assert_eq!((error.status(), error.code()), (415, "bad-content-type"), "{field}");
+    }
+}
+
+#[test]
+fn the_format_of_the_answer() {
+    let get = |field: &str| format!("GET / HTTP/1.1\r\n{field}\r\n\r\n");
+    let own = |head: &str| with(head, |h| h.own_format()).unwrap();
+    let json = "Content-Type: application/json";
+    assert_eq!(own(&get(json)), Format::Xml);
+    assert_eq!(own(&get(json).replace("GET", "HEAD")), Format::Xml);
+    assert_eq!(own(&get(json).replace("GET", "PUT")), Format::Json);
+    // Faulty, but known all the same.
+    let latin = "Content-Type: application/json; charset=latin1";
+    assert_eq!(own(&get(latin).replace("GET", "POST")), Format::Json);
+    for (field, expected) in [
+        ("X: y", [Format::Xml, Format::Json]),
+        ("Accept: */*", [Format::Xml, Format::Json]),
+        ("accept: application/json", [Format::Json, Format::Json]),
+        ("Accept: text/html\r\nACCEPT: text/xml", [Format::Xml, Format::Xml]),
+        ("Accept: application/json\r\nAccept: application/xml", [Format::Xml, Format::Json]),
+        ("Expect: application/json", [Format::Xml, Format::Json]),
+    ] {
+        let chosen = [Format::Xml, Format::Json]
+            .map(|own| with_field(field, |h| h.answer_format(own)).unwrap());
+        assert_eq!(chosen, expected, "{field}");
     }
 }
 

@@ -1,7 +1,8 @@
 use super::*;
 use crate::service::Figures;
 
-const KEEP: Manners = Manners { persistence: Persistence::Default, head_only: false };
+const KEEP: Manners =
+    Manners { persistence: Persistence::Default, head_only: false, format: Format::Xml };
 
 fn verdict() -> Verdict {
     Verdict {
@@ -23,7 +24,7 @@ fn written(status: u16, manners: Manners, single: Option<Single<'_>>) -> String 
         &mut Line::default(),
         &common,
         manners,
-        (status, Kind::Xml, b"<body/>"),
+        (status, Kind::Document, b"<body/>"),
         single,
     );
     String::from_utf8(out).unwrap()
@@ -42,7 +43,7 @@ fn an_answer() {
         "before HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nCache-Control: no-store\r\n\
          Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 7\r\n\r\n<body/>"
     );
-    let head_only = Manners { persistence: Persistence::KeepAlive, head_only: true };
+    let head_only = Manners { persistence: Persistence::KeepAlive, head_only: true, ..KEEP };
     assert_eq!(
         written(499, head_only, None),
         "before HTTP/1.1 499 Refused\r\nContent-Type: application/xml\r\n\
@@ -110,7 +111,7 @@ fn the_longest_fields_fit() {
         ..verdict()
     };
     let single = Single { name: Some(&name), verdict: &verdict, proxied: true };
-    let manners = Manners { persistence: Persistence::KeepAlive, head_only: false };
+    let manners = Manners { persistence: Persistence::KeepAlive, ..KEEP };
     let text = written(431, manners, Some(single));
     assert!(text.ends_with("FRS-Limited: true\r\n\r\n<body/>"), "{text}");
 }

@@ -8,6 +8,7 @@
 use quick_xml::parser::{CommentParser, Parser, PiParser};
 
 use super::value::{ENDS_NAME, STOPS_VALUE, check_chars, is_name, is_space};
+use crate::protocol::format::NOT_UTF8;
 use crate::protocol::{Error, Excerpt, Place};
 
 /// What is wrong with a document, and at which byte.
@@ -373,6 +374,3 @@ pub fn declares_another_encoding(body: &[u8]) -> bool {
 
 const DECLARATION: &str =
     "bad XML declaration: expected version=\"1.0\", then encoding, standalone";
-
-/// The error of a document in another encoding.
-pub const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");

@@ -13,7 +13,8 @@ mod read;
 mod value;
 mod write;
 
-pub use read::{Bounds, Decoded, read};
+pub use read::read;
+pub(super) use value::is_char;
 pub use write::{write, write_error};
 
 #[cfg(test)]

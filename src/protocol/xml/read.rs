@@ -2,34 +2,11 @@
 //!
 //! Reads front to back once. Allocates only where the reused buffers grow.
 
-use super::markup::{Attribute, Cursor, Fault, NOT_UTF8, Part, declares_another_encoding};
+use super::markup::{Attribute, Cursor, Fault, Part, declares_another_encoding};
 use super::value::{is_name, value};
-use crate::conf::Http;
+use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
 use crate::protocol::{Error, form};
 use crate::service::{Command, Request};
-
-/// How much a request may hold.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Items of a request.
-    pub max_items: u32,
-    /// Items of an atomic request.
-    pub max_atomic_items: u32,
-}
-
-impl From<&Http> for Bounds {
-    fn from(http: &Http) -> Bounds {
-        Bounds { max_items: http.max_items, max_atomic_items: http.max_atomic_items }
-    }
-}
-
-/// Attribute values decoded out of a document, their buffers reused.
-#[derive(Debug, Default)]
-pub struct Decoded {
-    biz: String,
-    key: String,
-    other: String,
-}
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(
@@ -40,10 +17,7 @@ pub fn read(
     request: &mut Request,
 ) -> Result<(), Error> {
     request.begin(command);
-    if body.starts_with(&[0xFE, 0xFF]) || body.starts_with(&[0xFF, 0xFE]) {
-        return Err(NOT_UTF8);
-    }
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let body = without_mark(body)?;
     let text = match std::str::from_utf8(body) {
         Ok(text) => text,
         Err(_) if declares_another_encoding(body) => return Err(NOT_UTF8),
@@ -117,10 +91,7 @@ fn items(
     decoded: &mut Decoded,
     request: &mut Request,
 ) -> Result<(), Fault> {
-    let max = match request.atomic {
-        true => bounds.max_atomic_items.min(bounds.max_items),
-        false => bounds.max_items,
-    };
+    let max = bounds.items(request.atomic);
     loop {
         cursor.skip()?;
         let at = cursor.at();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::{Error, Line, Place};
+use crate::protocol::{Bounds, Decoded, Error, Line, Place};
 use crate::service::{
     Answer, Answers, Command, Figures, ItemError, LimitFigures, Request, Verdict,
 };

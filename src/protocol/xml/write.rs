@@ -6,8 +6,9 @@
 use std::fmt::{self, Write};
 
 use super::value::is_char;
+use crate::protocol::format::error_word;
 use crate::protocol::{Error, Line};
-use crate::service::{Answer, Answers, Figures, Item, ItemError, LimitFigures, Request, Verdict};
+use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
 
 /// Appends the response document of `request`; `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
@@ -16,7 +17,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
         false => b"<response>",
     });
     for (item, answer) in request.items().iter().zip(&answers.items) {
-        write_item(out, line, request, item, answer, &answers.details);
+        write_item(out, line, request, item, answer, answers);
     }
     out.extend_from_slice(b"</response>\n");
 }
@@ -27,7 +28,7 @@ fn write_item(
     request: &Request,
     item: &Item,
     answer: &Answer,
-    details: &[LimitFigures],
+    answers: &Answers,
 ) {
     out.extend_from_slice(b"<item biz=\"");
     write_escaped(out, request.biz(item));
@@ -36,12 +37,18 @@ fn write_item(
     match &answer.result {
         Err(error) => {
             out.extend_from_slice(b"\" error=\"");
-            out.extend_from_slice(error_code(*error).as_bytes());
+            out.extend_from_slice(error_word(*error).as_bytes());
             out.extend_from_slice(b"\"/>");
         }
         Ok(verdict) => {
             line.verdict(verdict);
-            let details = details.get(answer.details.clone()).unwrap_or_default();
+            if let Some(word) = answers.action(answer) {
+                line.text(b" action=\"");
+                line.flush(out);
+                write_escaped(out, word);
+                line.text(b"\"");
+            }
+            let details = answers.details.get(answer.details.clone()).unwrap_or_default();
             if details.is_empty() {
                 line.text(b"/>");
                 line.flush(out);
@@ -55,18 +62,6 @@ fn write_item(
                 out.extend_from_slice(b"</item>");
             }
         }
-    }
-}
-
-/// The word of an item's error.
-fn error_code(error: ItemError) -> &'static str {
-    match error {
-        ItemError::UnknownBiz => "unknown-biz",
-        ItemError::BadKey => "bad-key",
-        ItemError::BadCount => "bad-count",
-        ItemError::Store => "store",
-        ItemError::Busy => "busy",
-        ItemError::Full => "full",
     }
 }
 
@@ -156,6 +151,31 @@ impl Line {
         }
         if verdict.banned {
             self.text(b" banned=\"true\"");
+        }
+        if verdict.weight.is_some() || verdict.shadow || verdict.degraded || verdict.list.is_some()
+        {
+            self.seldom(verdict);
+        }
+    }
+
+    /// What few items carry.
+    #[cold]
+    fn seldom(&mut self, verdict: &Verdict) {
+        if let Some(thousandths) = verdict.weight {
+            self.text(b" weight=\"");
+            self.thousandths(thousandths);
+            self.text(b"\"");
+        }
+        if verdict.shadow {
+            self.text(b" shadow=\"true\"");
+        }
+        if verdict.degraded {
+            self.text(b" degraded=\"true\"");
+        }
+        match verdict.list {
+            Some(List::Allow) => self.text(b" list=\"allow\""),
+            Some(List::Deny) => self.text(b" list=\"deny\""),
+            None => {}
         }
     }
 

@@ -1,10 +1,12 @@
 //! The items of an atomic request in one transaction: judged one after the other with the charges of
 //! those before, charged all or none, answered with the figures as they are stored.
 
+use std::ops::Range;
+
 use super::{One, Resolved, Table};
 use crate::clock::Millis;
 use crate::conf::Scope;
-use crate::limit::{Judgement, LimitFigures};
+use crate::limit::{Judgement, LimitFigures, Verdict};
 use crate::service::{Answer, Answers, Command, ItemError, Request};
 use crate::store::{TooLarge, Transaction};
 
@@ -12,7 +14,8 @@ use crate::store::{TooLarge, Transaction};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judged {
     judgement: Judgement,
-    refuses: bool,
+    /// It was not charged.
+    held_back: bool,
     /// The end of the ban that this refusal started.
     ban_until: Option<Millis>,
 }
@@ -38,11 +41,11 @@ impl All<'_> {
         answers: &mut Answers,
     ) -> Result<(), TooLarge> {
         judged.clear();
+        answers.refused = false;
         self.find_all(&mut transaction);
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
         }
-        answers.refused = judged.iter().any(|judged| judged.is_none_or(|judged| judged.refuses));
         let keeps = self.request.command == Command::Update && !answers.refused;
         if answers.refused {
             transaction.reset();
@@ -65,13 +68,13 @@ impl All<'_> {
     fn find_all(&self, transaction: &mut Transaction<'_>) {
         for index in 0..self.request.items().len() {
             let one = self.one(index);
-            if one.resolved.error.is_none() {
+            if one.resolved.settled.is_none() {
                 one.nodes(transaction);
             }
         }
     }
 
-    /// Judges an item with the charges of those before it, and charges it; none: it failed.
+    /// Judges an item with the charges of those before it, and charges it; none: it is answered.
     fn judge(
         &self,
         index: usize,
@@ -80,15 +83,34 @@ impl All<'_> {
     ) -> Option<Judged> {
         let one = self.one(index);
         let from = answers.details.len();
+        let mode = one.entry.mode;
+        if let Some(settled) = one.resolved.settled {
+            answers.refused |= settled.refuses(mode, one.item.force);
+            self.answer(&one, settled.result(mode), 0..0, answers);
+            return None;
+        }
         let charged = self.charge(&one, transaction, &mut answers.details);
         if charged.is_err() {
             answers.details.truncate(from);
         }
+        answers.refused |= match &charged {
+            Ok(judged) => judged.held_back && one.rules.refuses(&judged.judgement),
+            Err(_) => true,
+        };
         // Figures come when all are charged; till then an error stands for the verdict.
         let result = Err(charged.err().unwrap_or(ItemError::Store));
-        let details = from..answers.details.len();
-        answers.items.push(Answer { biz: one.resolved.biz, result, details, action: 0 });
+        self.answer(&one, result, from..answers.details.len(), answers);
         charged.ok()
+    }
+
+    fn answer(
+        &self,
+        one: &One<'_>,
+        result: Result<Verdict, ItemError>,
+        details: Range<usize>,
+        answers: &mut Answers,
+    ) {
+        answers.items.push(Answer { biz: one.resolved.biz, result, details, action: 0 });
     }
 
     fn charge(
@@ -97,9 +119,6 @@ impl All<'_> {
         transaction: &mut Transaction<'_>,
         details: &mut Vec<LimitFigures>,
     ) -> Result<Judged, ItemError> {
-        if let Some(error) = one.resolved.error {
-            return Err(error);
-        }
         let nodes = one.nodes(transaction);
         // A Query answers what the Update would: it charges too, and gives all up at the end.
         let done = one.with_states(transaction, nodes, |states| {
@@ -109,7 +128,7 @@ impl All<'_> {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
         }
-        Ok(Judged { judgement: done.judgement, refuses: !done.charged, ban_until: None })
+        Ok(Judged { judgement: done.judgement, held_back: !done.charged, ban_until: None })
     }
 
     /// The answer of an item, its figures as they will be stored.
@@ -121,17 +140,19 @@ impl All<'_> {
         answers: &mut Answers,
     ) {
         let one = self.one(index);
-        let rules = &one.entry.rules;
+        let rules = one.rules;
         let nodes = one.nodes(transaction);
-        if judged.refuses && self.request.command == Command::Update {
+        if judged.held_back && self.request.command == Command::Update {
             judged.ban_until = one.refuse(transaction, nodes, &mut judged.judgement);
         }
         let answer = &mut answers.items[index];
         let details = &mut answers.details[answer.details.clone()];
-        answer.result = Ok(one.with_states(transaction, nodes, |states| {
+        let verdict = one.with_states(transaction, nodes, |states| {
             rules.roll(states, self.now);
             one.verdict(states, &judged.judgement, details)
-        }));
+        });
+        answer.action = one.action(&verdict, &mut answers.actions);
+        answer.result = Ok(verdict);
     }
 
     fn write_bans(&self, transaction: &mut Transaction<'_>, judged: &[Option<Judged>]) {

@@ -131,10 +131,7 @@ fn a_quarantine_lasts_until_a_scan() {
     let world = World::new(TWO_GROUPS);
     let mut service = world.attach();
     update(&mut service, "stays", "a").unwrap();
-    let runtime = world.runtime();
-    let mark = world.group("one").mark();
-    let bit = crate::store::layout::runtime::FILE_QUARANTINE;
-    runtime.mark_of(mark).fetch_or(bit, std::sync::atomic::Ordering::Relaxed);
+    world.quarantine("one");
     assert_eq!(update(&mut service, "stays", "a"), Err(ItemError::Store));
     assert_eq!(update(&mut service, "other", "a"), Ok(1));
     drop(service);
@@ -178,4 +175,84 @@ fn a_node_that_a_later_item_uses_is_no_victim_of_an_earlier_one() {
         assert!(answers.refused, "{order:?}: {answers:?}");
         assert_eq!(service.used("b", "B", NOW + 2), 5);
     }
+}
+
+/// A node of 128 bytes is full with a ring of 16 uses, or with one of 14 and a ban.
+#[test]
+fn a_ring_keeps_its_uses_when_a_ban_comes_and_goes() {
+    let map = |max: u32, ban: &str| {
+        format!(
+            r#"<map><group name="g" files="1" key-nodes="1" chain="2" node-size="128"/>
+            <biz id="1" name="b" key="string">
+            <limit policy="sliding" interval="1h" max="{max}" {ban}/></biz></map>"#
+        )
+    };
+    let world = World::new(&map(16, ""));
+    let mut service = world.attach();
+    (0..3).for_each(|_| assert!(!service.update("b", "k", NOW).limited));
+    world.publish(&map(14, r#"ban="1m""#), 2);
+    assert_eq!(service.update("b", "k", NOW).figures.used, 4);
+    let left = (0..20).filter(|_| !service.update("b", "k", NOW).limited).count();
+    assert_eq!(left, 10);
+    assert!(service.update("b", "k", NOW).banned);
+    world.publish(&map(16, ""), 3);
+    let two_more = [15, 16].map(|_| service.update("b", "k", NOW).figures.used);
+    assert_eq!(two_more, [15, 16]);
+    world.publish(&map(3, ""), 4);
+    assert_eq!(service.used("b", "k", NOW), 3);
+    world.verify();
+}
+
+#[test]
+fn numbers_change_under_live_counts_of_every_policy() {
+    let map = |interval: u32, max: u32| {
+        format!(
+            r#"<map><group name="g" files="1" key-nodes="8" chain="8" node-size="128"/>
+            <biz id="1" name="interval" key="string">
+              <limit policy="interval" interval="{interval}h" max="{max}"/></biz>
+            <biz id="2" name="calendar" key="string">
+              <limit policy="calendar" unit="year" max="{max}"/></biz>
+            <biz id="3" name="sliding" key="string">
+              <limit policy="sliding" interval="{interval}h" max="{max}"/></biz>
+            <biz id="4" name="sliding-counter" key="string">
+              <limit policy="sliding-counter" interval="{interval}h" max="{max}"/></biz>
+            <biz id="5" name="token" key="string">
+              <limit policy="token" rate="1/d" burst="{max}"/></biz>
+            <biz id="6" name="total" key="string"><limit policy="total" max="{max}"/></biz>
+            </map>"#
+        )
+    };
+    const NAMES: [&str; 6] =
+        ["interval", "calendar", "sliding", "sliding-counter", "token", "total"];
+    let world = World::new(&map(1, 3));
+    let mut service = world.attach();
+    for biz in NAMES {
+        (0..3).for_each(|_| assert!(!service.update(biz, "k", NOW).limited, "{biz}"));
+        assert!(service.update(biz, "k", NOW).limited, "{biz}");
+    }
+    // Larger ones: counting goes on.
+    world.publish(&map(1, 5), 2);
+    for biz in NAMES {
+        let admitted = (0..9).filter(|_| !service.update(biz, "k", NOW).limited).count();
+        assert_eq!(admitted, 2, "{biz}");
+    }
+    // Smaller ones: nothing is forgotten but by a ring that became shorter.
+    world.publish(&map(1, 1), 3);
+    for biz in NAMES {
+        let verdict = service.one(Command::Query, biz, "k", 0, NOW).unwrap();
+        let expected = match biz {
+            "sliding" => (false, 1),
+            // It owes five, and shows what fits into it.
+            "token" => (true, 1),
+            _ => (true, 5),
+        };
+        assert_eq!((verdict.limited, verdict.figures.used), expected, "{biz}");
+    }
+    // Another interval is another shape: fresh at the next use.
+    world.publish(&map(2, 5), 4);
+    let used = NAMES.map(|biz| service.update(biz, "k", NOW).figures.used);
+    assert_eq!(used[0], 1, "interval");
+    assert_eq!((used[2], used[3]), (1, 1), "sliding and sliding-counter");
+    assert_eq!((used[1], used[4], used[5]), (5, 5, 5), "the others have none");
+    world.verify();
 }

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-use crate::service::{Command, Service};
+use crate::service::{Command, Request, Service};
 use crate::store::{crash, group::path_of};
 use crate::testing::{Ask, World, request};
 
@@ -16,6 +16,7 @@ const NOW: u64 = 1_700_000_000_000;
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="4" chain="4" node-size="128"/>
   <group name="tiny" files="1" key-nodes="1" chain="2" node-size="64"/>
+  <group name="large" files="1" key-nodes="4" chain="4" node-size="256"/>
   <group name="wide" files="2" key-nodes="64" chain="8" node-size="64"/>
   <biz id="1" name="hit" group="g" key="string"><limit policy="interval" interval="1m" max="100"/></biz>
   <biz id="2" name="evict" group="tiny" key="string"><limit policy="interval" interval="1m" max="100"/></biz>
@@ -26,6 +27,12 @@ const MAP: &str = r#"<map>
     <limit policy="interval" interval="1m" max="100"/>
   </biz>
   <biz id="5" name="ban" group="g" key="string"><limit policy="interval" interval="1m" max="1" ban="1h"/></biz>
+  <biz id="6" name="every" group="large" key="string">
+    <limit policy="sliding" interval="1m" max="20"/><limit policy="sliding" interval="1s" max="20"/>
+    <limit policy="sliding-counter" interval="1m" max="20"/><limit policy="token" rate="1/m" burst="20"/>
+    <limit policy="calendar" unit="year" max="20"/><limit policy="count"/>
+    <limit policy="sliding" scope="biz" interval="1m" max="20"/>
+  </biz>
 </map>"#;
 
 /// What the killed process does, after what was there before.
@@ -62,6 +69,12 @@ const CASES: &[Case] = &[
         atomic: false,
         asks: &[Ask("ban", "eve", 1)],
     },
+    Case {
+        name: "every-policy",
+        before: &[Ask("every", "a", 3)],
+        atomic: false,
+        asks: &[Ask("every", "a", 2)],
+    },
     // Keys 1 and 129 share a key-node (files 2, key-nodes 64), key 5 stands twice.
     Case {
         name: "atomic",
@@ -80,13 +93,19 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Everything that an observer can see: the used counts of all keys of all cases, and bans.
-fn observe(world: &World) -> Vec<(String, u64, bool)> {
+/// Everything that an observer can see: the used counts of all limits of all keys of all cases, and
+/// bans.
+fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
     let mut service = world.attach();
     let all = CASES.iter().flat_map(|case| case.before.iter().chain(case.asks));
     all.map(|Ask(biz, key, _)| {
         let verdict = service.one(Command::Query, biz, key, 1, NOW + 1).unwrap();
-        (format!("{biz}/{key}"), verdict.figures.used, verdict.banned)
+        let mut detailed = Request::default();
+        detailed.begin(Command::Query);
+        detailed.push(biz, key, Some(1), false, true);
+        let details = service.answers(&detailed, NOW + 1).details;
+        let used = details.iter().map(|limit| limit.figures.used).collect();
+        (format!("{biz}/{key}"), used, verdict.banned)
     })
     .collect()
 }

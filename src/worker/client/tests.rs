@@ -116,6 +116,18 @@ fn held_at_most(conf: &Conf, bench: &mut Bench, request: &[u8], piece: usize) ->
     most
 }
 
+const JSON: &str = "Content-Type: application/json\r\n";
+const JSON_TO_XML: &str = "Content-Type: application/json\r\nAccept: text/xml\r\n";
+
+/// As many items as can be, and one that grows where it is echoed.
+fn json_items(http: &Http) -> [(&'static str, String); 2] {
+    let (max_body, item) = (http.max_body_bytes as usize, "{\"biz\":1,\"key\":1}");
+    let room = max_body - "{\"items\":[]}".len();
+    let many = vec![item; ((room + 1) / (item.len() + 1)).min(http.max_items as usize)].join(",");
+    let wide = format!("{{\"biz\":1,\"key\":\"{}\"}}", "&".repeat(max_body / 2));
+    [(JSON, many), (JSON_TO_XML, wide)]
+}
+
 fn requests(http: &Http) -> Vec<Vec<u8>> {
     let item = "<item biz='1' key='' detail='1'/>".replace("'1'/", "'true'/");
     let wide = format!("<item biz='1' key='{}'/>", "\"".repeat(http.max_body_bytes as usize / 2));
@@ -127,11 +139,12 @@ fn requests(http: &Http) -> Vec<Vec<u8>> {
         "GET /health HTTP/1.1\r\n\r\n".to_owned(),
         "GET /nope HTTP/1.1\r\n\r\n".to_owned(),
     ];
-    for items in [many, wide] {
-        let body = format!("<request>{items}</request>");
-        requests.push(head(&format!("Content-Length: {}", body.len())) + &body);
+    let xml = [many, wide].map(|items| ("", format!("<request>{items}</request>")));
+    let json = json_items(http).map(|(kind, items)| (kind, format!("{{\"items\":[{items}]}}")));
+    for (kind, body) in xml.into_iter().chain(json) {
+        requests.push(head(&format!("{kind}Content-Length: {}", body.len())) + &body);
         let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
-        requests.push(head("Transfer-Encoding: chunked") + &chunked);
+        requests.push(head(&format!("{kind}Transfer-Encoding: chunked")) + &chunked);
     }
     requests.into_iter().map(String::into_bytes).collect()
 }

@@ -130,8 +130,9 @@ mod tests {
     fn learn(memos: &mut Memos, bytes: &str, command: Command) -> Option<Place> {
         let mut fields = http::fields();
         let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
-        let courtesy = Courtesy::of(&head);
-        memos.learn(&head, bytes.as_bytes(), Pending { command, courtesy })
+        let format = head.content().unwrap();
+        let courtesy = Courtesy::of(&head, format);
+        memos.learn(&head, bytes.as_bytes(), Pending { command, format, courtesy })
     }
 
     fn lengths(memos: &Memos, place: Place, input: &str) -> Option<(usize, usize)> {

@@ -9,7 +9,7 @@ use crate::clock::Millis;
 use crate::conf::memory::{QUEUE, QUEUE_BYTES};
 use crate::protocol::http::Head;
 use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
-use crate::protocol::{Error, Line, form, xml};
+use crate::protocol::{Decoded, Error, Format, Line, document, form};
 use crate::service::{Answer, Exchange, Request};
 
 /// Buffers for the request in hand: one for a worker, for all of its connections.
@@ -18,7 +18,7 @@ pub struct Scratch {
     pub(super) memos: Memos,
     pub(super) common: Common,
     pub(super) queue: Queue,
-    pub(super) xml: xml::Decoded,
+    pub(super) decoded: Decoded,
     pub(super) form: form::Decoded,
     pub(super) key: String,
     pub(super) chunks: Vec<u8>,
@@ -35,8 +35,12 @@ impl Scratch {
     /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
     /// [`Error::PeerForbidden`].
     pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
+        self.refuse_by(Manners::CLOSE, error, out);
+    }
+
+    pub(super) fn refuse_by(&mut self, manners: Manners, error: &Error, out: &mut Vec<u8>) {
         let Scratch { line, common, body, .. } = self;
-        reply::write_error(out, line, common, Manners::CLOSE, error, body);
+        reply::write_error(out, line, common, manners, error, body);
     }
 }
 
@@ -71,11 +75,15 @@ pub(super) struct Courtesy {
     http10: bool,
     keep_alive: bool,
     head_only: bool,
+    /// The format it is answered in.
+    pub format: Format,
 }
 
 impl Courtesy {
-    pub fn of(head: &Head<'_, '_>) -> Courtesy {
+    /// Of a request in this format.
+    pub fn of(head: &Head<'_, '_>, own: Format) -> Courtesy {
         Courtesy {
+            format: head.answer_format(own),
             http10: head.http10,
             keep_alive: head.keep_alive,
             head_only: head.method == "HEAD",
@@ -88,7 +96,7 @@ impl Courtesy {
             (false, true) => Persistence::KeepAlive,
             (false, false) => Persistence::Default,
         };
-        Manners { persistence, head_only: self.head_only }
+        Manners { persistence, head_only: self.head_only, format: self.format }
     }
 }
 
@@ -187,7 +195,7 @@ impl<S: Serve> Side<'_, S> {
         {
             debug_assert_eq!(answers.items.len(), request.items().len());
             body.clear();
-            xml::write(body, line, request, answers);
+            document::write(reply.manners.format, body, line, request, answers);
             let answer = match &answers.items[..] {
                 [answer] => Some(answer),
                 _ => None,
@@ -199,7 +207,7 @@ impl<S: Serve> Side<'_, S> {
                 (Some(refusal), Some(answer)) => reply::status_of(answer, refusal),
                 (Some(_), None) => 503,
             };
-            let document = (status, Kind::Xml, &body[..]);
+            let document = (status, Kind::Document, &body[..]);
             reply::write(self.out, line, common, reply.manners, document, single);
             queue.lane_ends[reply.lane] = self.out.len();
             self.serve.answered(reply.call, status);

@@ -3,6 +3,7 @@ use crate::conf::{AuthzKey, Http};
 use crate::service::{Answer, Answers, Figures, ItemError, Request, Verdict};
 
 mod bounds;
+mod formats;
 mod memory;
 mod pieces;
 
@@ -18,6 +19,8 @@ const HTTP: Http = Http {
 };
 
 const RULES: Rules<'_> = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[] };
+
+const JSON: &str = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
 
 const XML: &str = "<request><item biz='login' key='alice'/></request>";
 
@@ -259,7 +262,7 @@ fn a_body_nobody_asked_for_is_skipped() {
     for request in [
         post("/authz/login", "", &body),
         post("/nope", "", &body),
-        post("/query", "Content-Type: application/json\r\n", &body),
+        post("/query", "Content-Type: text/plain\r\n", &body),
         post("/query?x=y", "", &body),
         post("/health", "", &body),
         post("/query", "Sec-Fetch-Site: cross-site\r\n", &body),
@@ -320,7 +323,7 @@ fn errors_of_the_whole_request() {
         (chunked("12c\r\n"), 0, "", false),
         (post("/query", "", &items(5)), 413, "too-many-items", true),
         (post("/query", "", &atomic), 413, "too-many-items", true),
-        (post("/query", "Content-Type: application/json\r\n", XML), 415, "bad-content-type", false),
+        (post("/query", "Content-Type: text/plain\r\n", XML), 415, "bad-content-type", false),
         (
             post("/query", "Content-Type: application/x-www-form-urlencoded\r\n", XML),
             415,

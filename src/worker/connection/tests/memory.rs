@@ -11,6 +11,7 @@ fn requests() -> Vec<String> {
     };
     let long = XML.replace("alice", "limited");
     let (update, query) = ("POST /update HTTP/1.1\r\n", "POST /query HTTP/1.1\r\n");
+    let (json, as_json) = ("Content-Type: application/json\r\n", "Accept: application/json\r\n");
     let old = "POST /update HTTP/1.0\r\nConnection: keep-alive\r\n";
     vec![
         with(update, XML),
@@ -28,13 +29,20 @@ fn requests() -> Vec<String> {
         post("/update", "Content-Length: 50\r\n", XML),
         format!("{CHUNKED_HEAD}32\r\n{XML}\r\n0\r\n\r\n"),
         get("/update?biz=login&key=b"),
+        with(&format!("{update}{json}"), JSON),
+        with(&format!("{update}{json}"), XML),
+        with(&format!("{update}{as_json}"), XML),
+        with(&format!("{update}{as_json}"), JSON),
+        with(&format!("{update}{json}{as_json}"), JSON),
+        with(&format!("{update}{json}{}", as_json.replace("json", "xml")), JSON),
+        with(&format!("{update}{json}{as_json}").replace("json", "xml "), XML),
     ]
 }
 
 proptest! {
     #[test]
     fn answers_do_not_depend_on_what_was_asked_before(
-        asked in prop::collection::vec((0usize..15, 0usize..3), 1..60),
+        asked in prop::collection::vec((0usize..22, 0usize..3), 1..60),
     ) {
         let requests = requests();
         let mut lines: Vec<Line> = (0..3).map(|_| Line::new()).collect();

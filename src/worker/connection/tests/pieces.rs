@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+const JSON_TYPE: &str = "Content-Type: application/json\r\n";
+
 /// Requests of every framing, one after the other.
 fn pipeline() -> Vec<u8> {
     let chunked = format!(
@@ -22,6 +24,18 @@ fn pipeline() -> Vec<u8> {
             .to_owned(),
         post("/update", "", "<request><item/></request>"),
         post("/nope", "", "body"),
+        post("/update", JSON_TYPE, JSON),
+        post("/update", "Content-Type: application/xml\r\nAccept: application/json\r\n", XML),
+        post("/update", &format!("{JSON_TYPE}Accept: text/xml\r\n"), JSON),
+        post("/update", JSON_TYPE, &JSON.replace("ali", "\\u00e9\u{e9}")),
+        post("/update", JSON_TYPE, "{\"items\":[{}]}"),
+        format!(
+            "POST /update HTTP/1.1\r\n{JSON_TYPE}Transfer-Encoding: chunked\r\n\r\n\
+             14\r\n{}\r\n15\r\n{}\r\n0\r\n\r\n",
+            &JSON[..20],
+            &JSON[20..]
+        ),
+        "GET /query?biz=login&key=b HTTP/1.1\r\nAccept: application/json\r\n\r\n".to_owned(),
         "HEAD /health HTTP/1.1\r\n\r\n".to_owned(),
         CHUNKED_HEAD.to_owned() + "0\r\n\r\n",
         "POST /query HTTP/1.0\r\nContent-Length: 50\r\n\r\n".to_owned() + XML,
@@ -36,7 +50,7 @@ fn the_pipeline_in_two_pieces_cut_anywhere() {
     let input = pipeline();
     let mut whole = Line::new();
     whole.push(&input);
-    assert_eq!(whole.stub.answered.len(), 11);
+    assert_eq!(whole.stub.answered.len(), 18);
     assert!(whole.closed);
     for cut in 0..=input.len() {
         let mut line = Line::new();

@@ -1,0 +1,204 @@
+//! `<limit>`, read: what each policy takes, its defaults and its bounds.
+//!
+//! What belongs to another policy is a fault that says to which.
+
+use std::sync::Arc;
+
+use super::bounds::{Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_rate};
+use super::fault::{Checked, Faulty, Notes};
+use super::map::{
+    Calendar, Count, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
+};
+use super::value::{
+    MAX_COUNT, MAX_DURATION_MS, Value, duration, duration_text, only_with, rate, whole, word,
+};
+use super::walk::Shape;
+use super::xml::Element;
+use super::{turns_read, weight_read};
+
+const LIMIT: Shape = Shape {
+    attributes: &[
+        "policy",
+        "scope",
+        "max",
+        "interval",
+        "unit",
+        "tz",
+        "at",
+        "rate",
+        "burst",
+        "debt",
+        "ban",
+        "on-exceed",
+    ],
+    many: &["weight"],
+    ..Shape::EMPTY
+};
+const POLICIES: [&str; 7] =
+    ["interval", "calendar", "sliding", "sliding-counter", "token", "total", "count"];
+const REFUSING: &[&str] = &["interval", "calendar", "sliding", "sliding-counter", "token", "total"];
+/// Settings that not every policy has, with those that have them.
+const SETTINGS: [(&str, &[&str]); 10] = [
+    ("max", &["interval", "calendar", "sliding", "sliding-counter", "total"]),
+    ("interval", &["interval", "sliding", "sliding-counter"]),
+    ("unit", &["calendar", "count"]),
+    ("tz", &["calendar", "count"]),
+    ("at", &["calendar", "count"]),
+    ("rate", &["token"]),
+    ("burst", &["token"]),
+    ("debt", &["interval", "calendar"]),
+    ("ban", REFUSING),
+    ("on-exceed", REFUSING),
+];
+/// The word of `on-exceed` that is the default.
+const REFUSE: &str = "refuse";
+const BEYOND_SLIDING: &str = "beyond that policy=\"sliding-counter\"";
+
+/// Reads a `<limit>`; its faults are noted.
+pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> {
+    LIMIT.check(notes, element);
+    let scopes = word(&[("key", Scope::Key), ("biz", Scope::Biz)]);
+    let scope = element.or(notes, "scope", Scope::Key, scopes);
+    let name = element.required(notes, "policy", word(&POLICIES.map(|name| (name, name))));
+    if let Ok(name) = name {
+        no_others(notes, element, name);
+    }
+    let exceeded = if name == Ok("count") { Ok((None, None)) } else { exceeded(notes, element) };
+    let weights = weight_read::weights(notes, element);
+    let policy = match name {
+        Ok(name) => policy(notes, element, name),
+        Err(faulty) => {
+            look(notes, element);
+            Err(faulty)
+        }
+    };
+    let (ban_ms, advice) = exceeded?;
+    Ok(Limit { ban_ms, advice, weights: weights?, ..Limit::new(scope?, policy?) })
+}
+
+/// Notes each setting that is another policy's.
+fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
+    for (name, policies) in SETTINGS {
+        if let (Some(attribute), false) = (element.attribute(name), policies.contains(&policy)) {
+            let found = format!("attribute {name} with policy=\"{policy}\"");
+            notes.note(attribute.at, found, only_with("policy", policies));
+        }
+    }
+}
+
+/// A word of advice; none: refuse.
+type Advice = Option<Arc<str>>;
+
+/// A ban and a word of advice, of which there is at most one.
+fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<(Option<u64>, Advice)> {
+    let ban = element.optional(notes, "ban", duration(1, MAX_DURATION_MS));
+    let advice = element.or(notes, "on-exceed", None, advice)?;
+    if let (Some(advice), true) = (&advice, element.attribute("ban").is_some()) {
+        let at = element.attribute("on-exceed").map_or(element.at, |attribute| attribute.at);
+        let found = format!("on-exceed=\"{advice}\" with a ban");
+        return Err(notes.note(at, found, "one of them: a limit that advises refuses nobody"));
+    }
+    Ok((ban?, advice))
+}
+
+fn advice(text: &str) -> Value<Advice> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    match text {
+        REFUSE => Ok(None),
+        text if (1..=32).contains(&text.len()) && text.bytes().all(fits) => Ok(Some(text.into())),
+        _ => Err(format!("{REFUSE}, or a word of 1 to 32 of A-Z, a-z, 0-9, ., _ and -")),
+    }
+}
+
+/// Notes what is wrong in any setting, where it is not known which of them the policy needs.
+fn look(notes: &mut Notes<'_>, element: &Element) {
+    let _noted = element.optional(notes, "interval", duration(1, MAX_DURATION_MS));
+    let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));
+    let _noted = element.optional(notes, "debt", whole(0, MAX_COUNT));
+    let _noted = element.optional(notes, "rate", rate(most_rate));
+    let _noted = element.optional(notes, "burst", whole(1, MAX_BURST));
+    turns_read::look(notes, element);
+}
+
+fn policy(notes: &mut Notes<'_>, element: &Element, name: &str) -> Checked<Policy> {
+    match name {
+        "interval" => interval(notes, element).map(Policy::Interval),
+        "calendar" => calendar(notes, element).map(Policy::Calendar),
+        "sliding" => sliding(notes, element).map(Policy::Sliding),
+        "sliding-counter" => sliding_counter(notes, element).map(Policy::SlidingCounter),
+        "token" => token(notes, element).map(Policy::Token),
+        "total" => Ok(Policy::Total(Total { max: max(notes, element)? })),
+        "count" => Ok(Policy::Count(Count { turns: turns_read::optional(notes, element)? })),
+        _ => Err(Faulty),
+    }
+}
+
+fn max(notes: &mut Notes<'_>, element: &Element) -> Checked<u64> {
+    element.required(notes, "max", whole(0, MAX_COUNT))
+}
+
+fn debt(notes: &mut Notes<'_>, element: &Element) -> Checked<u64> {
+    element.or(notes, "debt", 0, whole(0, MAX_COUNT))
+}
+
+fn interval(notes: &mut Notes<'_>, element: &Element) -> Checked<Interval> {
+    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
+    let (max, debt) = (max(notes, element), debt(notes, element));
+    let limit = Interval { interval_ms: interval_ms?, max: max?, debt: debt? };
+    pays_back(notes, element, Credit::of_interval(&limit), limit.max)?;
+    Ok(limit)
+}
+
+fn calendar(notes: &mut Notes<'_>, element: &Element) -> Checked<Calendar> {
+    let turns = turns_read::required(notes, element);
+    let (max, debt) = (max(notes, element), debt(notes, element));
+    let limit = Calendar { turns: turns?, max: max?, debt: debt? };
+    pays_back(notes, element, Credit::of_calendar(&limit), limit.max)?;
+    Ok(limit)
+}
+
+/// What is lent must be paid back, and in time.
+fn pays_back(notes: &mut Notes<'_>, element: &Element, credit: Credit, max: u64) -> Checked<()> {
+    let at = element.value_at("debt");
+    let debt = credit.debt;
+    if debt > 0 && max == 0 {
+        let found = format!("debt=\"{debt}\" with max=\"0\"");
+        return Err(notes.note(at, found, "a max of at least 1, or no debt"));
+    }
+    if !credit.is_paid_back(max) {
+        let turns = credit.turns(max);
+        let found = format!("debt=\"{debt}\", which takes {turns} windows to pay back");
+        let expected = format!("at most {} for that", duration_text(credit.most_ms));
+        return Err(notes.note(at, found, expected));
+    }
+    Ok(())
+}
+
+fn sliding(notes: &mut Notes<'_>, element: &Element) -> Checked<Sliding> {
+    fn bounded(read: impl Fn(&str) -> Value<u64>) -> impl Fn(&str) -> Value<u64> {
+        move |text| read(text).map_err(|expected| format!("{expected}; {BEYOND_SLIDING}"))
+    }
+    let interval_ms = element.required(notes, "interval", bounded(duration(1, MAX_SLIDING_MS)));
+    let max = element.required(notes, "max", bounded(whole(0, MAX_SLIDING)));
+    Ok(Sliding { interval_ms: interval_ms?, max: max? })
+}
+
+fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingCounter> {
+    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
+    let max = max(notes, element);
+    Ok(SlidingCounter { interval_ms: interval_ms?, max: max? })
+}
+
+fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
+    let read = element.required(notes, "rate", rate(most_rate));
+    let most = read.map_or(MAX_BURST, |(rate, per_ms)| most_burst(rate, per_ms));
+    let burst = element.optional(notes, "burst", whole(1, most));
+    let ((rate, per_ms), burst) = (read?, burst?);
+    if burst.is_none() && rate > most {
+        let text = element.attribute("rate").map_or("", |attribute| &attribute.value);
+        let found = format!("rate=\"{text}\" without burst");
+        let expected = format!("burst: a whole number from 1 to {most}");
+        return Err(notes.note(element.value_at("rate"), found, expected));
+    }
+    Ok(Token { rate, per_ms, burst: burst.unwrap_or(rate) })
+}

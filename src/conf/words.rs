@@ -1,0 +1,151 @@
+//! What limits allow, in words: for `frs check` and for pages.
+//!
+//! One line each, from the checked settings alone.
+
+use std::fmt::Write as _;
+
+use super::map::{Biz, Limit, ListRule, Mode, Policy, Scope, Turns, Unit, Weight};
+use super::value::RATE_UNITS;
+
+/// Units of time in words, each with the least number that is said in it: a minute is 60 s and a
+/// day 24 h, for a `day` would be one of the calendar.
+const UNITS: [(&str, u64, u64); 5] =
+    [("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 2), ("s", 1000, 1), ("ms", 1, 0)];
+/// Weights that are said; the others are between them or behind.
+const WEIGHTS_SAID: usize = 8;
+
+/// What a biz allows: its name, each of its limits, how many keys it lists, and its mode unless it
+/// enforces. `login: 5 in 60 s from the first use, then banned for 10 m`.
+pub fn biz_words(biz: &Biz) -> String {
+    let limits: Vec<String> = match biz.limits.as_slice() {
+        [limit] => vec![limit_words(limit)],
+        limits => (1..).zip(limits).map(|(nth, l)| format!("({nth}) {}", limit_words(l))).collect(),
+    };
+    let mut words = format!("{}: {}", biz.name, limits.join("; "));
+    let lists = lists_words(biz);
+    if !lists.is_empty() {
+        let _ = write!(words, "; listed keys: {lists}");
+    }
+    words.push_str(match biz.mode {
+        Mode::Enforce => "",
+        Mode::Shadow => "; in shadow: judged, and nothing is refused",
+        Mode::Off => "; off: nothing is judged",
+    });
+    words
+}
+
+/// What a limit allows: `3 in each natural day of Asia/Shanghai, turning at 00:00`.
+pub fn limit_words(limit: &Limit) -> String {
+    let mut words = policy_words(&limit.policy);
+    if limit.scope == Scope::Biz {
+        words.push_str(", for all keys together");
+    }
+    if let Some(ban_ms) = limit.ban_ms {
+        let _ = write!(words, ", then banned for {}", duration_words(ban_ms));
+    }
+    if let Some(advice) = &limit.advice {
+        let _ = write!(words, ", beyond that the word {advice}");
+    }
+    if !limit.weights.is_empty() {
+        let _ = write!(words, ", weighing {}", weights_words(&limit.weights));
+    }
+    words
+}
+
+fn policy_words(policy: &Policy) -> String {
+    match policy {
+        Policy::Interval(limit) => format!(
+            "{} in {} from the first use",
+            lent_words(limit.max, limit.debt),
+            duration_words(limit.interval_ms)
+        ),
+        Policy::Calendar(limit) => {
+            format!("{} in {}", lent_words(limit.max, limit.debt), turns_words(&limit.turns))
+        }
+        Policy::Sliding(limit) => {
+            format!("{} in any {}", limit.max, duration_words(limit.interval_ms))
+        }
+        Policy::SlidingCounter(limit) => {
+            format!("about {} in any {}", limit.max, duration_words(limit.interval_ms))
+        }
+        Policy::Token(limit) => {
+            format!("{}/{}, bursts of {}", limit.rate, rate_unit(limit.per_ms), limit.burst)
+        }
+        Policy::Total(limit) => format!("{} in all", limit.max),
+        Policy::Count(limit) => match &limit.turns {
+            Some(turns) => format!("counted in {}, never refused", turns_words(turns)),
+            None => "counted for ever, never refused".to_owned(),
+        },
+    }
+}
+
+fn lent_words(max: u64, debt: u64) -> String {
+    if debt == 0 { max.to_string() } else { format!("{max} and {debt} on credit") }
+}
+
+fn turns_words(turns: &Turns) -> String {
+    let (unit, day) = match turns.unit {
+        Unit::Minute => ("minute", None),
+        Unit::Hour => ("hour", None),
+        Unit::Day => ("day", Some("")),
+        Unit::Week => ("week", Some("on Mondays ")),
+        Unit::Month => ("month", Some("on the 1st ")),
+        Unit::Year => ("year", Some("on 1 January ")),
+    };
+    let zone = turns.zone.iana_name().unwrap_or("UTC");
+    let mut words = format!("each natural {unit} of {zone}");
+    if let Some(day) = day {
+        let (hours, minutes) = (turns.at_minutes / 60, turns.at_minutes % 60);
+        let _ = write!(words, ", turning {day}at {hours:02}:{minutes:02}");
+    }
+    words
+}
+
+fn weights_words(weights: &[Weight]) -> String {
+    let said = weights.iter().take(WEIGHTS_SAID);
+    let mut said: Vec<String> = said
+        .map(|weight| format!("{} at {}", thousandths_words(weight.thousandths), weight.at))
+        .collect();
+    if weights.len() > WEIGHTS_SAID {
+        said.push("…".to_owned());
+    }
+    said.join(", ")
+}
+
+fn lists_words(biz: &Biz) -> String {
+    let count =
+        |of: fn(&ListRule) -> bool| biz.listed.iter().filter(|listed| of(&listed.rule)).count();
+    let counts = [
+        ("allow", count(|rule| matches!(rule, ListRule::Allow))),
+        ("deny", count(|rule| matches!(rule, ListRule::Deny))),
+        ("override", count(|rule| matches!(rule, ListRule::Override { .. }))),
+    ];
+    let some = counts.iter().filter(|&&(_, count)| count > 0);
+    some.map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The most readable text of a duration: `60 s`, `10 m`, `24 h`.
+fn duration_words(ms: u64) -> String {
+    let fits =
+        |&&(_, unit, least): &&(&str, u64, u64)| ms.is_multiple_of(unit) && ms / unit >= least;
+    match UNITS.iter().find(fits) {
+        Some((name, unit, _)) => format!("{} {name}", ms / unit),
+        None => format!("{ms} ms"),
+    }
+}
+
+fn rate_unit(per_ms: u64) -> String {
+    match RATE_UNITS.iter().find(|&&(_, unit_ms)| unit_ms == per_ms) {
+        Some((unit, _)) => (*unit).to_owned(),
+        None => format!("{per_ms} ms"),
+    }
+}
+
+fn thousandths_words(thousandths: u32) -> String {
+    let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+#[path = "words_tests.rs"]
+mod tests;

@@ -1,0 +1,230 @@
+//! [`Answers`] to a response document, an [`Error`] to an error document.
+//!
+//! Whatever was asked, what is written is JSON, and says what the XML document would: characters
+//! that XML forbids become U+FFFD here too.
+
+use std::fmt::{self, Write};
+
+use crate::protocol::format::error_word;
+use crate::protocol::xml::is_char;
+use crate::protocol::{Error, Line};
+use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
+
+/// Appends the response document of `request`; `line` is scratch.
+pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
+    out.extend_from_slice(match answers.refused {
+        true => b"{\"refused\":true,\"items\":[",
+        false => b"{\"items\":[",
+    });
+    for (index, (item, answer)) in request.items().iter().zip(&answers.items).enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_item(out, line, request, item, answer, answers);
+    }
+    out.extend_from_slice(b"]}\n");
+}
+
+fn write_item(
+    out: &mut Vec<u8>,
+    line: &mut Line,
+    request: &Request,
+    item: &Item,
+    answer: &Answer,
+    answers: &Answers,
+) {
+    out.extend_from_slice(b"{\"biz\":");
+    write_echo(out, request.biz(item), item.biz_is_number);
+    out.extend_from_slice(b",\"key\":");
+    write_echo(out, request.key(item), item.key_is_number);
+    match &answer.result {
+        Err(error) => {
+            line.text(b",\"error\":\"");
+            line.text(error_word(*error).as_bytes());
+            line.text(b"\"");
+        }
+        Ok(verdict) => {
+            line.verdict_members(verdict);
+            if let Some(word) = answers.action(answer) {
+                line.text(b",\"action\":");
+                line.flush(out);
+                write_string(out, word);
+            }
+            let details = answers.details.get(answer.details.clone()).unwrap_or_default();
+            if !details.is_empty() {
+                write_limits(out, line, details);
+            }
+        }
+    }
+    line.text(b"}");
+    line.flush(out);
+}
+
+fn write_limits(out: &mut Vec<u8>, line: &mut Line, details: &[LimitFigures]) {
+    line.flush(out);
+    line.text(b",\"limits\":[");
+    for (index, limit) in details.iter().enumerate() {
+        if index > 0 {
+            line.text(b",");
+        }
+        line.limit_members(limit);
+        line.flush(out);
+    }
+    line.text(b"]");
+}
+
+/// Appends the document of an error of the whole request; `line` is scratch.
+pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
+    line.text(b"{\"error\":{\"code\":\"");
+    line.text(error.code().as_bytes());
+    line.text(b"\"");
+    if let Some(place) = error.place() {
+        line.text(b",\"line\":");
+        line.number(u64::from(place.line));
+        line.text(b",\"column\":");
+        line.number(u64::from(place.column));
+    }
+    line.text(b",\"message\":\"");
+    line.flush(out);
+    // A Vec takes everything.
+    let _ = write!(Words(out), "{error}");
+    out.extend_from_slice(b"\"}}\n");
+}
+
+/// Escapes what is written to it.
+struct Words<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Words<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        write_escaped(self.0, text);
+        Ok(())
+    }
+}
+
+/// Appends a biz or key as it was asked: the digits of a number are one here too.
+fn write_echo(out: &mut Vec<u8>, text: &str, is_number: bool) {
+    if is_number {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        write_string(out, text);
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_escaped(out, text);
+    out.push(b'"');
+}
+
+/// Bytes that may have to be replaced (0xEF begins U+FFFE and U+FFFF).
+const SUSPECT: [bool; 256] = {
+    let mut suspect = [false; 256];
+    let mut byte = 0;
+    while byte < suspect.len() {
+        suspect[byte] = byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | 0xEF);
+        byte += 1;
+    }
+    suspect
+};
+
+/// Appends text for a string.
+fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().any(|byte| SUSPECT[usize::from(byte)]) {
+        escape(out, text);
+    } else {
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+#[cold]
+fn escape(out: &mut Vec<u8>, text: &str) {
+    let mut utf8 = [0; 4];
+    for c in text.chars() {
+        let replacement = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\t' => "\\t",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            c if is_char(c) => c.encode_utf8(&mut utf8),
+            _ => "\u{FFFD}",
+        };
+        out.extend_from_slice(replacement.as_bytes());
+    }
+}
+
+impl Line {
+    /// The members of an item after its key.
+    fn verdict_members(&mut self, verdict: &Verdict) {
+        self.text(match verdict.limited {
+            true => b",\"limited\":true",
+            false => b",\"limited\":false",
+        });
+        // Where no limit judged there are no figures.
+        if verdict.limit != 0 {
+            self.text(b",\"limit\":");
+            self.number(u64::from(verdict.limit));
+            self.figures_members(&verdict.figures);
+        }
+        if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
+            self.text(b",\"retry\":");
+            self.number(retry_ms);
+        }
+        if verdict.banned {
+            self.text(b",\"banned\":true");
+        }
+        if verdict.weight.is_some() || verdict.shadow || verdict.degraded || verdict.list.is_some()
+        {
+            self.seldom_members(verdict);
+        }
+    }
+
+    /// What few items carry.
+    #[cold]
+    fn seldom_members(&mut self, verdict: &Verdict) {
+        if let Some(thousandths) = verdict.weight {
+            self.text(b",\"weight\":");
+            self.thousandths(thousandths);
+        }
+        if verdict.shadow {
+            self.text(b",\"shadow\":true");
+        }
+        if verdict.degraded {
+            self.text(b",\"degraded\":true");
+        }
+        match verdict.list {
+            Some(List::Allow) => self.text(b",\"list\":\"allow\""),
+            Some(List::Deny) => self.text(b",\"list\":\"deny\""),
+            None => {}
+        }
+    }
+
+    /// A limit in the detail.
+    fn limit_members(&mut self, limit: &LimitFigures) {
+        self.text(b"{\"index\":");
+        self.number(u64::from(limit.index));
+        self.text(b",\"policy\":\"");
+        self.text(limit.policy.as_bytes());
+        self.text(b"\"");
+        self.figures_members(&limit.figures);
+        if let Some(retry_ms) = limit.retry_ms {
+            self.text(b",\"retry\":");
+            self.number(retry_ms);
+        }
+        self.text(b"}");
+    }
+
+    #[inline(always)]
+    fn figures_members(&mut self, figures: &Figures) {
+        self.text(b",\"used\":");
+        self.number(figures.used);
+        self.text(b",\"max\":");
+        self.number(figures.max);
+        self.text(b",\"remaining\":");
+        self.number(figures.remaining);
+        if let Some(reset_ms) = figures.reset_ms {
+            self.text(b",\"reset\":");
+            self.number(reset_ms);
+        }
+    }
+}

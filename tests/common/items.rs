@@ -1,0 +1,164 @@
+//! Requests of many items and their answers: documents sent by POST, answers as named values.
+//!
+//! An answer is read strictly: a document that is no XML (or JSON), or is not of the shape that the
+//! contract gives it, fails the test.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use quick_xml::Reader;
+use quick_xml::escape::unescape;
+use quick_xml::events::{BytesStart, Event};
+
+use super::{Answer, Client};
+
+/// What one item, or one of its limits, says: XML attributes or JSON members.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Values(pub BTreeMap<String, String>);
+
+/// One item's answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Item {
+    pub values: Values,
+    /// With detail: of each limit.
+    pub limits: Vec<Values>,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Response {
+    pub status: u16,
+    /// All or none was asked for, and it was none.
+    pub refused: bool,
+    pub items: Vec<Item>,
+}
+
+impl Values {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// Holds what the words say, one each: `used=3` is there with this value, `retry=1..=60000` is
+    /// a number within these bounds, `!banned` is not there.
+    #[track_caller]
+    pub fn expect(&self, words: &str) {
+        for word in words.split_whitespace() {
+            assert!(self.holds(word), "expected {word}, found {self:?}");
+        }
+    }
+
+    fn holds(&self, word: &str) -> bool {
+        if let Some(name) = word.strip_prefix('!') {
+            return self.get(name).is_none();
+        }
+        let (name, value) = word.split_once('=').expect("name=value");
+        match value.split_once("..=") {
+            None => self.get(name) == Some(value),
+            Some((from, to)) => {
+                let bounds = from.parse().expect("a bound")..=to.parse().expect("a bound");
+                self.number(name).is_some_and(|number: u64| bounds.contains(&number))
+            }
+        }
+    }
+}
+
+impl Item {
+    #[track_caller]
+    pub fn expect(&self, words: &str) {
+        self.values.expect(words);
+    }
+}
+
+impl Response {
+    /// Was it refused as a whole, and what does each item say.
+    #[track_caller]
+    pub fn expect(&self, refused: bool, items: &[&str]) {
+        assert_eq!(self.refused, refused, "{self:?}");
+        assert_eq!(self.items.len(), items.len(), "{self:?}");
+        for (item, words) in self.items.iter().zip(items) {
+            item.expect(words);
+        }
+    }
+}
+
+/// POSTs a document; its type is the one that its first character says.
+pub fn post(client: &mut Client, path: &str, document: &str) -> Response {
+    try_post(client, path, document).unwrap_or_else(|error| panic!("POST {path}: {error}"))
+}
+
+/// The same where the server may be killed meanwhile: then there is no answer.
+pub fn try_post(client: &mut Client, path: &str, document: &str) -> std::io::Result<Response> {
+    let json = document.trim_start().starts_with('{');
+    let kind = if json { "application/json" } else { "application/xml" };
+    let fields = format!("Content-Type: {kind}\r\nContent-Length: {}", document.len());
+    let head = format!("POST {path} HTTP/1.1\r\nHost: t\r\n{fields}\r\n\r\n");
+    client.stream.write_all((head + document).as_bytes())?;
+    let answer = client.try_answer()?;
+    Ok(if json { read_json(&answer) } else { read_xml(&answer) })
+}
+
+/// GET: the one item's answer, whatever its status.
+pub fn get(client: &mut Client, target: &str) -> Response {
+    read_xml(&client.get(target))
+}
+
+/// Reads an answer that must be a `<response>`.
+pub fn read_xml(answer: &Answer) -> Response {
+    let mut response = Response { status: answer.status, ..Response::default() };
+    let mut reader = Reader::from_str(&answer.body);
+    loop {
+        match reader.read_event().unwrap_or_else(|error| panic!("{error}: {answer:?}")) {
+            Event::Start(tag) | Event::Empty(tag) => take_tag(&mut response, &tag, answer),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert!(!response.items.is_empty(), "{answer:?}");
+    response
+}
+
+fn take_tag(response: &mut Response, tag: &BytesStart<'_>, answer: &Answer) {
+    let values = tag.attributes().map(|attribute| {
+        let attribute = attribute.unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        let value =
+            unescape(&attribute.value).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        (attribute.key.as_ref().to_owned(), value.into_owned())
+    });
+    let values = Values(values.collect());
+    match tag.name().as_ref() {
+        "response" => response.refused = values.get("refused") == Some("true"),
+        "item" => response.items.push(Item { values, limits: Vec::new() }),
+        "limit" => response.items.last_mut().expect("in an item").limits.push(values),
+        _ => panic!("{answer:?}"),
+    }
+}
+
+/// Reads an answer that must be the same in JSON; flags and numbers become words.
+pub fn read_json(answer: &Answer) -> Response {
+    let body: serde_json::Value =
+        serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+    let items = body["items"].as_array().unwrap_or_else(|| panic!("{answer:?}"));
+    let items = items.iter().map(|item| {
+        let limits = item["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Item { values: members(item), limits: limits.iter().map(members).collect() }
+    });
+    Response {
+        status: answer.status,
+        refused: body["refused"].as_bool().unwrap_or(false),
+        items: items.collect(),
+    }
+}
+
+fn members(object: &serde_json::Value) -> Values {
+    let members = object.as_object().expect("an object").iter();
+    let flat = members.filter(|(_, value)| !value.is_array());
+    let word = |value: &serde_json::Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    Values(flat.map(|(name, value)| (name.clone(), word(value))).collect())
+}

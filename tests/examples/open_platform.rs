@@ -1,0 +1,76 @@
+//! An open platform: 10,000 an hour for each address and application; 1,000 an hour and 300 of debt
+//! for each application, user and interface; calls of an application counted by the day.
+
+use super::{DAY, HOUR, Stage, play_in_a_day, together};
+use crate::common::items::Response;
+
+/// A call of `count` parts.
+fn call(stage: &mut Stage, address: &str, user: &str, count: u32) -> Response {
+    stage.update(&together(&[
+        &format!("address-app {address}|app7 {count}"),
+        &format!("app-user-api app7|{user}|orders.list {count}"),
+        &format!("app-day app7 {count}"),
+    ]))
+}
+
+const ADDRESS: &str = "203.0.113.7";
+
+#[test]
+fn debt_is_lent_and_taken_off_the_next_hour() {
+    play_in_a_day("open-platform", "Asia/Shanghai", 0, |stage| {
+        call(stage, ADDRESS, "alice", 1200).expect(
+            false,
+            &[
+                "limited=false used=1200 max=10000 remaining=8800",
+                "limited=false used=1200 max=1000 remaining=100",
+                "limited=false used=1200 max=0 remaining=0",
+            ],
+        );
+        // One part too many: none of them is charged, to nobody, and not billed.
+        let user = "limited=true used=1200 remaining=100 retry=3000000..=3600000";
+        let others = "limited=false used=1200";
+        call(stage, ADDRESS, "alice", 101).expect(true, &[others, user, others]);
+        call(stage, ADDRESS, "alice", 100)
+            .expect(false, &["used=1300", "used=1300 remaining=0", "used=1300"]);
+        let full = "limited=true used=1300 retry=3000000..=3600000";
+        call(stage, ADDRESS, "alice", 1).expect(true, &["used=1300", full, "used=1300"]);
+
+        // 1,000 fit after one turn, one more only after two, more than 1,300 never.
+        let asked = "/query?biz=app-user-api&key=app7%7Calice%7Corders.list&count=";
+        for (count, retry) in
+            [(1000, "retry=3000000..=3600000"), (1001, "retry=6600000..=7200000"), (1301, "!retry")]
+        {
+            stage.get(&format!("{asked}{count}"), 429, &format!("limited=true {retry}"));
+        }
+        let user = "app7|alice|orders.list";
+        let next = stage.later(HOUR, "app-user-api", user);
+        assert_eq!((next.figures.used, next.figures.remaining), (300, 1000));
+        assert_eq!(stage.later(2 * HOUR, "app-user-api", user).figures.used, 0);
+    });
+}
+
+#[test]
+fn an_address_is_full_for_all_users_of_the_application() {
+    play_in_a_day("open-platform", "Asia/Shanghai", 0, |stage| {
+        for nth in 1..=8 {
+            let used = format!("limited=false used={}", nth * 1250);
+            let user = format!("user{nth}");
+            call(stage, ADDRESS, &user, 1250).expect(false, &[&used, "used=1250", &used]);
+        }
+        let address = "limited=true used=10000 remaining=0 retry=3000000..=3600000";
+        call(stage, ADDRESS, "late", 1)
+            .expect(true, &[address, "limited=false used=0", "limited=false used=10000"]);
+        call(stage, "203.0.113.8", "late", 1).expect(false, &["used=1", "used=1", "used=10001"]);
+
+        stage.get("/query?biz=app-day&key=app7", 200, "used=10001 reset=1..=86400000");
+        assert_eq!(stage.later(DAY, "app-day", "app7").figures.used, 0);
+    });
+}
+
+#[test]
+fn users_of_a_larger_customer_have_more() {
+    play_in_a_day("open-platform", "Asia/Shanghai", 0, |stage| {
+        let asked = "/query?biz=app-user-api&key=app9%7Cbob%7Corders.list&count=5300";
+        stage.get(asked, 200, "limited=false used=0 max=5000 remaining=5300");
+    });
+}
