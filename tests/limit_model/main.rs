@@ -88,8 +88,8 @@ proptest! {
         }
     }
 
-    /// What a quick look at the last use calls expired, a full look does too. Where the clock may be
-    /// set back, only uses that were charged count, and no limit bans: a refusal far back leaves
+    /// What a quick look at the last use calls expired, a full look does too. Where the clock may
+    /// be set back, only uses that were charged count, and no limit bans: a refusal far back leaves
     /// states that the clock meets again, though they were fresh when it stamped the last use.
     #[test]
     fn no_node_outlives_its_longest_life(
