@@ -434,7 +434,9 @@ impl Transaction<'_> {
             let key_node = &self.handle.scratch.key_nodes[node.key_node];
             let group = &self.handle.groups[key_node.group];
             let at = group.node(key_node.intent.key_node, place) + node::LAST_USE;
-            group.file(key_node.intent.file).store(at, now);
+            let region = group.file(key_node.intent.file);
+            // Never back: the states are as old as they were, whatever the clock says now.
+            region.store(at, now.max(region.load(at)));
         }
     }
 
