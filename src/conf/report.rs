@@ -192,12 +192,11 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     ))
 }
 
-/// Is anybody refused by what his key's node holds?
+/// Is anybody refused by what his key's node holds, and may that be evicted? A total in use is not.
 fn has_to_remember(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
-        limit.advice.is_none()
-            && !matches!(limit.policy, Policy::Count(_))
-            && (limit.scope == Scope::Key || limit.ban_ms.is_some())
+        let evicted = !matches!(limit.policy, Policy::Count(_) | Policy::Total(_));
+        limit.advice.is_none() && (evicted && limit.scope == Scope::Key || limit.ban_ms.is_some())
     };
     biz.mode == Mode::Enforce && biz.limits.iter().any(refuses)
 }

@@ -31,8 +31,8 @@ pub trait Judge {
     /// Is a node of group `group` with this key word, last used at `last_use`, expired for sure,
     /// without a look at its states.
     fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool;
-    /// What a whole node's words are worth; they may be changed, it is a copy. `spare` is scratch.
-    fn rank(&self, group: usize, words: &mut [u64], spare: &mut Vec<u64>, now: u64) -> Rank;
+    /// What a whole node's words are worth; they may be changed, it is a copy.
+    fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
 }
 
 /// A place that may be taken.
@@ -43,15 +43,15 @@ pub(super) struct Victim {
     pub rank: Option<Rank>,
 }
 
-/// Chooses in the group of this index among the places `candidates` (tags set, not used by the transaction). The last
-/// three are scratch.
+/// Chooses in the group of this index among the places `candidates`, which are those with a tag
+/// that the transaction does not use. The last two are scratch.
 #[cold]
 pub(super) fn choose(
     (index, group): (usize, &Group),
     (file, key_node): (u32, u32),
     candidates: impl Iterator<Item = usize>,
     (judge, on_full, now): (&dyn Judge, OnFull, u64),
-    (order, copy, spare): (&mut Vec<(u64, usize)>, &mut Vec<u64>, &mut Vec<u64>),
+    (order, copy): (&mut Vec<(u64, usize)>, &mut Vec<u64>),
 ) -> Option<Victim> {
     let region = group.file(file);
     order.clear();
@@ -73,7 +73,7 @@ pub(super) fn choose(
         if !is_whole(copy) {
             return Some(Victim { place, rank: None });
         }
-        let rank = judge.rank(index, copy, spare, now);
+        let rank = judge.rank(index, copy, now);
         match rank {
             Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
             // Not counted among the judged: `full` means that nothing else is left.

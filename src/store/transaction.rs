@@ -60,7 +60,6 @@ pub(super) struct Scratch {
     words: Vec<u64>,
     order: Vec<(u64, usize)>,
     copy: Vec<u64>,
-    spare: Vec<u64>,
 }
 
 /// A key-node of the transaction, and the working copy of its tags.
@@ -398,7 +397,7 @@ impl Transaction<'_> {
         now: u64,
     ) -> Option<evict::Victim> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
-        let Scratch { key_nodes, nodes, order, copy, spare, .. } = scratch;
+        let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
         let index = nodes[index.0].key_node;
         let KeyNode { intent, group: group_index, tags, .. } = &key_nodes[index];
         let group = &groups[*group_index];
@@ -413,7 +412,7 @@ impl Transaction<'_> {
         let candidates = (0..chain).filter(|&place| !is_used(place));
         let place = (intent.file, intent.key_node);
         let group = (*group_index, group);
-        evict::choose(group, place, candidates, (judge, on_full, now), (order, copy, spare))
+        evict::choose(group, place, candidates, (judge, on_full, now), (order, copy))
     }
 
     /// Notes that a node is to be written at the commit, used at `now`. It has a place.
@@ -476,6 +475,10 @@ impl Transaction<'_> {
             let at = key_node.head + HEAD_WORDS + place * group.node_words();
             log.changes(&key_node.intent, region.words(at, copy.len()), copy, at)?;
         }
+        // A place is taken for a node that is written: a tag alone would lead to what is not there.
+        debug_assert!(
+            scratch.nodes.iter().all(|node| node.found || node.place.is_none() || node.dirty)
+        );
         for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
             let region = groups[key_node.group].file(key_node.intent.file);
             let at = key_node.head + 1;
