@@ -5,6 +5,9 @@
 //! answer so where they are asked for the server's health, until another one has succeeded. The
 //! keeper serves no request, so that waiting for a disk delays nobody.
 
+pub mod metrics;
+pub mod stats;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
