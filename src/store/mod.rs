@@ -30,6 +30,8 @@ mod prepare;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
+mod sweep;
+#[cfg(not(loom))]
 mod transaction;
 #[cfg(not(loom))]
 mod verify;
@@ -44,6 +46,7 @@ pub use {
     handle::Handle,
     prepare::{Prepared, ROLE_PREPARE, check_files, close_clean, live_dir, prepare},
     runtime::{MasterCounts, Runtime, SlotStatus},
+    sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
     verify::{Fault, Finding, Report},
 };
