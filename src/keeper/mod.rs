@@ -5,6 +5,7 @@
 //! answer so where they are asked for the server's health, until another one has succeeded. The
 //! keeper serves no request, so that waiting for a disk delays nobody.
 
+pub mod document;
 pub mod history;
 pub mod metrics;
 mod recorder;
