@@ -19,6 +19,7 @@ use super::prepare::{Preparation, PrepareError};
 use super::run::Master;
 use super::start::{become_for_good, tell_prepared, with_sources};
 use super::supervise::Event;
+use crate::clock;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::{Conf, Faults, Texts};
 use crate::sys::process::{self, Exit, Pid};
@@ -189,6 +190,7 @@ impl Master {
         let generation = self.runtime.generation() + 1;
         active::write(&conf.srv.data.dir, generation, &texts)?;
         self.runtime.publish(generation);
+        self.runtime.count_reload(false, clock::now());
         tell_prepared(&prepared);
         log::set_level(conf.srv.log.level);
         self.conf = Arc::new(conf);
@@ -199,6 +201,7 @@ impl Master {
     }
 
     fn refuse(&mut self, begun_ns: u64, error: &ReloadError) {
+        self.runtime.count_reload(true, clock::now());
         let faults: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
         faults.iter().for_each(|fault| tracing::error!("{fault}"));
         tracing::error!(

@@ -6,7 +6,7 @@ use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Seed};
 use crate::limit::{List, Listing, Lists, Rules, Span};
 use crate::store::layout::node;
-use crate::store::{Handle, Judge, Rank, Wanted};
+use crate::store::{BizRow, Handle, Judge, Rank, Wanted};
 
 /// All businesses, by the index they have in the map.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Entry {
     pub lists: Option<Lists>,
     pub mode: Mode,
     pub on_full: OnFull,
+    /// Where its items are counted.
+    pub row: BizRow,
     /// Words of advice, of each limit.
     pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
@@ -47,11 +49,14 @@ impl Table {
     /// Makes the businesses of `conf` ready; `handle` has mapped its groups. It must be told the
     /// time before it is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
+        let ids: Vec<u32> = conf.map.bizs.iter().map(|biz| biz.id).collect();
+        let rows = handle.biz_rows(&ids);
         let entries: Vec<Entry> = conf
             .map
             .bizs
             .iter()
-            .map(|biz| {
+            .zip(rows)
+            .map(|(biz, row)| {
                 let configured = &conf.map.groups[biz.group];
                 let group = handle.index_of(&configured.name);
                 let seeds = group.map_or([0; 2], |group| handle.groups()[group].header().seeds);
@@ -72,6 +77,7 @@ impl Table {
                     life_ms,
                     mode: biz.mode,
                     on_full: configured.on_full,
+                    row,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
                     key_type: biz.key,
                     group,
@@ -107,6 +113,12 @@ impl Table {
     #[inline]
     pub fn entry(&self, index: usize) -> &Entry {
         &self.entries[index]
+    }
+
+    /// As [`Table::entry`], of an index that may be another configuration's.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
     }
 
     /// The business of a node in a group; none: map.xml does not name it there (any more).

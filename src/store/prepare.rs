@@ -6,6 +6,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use super::counter::GroupCounter;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
@@ -28,7 +29,7 @@ pub struct Prepared {
 }
 
 /// The role of the process that prepares, in its slot.
-const ROLE_PREPARE: u32 = 0;
+pub const ROLE_PREPARE: u32 = 0;
 /// How long the lock of a killed process may stand.
 const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -46,7 +47,7 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     // Workers, the keeper, and one that is replaced before its slot is recovered.
-    runtime.reserve(u32::from(conf.srv.workers) + 2)?;
+    runtime.reserve(u32::from(conf.srv.workers) + 2, conf.map.bizs.len())?;
     // Undo first, and only where it is valid: recovery passes over groups that are not registered
     // as they stand.
     let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
@@ -106,10 +107,35 @@ fn admit(
         prepared.scanned.push(configured.name.clone());
         prepared.dropped_nodes += report.dropped();
         group.flush(live)?;
+        count_dropped(live, runtime, &configured.name, &report)?;
     }
     write_marks(&files, boot)?;
     // Last: a scan that was broken off is done again.
     entries.iter().for_each(|entry| runtime.release_file(entry));
+    Ok(())
+}
+
+/// Counts what a scan dropped, in a slot taken for that: while a scan ran nobody was attached.
+fn count_dropped(
+    live: &Path,
+    runtime: &Runtime,
+    group: &str,
+    report: &Report,
+) -> Result<(), Error> {
+    if report.dropped() == 0 {
+        return Ok(());
+    }
+    let data_dir = runtime.path().parent().unwrap_or(Path::new("."));
+    let handle = Handle::attach(data_dir, live, ROLE_PREPARE)?;
+    for finding in &report.findings {
+        let counter = match finding.fault {
+            Fault::Tag { .. } => continue,
+            Fault::Crc => GroupCounter::DroppedCrc,
+            Fault::Misplaced | Fault::Beyond => GroupCounter::DroppedMisplaced,
+            Fault::Duplicate => GroupCounter::DroppedDuplicate,
+        };
+        handle.count_of_group(group, counter, 1);
+    }
     Ok(())
 }
 

@@ -263,7 +263,7 @@ fn a_shadow_bans_in_an_atomic_request_too() {
     assert!(service.one(Command::Query, "s", "x", 0, NOW).unwrap().shadow, "the ban");
     // In a full chain as well: what makes room is gone whole, and counted.
     (0..2).for_each(|n| assert!(!service.update("p", &format!("k{n}"), NOW).limited));
-    let evicted = || world.runtime().count(crate::store::Counter::EvictionsIdle);
+    let evicted = || world.runtime().count_of_groups(crate::store::GroupCounter::EvictionsIdle);
     assert_eq!(evicted(), 0);
     atomic(&mut service, &[Ask("s", "y", 3)]);
     world.verify();
