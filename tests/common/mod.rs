@@ -249,11 +249,15 @@ impl Client {
     }
 
     pub fn try_connect(address: SocketAddr) -> Option<Client> {
-        let stream = TcpStream::connect(address).ok()?;
+        Some(Self::over(TcpStream::connect(address).ok()?))
+    }
+
+    /// A client on a connection that was made elsewhere.
+    pub fn over(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(BOUND)).expect("set");
         stream.set_write_timeout(Some(BOUND)).expect("set");
         stream.set_nodelay(true).expect("set");
-        Some(Client { stream, received: Vec::new() })
+        Client { stream, received: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: &str) {

@@ -1,0 +1,1 @@
+//! The page of the gateways: it names each, and its files.
