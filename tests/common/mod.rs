@@ -283,9 +283,12 @@ impl Client {
                 return Ok(answer);
             }
             let mut room = [0; 16 << 10];
-            match self.stream.read(&mut room)? {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                read => self.received.extend_from_slice(&room[..read]),
+            match self.stream.read(&mut room) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.received.extend_from_slice(&room[..read]),
+                // A child that is stopped or continued may interrupt it.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -10,8 +10,8 @@ core.register_action("frs", { "http-req" }, function(txn, biz)
     local answer = core.httpclient():get({
         url = "http://" .. through .. "/authz/" .. biz .. "/",
         headers = { ["FRS-Key"] = { txn.f:src() } },
-        -- Longer than the timeouts on the way: those answer first.
-        timeout = 2000,
+        -- Longer than the timeouts of `listen frs`, so that those end it first.
+        timeout = 3000,
     })
     txn:set_var("txn.frs_status", answer.status)
     local retry_after = answer.headers and answer.headers["retry-after"]
