@@ -39,6 +39,7 @@ macro_rules! play_all {
                 without_frs_it_is_closed_and_the_count_goes_on_after_it
                 without_frs_it_is_open_in_the_other_variant
                 a_stopped_frs_is_waited_for_shortly_and_asked_once
+                an_frs_that_fails_is_as_one_that_is_away
                 a_biz_that_is_not_there_is_closed_in_both_variants;
         )*}
     };

@@ -6,6 +6,8 @@ use std::process::Command;
 /// A gateway and its example.
 pub struct Gateway {
     pub name: &'static str,
+    /// What the body of a refusal holds; it has none where this is empty.
+    pub refusal: &'static str,
     /// Of the example, the main one first.
     pub files: &'static [&'static str],
     /// Replacements that make the closed variant open.
@@ -19,6 +21,7 @@ pub struct Gateway {
 pub fn nginx() -> Gateway {
     Gateway {
         name: "nginx",
+        refusal: "429 Too Many Requests",
         files: &["frs.conf"],
         open: &[("# error_page 502", "error_page 502")],
         installed: "/etc/nginx/",
@@ -46,6 +49,7 @@ fn around_nginx(dir: &Path) -> String {
 pub fn haproxy() -> Gateway {
     Gateway {
         name: "haproxy",
+        refusal: "",
         files: &["haproxy.cfg", "frs.lua"],
         open: &[
             (
@@ -62,6 +66,7 @@ pub fn haproxy() -> Gateway {
 pub fn envoy() -> Gateway {
     Gateway {
         name: "envoy",
+        refusal: " limited=\"true\" limit=\"1\" used=\"5\" max=\"5\"",
         files: &["envoy.yaml"],
         open: &[("failure_mode_allow: false", "failure_mode_allow: true")],
         installed: "/etc/envoy/",

@@ -33,7 +33,10 @@ pub fn the_sixth_login_is_refused_by_the_gateway(gateway: &Gateway) {
         assert_eq!((answer.status, &*answer.body), (200, "application\n"), "{answer:?}");
         assert_eq!(field(&answer, "retry-after"), None);
     }
-    expect_limited(&stage.post("/login?next=/", "user=alice&try=6"));
+    let refusal = stage.post("/login?next=/", "user=alice&try=6");
+    expect_limited(&refusal);
+    assert!(refusal.body.contains(gateway.refusal), "{refusal:?}");
+    assert_eq!(refusal.body.is_empty(), gateway.refusal.is_empty(), "{refusal:?}");
     expect_limited(&stage.get("/login/again"));
     stage.expect_arrived(5);
     for (nth, arrival) in (1..).zip(stage.application.arrivals()) {
@@ -182,6 +185,21 @@ pub fn a_stopped_frs_is_waited_for_shortly_and_asked_once(gateway: &Gateway) {
         for nth in 2..=5 {
             assert_eq!(stage.get_from(client, "/login", "").status, 200, "login {nth}");
         }
+    }
+}
+
+pub fn an_frs_that_fails_is_as_one_that_is_away(gateway: &Gateway) {
+    let small = |map: String| {
+        let full = "key-nodes=\"1\" chain=\"1\" on-full=\"refuse\"";
+        replaced(&map, "key-nodes=\"1024\"", full)
+    };
+    for (away, status) in [(Away::Closed, 503), (Away::Open, 200)] {
+        let setup = frs(small);
+        let Some(stage) = Stage::start(gateway, &setup, away) else { return };
+        // There is room for one address.
+        assert_eq!(stage.get("/login").status, 200);
+        let answer = stage.get_from([127, 0, 0, 2].into(), "/login", "");
+        assert_eq!(answer.status, status, "{answer:?}");
     }
 }
 
