@@ -53,8 +53,8 @@ pub fn haproxy() -> Gateway {
         files: &["haproxy.cfg", "frs.lua"],
         open: &[
             (
-                "\n    http-request return status 503 if login !{ var(txn.frs_status) -m int 200 }\n",
-                "\n",
+                "    http-request return status 503 if login !{ var(txn.frs_status) -m int 200 }\n",
+                "",
             ),
             ("# http-request return status 503", "http-request return status 503"),
         ],

@@ -1,7 +1,7 @@
 -- `http-request lua.frs BIZ` charges one use of a biz to the address that HAProxy sees.
 --
--- Sets txn.frs_status, the status of frs's answer (200 passes, 429 does not, all else is no verdict),
--- and txn.frs_retry_after where there is one. Nothing of the client's request is sent.
+-- Sets txn.frs_status, the status of frs's answer (200: pass, 429: refuse, all else is no verdict),
+-- and txn.frs_retry, its Retry-After, where it has one. Nothing of the client's request is sent.
 
 -- `listen frs` in haproxy.cfg.
 local through = "127.0.0.1:7610"
@@ -16,6 +16,6 @@ core.register_action("frs", { "http-req" }, function(txn, biz)
     txn:set_var("txn.frs_status", answer.status)
     local retry_after = answer.headers and answer.headers["retry-after"]
     if retry_after then
-        txn:set_var("txn.frs_retry_after", retry_after[0])
+        txn:set_var("txn.frs_retry", retry_after[0])
     end
 end, 1)
