@@ -249,11 +249,15 @@ impl Client {
     }
 
     pub fn try_connect(address: SocketAddr) -> Option<Client> {
-        let stream = TcpStream::connect(address).ok()?;
+        Some(Self::over(TcpStream::connect(address).ok()?))
+    }
+
+    /// A client on a connection that was made elsewhere.
+    pub fn over(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(BOUND)).expect("set");
         stream.set_write_timeout(Some(BOUND)).expect("set");
         stream.set_nodelay(true).expect("set");
-        Some(Client { stream, received: Vec::new() })
+        Client { stream, received: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: &str) {
@@ -279,9 +283,12 @@ impl Client {
                 return Ok(answer);
             }
             let mut room = [0; 16 << 10];
-            match self.stream.read(&mut room)? {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                read => self.received.extend_from_slice(&room[..read]),
+            match self.stream.read(&mut room) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.received.extend_from_slice(&room[..read]),
+                // A child that is stopped or continued may interrupt it.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }

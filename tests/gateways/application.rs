@@ -1,0 +1,78 @@
+//! A tiny application behind the gateway: it notes each request and answers it.
+//!
+//! `?status=S` is answered with that status, everything else with 200.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::common::BOUND;
+
+/// A request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    pub target: String,
+    pub body: String,
+}
+
+/// Serves until the test ends.
+pub struct Application {
+    pub address: SocketAddr,
+    arrivals: Arc<Mutex<Vec<Arrival>>>,
+}
+
+impl Application {
+    pub fn start() -> Application {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("bound");
+        let arrivals = Arc::<Mutex<Vec<Arrival>>>::default();
+        let noted = Arc::clone(&arrivals);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let noted = Arc::clone(&noted);
+                thread::spawn(move || answer(&stream, &noted));
+            }
+        });
+        Application { address, arrivals }
+    }
+
+    /// What has arrived, but for what asks whether the gateway is there.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        let all = self.arrivals.lock().expect("no panic");
+        all.iter().filter(|arrival| arrival.target != "/ready").cloned().collect()
+    }
+}
+
+/// One request, and the end of the connection. Who says nothing (a look whether the port is open)
+/// is not noted.
+fn answer(stream: &TcpStream, noted: &Mutex<Vec<Arrival>>) {
+    stream.set_read_timeout(Some(BOUND)).expect("set");
+    let Some(arrival) = read(stream) else { return };
+    let status = arrival.target.split_once("status=").map_or("200", |(_, status)| status);
+    let answer = format!(
+        "HTTP/1.1 {status} Said\r\nContent-Length: 12\r\nConnection: close\r\n\r\napplication\n"
+    );
+    noted.lock().expect("no panic").push(arrival);
+    // A gateway that has gone meanwhile needs no answer.
+    let _ = { stream }.write_all(answer.as_bytes());
+}
+
+fn read(stream: &TcpStream) -> Option<Arrival> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let target = line.split(' ').nth(1)?.to_owned();
+    let mut length = 0;
+    loop {
+        line.clear();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().expect("a length");
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Arrival { target, body: String::from_utf8(body).expect("UTF-8") })
+}

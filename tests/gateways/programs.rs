@@ -1,0 +1,118 @@
+//! The gateways: which files each takes, how it is started, and the line of its open variant.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A gateway and its example.
+pub struct Gateway {
+    pub name: &'static str,
+    /// What the body of a refusal holds; it has none where this is empty.
+    pub refusal: &'static str,
+    /// Of the example, the main one first.
+    pub files: &'static [&'static str],
+    /// Replacements that make the closed variant open.
+    pub open: &'static [(&'static str, &'static str)],
+    /// A path within the example that is another in the test.
+    pub installed: &'static str,
+    /// The arguments that start it in the foreground, on the files of a directory.
+    pub arguments: fn(&Path) -> Vec<String>,
+}
+
+pub fn nginx() -> Gateway {
+    Gateway {
+        name: "nginx",
+        refusal: "429 Too Many Requests",
+        files: &["frs.conf"],
+        open: &[("# error_page 502", "error_page 502")],
+        installed: "/etc/nginx/",
+        arguments: |dir| {
+            let main = dir.join("nginx.conf");
+            std::fs::write(&main, around_nginx(dir)).expect("written");
+            let (dir, main) = (dir.display(), main.display());
+            ["-e", "stderr", "-p", &dir.to_string(), "-c", &main.to_string()].map(Into::into).into()
+        },
+    }
+}
+
+/// What /etc/nginx/nginx.conf does on a machine, with every file it writes in the directory.
+fn around_nginx(dir: &Path) -> String {
+    let dir = dir.display();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {dir}/{name};\n"))
+        .concat();
+    format!(
+        "daemon off;\nworker_processes 1;\npid {dir}/pid;\nerror_log stderr;\nevents {{}}\n\
+         http {{\naccess_log off;\n{temporary}include {dir}/frs.conf;\n}}\n"
+    )
+}
+
+pub fn haproxy() -> Gateway {
+    Gateway {
+        name: "haproxy",
+        refusal: "",
+        files: &["haproxy.cfg", "frs.lua"],
+        open: &[
+            (
+                "    http-request return status 503 if login !{ var(txn.frs_status) -m int 200 }\n",
+                "",
+            ),
+            ("# http-request return status 503", "http-request return status 503"),
+        ],
+        installed: "/etc/haproxy/",
+        arguments: |dir| vec!["-db".into(), "-f".into(), file(dir, "haproxy.cfg")],
+    }
+}
+
+pub fn envoy() -> Gateway {
+    Gateway {
+        name: "envoy",
+        refusal: " limited=\"true\" limit=\"1\" used=\"5\" max=\"5\"",
+        files: &["envoy.yaml"],
+        open: &[("failure_mode_allow: false", "failure_mode_allow: true")],
+        installed: "/etc/envoy/",
+        // Hot restart shares memory by a number that every Envoy of the machine has by default.
+        arguments: |dir| {
+            let fixed = ["--disable-hot-restart", "--concurrency", "1", "-l", "warning", "-c"];
+            let fixed = fixed.map(Into::into);
+            fixed.into_iter().chain([file(dir, "envoy.yaml")]).collect()
+        },
+    }
+}
+
+fn file(dir: &Path, name: &str) -> String {
+    dir.join(name).display().to_string()
+}
+
+impl Gateway {
+    /// The program; none where there is none, said by name.
+    pub fn program(&self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let places = std::env::split_paths(&path).collect::<Vec<_>>();
+        // Servers stand where the PATH of a user who is not root may not look.
+        let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+        let found = places.into_iter().chain(system).map(|place| place.join(self.name));
+        let found = found.into_iter().find(|program| runs(program));
+        if found.is_none() {
+            assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "{} not found", self.name);
+            println!("skipped: {} not found", self.name);
+        }
+        found
+    }
+
+    /// A file of its example.
+    pub fn shipped(&self, file: &str) -> String {
+        let path = example().join(self.name).join(file);
+        std::fs::read_to_string(path).expect("shipped")
+    }
+}
+
+fn runs(program: &Path) -> bool {
+    let version = Command::new(program).arg("-v").output();
+    version.is_ok_and(|output| output.status.success())
+        || Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success())
+}
+
+/// The directory of the gateways.
+pub fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("conf/examples/gateways")
+}
