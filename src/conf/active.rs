@@ -85,6 +85,18 @@ pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
     data_dir.join(format!("{PREFIX}{generation}"))
 }
 
+/// The latest generation that a data directory holds; none: nothing was ever published there.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
+    let failed = |source| {
+        let path = data_dir.to_owned();
+        ActiveError::Io { path, doing: "read the directory", source }
+    };
+    Ok(generations_in(data_dir).map_err(failed)?.into_iter().max())
+}
+
 /// Writes a generation: complete and on disk when it returns. Of the others only the latest before
 /// it is kept; a reader may still be on its way to that one.
 ///
@@ -186,13 +198,19 @@ pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
-    let mut others = Vec::new();
+fn generations_in(data_dir: &Path) -> io::Result<Vec<u64>> {
+    let mut generations = Vec::new();
     for entry in fs::read_dir(data_dir)? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u64>().ok());
-        others.extend(number.filter(|&other| other != generation));
+        generations.extend(number);
     }
+    Ok(generations)
+}
+
+fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
+    let mut others = generations_in(data_dir)?;
+    others.retain(|&other| other != generation);
     let kept = others.iter().copied().filter(|&other| other < generation).max();
     for other in others.into_iter().filter(|&other| Some(other) != kept) {
         fs::remove_file(path(data_dir, other))?;

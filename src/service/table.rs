@@ -6,11 +6,11 @@ use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Seed};
 use crate::limit::{List, Listing, Lists, Rules, Span};
 use crate::store::layout::node;
-use crate::store::{Handle, Judge, Rank, Wanted};
+use crate::store::{Handle, Judge, Rank, Wanted, group};
 
 /// All businesses, by the index they have in the map.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     entries: Vec<Entry>,
     /// (id, index), sorted by id.
     by_id: Vec<(u32, usize)>,
@@ -22,7 +22,7 @@ pub(super) struct Table {
 
 /// One business made ready.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub id: u32,
     pub rules: Rules,
     pub lists: Option<Lists>,
@@ -45,15 +45,28 @@ impl Table {
     /// Makes the businesses of `conf` ready; `handle` has mapped its groups. It must be told the
     /// time before it is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
+        Table::over(conf, |name| {
+            let index = handle.index_of(name)?;
+            Some((index, handle.groups()[index].header()))
+        })
+    }
+
+    /// As [`Table::new`], over the groups that `find` knows, by index and header.
+    pub fn over<'a>(
+        conf: &Conf,
+        find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
+    ) -> Table {
         let entries: Vec<Entry> = conf
             .map
             .bizs
             .iter()
             .map(|biz| {
                 let configured = &conf.map.groups[biz.group];
-                let group = handle.index_of(&configured.name);
-                let seeds = group.map_or([0; 2], |group| handle.groups()[group].header().seeds);
-                let (geometry, seed) = (configured.geometry, Seed(seeds));
+                let found = find(&configured.name);
+                let group = found.map(|(index, _)| index);
+                let (geometry, seeds) =
+                    found.map_or((configured.geometry, [0; 2]), |(_, at)| (at.geometry, at.seeds));
+                let seed = Seed(seeds);
                 let rules = Rules::new(biz);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
@@ -100,10 +113,15 @@ impl Table {
         &self.entries[index]
     }
 
+    /// Index in the map of the business of an id.
+    pub fn index_of(&self, id: u32) -> Option<usize> {
+        let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.by_id[found].1)
+    }
+
     /// The business of a node in a group; none: map.xml does not name it there (any more).
-    fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
-        let found = self.by_id.binary_search_by_key(&(key_word as u32), |(id, _)| *id).ok()?;
-        let entry = &self.entries[self.by_id[found].1];
+    pub fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
+        let entry = &self.entries[self.index_of(key_word as u32)?];
         if entry.group != Some(group) {
             return None;
         }
