@@ -11,7 +11,7 @@
 //! | floor: values, hashes, the kernel | [`clock`], [`conf`], [`hash`], [`key`], [`sync`], [`sys`] |
 //! | store: files, semaphores, transactions, recovery | [`store`] |
 //! | limits: what a policy computes | [`limit`] |
-//! | service: Query and Update | [`service`] |
+//! | service: Query and Update; looking into live files | [`service`], [`inspect`] |
 //! | faces: HTTP, XML and JSON, and the processes | [`protocol`], [`worker`], [`keeper`], [`master`] |
 //!
 //! Under `--cfg loom` only what the model checker looks at is built.
@@ -34,6 +34,8 @@ pub mod store;
 #[cfg(not(loom))]
 pub mod limit;
 // service
+#[cfg(not(loom))]
+pub mod inspect;
 #[cfg(not(loom))]
 pub mod service;
 // faces

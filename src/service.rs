@@ -35,7 +35,7 @@
 //! ```
 
 mod execute;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 

@@ -236,6 +236,13 @@ pub(crate) fn watch(
     Some(Watch { index, start })
 }
 
+/// As [`watch`], of a map for reading: the file is named and the process ends, nothing is marked.
+pub(crate) fn watch_reading(span: (usize, usize), path: &Path) -> Option<Watch> {
+    // Words of this process, for the handler to write to.
+    static MARKS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    watch(span, &MARKS[0], 0, &MARKS[1], path)
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
         let entry = &WATCHED[self.index];
@@ -277,10 +284,11 @@ extern "C" fn on_sigbus(
         let name = entry.name.load(Ordering::Relaxed) as *const u8;
         // SAFETY: `watch` stored the address and length of a leaked str.
         say(unsafe { std::slice::from_raw_parts(name, entry.name_len.load(Ordering::Relaxed)) });
-        say(b"; its group is quarantined\n");
+        let bits = entry.bits.load(Ordering::Relaxed);
+        say(if bits == 0 { b"\n" } else { b"; its group is quarantined\n" });
         let mark = entry.mark.load(Ordering::Relaxed) as *const AtomicU64;
         // SAFETY: `watch` demands that the word outlives the registration.
-        unsafe { (*mark).fetch_or(entry.bits.load(Ordering::Relaxed), Ordering::Relaxed) };
+        unsafe { (*mark).fetch_or(bits, Ordering::Relaxed) };
         let header_mark = entry.header_mark.load(Ordering::Relaxed) as *const AtomicU64;
         // SAFETY: as above. Should this page be gone too, the kernel ends the process here: the
         // master takes both ends alike.

@@ -1,4 +1,5 @@
-//! The published configuration: `data/conf.active.G` holds both checked texts of generation G.
+//! The published configuration: `data/conf.active.G` holds both checked texts of generation G, and
+//! what was switched and reset beside them.
 //!
 //! What a file of this name says is what the master checked: it is complete and on disk before it
 //! has its name, its CRC covers every byte, and what was taken from the master's surroundings
@@ -10,9 +11,9 @@
 //!      8  8      format number
 //!     16  8      generation
 //!     24  8      processors of the writer: what `auto` workers are
-//!     32  8 × 5  lengths: directory, name and text of srv.xml, name and text of map.xml
-//!     72  8      CRC-32 of all other bytes
-//!     80  …      the five, in that order
+//!     32  8 × 6  lengths: directory, name and text of srv.xml, name and text of map.xml, overlay
+//!     80  8      CRC-32 of all other bytes
+//!     88  …      the six, in that order
 //! ```
 //! Integers are little-endian.
 
@@ -23,12 +24,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::load::{Host, Texts};
-use super::srv::Listen;
-use super::{Conf, Faults};
+use super::srv::{Admin, Listen};
+use super::{Conf, Faults, Overlay};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
-const FORMAT: u64 = 1;
-const PARTS: usize = 5;
+const FORMAT: u64 = 2;
+const PARTS: usize = 6;
 
 const MAGIC_AT: usize = 0;
 const FORMAT_AT: usize = MAGIC_AT + 8;
@@ -37,10 +38,10 @@ const PROCESSORS_AT: usize = GENERATION_AT + 8;
 const LENGTHS_AT: usize = PROCESSORS_AT + 8;
 const CRC_AT: usize = LENGTHS_AT + 8 * PARTS;
 const HEADER_BYTES: usize = CRC_AT + 8;
-const _: () = assert!(HEADER_BYTES == 80);
+const _: () = assert!(HEADER_BYTES == 88);
 
-/// Two texts of 16 MiB, and room for names.
-const MAX_BYTES: u64 = 33 << 20;
+/// Two texts of 16 MiB, and room for names and the overlay.
+const MAX_BYTES: u64 = 34 << 20;
 const PREFIX: &str = "conf.active.";
 const TEMPORARY: &str = "conf.active.tmp";
 
@@ -84,19 +85,44 @@ pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
     data_dir.join(format!("{PREFIX}{generation}"))
 }
 
+/// The latest generation that a data directory holds; none: nothing was ever published there.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
+    let failed = |source| {
+        let path = data_dir.to_owned();
+        ActiveError::Io { path, doing: "read the directory", source }
+    };
+    Ok(generations_in(data_dir).map_err(failed)?.into_iter().max())
+}
+
 /// Writes a generation: complete and on disk when it returns. Of the others only the latest before
 /// it is kept; a reader may still be on its way to that one.
 ///
 /// # Errors
 /// Those of the file system. The generation is then not published, or not durable.
 pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), ActiveError> {
+    write_overlaid(data_dir, generation, texts, &Overlay::default())
+}
+
+/// As [`write()`], with what was switched and reset.
+///
+/// # Errors
+/// As there.
+pub fn write_overlaid(
+    data_dir: &Path,
+    generation: u64,
+    texts: &Texts,
+    overlay: &Overlay,
+) -> Result<(), ActiveError> {
     let failed = |path: &Path, doing| {
         let path = path.to_owned();
         move |source| ActiveError::Io { path, doing, source }
     };
     let directory =
         std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
-    let bytes = encode(generation, Host::this().processors, &directory, texts);
+    let bytes = encode(generation, Host::this().processors, &directory, (texts, overlay));
     let temporary = data_dir.join(TEMPORARY);
     write_durably(&temporary, &bytes).map_err(failed(&temporary, "write it"))?;
     let path = path(data_dir, generation);
@@ -114,32 +140,54 @@ pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), Acti
 /// A damaged file names the field, what was found and what was expected.
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     let path = path(data_dir, generation);
-    let failed = |source| ActiveError::Io { path: path.clone(), doing: "read it", source };
-    let mut bytes = Vec::new();
-    File::open(&path)
-        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(failed)?;
-    let active = decode(&bytes, generation).map_err(|Damage { field, found, expected }| {
-        ActiveError::Damaged { path: path.clone(), field, found, expected }
-    })?;
+    let active = read_active(&path, generation)?;
     // The user was known to the writer; whether it still is, is no matter of the reader's.
     let host = Host { processors: active.processors, knows_user: |_| true };
     let mut conf = active
         .texts
         .check(&host)
         .map_err(|source| ActiveError::Faults { path: path.clone(), source })?;
+    active.overlay.lay_over(&mut conf);
     let data = &mut conf.srv.data;
     data.dir = data_dir.to_owned();
     data.live = data.live.take().map(|live| active.directory.join(live));
-    for listen in &mut conf.srv.listen {
+    let absolute = |listen: &mut Listen| {
         if let Listen::Unix(path) = listen {
             *path = active.directory.join(&path);
         }
+    };
+    conf.srv.listen.iter_mut().for_each(absolute);
+    if let Some(Admin { listen, token_file }) = &mut conf.srv.admin {
+        absolute(listen);
+        *token_file = token_file.take().map(|path| active.directory.join(path));
     }
     Ok(conf)
 }
 
-fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// The texts of a generation as they were checked.
+///
+/// # Errors
+/// A damaged file names the field, what was found and what was expected.
+pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
+    read_active(&path(data_dir, generation), generation).map(|active| active.texts)
+}
+
+fn read_active(path: &Path, generation: u64) -> Result<Active, ActiveError> {
+    let failed = |source| ActiveError::Io { path: path.to_owned(), doing: "read it", source };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {
+        path: path.to_owned(),
+        field,
+        found,
+        expected,
+    })
+}
+
+/// Writes a file that is not there yet, and waits until it is on disk.
+pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // One that is left of a writer that died may be another user's, or a link.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -150,13 +198,19 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
-    let mut others = Vec::new();
+fn generations_in(data_dir: &Path) -> io::Result<Vec<u64>> {
+    let mut generations = Vec::new();
     for entry in fs::read_dir(data_dir)? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u64>().ok());
-        others.extend(number.filter(|&other| other != generation));
+        generations.extend(number);
     }
+    Ok(generations)
+}
+
+fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
+    let mut others = generations_in(data_dir)?;
+    others.retain(|&other| other != generation);
     let kept = others.iter().copied().filter(|&other| other < generation).max();
     for other in others.into_iter().filter(|&other| Some(other) != kept) {
         fs::remove_file(path(data_dir, other))?;
@@ -168,6 +222,7 @@ struct Active {
     processors: u16,
     directory: PathBuf,
     texts: Texts,
+    overlay: Overlay,
 }
 
 struct Damage {
@@ -176,13 +231,20 @@ struct Damage {
     expected: String,
 }
 
-fn encode(generation: u64, processors: u16, directory: &Path, texts: &Texts) -> Vec<u8> {
+fn encode(
+    generation: u64,
+    processors: u16,
+    directory: &Path,
+    (texts, overlay): (&Texts, &Overlay),
+) -> Vec<u8> {
+    let overlay = overlay.to_text();
     let parts: [&[u8]; PARTS] = [
         directory.as_os_str().as_bytes(),
         texts.srv_name.as_bytes(),
         texts.srv.as_bytes(),
         texts.map_name.as_bytes(),
         texts.map.as_bytes(),
+        overlay.as_bytes(),
     ];
     let lengths = parts.iter().map(|part| part.len() as u64);
     let words = [MAGIC, FORMAT, generation, processors.into()].into_iter().chain(lengths);
@@ -219,7 +281,7 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         part.to_vec()
     });
     let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
-    let [_, srv_name, srv, map_name, map] = parts.map(|part| {
+    let [_, srv_name, srv, map_name, map, overlay] = parts.map(|part| {
         String::from_utf8(part).map_err(|error| Damage {
             field: "text",
             found: error.to_string(),
@@ -230,6 +292,11 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
         directory,
         texts: Texts { srv_name: srv_name?, srv: srv?, map_name: map_name?, map: map? },
+        overlay: Overlay::from_text(&overlay?).map_err(|(_, found)| Damage {
+            field: "overlay",
+            found,
+            expected: "what was switched and reset".to_owned(),
+        })?,
     })
 }
 
@@ -262,6 +329,10 @@ mod tests {
         }
     }
 
+    fn overlay() -> Overlay {
+        Overlay::from_text("degrade true\nepoch 9 200\n").unwrap()
+    }
+
     fn generations(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).unwrap();
         let mut names: Vec<String> =
@@ -287,6 +358,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_switched_and_reset_lies_over_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let map = "<map><group name='g' files='1' key-nodes='1' node-size='64'/>\
+            <biz id='8' name='a' key='integer'><limit policy='total' max='1'/></biz>\
+            <biz id='9' name='b' key='integer'><limit policy='total' max='1'/></biz></map>";
+        let srv = "<srv><admin listen='unix:run/admin' token-file='t'/></srv>";
+        let texts = Texts { srv: srv.to_owned(), map: map.to_owned(), ..texts() };
+        write_overlaid(dir.path(), 1, &texts, &overlay()).unwrap();
+        let conf = read(dir.path(), 1).unwrap();
+        assert!(conf.srv.degrade);
+        assert_eq!(conf.map.bizs.iter().map(|biz| biz.epoch).collect::<Vec<_>>(), [0, 200]);
+        let here = std::env::current_dir().unwrap();
+        let admin = conf.srv.admin.unwrap();
+        assert_eq!(admin.listen, Listen::Unix(here.join("run/admin")));
+        assert_eq!(admin.token_file, Some(here.join("t")));
+        assert_eq!(read_texts(dir.path(), 1).unwrap(), texts);
+        write(dir.path(), 2, &texts).unwrap();
+        assert!(!read(dir.path(), 2).unwrap().srv.degrade);
+    }
+
+    #[test]
     fn two_latest_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         for generation in [3, 4, 9] {
@@ -304,7 +396,7 @@ mod tests {
 
     #[test]
     fn damage_names_field_found_and_expected() {
-        let good = encode(7, 2, Path::new("/d"), &texts());
+        let good = encode(7, 2, Path::new("/d"), (&texts(), &overlay()));
         let of = |bytes: &[u8], generation| match decode(bytes, generation) {
             Err(Damage { field, found, expected }) => format!("{field}: {found}, {expected}"),
             Ok(_) => "taken".to_owned(),
@@ -316,11 +408,11 @@ mod tests {
         };
         assert_eq!(of(&good, 7), "taken");
         assert_eq!(of(&good, 8), "generation: 7, 8");
-        assert_eq!(of(&good[..79], 7), "length: 79 bytes, at least 80 bytes");
+        assert_eq!(of(&good[..87], 7), "length: 87 bytes, at least 88 bytes");
         let cut = format!("length: {} bytes, {} bytes", good.len() - 1, good.len());
         assert_eq!(of(&good[..good.len() - 1], 7), cut);
         assert_eq!(of(&changed(0), 7), "magic: 0x464e4f432e535247, 0x464e4f432e535246");
-        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 0, 1");
+        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 3, 2");
         assert!(of(&changed(LENGTHS_AT), 7).starts_with("length: "));
         assert!(of(&changed(LENGTHS_AT + 7), 7).starts_with("length: "));
         for at in [PROCESSORS_AT, CRC_AT, HEADER_BYTES, good.len() - 1] {
@@ -336,10 +428,14 @@ mod tests {
         fs::write(path(dir.path(), 1), "short").unwrap();
         assert_eq!(
             read(dir.path(), 1).unwrap_err().to_string(),
-            format!("{name}: length: found 5 bytes, expected at least 80 bytes")
+            format!("{name}: length: found 5 bytes, expected at least 88 bytes")
         );
         let faulty = Texts { map: "<map/>".to_owned(), ..texts() };
-        fs::write(path(dir.path(), 1), encode(1, 1, Path::new("/"), &faulty)).unwrap();
+        fs::write(
+            path(dir.path(), 1),
+            encode(1, 1, Path::new("/"), (&faulty, &Overlay::default())),
+        )
+        .unwrap();
         let Err(ActiveError::Faults { source, .. }) = read(dir.path(), 1) else { panic!("taken") };
         assert!(source.to_string().starts_with("conf/map.xml:1:1: found <map> without"));
         let missing = dir.path().join("missing");
@@ -353,7 +449,7 @@ mod tests {
             change in any::<(u16, u8)>(),
         ) {
             let _ = decode(&bytes, 0);
-            let mut image = encode(7, 2, Path::new("/d"), &texts());
+            let mut image = encode(7, 2, Path::new("/d"), (&texts(), &overlay()));
             let at = usize::from(change.0) % image.len();
             image[at] ^= change.1;
             prop_assert_eq!(decode(&image, 7).is_ok(), change.1 == 0);

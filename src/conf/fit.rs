@@ -48,6 +48,7 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
         mode: raw.mode.ok()?,
         limits: limits?,
         listed: listed?,
+        epoch: 0,
     })
 }
 

@@ -145,6 +145,8 @@ pub struct Biz {
     pub limits: Vec<Limit>,
     /// Keys with rules of their own, in the order of the file.
     pub listed: Vec<Listed>,
+    /// Of its counters: nodes of another one start fresh. 0 but where it was published otherwise.
+    pub epoch: u8,
 }
 
 /// What becomes of the judgements of a biz.
@@ -199,7 +201,7 @@ impl Biz {
     /// A business of the first group that enforces its limits and lists no key.
     pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
         let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
-        Biz { id, name, group: 0, key, mode, limits, listed }
+        Biz { id, name, group: 0, key, mode, limits, listed, epoch: 0 }
     }
 
     /// Does any of its limits ban? Then each key's node holds the end of its ban.

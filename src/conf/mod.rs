@@ -17,6 +17,7 @@ mod machine;
 mod map;
 mod map_read;
 mod near;
+mod overlay;
 mod srv;
 mod srv_read;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod words;
 mod xml;
 
 pub mod active;
+pub mod edit;
 pub mod memory;
 pub mod report;
 
@@ -42,7 +44,8 @@ pub use map::{
     RING_HEADER_BYTES, RING_USE_BYTES, Scope, Sliding, SlidingCounter, Token, Total, Turns,
     UNDO_WORDS, Unit, Weight,
 };
-pub use srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+pub use overlay::{Overlay, OverlayError};
+pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
 pub use words::{biz_words, limit_words};
 
 /// A checked configuration: both files.

@@ -16,6 +16,8 @@ pub struct Srv {
     pub listen: Vec<Listen>,
     /// Networks whose peers are served. Peers on a unix socket always are.
     pub allow: Vec<Cidr>,
+    /// The admin plane; none: there is no such thing.
+    pub admin: Option<Admin>,
     /// Where the files are.
     pub data: Data,
     /// Bounds of the data plane.
@@ -39,6 +41,15 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A unix stream socket at this path.
     Unix(PathBuf),
+}
+
+/// `<admin>`: the admin plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// A loopback TCP address, or a unix socket.
+    pub listen: Listen,
+    /// The file with the token that changes over TCP must carry; none: there are no such changes.
+    pub token_file: Option<PathBuf>,
 }
 
 /// `<data>`.

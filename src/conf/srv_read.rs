@@ -8,17 +8,17 @@ use std::path::PathBuf;
 use super::cidr::Cidr;
 use super::fault::{Checked, Faulty, Notes, shown};
 use super::load::Host;
-use super::srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+use super::srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
 use super::value::{Value, boolean, duration, one_of, size, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
 
 const SRV: Shape = Shape {
-    once: &["workers", "data", "http", "log", "user", "authz", "degrade"],
+    once: &["workers", "admin", "data", "http", "log", "user", "authz", "degrade"],
     many: &["listen", "allow", "trusted"],
-    later_elements: &["admin"],
     ..Shape::EMPTY
 };
+const ADMIN: Shape = Shape { attributes: &["listen", "token-file"], ..Shape::EMPTY };
 const DATA: Shape = Shape {
     attributes: &["dir", "live", "flush", "prefault"],
     later_attributes: &["checkpoint", "group"],
@@ -56,6 +56,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let workers = workers(notes, root, host);
     let listen = listen(notes, root);
     let allow = networks(notes, root, "allow");
+    let admin = admin(notes, root.child("admin"));
     let data = data(notes, root.child("data"));
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));
@@ -73,6 +74,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
         workers: workers?,
         listen: listen?,
         allow: if allow.is_empty() { Cidr::LOCAL.to_vec() } else { allow },
+        admin: admin?,
         data: data?,
         http: http?,
         log: log?,
@@ -140,6 +142,27 @@ fn listen_address(text: &str) -> Value<Listen> {
         Ok(address) if address.port() != 0 => Ok(Listen::Tcp(address)),
         Ok(_) => Err("a port from 1 to 65535".to_owned()),
         Err(_) => Err("ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH".to_owned()),
+    }
+}
+
+fn admin(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Option<Admin>> {
+    let Some(element) = element else { return Ok(None) };
+    ADMIN.check(notes, element);
+    let listen = element.required(notes, "listen", admin_address);
+    let token_file = element.optional(notes, "token-file", |text| match text {
+        "" => Err("the path of a file".to_owned()),
+        path => Ok(PathBuf::from(path)),
+    });
+    Ok(Some(Admin { listen: listen?, token_file: token_file? }))
+}
+
+/// Whoever reaches it can look into every counter, so it is never to be reached from elsewhere.
+fn admin_address(text: &str) -> Value<Listen> {
+    match listen_address(text)? {
+        Listen::Tcp(address) if !address.ip().is_loopback() => {
+            Err("a loopback address such as 127.0.0.1:7601 or [::1]:7601, or unix:PATH".to_owned())
+        }
+        listen => Ok(listen),
     }
 }
 

@@ -25,6 +25,10 @@ pub(super) struct Element {
     pub name: String,
     /// Offset of its `<`.
     pub at: usize,
+    /// Offset of its end tag's `<`; that of the end where there is no end tag.
+    pub end_tag_at: usize,
+    /// Offset behind its last `>`.
+    pub end: usize,
     /// In the order of the file, no name twice.
     pub attributes: Vec<Attribute>,
     /// In the order of the file.
@@ -71,7 +75,7 @@ pub(super) fn read(notes: &mut Notes<'_>) -> Document {
         let at = reader.buffer_position() as usize;
         let step = match reader.read_event() {
             Ok(Event::Eof) => break tree.end(text.len()),
-            Ok(event) => tree.take(event, at),
+            Ok(event) => tree.take(event, at, reader.buffer_position() as usize),
             Err(error) => tree.stop(reader.error_position() as usize, &error),
         };
         if step.is_none() {
@@ -90,17 +94,17 @@ struct Tree<'n, 's> {
 }
 
 impl Tree<'_, '_> {
-    /// One step; none if the structure is lost.
-    fn take(&mut self, event: Event<'_>, at: usize) -> Option<()> {
+    /// One step, an event between two offsets; none if the structure is lost.
+    fn take(&mut self, event: Event<'_>, at: usize, end: usize) -> Option<()> {
         match event {
             Event::Start(tag) => self.start(&tag, at),
             Event::Empty(tag) => {
                 self.start(&tag, at)?;
-                self.close();
+                self.close(end, end);
                 Some(())
             }
             Event::End(_) => {
-                self.close();
+                self.close(at, end);
                 Some(())
             }
             Event::Text(text) => self.text(&text.xml10_content(), at, &text),
@@ -130,6 +134,8 @@ impl Tree<'_, '_> {
         self.open.push(Element {
             name,
             at,
+            end_tag_at: at,
+            end: at,
             attributes,
             children: Vec::new(),
             text: String::new(),
@@ -139,8 +145,9 @@ impl Tree<'_, '_> {
         Some(())
     }
 
-    fn close(&mut self) {
-        if let Some(element) = self.open.pop() {
+    fn close(&mut self, end_tag_at: usize, end: usize) {
+        if let Some(mut element) = self.open.pop() {
+            (element.end_tag_at, element.end) = (end_tag_at, end);
             match self.open.last_mut() {
                 Some(parent) => parent.children.push(element),
                 None => self.root = Some(element),

@@ -29,7 +29,7 @@ mod turns;
 mod weight;
 
 pub use lists::{Listing, Lists};
-pub use rules::{Judgement, Rules, States};
+pub use rules::{Judgement, Rules, StateWord, States, WordUnit};
 pub use turns::Span;
 
 /// The most uses a state can hold, 2^53 - 1: what a JSON reader can take for exact.

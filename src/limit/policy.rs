@@ -8,7 +8,7 @@ use super::interval::{self, Window};
 use super::sliding_counter::{self, Counters};
 use super::token::{self, Bucket, Level};
 use super::turns::Span;
-use super::{Figures, count, ring, sliding, total};
+use super::{Figures, WordUnit, count, ring, sliding, total};
 use crate::conf;
 use crate::conf::{Interval, Sliding, SlidingCounter, Total};
 
@@ -192,6 +192,20 @@ pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
 /// Would forgetting a state in use be past mending?
 pub(super) fn is_kept(policy: &Policy) -> bool {
     matches!(policy, Policy::Total(_))
+}
+
+/// What the state's words are called, and in what they count; none for a ring, which is shared.
+pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
+    use WordUnit::{Time, TokenParts, Uses};
+    match policy {
+        Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) => {
+            &[("start", Time), ("used", Uses)]
+        }
+        Policy::Sliding(_) => &[],
+        Policy::SlidingCounter(_) => &[("start", Time), ("cur", Uses), ("prev", Uses)],
+        Policy::Token(_) => &[("level", TokenParts), ("last", Time)],
+        Policy::Total(_) | Policy::Count(None) => &[("used", Uses)],
+    }
 }
 
 /// What the meaning of the state's words depends on: the kind's number, part of the file format,

@@ -7,6 +7,8 @@
 //! of its ban (milliseconds since the epoch; 0: none) if any limit bans, and the ring of its sliding
 //! limits.
 
+mod look;
+
 use super::policy::{self, Policy};
 use super::ring::{self, Ring};
 use super::turns::Span;
@@ -15,6 +17,7 @@ use super::{Figures, LimitFigures, Verdict};
 use crate::conf::{self, Biz, Mode, Scope};
 use crate::hash;
 use crate::store::Rank;
+pub use look::{StateWord, WordUnit};
 
 /// How much later than another a turn may have read its clock and yet come first to a node: the
 /// ban it starts there is none of a clock set back.

@@ -3,8 +3,7 @@
 //! Invariant: a configuration that passes here can take the place of the one in force without a
 //! listener being closed, a file being moved or a process getting another user.
 
-use crate::conf::Conf;
-use crate::conf::{Geometry, Group};
+use crate::conf::{Conf, Geometry, Group, Listen};
 
 /// A change that needs more than a reload; says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +47,7 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<Change> {
     let (was, is) = (&old.srv, &new.srv);
     let mut changes: Vec<Change> = [
         restart(was.listen != is.listen, "<listen>"),
+        restart(admin(old) != admin(new), "<admin listen>"),
         restart((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
         restart(was.user != is.user, "<user>"),
         restart(was.log.format != is.log.format, "<log format>"),
@@ -60,6 +60,10 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<Change> {
         changes.extend(live.into_iter().flat_map(|live| geometry_changes(live, group)));
     }
     changes
+}
+
+fn admin(conf: &Conf) -> Option<&Listen> {
+    conf.srv.admin.as_ref().map(|admin| &admin.listen)
 }
 
 fn geometry_changes(live: &Group, new: &Group) -> Vec<Change> {
@@ -89,7 +93,7 @@ fn geometry_changes(live: &Group, new: &Group) -> Vec<Change> {
 mod tests {
     use super::*;
     use crate::conf::{
-        AuthzKey, Data, HashKind, Http, Listen, Log, LogFormat, LogLevel, Map, OnFull, Srv,
+        Admin, AuthzKey, Data, HashKind, Http, Log, LogFormat, LogLevel, Map, OnFull, Srv,
     };
 
     fn conf() -> Conf {
@@ -121,6 +125,7 @@ mod tests {
                 user: None,
                 authz: AuthzKey::Peer,
                 trusted: vec![],
+                admin: None,
                 degrade: false,
             },
             map: Map::new(
@@ -132,11 +137,14 @@ mod tests {
 
     #[test]
     fn workers_timeouts_levels_and_new_groups_may_change() {
-        let (old, mut new) = (conf(), conf());
+        let (mut old, mut new) = (conf(), conf());
         new.srv.workers = 9;
         new.srv.http.idle_timeout_ms = 7;
         new.srv.data.flush_ms = 7;
         new.srv.log.level = LogLevel::Debug;
+        let listen = Listen::Unix("admin.sock".into());
+        old.srv.admin = Some(Admin { listen: listen.clone(), token_file: None });
+        new.srv.admin = Some(Admin { listen, token_file: Some("token".into()) });
         let mut added = new.map.groups[0].clone();
         added.name = "more".into();
         added.geometry.chain = 3;
@@ -150,13 +158,15 @@ mod tests {
         new.srv.listen.push(Listen::Unix("other.sock".into()));
         new.srv.data.live = Some("/dev/shm/frs".into());
         new.srv.user = Some("frs".into());
+        let listen = Listen::Unix("admin.sock".into());
+        new.srv.admin = Some(Admin { listen, token_file: None });
         new.map.groups[0].geometry.chain = 56;
         new.map.groups[0].geometry.hash = HashKind::Siphash;
         let texts: Vec<String> = refused(&old, &new).iter().map(Change::to_string).collect();
-        assert_eq!(texts.len(), 5, "{texts:?}");
-        assert!(texts[..3].iter().all(|text| text.contains("needs a restart")), "{texts:?}");
-        assert!(texts[3].contains("chain is 8 in the live files, 56 is wanted"), "{texts:?}");
-        assert!(texts[4].contains("hash is bob"), "{texts:?}");
-        assert!(texts[4].contains("frs-inspect migrate"), "{texts:?}");
+        assert_eq!(texts.len(), 6, "{texts:?}");
+        assert!(texts[..4].iter().all(|text| text.contains("needs a restart")), "{texts:?}");
+        assert!(texts[4].contains("chain is 8 in the live files, 56 is wanted"), "{texts:?}");
+        assert!(texts[5].contains("hash is bob"), "{texts:?}");
+        assert!(texts[5].contains("frs-inspect migrate"), "{texts:?}");
     }
 }

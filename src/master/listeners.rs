@@ -18,6 +18,10 @@ use crate::sys::process::DESCRIPTORS_MAX;
 
 /// Connections that wait to be accepted; the kernel takes less where net.core.somaxconn is less.
 const BACKLOG: i32 = 4096;
+/// As open as a TCP port of the loopback interface; the directory's mode can narrow it.
+const OPEN_MODE: u32 = 0o666;
+/// For who has started the server, until somebody widens it.
+const ADMIN_MODE: u32 = 0o600;
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +45,17 @@ pub struct Share {
     pub lanes: Vec<(u16, Vec<TcpListener>)>,
     /// Unix sockets, which all workers share.
     pub shared: Vec<UnixListener>,
+    /// The admin plane, which is the keeper's.
+    pub admin: Option<AdminListener>,
+}
+
+/// The listener of the admin plane.
+#[derive(Debug)]
+pub enum AdminListener {
+    /// On a loopback address.
+    Tcp(TcpListener),
+    /// On a unix socket, for whom its mode lets in.
+    Unix(UnixListener),
 }
 
 /// All listening sockets of the server.
@@ -49,13 +64,14 @@ pub struct Listeners {
     addresses: Vec<SocketAddr>,
     lanes: Vec<Vec<TcpListener>>,
     unix: Vec<(PathBuf, UnixListener)>,
+    admin: Option<(Listen, AdminListener)>,
 }
 
 impl Listeners {
     /// Opens this many lanes on all addresses.
     pub fn open(listen: &[Listen], lanes: u16) -> Result<Listeners, ListenError> {
-        let mut listeners =
-            Listeners { addresses: Vec::new(), lanes: Vec::new(), unix: Vec::new() };
+        let (addresses, lanes_open, unix) = (Vec::new(), Vec::new(), Vec::new());
+        let mut listeners = Listeners { addresses, lanes: lanes_open, unix, admin: None };
         let tcp = listen.iter().filter(|listen| matches!(listen, Listen::Tcp(_))).count();
         if tcp > DESCRIPTORS_MAX {
             let source = io::Error::new(
@@ -74,7 +90,7 @@ impl Listeners {
                     first.push(listener);
                 }
                 Listen::Unix(path) => {
-                    let listener = open_unix(path).map_err(at(&path.display()))?;
+                    let listener = open_unix(path, OPEN_MODE).map_err(at(&path.display()))?;
                     listeners.unix.push((path.clone(), listener));
                 }
             }
@@ -82,6 +98,18 @@ impl Listeners {
         listeners.lanes.push(first);
         listeners.grow(lanes)?;
         Ok(listeners)
+    }
+
+    /// Opens the admin plane's.
+    pub fn open_admin(&mut self, listen: &Listen) -> Result<(), ListenError> {
+        let listener = match listen {
+            Listen::Tcp(address) => AdminListener::Tcp(open_first(*address).map_err(at(address))?),
+            Listen::Unix(path) => {
+                AdminListener::Unix(open_unix(path, ADMIN_MODE).map_err(at(&path.display()))?)
+            }
+        };
+        self.admin = Some((listen.clone(), listener));
+        Ok(())
     }
 
     /// Opens lanes until there are this many; never closes one.
@@ -117,12 +145,22 @@ impl Listeners {
         Share {
             lanes: numbered.filter(|(number, _)| lanes.contains(number)).collect(),
             shared: self.unix.into_iter().map(|(_, listener)| listener).collect(),
+            admin: None,
         }
+    }
+
+    /// Keeps only the share of the keeper.
+    pub fn into_admin_share(self) -> Share {
+        Share { admin: self.admin.map(|(_, listener)| listener), ..Share::default() }
     }
 
     /// Removes the files of the unix sockets: the server ends.
     pub fn remove_files(&self) {
-        for (path, _) in &self.unix {
+        let admin = self.admin.iter().filter_map(|(listen, _)| match listen {
+            Listen::Unix(path) => Some(path),
+            Listen::Tcp(_) => None,
+        });
+        for path in self.unix.iter().map(|(path, _)| path).chain(admin) {
             if let Err(error) = std::fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), %error, "cannot remove the socket's file");
             }
@@ -162,7 +200,7 @@ fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn open_unix(path: &Path) -> io::Result<UnixListener> {
+fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             remove_stale(path)?;
@@ -170,8 +208,7 @@ fn open_unix(path: &Path) -> io::Result<UnixListener> {
         }
         bound => bound?,
     };
-    // As open as a TCP port of the loopback interface; the directory's mode can narrow it.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

@@ -22,8 +22,65 @@ pub enum Word {
     Recover,
 }
 
-/// From a child to the master: it serves.
+/// From a child to the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// It serves.
+    Ready,
+    /// The keeper asks for something; the number comes back with the answer.
+    Ask(u64, Ask),
+}
+
+/// What the admin plane has the master do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Take the files as they are now.
+    Reload,
+    /// Limit nothing, or limit again.
+    Degrade(bool),
+    /// Make the counters of the biz of this id fresh.
+    Reset(u32),
+}
+
 const READY: &[u8] = b"ready";
+const ASK_BYTES: usize = 13;
+
+/// Asks the master for something, under a number that is asked for once.
+pub fn say_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
+    match channel.send(&Said::Ask(number, ask).encode(), &[]) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(error) => Err(error),
+    }
+}
+
+impl Said {
+    fn encode(self) -> Vec<u8> {
+        let Said::Ask(number, ask) = self else { return READY.to_vec() };
+        let (kind, value) = match ask {
+            Ask::Reload => (b'l', 0),
+            Ask::Degrade(on) => (b'd', u32::from(on)),
+            Ask::Reset(biz) => (b'e', biz),
+        };
+        [&[kind], &number.to_le_bytes()[..], &value.to_le_bytes()].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Said> {
+        if bytes == READY {
+            return Some(Said::Ready);
+        }
+        let bytes: &[u8; ASK_BYTES] = bytes.try_into().ok()?;
+        let number = u64::from_le_bytes(*bytes[1..].first_chunk()?);
+        let value = u32::from_le_bytes(*bytes[9..].first_chunk()?);
+        let ask = match bytes[0] {
+            b'l' => Ask::Reload,
+            b'd' => Ask::Degrade(value != 0),
+            b'e' => Ask::Reset(value),
+            _ => return None,
+        };
+        Some(Said::Ask(number, ask))
+    }
+}
 
 /// Tells the master that this child serves. If it is gone, that is heard later.
 pub fn say_ready(channel: &Channel) -> io::Result<()> {
@@ -116,9 +173,12 @@ impl Line {
         !self.waiting.is_empty()
     }
 
-    /// Has the child said that it serves, since the last call.
-    pub fn heard_ready(&self) -> bool {
-        matches!(self.channel.receive(), Ok(Received::Message(bytes, _)) if bytes == READY)
+    /// What the child has said next.
+    pub fn heard(&self) -> Option<Said> {
+        match self.channel.receive() {
+            Ok(Received::Message(bytes, _)) => Said::decode(&bytes),
+            _ => None,
+        }
     }
 
     /// The channel, to wait on.
@@ -149,9 +209,17 @@ mod tests {
         }
         assert!(matches!(hear(&child), Ok(Heard::Word(Word::Generation, none)) if none.is_empty()));
         assert!(matches!(hear(&child), Ok(Heard::Nothing)));
-        assert!(!line.heard_ready());
+        assert_eq!(line.heard(), None);
         say_ready(&child).expect("sent");
-        assert!(line.heard_ready());
+        let asks = [Ask::Reload, Ask::Degrade(true), Ask::Degrade(false), Ask::Reset(u32::MAX)];
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
+            say_ask(&child, number, ask).expect("sent");
+        }
+        assert_eq!(line.heard(), Some(Said::Ready));
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
+            assert_eq!(line.heard(), Some(Said::Ask(number, ask)));
+        }
+        assert_eq!(line.heard(), None);
         drop(line);
         for _ in 0..2 {
             assert!(matches!(hear(&child), Ok(Heard::MasterGone)));

@@ -1,4 +1,5 @@
-//! data/reload: what became of the last reload, for the command that asked for it.
+//! data/reload: what became of the last reload, for the command that asked for it; data/asked: what
+//! became of what the keeper asked last.
 //!
 //! Invariant: a reader that notes the monotonic clock, signals the master and waits for an outcome
 //! begun later gets the answer to a reload that read the files after it asked, whoever else asks.
@@ -38,27 +39,48 @@ pub enum Reloaded {
 impl Outcome {
     /// Writes it in place of the one before, whole or not at all.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
-        let path = path_in(data_dir);
+        self.write_to(&path_in(data_dir))
+    }
+
+    fn write_to(&self, path: &Path) -> io::Result<()> {
         let draft = path.with_extension("new");
         fs::write(&draft, self.to_text())?;
-        fs::rename(&draft, &path)
+        fs::rename(&draft, path)
     }
 
     /// Reads the last one; none if there is none that is whole.
     pub fn read(data_dir: &Path) -> io::Result<Option<Outcome>> {
-        match fs::read_to_string(path_in(data_dir)) {
+        Self::read_from(&path_in(data_dir))
+    }
+
+    fn read_from(path: &Path) -> io::Result<Option<Outcome>> {
+        match fs::read_to_string(path) {
             Ok(text) => Ok(Self::from_text(&text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
+    /// Writes it down as the answer to what the keeper asked under `begun_ns`, which is a number
+    /// then.
+    pub fn write_asked(&self, data_dir: &Path) -> io::Result<()> {
+        self.write_to(&asked_in(data_dir))
+    }
+
+    /// Reads the last answer to what the keeper asked.
+    pub fn read_asked(data_dir: &Path) -> io::Result<Option<Outcome>> {
+        Self::read_from(&asked_in(data_dir))
+    }
+
     /// Removes what an earlier master left: its clock may have been another boot's.
     pub fn forget(data_dir: &Path) -> io::Result<()> {
-        match fs::remove_file(path_in(data_dir)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        for path in [path_in(data_dir), asked_in(data_dir)] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     fn to_text(&self) -> String {
@@ -94,6 +116,10 @@ impl Outcome {
         };
         Some(Outcome { master: master.parse().ok()?, begun_ns: begun_ns.parse().ok()?, result })
     }
+}
+
+fn asked_in(data_dir: &Path) -> PathBuf {
+    data_dir.join("asked")
 }
 
 fn path_in(data_dir: &Path) -> PathBuf {

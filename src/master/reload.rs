@@ -13,7 +13,7 @@ use super::account::Account;
 use super::changes::{self, Change};
 use super::listeners::ListenError;
 use super::log;
-use super::message::Word;
+use super::message::{Ask, Word};
 use super::outcome::{Outcome, Reloaded};
 use super::prepare::{Preparation, PrepareError};
 use super::run::Master;
@@ -21,7 +21,7 @@ use super::start::{become_for_good, tell_prepared, with_sources};
 use super::supervise::Event;
 use crate::clock;
 use crate::conf::active::{self, ActiveError};
-use crate::conf::{Conf, Faults, Texts};
+use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts};
 use crate::sys::process::{self, Exit, Pid};
 
 /// Acknowledgements are waited for this long; who is late is named.
@@ -31,10 +31,19 @@ const LOOK_AGAIN_MS: u64 = 2;
 
 /// A reload on its way.
 pub struct Reload {
-    begun_ns: u64,
+    report: Report,
     stage: Stage,
     /// Asked for once more, while it could not be begun.
     again: bool,
+}
+
+/// Whom to tell what became of it.
+#[derive(Clone, Copy)]
+struct Report {
+    /// Who waits for a reload begun no earlier than this.
+    begun_ns: Option<u64>,
+    /// The keeper, who asked under this number.
+    asked: Option<u64>,
 }
 
 enum Stage {
@@ -80,8 +89,12 @@ enum ReloadError {
     Prepare(#[from] PrepareError),
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
+    #[error("{0}")]
+    Overlay(#[from] OverlayError),
     #[error("the reload failed: {0}")]
     Io(#[from] io::Error),
+    #[error("the server is about to stop")]
+    Ending,
 }
 
 fn lines(changes: &[Change]) -> String {
@@ -90,60 +103,125 @@ fn lines(changes: &[Change]) -> String {
 
 impl Master {
     /// Begins to take the configuration that the files hold now.
-    pub(super) fn begin_reload(&mut self) {
+    pub(super) fn begin_reload(&mut self, asked: Option<u64>) {
         if self.supervisor.is_ending() {
             tracing::warn!("not reloaded: the server is about to stop");
-            return;
+            return self.answer(Report { begun_ns: None, asked }, refusal(&ReloadError::Ending));
         }
         if let Some(Reload { stage: Stage::Preparing(..), again, .. }) = &mut self.reload {
             *again = true;
             return;
         }
-        if let Some(Reload { stage: Stage::Acknowledging { generation, .. }, begun_ns, .. }) =
-            self.reload
-        {
-            // Who asked for that one is not to take the answer to the next one for it.
-            let laggards = self.laggards(generation);
-            self.answer(begun_ns, Reloaded::Taken { generation, laggards });
-            self.reload = None;
-        }
-        let begun_ns = process::monotonic_ns();
+        self.cut_acknowledging_short();
+        let report = Report { begun_ns: Some(process::monotonic_ns()), asked };
         match self.check() {
             Ok((preparation, checked)) => {
                 let stage = Stage::Preparing(preparation, Box::new(checked));
-                self.reload = Some(Reload { begun_ns, stage, again: false });
+                self.reload = Some(Reload { report, stage, again: false });
             }
-            Err(error) => self.refuse(begun_ns, &error),
+            Err(error) => self.refuse(report, &error),
+        }
+    }
+
+    /// Begins what the keeper has asked for, one after the other, but while a reload is prepared:
+    /// that would be published over it.
+    pub(super) fn begin_asked(&mut self) {
+        while !matches!(self.reload, Some(Reload { stage: Stage::Preparing(..), .. })) {
+            let Some((number, ask)) = self.asks.pop_front() else { return };
+            match ask {
+                Ask::Reload => self.begin_reload(Some(number)),
+                Ask::Degrade(on) => {
+                    let mut overlay = self.overlay.clone();
+                    overlay.degrade = on;
+                    self.begin_overlay(overlay, number);
+                }
+                Ask::Reset(biz) => {
+                    let mut overlay = self.overlay.clone();
+                    overlay.reset(biz);
+                    self.begin_overlay(overlay, number);
+                }
+            }
+        }
+    }
+
+    /// Puts what was switched or reset in force, over the configuration that is: its files were
+    /// checked and its groups prepared, so that nothing has to be looked at again.
+    fn begin_overlay(&mut self, overlay: Overlay, asked: u64) {
+        self.cut_acknowledging_short();
+        let report = Report { begun_ns: None, asked: Some(asked) };
+        match self.publish_overlay(overlay) {
+            Ok(generation) => {
+                let published_ns = process::monotonic_ns();
+                let stage = Stage::Acknowledging { generation, published_ns };
+                self.reload = Some(Reload { report, stage, again: false });
+            }
+            Err(error) => self.refuse(report, &error),
+        }
+    }
+
+    fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
+        if self.supervisor.is_ending() {
+            return Err(ReloadError::Ending);
+        }
+        let data_dir = self.conf.srv.data.dir.clone();
+        let generation = self.runtime.generation();
+        let texts = active::read_texts(&data_dir, generation)?;
+        // On disk first: a restart must not forget a reset that somebody has seen.
+        overlay.write(&data_dir)?;
+        if let Err(error) = active::write_overlaid(&data_dir, generation + 1, &texts, &overlay) {
+            // What was refused is not to come with the next generation.
+            self.overlay.write(&data_dir)?;
+            return Err(error.into());
+        }
+        self.overlay = overlay;
+        self.tell_generation(generation + 1);
+        Ok(generation + 1)
+    }
+
+    fn tell_generation(&mut self, generation: u64) {
+        self.runtime.publish(generation);
+        let children: Vec<Pid> = self.lines.keys().copied().collect();
+        children.into_iter().for_each(|pid| self.say(pid, Word::Generation));
+    }
+
+    /// Who asked for what is being acknowledged is not to take the answer to the next one for it.
+    fn cut_acknowledging_short(&mut self) {
+        if let Some(Reload { stage: Stage::Acknowledging { generation, .. }, report, .. }) =
+            self.reload
+        {
+            let laggards = self.laggards(generation);
+            self.answer(report, Reloaded::Taken { generation, laggards });
+            self.reload = None;
         }
     }
 
     /// Takes the reload on its way a step further, if it can be.
     pub(super) fn follow_reload(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
-        let Some(Reload { begun_ns, stage, again }) = self.reload.take() else { return Ok(()) };
+        let Some(Reload { report, stage, again }) = self.reload.take() else { return Ok(()) };
         match stage {
             Stage::Preparing(preparation, checked) => {
                 if !preparation.is_done()? {
                     let stage = Stage::Preparing(preparation, checked);
-                    self.reload = Some(Reload { begun_ns, stage, again });
+                    self.reload = Some(Reload { report, stage, again });
                     return Ok(());
                 }
                 match self.publish(preparation, *checked, events) {
                     Ok(generation) => {
                         let published_ns = process::monotonic_ns();
                         let stage = Stage::Acknowledging { generation, published_ns };
-                        self.reload = Some(Reload { begun_ns, stage, again: false });
+                        self.reload = Some(Reload { report, stage, again: false });
                     }
-                    Err(error) => self.refuse(begun_ns, &error),
+                    Err(error) => self.refuse(report, &error),
                 }
                 if again {
-                    self.begin_reload();
+                    self.begin_reload(None);
                 }
             }
             Stage::Acknowledging { generation, published_ns } => {
                 let laggards = self.laggards(generation);
                 let waited_ns = process::monotonic_ns().saturating_sub(published_ns);
                 if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
-                    self.reload = Some(Reload { begun_ns, stage, again });
+                    self.reload = Some(Reload { report, stage, again });
                     return Ok(());
                 }
                 let waited_ms = waited_ns / 1_000_000;
@@ -151,7 +229,7 @@ impl Master {
                 for laggard in &laggards {
                     tracing::warn!(generation, "not acknowledged by {laggard}");
                 }
-                self.answer(begun_ns, Reloaded::Taken { generation, laggards });
+                self.answer(report, Reloaded::Taken { generation, laggards });
             }
         }
         Ok(())
@@ -188,27 +266,26 @@ impl Master {
         events.push_back(Event::Lanes(self.listeners.lanes()));
         grown?;
         let generation = self.runtime.generation() + 1;
-        active::write(&conf.srv.data.dir, generation, &texts)?;
-        self.runtime.publish(generation);
+        active::write_overlaid(&conf.srv.data.dir, generation, &texts, &self.overlay)?;
         self.runtime.count_reload(false, clock::now());
         tell_prepared(&prepared);
         log::set_level(conf.srv.log.level);
         self.conf = Arc::new(conf);
-        let children: Vec<Pid> = self.lines.keys().copied().collect();
-        children.into_iter().for_each(|pid| self.say(pid, Word::Generation));
+        self.tell_generation(generation);
         events.push_back(Event::Resize(self.conf.srv.workers));
         Ok(generation)
     }
 
-    fn refuse(&mut self, begun_ns: u64, error: &ReloadError) {
+    fn refuse(&mut self, report: Report, error: &ReloadError) {
         self.runtime.count_reload(true, clock::now());
-        let faults: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
+        let result = refusal(error);
+        let Reloaded::Refused { faults } = &result else { return };
         faults.iter().for_each(|fault| tracing::error!("{fault}"));
         tracing::error!(
             faults = faults.len(),
             "the new configuration is refused; the old one stays in force"
         );
-        self.answer(begun_ns, Reloaded::Refused { faults });
+        self.answer(report, result);
     }
 
     /// Files may be for root's eyes only, and ports for root's use.
@@ -235,10 +312,17 @@ impl Master {
         behind.map(|process| format!("{} (process {})", process.place, process.pid)).collect()
     }
 
-    fn answer(&self, begun_ns: u64, result: Reloaded) {
-        let outcome = Outcome { master: Pid::this().as_raw(), begun_ns, result };
-        if let Err(error) = outcome.write(&self.conf.srv.data.dir) {
+    fn answer(&self, report: Report, result: Reloaded) {
+        let (master, data_dir) = (Pid::this().as_raw(), &self.conf.srv.data.dir);
+        let outcome = |begun_ns| Outcome { master, begun_ns, result: result.clone() };
+        let told = report.begun_ns.map_or(Ok(()), |at| outcome(at).write(data_dir));
+        let asked = report.asked.map_or(Ok(()), |number| outcome(number).write_asked(data_dir));
+        if let Err(error) = told.and(asked) {
             tracing::error!(%error, "cannot write down what became of the reload");
         }
     }
+}
+
+fn refusal(error: &ReloadError) -> Reloaded {
+    Reloaded::Refused { faults: error.to_string().lines().map(str::to_owned).collect() }
 }

@@ -14,13 +14,13 @@ use super::Ended;
 use super::account::Account;
 use super::listeners::Listeners;
 use super::lock::DataLock;
-use super::message::{Line, Word};
+use super::message::{Ask, Line, Said, Word};
 use super::reload::Reload;
 use super::seed::Seed;
 use super::start::MasterError;
 use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
 use crate::clock;
-use crate::conf::{Conf, Group, Map};
+use crate::conf::{Conf, Group, Map, Overlay};
 use crate::store::{self, Runtime};
 use crate::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
@@ -30,6 +30,7 @@ use crate::sys::process::{
 pub(super) struct Basis {
     pub conf_dir: PathBuf,
     pub conf: Conf,
+    pub overlay: Overlay,
     pub account: Option<Account>,
     pub signals: Signals,
     pub lock: DataLock,
@@ -41,6 +42,7 @@ pub(super) struct Basis {
 pub struct Master {
     pub(super) conf_dir: PathBuf,
     pub(super) conf: Arc<Conf>,
+    pub(super) overlay: Overlay,
     pub(super) account: Option<Account>,
     signals: Signals,
     lock: DataLock,
@@ -49,6 +51,8 @@ pub struct Master {
     pub(super) supervisor: Supervisor,
     pub(super) lines: BTreeMap<Pid, Line>,
     pub(super) reload: Option<Reload>,
+    /// What the keeper has asked for and is not begun.
+    pub(super) asks: VecDeque<(u64, Ask)>,
     origin: Instant,
     is_over: bool,
 }
@@ -64,11 +68,12 @@ struct IsChild {
 impl Master {
     /// A master that has started nothing yet.
     pub(super) fn new(basis: Basis) -> Master {
-        let Basis { conf_dir, conf, account, signals, lock, listeners, runtime } = basis;
+        let Basis { conf_dir, conf, overlay, account, signals, lock, listeners, runtime } = basis;
         Master {
             conf_dir,
             supervisor: Supervisor::new(conf.srv.workers),
             conf: Arc::new(conf),
+            overlay,
             account,
             signals,
             lock,
@@ -76,6 +81,7 @@ impl Master {
             runtime,
             lines: BTreeMap::new(),
             reload: None,
+            asks: VecDeque::new(),
             origin: clock::instant(),
             is_over: false,
         }
@@ -107,14 +113,17 @@ impl Master {
             self.take_change(pid, change, &mut events);
         }
         for (&pid, line) in &mut self.lines {
-            if line.heard_ready() {
-                events.push_back(Event::Ready(pid));
+            match line.heard() {
+                Some(Said::Ready) => events.push_back(Event::Ready(pid)),
+                Some(Said::Ask(number, ask)) => self.asks.push_back((number, ask)),
+                None => {}
             }
             if let Err(error) = line.flush() {
                 tracing::debug!(%error, child = %pid, "cannot speak to a child");
             }
         }
         self.follow_reload(&mut events)?;
+        self.begin_asked();
         events.push_back(Event::Tick);
         for event in events {
             let child = self.tell(event);
@@ -148,7 +157,7 @@ impl Master {
     fn take_signal(&mut self, signal: Signal, events: &mut VecDeque<Event>) {
         match signal {
             Signal::SIGCHLD => {}
-            Signal::SIGHUP => self.begin_reload(),
+            Signal::SIGHUP => self.begin_reload(None),
             Signal::SIGTERM | Signal::SIGINT => {
                 tracing::info!(%signal, "asked to stop: finishing what has been read");
                 events.push_back(Event::End(Ending::Finish));
@@ -288,9 +297,10 @@ impl Master {
             channel: child.channel,
             share: match child.place {
                 Place::Worker(_) => self.listeners.into_share(&child.lanes),
-                Place::Keeper => Default::default(),
+                Place::Keeper => self.listeners.into_admin_share(),
             },
             conf: self.conf,
+            conf_dir: self.conf_dir,
             account: self.account,
             master: child.master,
         }

@@ -19,6 +19,7 @@ pub struct Seed {
     pub(super) channel: Channel,
     pub(super) share: Share,
     pub(super) conf: Arc<Conf>,
+    pub(super) conf_dir: PathBuf,
     pub(super) account: Option<Account>,
     pub(super) master: Pid,
 }
@@ -33,6 +34,10 @@ pub struct Child {
     pub share: Share,
     /// SIGTERM: finish; SIGQUIT: drain.
     pub signals: Signals,
+    /// Where the configuration is.
+    pub conf_dir: PathBuf,
+    /// The master.
+    pub master: Pid,
     /// Where the store is.
     pub data_dir: PathBuf,
     /// Descriptors that this process may open.
@@ -61,6 +66,8 @@ impl Seed {
             channel: self.channel,
             share: self.share,
             signals,
+            conf_dir: self.conf_dir,
+            master: self.master,
             data_dir: self.conf.srv.data.dir.clone(),
             files_max: process::raise_file_limit()?,
         }))

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::conf::Machine;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::memory::Memory;
-use crate::conf::{Conf, Faults, report};
+use crate::conf::{Conf, Faults, Overlay, OverlayError, report};
 use crate::store::{self, Prepared, Runtime};
 use crate::sys::process::{self, Signal, Signals};
 
@@ -51,6 +51,9 @@ pub enum MasterError {
     /// The configuration cannot be published.
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
+    /// What was switched and reset before is not known.
+    #[error(transparent)]
+    Overlay(#[from] OverlayError),
     /// The directory of the data cannot be made.
     #[error("{}: {source}", path.display())]
     Directory {
@@ -119,13 +122,17 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
         listeners.remove_files();
         return Ok(Ended::Stopped);
     };
+    let overlay = Overlay::read(&data_dir)?;
+    if overlay.degrade {
+        tracing::warn!("nothing is limited: it was degraded before this start");
+    }
     let generation = runtime.generation() + 1;
-    active::write(&data_dir, generation, &texts)?;
+    active::write_overlaid(&data_dir, generation, &texts, &overlay)?;
     runtime.set_started(clock::now());
     runtime.publish(generation);
     tell(&conf, &listeners, &prepared, generation);
     let conf_dir = conf_dir.to_owned();
-    Master::new(Basis { conf_dir, conf, account, signals, lock, listeners, runtime }).run()
+    Master::new(Basis { conf_dir, conf, overlay, account, signals, lock, listeners, runtime }).run()
 }
 
 /// In a child: gives root up, where there is a user to become.
@@ -138,7 +145,7 @@ pub(super) fn become_for_good(account: Option<&Account>) -> io::Result<()> {
 fn listen(conf: &Conf, runtime: &Runtime) -> Result<Listeners, ListenError> {
     let begun = clock::instant();
     loop {
-        match Listeners::open(&conf.srv.listen, conf.srv.workers) {
+        match open(conf) {
             Err(error) if error.is_in_use() && begun.elapsed() < ORPHANS => {
                 if !runtime.slots().iter().any(|slot| slot.alive) {
                     return Err(error);
@@ -148,6 +155,12 @@ fn listen(conf: &Conf, runtime: &Runtime) -> Result<Listeners, ListenError> {
             result => return result,
         }
     }
+}
+
+fn open(conf: &Conf) -> Result<Listeners, ListenError> {
+    let mut listeners = Listeners::open(&conf.srv.listen, conf.srv.workers)?;
+    conf.srv.admin.as_ref().map_or(Ok(()), |admin| listeners.open_admin(&admin.listen))?;
+    Ok(listeners)
 }
 
 fn find_account(conf: &Conf) -> Result<Option<Account>, MasterError> {

@@ -6,11 +6,11 @@ use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Seed};
 use crate::limit::{List, Listing, Lists, Rules, Span};
 use crate::store::layout::node;
-use crate::store::{BizRow, Handle, Judge, Rank, Wanted};
+use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 
 /// All businesses, by the index they have in the map.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     entries: Vec<Entry>,
     /// (id, index), sorted by id.
     by_id: Vec<(u32, usize)>,
@@ -22,7 +22,7 @@ pub(super) struct Table {
 
 /// One business made ready.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub id: u32,
     pub rules: Rules,
     pub lists: Option<Lists>,
@@ -50,7 +50,26 @@ impl Table {
     /// time before it is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
         let ids: Vec<u32> = conf.map.bizs.iter().map(|biz| biz.id).collect();
-        let rows = handle.biz_rows(&ids);
+        let find = |name: &str| {
+            let index = handle.index_of(name)?;
+            Some((index, handle.groups()[index].header()))
+        };
+        Table::of(conf, find, handle.biz_rows(&ids))
+    }
+
+    /// As [`Table::new`], over the groups that `find` knows, by index and header; it counts nothing.
+    pub fn over<'a>(
+        conf: &Conf,
+        find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
+    ) -> Table {
+        Table::of(conf, find, std::iter::repeat(BizRow::OTHERS))
+    }
+
+    fn of<'a>(
+        conf: &Conf,
+        find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
+        rows: impl IntoIterator<Item = BizRow>,
+    ) -> Table {
         let entries: Vec<Entry> = conf
             .map
             .bizs
@@ -58,9 +77,11 @@ impl Table {
             .zip(rows)
             .map(|(biz, row)| {
                 let configured = &conf.map.groups[biz.group];
-                let group = handle.index_of(&configured.name);
-                let seeds = group.map_or([0; 2], |group| handle.groups()[group].header().seeds);
-                let (geometry, seed) = (configured.geometry, Seed(seeds));
+                let found = find(&configured.name);
+                let group = found.map(|(index, _)| index);
+                let (geometry, seeds) =
+                    found.map_or((configured.geometry, [0; 2]), |(_, at)| (at.geometry, at.seeds));
+                let seed = Seed(seeds);
                 let rules = Rules::new(biz);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
@@ -121,10 +142,15 @@ impl Table {
         self.entries.get(index)
     }
 
+    /// Index in the map of the business of an id.
+    pub fn index_of(&self, id: u32) -> Option<usize> {
+        let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.by_id[found].1)
+    }
+
     /// The business of a node in a group; none: map.xml does not name it there (any more).
-    fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
-        let found = self.by_id.binary_search_by_key(&(key_word as u32), |(id, _)| *id).ok()?;
-        let entry = &self.entries[self.by_id[found].1];
+    pub fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
+        let entry = &self.entries[self.index_of(key_word as u32)?];
         if entry.group != Some(group) {
             return None;
         }

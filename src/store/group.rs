@@ -245,13 +245,18 @@ pub(crate) type OpenFile = (PathBuf, File);
 
 /// The files of a group, opened and checked against each other, not mapped.
 pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<(Header, Vec<OpenFile>), Error> {
+    open_files_with(OpenOptions::new().read(true).write(true), live_dir, name)
+}
+
+/// As [`open_files`], opened as `options` say: tools open them for reading.
+pub(super) fn open_files_with(
+    options: &OpenOptions,
+    live_dir: &Path,
+    name: &str,
+) -> Result<(Header, Vec<OpenFile>), Error> {
     let open = |index: u32| -> Result<OpenFile, Error> {
         let path = path_of(live_dir, name, index);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(io_error(&path, "open it"))?;
+        let file = options.open(&path).map_err(io_error(&path, "open it"))?;
         Ok((path, file))
     };
     let first = open(0)?;
@@ -368,7 +373,7 @@ impl Group {
         Ok(Group::of_regions(regions, entries, (header, watches, mark, in_memory)))
     }
 
-    fn of_regions(
+    pub(super) fn of_regions(
         files: Vec<Region>,
         entries: Vec<FileEntry>,
         (header, watches, mark, in_memory): (Header, Vec<sys::Watch>, usize, bool),

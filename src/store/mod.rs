@@ -26,6 +26,8 @@ pub mod group;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
+pub mod inspect;
+#[cfg(not(loom))]
 mod prepare;
 #[cfg(not(loom))]
 mod runtime;

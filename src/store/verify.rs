@@ -92,7 +92,8 @@ impl Group {
         }
     }
 
-    fn examine(&self, file: u32, key_node: u32, report: &mut Report) {
+    /// Looks at one key-node and adds what it finds.
+    pub(super) fn examine(&self, file: u32, key_node: u32, report: &mut Report) {
         report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
         let mut tags = [0u64; TAG_WORDS];
         self.file(file).read(self.head(key_node) + 1, &mut tags);
@@ -131,7 +132,7 @@ impl Group {
     }
 
     /// The tag of a sound node.
-    fn judge_node(&self, words: &[u64], file: u32, key_node: u32) -> Result<u8, Fault> {
+    pub(super) fn judge_node(&self, words: &[u64], file: u32, key_node: u32) -> Result<u8, Fault> {
         if !is_whole(words) {
             return Err(Fault::Crc);
         }

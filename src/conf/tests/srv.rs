@@ -103,8 +103,9 @@ fn faulty_srv_values() {
             "1:22: found <trusted>x</trusted>, expected an address or a block of addresses such as 10.0.0.0/8 or fc00::/7",
         ),
         (
-            "<srv>\n<admin listen='127.0.0.1:7601'/></srv>",
-            "2:1: found <admin> in <srv>, expected none: this version of frs does not have it yet",
+            "<srv>\n<admin listen='10.0.0.1:7601'/></srv>",
+            "2:16: found listen=\"10.0.0.1:7601\", expected a loopback address such as \
+             127.0.0.1:7601 or [::1]:7601, or unix:PATH",
         ),
         (
             "<srv><degrade>of</degrade></srv>",
@@ -117,7 +118,7 @@ fn faulty_srv_values() {
         ),
         (
             "<srv><degarde>true</degarde></srv>",
-            "1:6: found <degarde> in <srv>, expected one of workers, data, http, log, user, authz, degrade, listen, allow, trusted (nearest: degrade)",
+            "1:6: found <degarde> in <srv>, expected one of workers, admin, data, http, log, user, authz, degrade, listen, allow, trusted (nearest: degrade)",
         ),
         (
             "<srv><log/>\n<log/></srv>",

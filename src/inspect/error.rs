@@ -1,0 +1,47 @@
+//! Why a data directory, or a key in it, cannot be looked at.
+
+use std::path::PathBuf;
+
+use crate::conf::active::ActiveError;
+use crate::key::BadKey;
+use crate::store;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory holds no configuration, so nothing tells what its files mean.
+    #[error(
+        "{}: no configuration was ever published here: is this the data directory of a server?",
+        data_dir.display()
+    )]
+    NoConfiguration {
+        /// The data directory.
+        data_dir: PathBuf,
+    },
+    /// The published configuration cannot be read.
+    #[error("{}", with_sources(.0))]
+    Active(#[from] ActiveError),
+    /// A file of the store is not what it must be.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// map.xml names no such business.
+    #[error("no business goes by {0:?}: map.xml names {1}")]
+    UnknownBiz(String, String),
+    /// The text is no key of the business.
+    #[error("{0:?} is no key of the business: {1}")]
+    BadKey(String, BadKey),
+    /// The group of the business cannot be looked at.
+    #[error("group {group}: {message}")]
+    Group {
+        /// The group.
+        group: String,
+        /// Why not.
+        message: String,
+    },
+}
+
+/// An error and its sources on one line.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}

@@ -1,0 +1,40 @@
+//! Looking into the files of a data directory, live or cold: for tools and pages.
+//!
+//! A [`Reader`] maps the groups for reading, takes no semaphore and delays nobody; what it answers
+//! of a node is one that some transaction wrote whole. The configuration that it reads nodes by is
+//! the one in force, or the latest one where no server runs.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use frs::clock;
+//! use frs::inspect::{By, Look, Reader};
+//!
+//! # fn main() -> Result<(), frs::inspect::Error> {
+//! let mut reader = Reader::open(Path::new("data"))?;
+//! let now = clock::now();
+//! if let Look::At(node) = reader.node("login", "alice", now)? {
+//!     println!("{} of {}", node.limits[0].figures.used, node.limits[0].figures.max);
+//! }
+//! for node in reader.top("login", 20, By::Used, now)? {
+//!     println!("{} {} {}", node.key, node.used(), node.last_use_ms);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod reader;
+mod record;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod top;
+mod walk;
+
+pub use error::Error;
+pub use reader::{Look, Reader};
+pub use record::{NodeRecord, Place};
+pub use stats::{FileStats, GroupStats};
+pub use top::By;
+pub use walk::{Skipped, Walked};

@@ -1,0 +1,234 @@
+//! A reader of a data directory: its configuration, its groups mapped for reading, and the rules
+//! that tell what their nodes mean.
+
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::record::{NodeRecord, Place};
+use crate::conf::{Conf, active};
+use crate::key::{KeyField, KeyRef, Seed};
+use crate::service::table::Table;
+use crate::store::inspect::{Found, LiveGroup};
+use crate::store::{self, Fault, Runtime, live_dir};
+
+/// Looks into a data directory. It takes no semaphore; of the files it maps it writes nothing.
+///
+/// Opening one maps all groups: who looks often keeps it and calls [`Reader::refresh`].
+#[derive(Debug)]
+pub struct Reader {
+    data_dir: PathBuf,
+    generation: u64,
+    pub(super) conf: Conf,
+    pub(super) table: Table,
+    runtime: Result<Runtime, store::Error>,
+    runtime_inode: Option<u64>,
+    /// In the configuration's order, as the table's indices are.
+    pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
+}
+
+/// What was found of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// Its node.
+    At(Box<NodeRecord>),
+    /// It has none: it would stand here.
+    Absent {
+        /// The group.
+        group: String,
+        /// File of the group.
+        file: u32,
+        /// Key-node of the file.
+        key_node: u32,
+    },
+    /// It is, or may be, in a transaction that does not end.
+    InTransaction {
+        /// The slot of who works on it.
+        slot: u32,
+    },
+    /// A node that may be the key's is damaged.
+    Damaged {
+        /// Where.
+        place: Place,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+}
+
+impl Reader {
+    /// Opens a data directory by the configuration in force there, or by the latest one if no server
+    /// has published any since it was made. A group that cannot be opened is left out: see
+    /// [`Reader::faults`].
+    ///
+    /// # Errors
+    /// There is no configuration, or it cannot be read.
+    pub fn open(data_dir: &Path) -> Result<Reader, Error> {
+        let runtime = Runtime::open_for_reading(data_dir);
+        let published = runtime.as_ref().map_or(0, Runtime::generation);
+        let generation = match published {
+            0 => active::latest(data_dir)?.unwrap_or(0),
+            published => published,
+        };
+        if generation == 0 {
+            return Err(Error::NoConfiguration { data_dir: data_dir.to_owned() });
+        }
+        let conf = active::read(data_dir, generation)?;
+        Ok(Reader::over(data_dir, conf, generation, runtime))
+    }
+
+    fn over(
+        data_dir: &Path,
+        conf: Conf,
+        generation: u64,
+        runtime: Result<Runtime, store::Error>,
+    ) -> Reader {
+        let live = live_dir(&conf);
+        let open = |group: &crate::conf::Group| LiveGroup::open(live, &group.name);
+        let groups: Vec<_> = conf.map.groups.iter().map(open).collect();
+        let table = Table::over(&conf, |name| {
+            let index = conf.map.groups.iter().position(|group| group.name == name)?;
+            Some((index, groups[index].as_ref().ok()?.header()))
+        });
+        let runtime_inode = inode_of(data_dir);
+        let data_dir = data_dir.to_owned();
+        Reader { data_dir, generation, conf, table, runtime, runtime_inode, groups }
+    }
+
+    /// Opens everything anew if the configuration or a file is another one by now; whether it did.
+    ///
+    /// # Errors
+    /// As [`Reader::open`]; the reader is as it was.
+    pub fn refresh(&mut self) -> Result<bool, Error> {
+        if !self.is_stale() {
+            return Ok(false);
+        }
+        *self = Reader::open(&self.data_dir)?;
+        Ok(true)
+    }
+
+    fn is_stale(&self) -> bool {
+        let published = self.runtime.as_ref().map_or(0, Runtime::generation);
+        let live = live_dir(&self.conf);
+        (published != 0 && published != self.generation)
+            || self.runtime_inode != inode_of(&self.data_dir)
+            || self.groups.iter().any(|group| match group {
+                Ok(group) => group.is_replaced(live),
+                Err(_) => true,
+            })
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// The directory of the group files.
+    pub fn live_dir(&self) -> &Path {
+        live_dir(&self.conf)
+    }
+
+    /// The configuration that nodes are read by.
+    pub fn conf(&self) -> &Conf {
+        &self.conf
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// runtime.mmap: slots, counters, the generation in force.
+    ///
+    /// # Errors
+    /// Why it could not be opened.
+    pub fn runtime(&self) -> Result<&Runtime, &store::Error> {
+        self.runtime.as_ref()
+    }
+
+    /// The groups, in the configuration's order, or why one cannot be looked at.
+    pub fn groups(&self) -> impl Iterator<Item = (&str, Result<&LiveGroup, &store::Error>)> {
+        let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
+        names.zip(self.groups.iter().map(Result::as_ref))
+    }
+
+    /// Files that could not be opened, each with its reason.
+    pub fn faults(&self) -> impl Iterator<Item = &store::Error> {
+        let groups = self.groups.iter().filter_map(|group| group.as_ref().err());
+        self.runtime.as_ref().err().into_iter().chain(groups)
+    }
+
+    /// Is a group quarantined: by its files, or by the register of the running server.
+    pub fn is_quarantined(&self, group: &LiveGroup) -> bool {
+        let registered = self.runtime.as_ref().ok().is_some_and(|runtime| {
+            let entry = runtime.find_file(group.header().id, 0);
+            entry.is_some_and(|(index, _)| runtime.is_quarantined(index))
+        });
+        group.is_quarantined() || registered
+    }
+
+    /// Index in the map of the business that goes by a number or name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn biz(&self, text: &str) -> Result<usize, Error> {
+        self.conf.map.find_biz(text).ok_or_else(|| {
+            let names: Vec<&str> = self.conf.map.bizs.iter().map(|biz| &*biz.name).collect();
+            Error::UnknownBiz(text.to_owned(), names.join(", "))
+        })
+    }
+
+    /// The node of a key, both as a request names them.
+    ///
+    /// # Errors
+    /// There is no such business, the text is no key of it, or its group cannot be looked at.
+    pub fn node(&mut self, biz: &str, key: &str, now: u64) -> Result<Look, Error> {
+        let biz = self.biz(biz)?;
+        let mut field = KeyField::default();
+        let entry = self.table.entry(biz);
+        entry
+            .encode(key.as_bytes(), &mut field)
+            .map_err(|error| Error::BadKey(key.to_owned(), error))?;
+        self.find(biz, &field.key(), now)
+    }
+
+    /// The node that holds what all keys of a business have used together.
+    ///
+    /// # Errors
+    /// There is no such business, or its group cannot be looked at.
+    pub fn whole(&mut self, biz: &str, now: u64) -> Result<Look, Error> {
+        let biz = self.biz(biz)?;
+        self.find(biz, &KeyRef::BIZ, now)
+    }
+
+    fn find(&mut self, biz: usize, key: &KeyRef<'_>, now: u64) -> Result<Look, Error> {
+        self.table.set_now(now);
+        let biz = &self.conf.map.bizs[biz];
+        let group = self.group_at(biz.group)?;
+        let mut words = vec![0; group.node_words()];
+        let found = group.find(biz.id, key, &mut words);
+        let at = key.locate(biz.id, group.geometry(), Seed(group.header().seeds));
+        let place = |place| Place { file: at.file, key_node: at.key_node, place };
+        Ok(match found {
+            Found::At(nth) => Look::At(Box::new(self.record(biz.group, place(nth), words, now))),
+            Found::Absent => Look::Absent {
+                group: group.header().name.clone(),
+                file: at.file,
+                key_node: at.key_node,
+            },
+            Found::InTransaction { slot } => Look::InTransaction { slot },
+            Found::Damaged(nth, fault) => Look::Damaged { place: place(nth), fault },
+        })
+    }
+
+    /// The group of this index, if it can be looked at.
+    pub(super) fn group_at(&self, index: usize) -> Result<&LiveGroup, Error> {
+        self.groups[index].as_ref().map_err(|error| Error::Group {
+            group: self.conf.map.groups[index].name.clone(),
+            message: error.to_string(),
+        })
+    }
+}
+
+fn inode_of(data_dir: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(Runtime::path_in(data_dir)).ok().map(|metadata| metadata.ino())
+}

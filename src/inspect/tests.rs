@@ -1,0 +1,219 @@
+//! The reader over real data directories, live and damaged.
+
+use std::ops::ControlFlow;
+
+use super::{By, Error, Look, NodeRecord, Reader, Skipped};
+use crate::conf::Scope;
+use crate::service::Command;
+use crate::store::{Fault, Rank};
+use crate::testing::World;
+
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="8" chain="8" node-size="128"/>
+  <group name="log" files="1" key-nodes="4" chain="8" node-size="128" hash="siphash"/>
+  <biz id="1" name="login" key="string">
+    <limit policy="interval" interval="60s" max="5" ban="10m"/>
+    <override key="vip" limit="1" max="50"/>
+  </biz>
+  <biz id="2" name="sms" key="integer" group="log">
+    <limit policy="sliding" interval="1m" max="3"/>
+    <limit policy="token" rate="10/s" burst="20"/>
+  </biz>
+  <biz id="3" name="sale" key="ip">
+    <limit policy="total" scope="biz" max="100"/>
+    <limit policy="calendar" unit="day" max="3"/>
+  </biz>
+  <biz id="4" name="secret" key="digest"><limit policy="count"/></biz>
+</map>"#;
+
+const T: u64 = 1_800_000_000_000;
+
+fn used() -> World {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    for (biz, key, count) in [
+        ("login", "alice", 3),
+        ("login", "vip", 9),
+        ("sms", "17", 2),
+        ("sale", "10.1.2.3", 2),
+        ("sale", "2001:db8::1", 1),
+        ("secret", "nobody shall know", 4),
+    ] {
+        service.one(Command::Update, biz, key, count, T).unwrap();
+    }
+    service.one(Command::Update, "login", "mallory", 1, T - 1000).unwrap();
+    service.one(Command::Update, "login", "mallory", 5, T).unwrap();
+    world
+}
+
+fn reader(world: &World) -> Reader {
+    Reader::open(&world.dir).unwrap()
+}
+
+fn at(look: Look) -> NodeRecord {
+    match look {
+        Look::At(record) => *record,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn all(reader: &mut Reader, now: u64) -> Vec<NodeRecord> {
+    let mut records = Vec::new();
+    let walked = reader.for_each_node(now, |record| {
+        records.push(record);
+        ControlFlow::Continue(())
+    });
+    assert_eq!((walked.nodes, walked.skipped), (records.len() as u64, vec![]));
+    records
+}
+
+#[test]
+fn a_node_tells_what_its_limits_say_now() {
+    let world = used();
+    let mut reader = reader(&world);
+    let alice = at(reader.node("login", "alice", T).unwrap());
+    assert_eq!((alice.biz.as_deref(), alice.biz_id, &*alice.key), (Some("login"), 1, "alice"));
+    assert_eq!((alice.last_use_ms, alice.rank, alice.is_limiting()), (T, Rank::Idle, false));
+    let figures = alice.limits[0].figures;
+    assert_eq!((figures.used, figures.max, figures.remaining), (3, 5, 2));
+    assert_eq!(figures.reset_ms, Some(60_000));
+
+    let mallory = at(reader.node("1", "mallory", T).unwrap());
+    assert_eq!(mallory.banned_until_ms, Some(T + 600_000));
+    assert_eq!((mallory.rank, mallory.is_limiting()), (Rank::Banned, true));
+    assert_eq!(at(reader.node("login", "vip", T).unwrap()).limits[0].figures.max, 50, "override");
+
+    let sms = at(reader.node("sms", "017", T + 50).unwrap());
+    assert_eq!((&*sms.key, sms.limits.len(), &*sms.group), ("17", 2, "log"));
+    assert_eq!((sms.limits[0].figures.used, sms.limits[1].policy), (2, "token"));
+    assert_eq!(reader.ring_times(&sms), [T, T]);
+    let names: Vec<_> = reader.state_words(&sms).iter().map(|word| word.name).collect();
+    assert_eq!(names, ["level", "last", "ring-base", "ring", "ring-uses", "ring-uses"]);
+
+    let whole = at(reader.whole("sale", T).unwrap());
+    assert_eq!((whole.scope, &*whole.key, whole.used()), (Scope::Biz, "*", 3));
+    assert_eq!(whole.limits.iter().map(|limit| limit.index).collect::<Vec<_>>(), [1]);
+    let address = at(reader.node("sale", "10.1.2.3", T).unwrap());
+    assert_eq!(address.limits.iter().map(|limit| limit.index).collect::<Vec<_>>(), [2]);
+    let secret = at(reader.node("secret", "nobody shall know", T).unwrap());
+    assert!(secret.key.starts_with("digest:"), "{}", secret.key);
+}
+
+#[test]
+fn what_is_not_there_is_told_from_what_cannot_be() {
+    let world = used();
+    let mut reader = reader(&world);
+    assert!(
+        matches!(reader.node("login", "bob", T), Ok(Look::Absent { group, .. }) if group == "default")
+    );
+    assert!(
+        matches!(reader.node("nope", "bob", T), Err(Error::UnknownBiz(name, _)) if name == "nope")
+    );
+    assert!(matches!(reader.node("sms", "bob", T), Err(Error::BadKey(..))));
+    let nowhere = tempfile::tempdir().unwrap();
+    assert!(matches!(Reader::open(nowhere.path()), Err(Error::NoConfiguration { .. })));
+}
+
+#[test]
+fn every_node_is_walked_once() {
+    let world = used();
+    let mut reader = reader(&world);
+    let mut names: Vec<_> = all(&mut reader, T)
+        .into_iter()
+        .map(|record| format!("{} {}", record.biz.unwrap(), record.key.split(':').next().unwrap()))
+        .collect();
+    names.sort();
+    let expected = [
+        "login alice",
+        "login mallory",
+        "login vip",
+        "sale *",
+        "sale 10.1.2.3",
+        "sale 2001",
+        "secret digest",
+        "sms 17",
+    ];
+    assert_eq!(names, expected);
+    let stats = reader.group_stats(T);
+    assert_eq!(
+        stats.iter().map(|group| (group.live, group.expired)).collect::<Vec<_>>(),
+        [(7, 0), (1, 0)]
+    );
+    assert_eq!((stats[0].limiting, stats[0].whole, stats[0].free), (2, 1, 2 * 8 * 8 - 7));
+    for group in &stats {
+        let chains = group.chains.iter().sum::<u64>();
+        assert_eq!(chains, u64::from(group.geometry.files * group.geometry.key_nodes));
+        let nodes = group.chains.iter().zip(0..).map(|(count, length)| count * length).sum::<u64>();
+        assert_eq!(nodes, group.live + group.expired);
+    }
+    // A minute later nobody is missed but those of longer limits.
+    let later = reader.group_stats(T + 120_000);
+    assert_eq!((later[0].live, later[0].expired), (5, 2), "the ban, the sale, the count");
+    assert_eq!((later[1].live, later[1].expired), (0, 1));
+}
+
+#[test]
+fn the_most_used_and_the_latest_come_first() {
+    let world = used();
+    let mut reader = reader(&world);
+    let mut top = |n, by| -> Vec<String> {
+        reader.top("login", n, by, T).unwrap().into_iter().map(|node| node.key).collect()
+    };
+    assert_eq!(top(9, By::Used), ["vip", "alice", "mallory"]);
+    assert_eq!(top(1, By::Used), ["vip"]);
+    assert_eq!(top(0, By::Used), [""; 0]);
+    assert_eq!(top(9, By::Last)[0], "vip", "of equals the most used");
+    assert_eq!(reader.top("sale", 9, By::Used, T).unwrap().len(), 2, "without the whole");
+}
+
+#[test]
+fn other_limits_and_no_business_are_told() {
+    let world = used();
+    let map = MAP
+        .replace("interval=\"60s\"", "interval=\"61s\"")
+        .replace("<biz id=\"4\" name=\"secret\"", "<biz id=\"5\" name=\"other\"");
+    let mut reader = reader(&world);
+    assert!(!reader.refresh().unwrap());
+    world.publish(&map, 2);
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.generation(), 2);
+    let alice = at(reader.node("login", "alice", T).unwrap());
+    assert!(alice.outdated && alice.is_expired() && reader.state_words(&alice).is_empty());
+    assert_eq!(alice.limits[0].figures.used, 0, "fresh at its next use");
+    let unnamed = all(&mut reader, T).into_iter().find(|record| record.biz_id == 4).unwrap();
+    assert!(unnamed.biz.is_none() && unnamed.is_expired() && unnamed.limits.is_empty());
+}
+
+#[test]
+fn a_damaged_node_is_named_and_nothing_else() {
+    let world = used();
+    let mut reader = reader(&world);
+    let alice = at(reader.node("login", "alice", T).unwrap());
+    let group = world.group("default");
+    let word = group.node(alice.place.key_node, alice.place.place) + alice.states_at;
+    let region = group.file(alice.place.file);
+    region.store(word, region.load(word) ^ 1);
+    let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
+    let damaged =
+        Skipped::Damaged { group: "default".into(), place: alice.place, fault: Fault::Crc };
+    assert_eq!((walked.nodes, walked.skipped), (7, vec![damaged]));
+    let found = reader.node("login", "alice", T).unwrap();
+    assert_eq!(found, Look::Damaged { place: alice.place, fault: Fault::Crc });
+}
+
+#[test]
+fn a_node_in_a_transaction_is_not_called_damaged() {
+    let world = used();
+    let mut reader = reader(&world);
+    let alice = at(reader.node("login", "alice", T).unwrap());
+    let group = world.group("default");
+    let token = crate::store::semaphore::Token::new(7, 1);
+    group.semaphore(alice.place.file, alice.place.key_node).try_take(token).unwrap();
+    assert_eq!(at(reader.node("login", "alice", T).unwrap()), alice, "whole all the same");
+    let word = group.node(alice.place.key_node, alice.place.place) + alice.states_at;
+    group.file(alice.place.file).store(word, 1);
+    assert_eq!(reader.node("login", "alice", T).unwrap(), Look::InTransaction { slot: 7 });
+    let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
+    let busy = Skipped::InTransaction { group: "default".into(), place: alice.place, slot: 7 };
+    assert_eq!(walked.skipped, [busy]);
+}

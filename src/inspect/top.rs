@@ -1,0 +1,88 @@
+//! The most used keys of a business.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+
+use super::error::Error;
+use super::reader::Reader;
+use super::record::{NodeRecord, Place};
+use super::walk::Walked;
+use crate::store::layout::node;
+
+/// What the first of the keys have most of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// What is used now, by the limit that has most; of equals, the one used last.
+    Used,
+    /// The latest use.
+    Last,
+}
+
+/// What orders nodes, then where they stand, so that no two are equal.
+type Rated = (u64, u64, Reverse<Place>);
+
+impl Reader {
+    /// The first `n` nodes of keys of a business, most used or latest used first; nodes that are
+    /// expired are none. One walk over its group.
+    ///
+    /// # Errors
+    /// There is no such business, or its group cannot be looked at.
+    pub fn top(&mut self, biz: &str, n: usize, by: By, now: u64) -> Result<Vec<NodeRecord>, Error> {
+        let index = self.biz(biz)?;
+        let biz = &self.conf.map.bizs[index];
+        let (id, group) = (biz.id, biz.group);
+        self.group_at(group)?;
+        self.table.set_now(now);
+        let mut best: BinaryHeap<Reverse<Best>> = BinaryHeap::new();
+        let _ = self.walk_group(group, &mut Walked::default(), |place, words| {
+            if words[node::KEY] as u32 != id {
+                return ControlFlow::Continue(());
+            }
+            let record = self.record(group, place, words.to_vec(), now);
+            if record.scope == crate::conf::Scope::Key && !record.is_expired() {
+                best.push(Reverse(Best { rated: rate(&record, by), record }));
+                if best.len() > n {
+                    best.pop();
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        let sorted = best.into_sorted_vec();
+        Ok(sorted.into_iter().map(|Reverse(best)| best.record).collect())
+    }
+}
+
+fn rate(record: &NodeRecord, by: By) -> Rated {
+    let (used, last) = (record.used(), record.last_use_ms);
+    match by {
+        By::Used => (used, last, Reverse(record.place)),
+        By::Last => (last, used, Reverse(record.place)),
+    }
+}
+
+/// A record ordered by its rate alone.
+struct Best {
+    rated: Rated,
+    record: NodeRecord,
+}
+
+impl PartialEq for Best {
+    fn eq(&self, other: &Best) -> bool {
+        self.rated == other.rated
+    }
+}
+
+impl Eq for Best {}
+
+impl PartialOrd for Best {
+    fn partial_cmp(&self, other: &Best) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Best {
+    fn cmp(&self, other: &Best) -> std::cmp::Ordering {
+        self.rated.cmp(&other.rated)
+    }
+}

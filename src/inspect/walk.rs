@@ -1,0 +1,106 @@
+//! All nodes, one after the other.
+
+use std::ops::ControlFlow;
+
+use super::reader::Reader;
+use super::record::{NodeRecord, Place};
+use crate::store::Fault;
+use crate::store::inspect::{Copied, LiveGroup};
+
+/// A place whose node could not be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Skipped {
+    /// Somebody works on it.
+    InTransaction {
+        /// Its group.
+        group: String,
+        /// Where.
+        place: Place,
+        /// The slot of who does.
+        slot: u32,
+    },
+    /// It is damaged.
+    Damaged {
+        /// Its group.
+        group: String,
+        /// Where.
+        place: Place,
+        /// What is wrong.
+        fault: Fault,
+    },
+}
+
+/// What a walk over all nodes came by.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// Nodes that were answered.
+    pub nodes: u64,
+    /// Places that were not.
+    pub skipped: Vec<Skipped>,
+}
+
+impl Reader {
+    /// Calls `each` with every node of every group that can be looked at, expired ones too. Nodes
+    /// that are created, dropped or moved meanwhile may be missed or met twice.
+    pub fn for_each_node(
+        &mut self,
+        now: u64,
+        mut each: impl FnMut(NodeRecord) -> ControlFlow<()>,
+    ) -> Walked {
+        self.table.set_now(now);
+        let mut walked = Walked::default();
+        for index in 0..self.groups.len() {
+            let flow = self.walk_group(index, &mut walked, |place, words| {
+                each(self.record(index, place, words.to_vec(), now))
+            });
+            if flow.is_break() {
+                break;
+            }
+        }
+        walked
+    }
+
+    /// Calls `each` with the words of every node of a group.
+    pub(super) fn walk_group(
+        &self,
+        index: usize,
+        walked: &mut Walked,
+        mut each: impl FnMut(Place, &[u64]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let Ok(group) = &self.groups[index] else { return ControlFlow::Continue(()) };
+        let mut words = vec![0; group.node_words()];
+        for file in 0..group.geometry().files {
+            for key_node in 0..group.geometry().key_nodes {
+                walk_chain(group, (file, key_node), &mut words, walked, &mut each)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn walk_chain(
+    group: &LiveGroup,
+    (file, key_node): (u32, u32),
+    words: &mut [u64],
+    walked: &mut Walked,
+    each: &mut impl FnMut(Place, &[u64]) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let name = || group.header().name.clone();
+    for nth in group.taken_places(file, key_node) {
+        let place = Place { file, key_node, place: nth };
+        match group.copy((file, key_node), nth, words) {
+            Copied::Free => {}
+            Copied::Whole => {
+                walked.nodes += 1;
+                each(place, words)?;
+            }
+            Copied::InTransaction { slot } => {
+                walked.skipped.push(Skipped::InTransaction { group: name(), place, slot });
+            }
+            Copied::Damaged(fault) => {
+                walked.skipped.push(Skipped::Damaged { group: name(), place, fault });
+            }
+        }
+    }
+    ControlFlow::Continue(())
+}

@@ -1,0 +1,67 @@
+//! What the words of a node mean, one by one: for those who look into the files.
+//!
+//! Nothing here judges; the words are taken as they are stored, unrolled.
+
+use super::Rules;
+use crate::conf::Scope;
+use crate::limit::policy;
+use crate::limit::ring::{self, Uses};
+
+/// In what a state word counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WordUnit {
+    /// Milliseconds since the epoch; 0: not yet.
+    Time,
+    /// Uses.
+    Uses,
+    /// 1/86,400,000 of a token.
+    TokenParts,
+    /// Places of a ring's uses, packed.
+    Ring,
+    /// Times of two uses, in milliseconds after the ring's base.
+    RingUses,
+}
+
+/// What a state word of a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateWord {
+    /// The 1-based index of the limit it belongs to; 0: all of them.
+    pub limit: u16,
+    /// What it is called.
+    pub name: &'static str,
+    /// In what it counts.
+    pub unit: WordUnit,
+}
+
+impl Rules {
+    /// What the words of a node of the scope are, from the first one behind the key field on.
+    pub fn state_words(&self, scope: Scope) -> Vec<StateWord> {
+        let mut words = Vec::with_capacity(self.words(scope));
+        for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
+            let named = policy::word_names(&rule.policy);
+            words.extend(named.iter().map(|&(name, unit)| StateWord { limit, name, unit }));
+        }
+        if scope == Scope::Key && self.has_ban() {
+            words.push(StateWord { limit: 0, name: "ban-until", unit: WordUnit::Time });
+        }
+        let node = self.node(scope);
+        let ring = node.ring.map_or(0, ring::words);
+        words.extend((0..ring).map(|nth| match nth {
+            0 => StateWord { limit: 0, name: "ring-base", unit: WordUnit::Time },
+            1 => StateWord { limit: 0, name: "ring", unit: WordUnit::Ring },
+            _ => StateWord { limit: 0, name: "ring-uses", unit: WordUnit::RingUses },
+        }));
+        words
+    }
+
+    /// The times of the uses in the ring of a node of the scope, in the order in which they came;
+    /// `words` are those behind the key field.
+    pub fn ring_times(&self, scope: Scope, words: &[u64]) -> Vec<u64> {
+        let node = self.node(scope);
+        let Some(words) = node.ring.and_then(|_| words.get(node.ring_at()..node.words)) else {
+            return Vec::new();
+        };
+        let uses = Uses::of(words);
+        (0..uses.len()).map(|nth| uses.time(nth)).collect()
+    }
+}

@@ -1,0 +1,301 @@
+//! Looking into a live group: mapped for reading, no semaphore taken, nobody delayed.
+//!
+//! Invariant: a copied node is only answered if its CRC holds and its key belongs where it stands,
+//! so it is one that some transaction wrote whole; whether that one was undone since nobody can say
+//! who takes no semaphore.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::time::Duration;
+
+use super::error::{Error, io_error};
+use super::group::{self, Group, Header, Marks};
+use super::layout::{TAG_WORDS, node};
+use super::region::Region;
+use super::semaphore::Token;
+use super::transaction::{holds, places_of};
+use super::verify::{Fault, Finding, Report};
+use crate::conf::Geometry;
+use crate::key::KeyRef;
+use crate::sys;
+
+/// Looks at a node or key-node before it is said to be damaged or in a transaction.
+const LOOKS: u32 = 100;
+/// Of them, those that follow each other at once: most transactions are over by then.
+const QUICK_LOOKS: u32 = 20;
+/// Before each of the others: a holder may have lost its processor.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A group mapped for reading.
+#[derive(Debug)]
+pub struct LiveGroup {
+    // Never given out: a semaphore of it cannot be taken.
+    group: Group,
+    marks: Vec<Marks>,
+    identities: Vec<(u64, u64)>,
+}
+
+/// What a look at a place of a chain found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    /// Nobody's.
+    Free,
+    /// A node, consistent in itself and where it belongs.
+    Whole,
+    /// A transaction is under way for as long as was looked.
+    InTransaction {
+        /// The slot of who works on it.
+        slot: u32,
+    },
+    /// It is no node that a transaction wrote, and nobody works on it.
+    Damaged(Fault),
+}
+
+/// What a search for a key found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Its node, at this place of the chain.
+    At(usize),
+    /// There is no node of the key.
+    Absent,
+    /// It, or one that may be it, is in a transaction.
+    InTransaction {
+        /// The slot of who works on it.
+        slot: u32,
+    },
+    /// A node that may be it is damaged, at this place of the chain.
+    Damaged(usize, Fault),
+}
+
+/// What a look at all key-nodes found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LiveReport {
+    /// Nodes and faults; a taken semaphore is no fault of a live group.
+    pub report: Report,
+    /// Key-nodes that could not be judged: file, key-node, slot of who works on it.
+    pub in_transaction: Vec<(u32, u32, u32)>,
+}
+
+impl LiveGroup {
+    /// Opens the files of a group, checked against each other, for reading.
+    ///
+    /// # Errors
+    /// A file is not there, or not what it must be: it is named, with what was found and expected.
+    pub fn open(live_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
+        let (header, files) =
+            group::open_files_with(OpenOptions::new().read(true), live_dir, name)?;
+        let words = header.geometry.file_bytes() as usize / 8;
+        let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        let mut marks = Vec::new();
+        for (index, (path, file)) in files.iter().enumerate() {
+            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
+            watches.extend(sys::watch_reading(region.span(), path));
+            entries.push(group::entry_of(path, file, &header, index as u32)?);
+            marks.push(group::read_marks(path, file)?);
+            regions.push(region);
+        }
+        let in_memory =
+            sys::is_in_memory(&files[0].0).map_err(io_error(&files[0].0, "look at its disk"))?;
+        let identities = entries.iter().map(|entry| (entry.device, entry.inode)).collect();
+        // Nothing that is read through it asks where the register marks it.
+        let group = Group::of_regions(regions, entries, (header, watches, 0, in_memory));
+        Ok(LiveGroup { group, marks, identities })
+    }
+
+    /// What its headers say.
+    pub fn header(&self) -> &Header {
+        self.group.header()
+    }
+
+    /// Its geometry.
+    pub fn geometry(&self) -> &Geometry {
+        self.group.geometry()
+    }
+
+    /// Words of a node.
+    pub fn node_words(&self) -> usize {
+        self.group.node_words()
+    }
+
+    /// Are its files in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.group.is_in_memory()
+    }
+
+    /// Was the end of its last server a clean one, as its files said when they were opened.
+    pub fn is_clean(&self) -> bool {
+        self.marks.iter().all(|marks| marks.clean)
+    }
+
+    /// Said its files that they are quarantined when they were opened.
+    pub fn is_quarantined(&self) -> bool {
+        self.marks.iter().any(|marks| marks.quarantined)
+    }
+
+    /// Does the directory hold other files of this name by now.
+    pub fn is_replaced(&self, live_dir: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        self.identities.iter().zip(0..).any(|(&identity, file)| {
+            let path = group::path_of(live_dir, &self.header().name, file);
+            std::fs::metadata(path).map_or(true, |now| (now.dev(), now.ino()) != identity)
+        })
+    }
+
+    /// The key in a node's words, if it is one.
+    pub fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
+        self.group.key_of(words)
+    }
+
+    /// Who has a key-node's semaphore now: its slot.
+    pub fn holder(&self, file: u32, key_node: u32) -> Option<u32> {
+        Token::of_word(self.group.semaphore(file, key_node).word()).map(Token::slot)
+    }
+
+    /// The tags of a key-node; 0: a free place.
+    fn tags(&self, file: u32, key_node: u32) -> [u64; TAG_WORDS] {
+        let mut tags = [0; TAG_WORDS];
+        self.group.file(file).read(self.group.head(key_node) + 1, &mut tags);
+        tags
+    }
+
+    /// The places of a key-node's chain that are taken now.
+    pub fn taken_places(&self, file: u32, key_node: u32) -> impl Iterator<Item = usize> + use<> {
+        let tags = self.tags(file, key_node);
+        (0..self.geometry().chain as usize).filter(move |&place| tag_of(&tags, place) != 0)
+    }
+
+    /// Copies the node of a place; `words` has room for exactly one.
+    pub fn copy(&self, (file, key_node): (u32, u32), place: usize, words: &mut [u64]) -> Copied {
+        let looked = self.look(file, key_node, || {
+            let tag = tag_of(&self.tags(file, key_node), place);
+            if tag == 0 {
+                return Ok(Copied::Free);
+            }
+            self.copy_once((file, key_node), place, tag, words).map(|()| Copied::Whole)
+        });
+        match looked {
+            Ok(copied) => copied,
+            Err((Some(slot), _)) => Copied::InTransaction { slot },
+            Err((None, fault)) => Copied::Damaged(fault),
+        }
+    }
+
+    /// Copies the node of a key, which is that of `words` when it is there.
+    pub fn find(&self, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
+        let at = key.locate(biz_id, self.geometry(), crate::key::Seed(self.header().seeds));
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        let looked = self.look(at.file, at.key_node, || {
+            let mut damaged = None;
+            for place in places_of(&self.tags(at.file, at.key_node), at.tag) {
+                if place >= self.geometry().chain as usize {
+                    continue;
+                }
+                match self.copy_once((at.file, at.key_node), place, at.tag, words) {
+                    Ok(()) if holds(words, key_word, key) => return Ok(Found::At(place)),
+                    Ok(()) => {}
+                    Err(fault) => damaged = Some((place, fault)),
+                }
+            }
+            damaged.map_or(Ok(Found::Absent), Err)
+        });
+        match looked {
+            Ok(found) => found,
+            Err((Some(slot), _)) => Found::InTransaction { slot },
+            Err((None, (place, fault))) => Found::Damaged(place, fault),
+        }
+    }
+
+    fn copy_once(
+        &self,
+        (file, key_node): (u32, u32),
+        place: usize,
+        tag: u8,
+        words: &mut [u64],
+    ) -> Result<(), Fault> {
+        self.group.file(file).read(self.group.node(key_node, place), words);
+        match self.group.judge_node(words, file, key_node)? {
+            expected if expected != tag => Err(Fault::Tag { expected }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks until nothing is off. Else what was off at last, and the slot of who works on the
+    /// key-node: none if it was off while nobody did.
+    fn look<T, E>(
+        &self,
+        file: u32,
+        key_node: u32,
+        mut once: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, (Option<u32>, E)> {
+        let (mut off_while_idle, mut slot) = (false, None);
+        for look in 1.. {
+            let before = self.holder(file, key_node);
+            let fault = match once() {
+                Ok(found) => return Ok(found),
+                Err(fault) => fault,
+            };
+            let after = self.holder(file, key_node);
+            off_while_idle |= before.is_none() && after.is_none();
+            slot = after.or(before).or(slot);
+            if look == LOOKS {
+                return Err((slot.filter(|_| !off_while_idle), fault));
+            }
+            if look >= QUICK_LOOKS && (slot.is_some() || look % QUICK_LOOKS == 0) {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        unreachable!("the loop ends after LOOKS")
+    }
+
+    /// Looks at every key-node, as [`Group::verify`] does where nobody writes.
+    pub fn verify(&self) -> LiveReport {
+        let mut live = LiveReport::default();
+        for file in 0..self.geometry().files {
+            for key_node in 0..self.geometry().key_nodes {
+                self.verify_one(file, key_node, &mut live);
+            }
+        }
+        live
+    }
+
+    /// What a look at one key-node finds, added to `live`.
+    pub fn verify_one(&self, file: u32, key_node: u32, live: &mut LiveReport) {
+        let looked = self.look(file, key_node, || {
+            let mut report = Report::default();
+            self.group.examine(file, key_node, &mut report);
+            if report.findings.is_empty() { Ok(report) } else { Err(report) }
+        });
+        let report = match looked {
+            Ok(report) | Err((None, report)) => report,
+            Err((Some(slot), report)) => {
+                live.in_transaction.push((file, key_node, slot));
+                Report { findings: Vec::new(), ..report }
+            }
+        };
+        live.report.nodes += report.nodes;
+        live.report.taken += report.taken;
+        live.report.findings.extend(report.findings);
+    }
+
+    /// Copies the sound nodes of a key-node where nobody writes: of duplicates the one used last.
+    pub(crate) fn sound_nodes(&self, file: u32, key_node: u32) -> (Vec<Vec<u64>>, Vec<Finding>) {
+        let mut report = Report::default();
+        self.group.examine(file, key_node, &mut report);
+        let is_lost = |place| {
+            let mut findings = report.findings.iter().filter(|finding| finding.place == place);
+            findings.any(|finding| !matches!(finding.fault, Fault::Tag { .. }))
+        };
+        let copy = |place| {
+            let mut words = vec![0; self.node_words()];
+            self.group.file(file).read(self.group.node(key_node, place), &mut words);
+            words
+        };
+        let nodes = self.taken_places(file, key_node).filter(|&place| !is_lost(place)).map(copy);
+        (nodes.collect(), report.findings)
+    }
+}
+
+/// The tag of a place.
+fn tag_of(tags: &[u64; TAG_WORDS], place: usize) -> u8 {
+    (tags[place / 8] >> (place % 8 * 8)) as u8
+}
