@@ -277,13 +277,14 @@ fn json_is_read_charged_and_answered() {
     let mut client = server.client();
     let several = r#"{"items":[{"biz":2,"key":"a\"\u00e9"},
         {"key":18446744073709551615,"biz":"number"}, {"biz":4,"key":-1},
-        {"biz":"three","key":7,"count":1.5}]}"#;
+        {"biz":4,"key":7,"count":1.5}, {"biz":"three","key":7}]}"#;
     let items = items_of(&mut client, several);
     for (item, members) in items.iter().zip([
         r#"{"biz":2,"key":"a\"é","limited":false,"used":1,"max":3}"#,
         r#"{"biz":"number","key":18446744073709551615,"limited":false,"used":1}"#,
         r#"{"biz":4,"key":-1,"error":"bad-key"}"#,
-        r#"{"biz":"three","key":7,"error":"bad-count"}"#,
+        r#"{"biz":4,"key":7,"error":"bad-count"}"#,
+        r#"{"biz":"three","key":7,"error":"bad-key"}"#,
     ]) {
         let members: Value = serde_json::from_str(members).expect("JSON");
         for (name, value) in members.as_object().expect("an object") {
