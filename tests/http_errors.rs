@@ -277,19 +277,22 @@ fn json_is_read_charged_and_answered() {
     let mut client = server.client();
     let several = r#"{"items":[{"biz":2,"key":"a\"\u00e9"},
         {"key":18446744073709551615,"biz":"number"}, {"biz":4,"key":-1},
-        {"biz":"three","key":7,"count":1.5}]}"#;
+        {"biz":4,"key":7,"count":1.5}]}"#;
     let items = items_of(&mut client, several);
     for (item, members) in items.iter().zip([
         r#"{"biz":2,"key":"a\"é","limited":false,"used":1,"max":3}"#,
         r#"{"biz":"number","key":18446744073709551615,"limited":false,"used":1}"#,
         r#"{"biz":4,"key":-1,"error":"bad-key"}"#,
-        r#"{"biz":"three","key":7,"error":"bad-count"}"#,
+        r#"{"biz":4,"key":7,"error":"bad-count"}"#,
     ]) {
         let members: Value = serde_json::from_str(members).expect("JSON");
         for (name, value) in members.as_object().expect("an object") {
             assert_eq!(&item[name], value, "{item}");
         }
     }
+    // A number is a key of integer keys only.
+    let item = &items_of(&mut client, r#"{"items":[{"biz":"three","key":7}]}"#)[0];
+    assert_eq!((&item["key"], &item["error"]), (&Value::from(7), &Value::from("bad-key")));
     let long = r#"{"items":[{"biz":4,"key":18446744073709551616}]}"#;
     client.send(&post_json("/update", long));
     let answer = client.answer();
