@@ -42,6 +42,7 @@ pub use map::{
     RING_USE_BYTES, Scope, Sliding, SlidingCounter, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
 };
 pub use srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+pub use value::duration;
 pub use words::{biz_words, limit_words};
 
 /// A checked configuration: both files.
