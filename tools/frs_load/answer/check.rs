@@ -73,14 +73,13 @@ impl Checker {
         keys: &[u32],
         mut note: impl FnMut(Outcome),
     ) -> Result<(), String> {
-        let expected = if self.json { "application/json" } else { "application/xml" };
-        if reply.content_type != expected {
-            return Err(format!("Content-Type: {}, expected {expected}", reply.content_type));
-        }
         if reply.status != 200 {
-            let error = self.error(reply)?;
+            let error = error(reply)?;
             keys.iter().for_each(|_| note(Outcome::Error(error)));
             return Ok(());
+        }
+        if is_json(reply)? != self.json {
+            return Err(format!("Content-Type: {} is not what was asked for", reply.content_type));
         }
         let (json, mut place) = (self.json, 0);
         let judge = |said: &Said<'_>| {
@@ -102,16 +101,6 @@ impl Checker {
             return Err(format!("{place} items, expected {}", keys.len()));
         }
         Ok(())
-    }
-
-    /// The error of a whole request, if it is one of the server's state.
-    fn error(&self, reply: &Reply<'_>) -> Result<&'static str, String> {
-        let read = if self.json { json::read_error } else { xml::read_error };
-        let (code, words) = read(reply.body)?;
-        let known = REQUEST_ERRORS.iter().find(|known| **known == (reply.status, code.as_str()));
-        known
-            .map(|(_, code)| *code)
-            .ok_or_else(|| format!("status {}, {code}: {words}", reply.status))
     }
 
     fn item(&mut self, said: &Said<'_>, key: u32) -> Result<Outcome, String> {
@@ -136,6 +125,23 @@ impl Checker {
         });
         fault.map_or(Ok(Outcome::Verdict(verdict(said, limited))), |fault| Err(fault.to_owned()))
     }
+}
+
+/// The format of the body. An error can come before the server knew what it is asked in.
+fn is_json(reply: &Reply<'_>) -> Result<bool, String> {
+    match reply.content_type {
+        "application/json" => Ok(true),
+        "application/xml" => Ok(false),
+        other => Err(format!("status {}, Content-Type: {other}", reply.status)),
+    }
+}
+
+/// The error of a whole request, if it is one of the server's state.
+fn error(reply: &Reply<'_>) -> Result<&'static str, String> {
+    let read = if is_json(reply)? { json::read_error } else { xml::read_error };
+    let (code, words) = read(reply.body)?;
+    let known = REQUEST_ERRORS.iter().find(|known| **known == (reply.status, code.as_str()));
+    known.map(|(_, code)| *code).ok_or_else(|| format!("status {}, {code}: {words}", reply.status))
 }
 
 fn item_error(error: &str, alone: bool) -> Result<&'static str, String> {
@@ -165,7 +171,7 @@ fn shape_fault(said: &Said<'_>, limited: bool) -> Option<&'static str> {
     let some = figures.iter().flatten().count();
     let (list, none) = (said.list.as_deref(), some == 0);
     let rules = [
-        (some % 4 == 0, "limit, used, max and remaining stand together or not at all"),
+        (some.is_multiple_of(4), "limit, used, max and remaining stand together or not at all"),
         (!none || said.reset.is_none(), "reset without a limit"),
         (said.retry.is_none() || limited, "retry where nothing is limited"),
         (said.retry != Some(0), "limited, and may retry at once"),

@@ -9,5 +9,5 @@ mod json;
 mod said;
 mod xml;
 
-pub use check::{Checker, Outcome, VERDICTS, Verdict};
+pub use check::{Checker, Outcome, VERDICTS};
 pub use head::Reply;
