@@ -60,6 +60,11 @@ impl Schedule {
         meant.saturating_sub(self.number).div_ceil(self.stride)
     }
 
+    /// The last time at which an open loop sends.
+    pub fn last_ns(&self) -> Option<u64> {
+        self.rate.and(self.end_ns).map(|end_ns| end_ns.saturating_sub(1))
+    }
+
     /// The time that a request is meant for; none: no time in particular.
     fn meant_ns(&self, number: u64) -> Option<u64> {
         let rate = u128::from(self.rate?);

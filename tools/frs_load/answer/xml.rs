@@ -18,7 +18,7 @@ pub fn read_items(
     let mut reader = Reader::from_str(text(body)?);
     let response = root(&mut reader, "response")?;
     if !response.attributes_raw().trim_ascii().is_empty() {
-        return Err(format!("expected no attribute of the response, found {response:?}"));
+        return Err(format!("expected no attribute of the response, found {:?}", &*response));
     }
     loop {
         match next(&mut reader)? {
@@ -27,11 +27,13 @@ pub fn read_items(
                 item(&tag, &mut judge)?;
                 match next(&mut reader)? {
                     Event::End(_) => {}
-                    other => return Err(format!("no detail was asked for, found {other:?}")),
+                    other => {
+                        return Err(format!("no detail was asked for, found {}", shown(&other)));
+                    }
                 }
             }
             Event::End(_) => return end(&mut reader),
-            other => return Err(format!("expected <item>, found {other:?}")),
+            other => return Err(format!("expected <item>, found {}", shown(&other))),
         }
     }
 }
@@ -48,7 +50,7 @@ pub fn read_error(body: &[u8]) -> Result<(String, String), String> {
             Event::Text(part) => words.push_str(&part),
             Event::GeneralRef(_) => words.push('…'),
             Event::End(_) => break,
-            other => return Err(format!("expected words, found {other:?}")),
+            other => return Err(format!("expected words, found {}", shown(&other))),
         }
     }
     end(&mut reader).map(|()| (code, words))
@@ -57,7 +59,7 @@ pub fn read_error(body: &[u8]) -> Result<(String, String), String> {
 fn root<'b>(reader: &mut Reader<&'b [u8]>, expected: &str) -> Result<BytesStart<'b>, String> {
     match next(reader)? {
         Event::Start(tag) if name(&tag) == expected => Ok(tag),
-        other => Err(format!("expected <{expected}>, found {other:?}")),
+        other => Err(format!("expected <{expected}>, found {}", shown(&other))),
     }
 }
 
@@ -94,7 +96,14 @@ fn next<'b>(reader: &mut Reader<&'b [u8]>) -> Result<Event<'b>, String> {
 fn end(reader: &mut Reader<&[u8]>) -> Result<(), String> {
     match next(reader)? {
         Event::Eof => Ok(()),
-        other => Err(format!("expected nothing behind the document, found {other:?}")),
+        other => Err(format!("expected nothing behind the document, found {}", shown(&other))),
+    }
+}
+
+fn shown(event: &Event<'_>) -> String {
+    match event {
+        Event::Eof => "the end".to_owned(),
+        other => format!("{:?}", &**other),
     }
 }
 
