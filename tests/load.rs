@@ -151,7 +151,7 @@ fn an_open_loop_sends_at_its_rate() {
 /// The number on the line that begins with a name.
 fn number_after(summary: &str, name: &str) -> Option<u64> {
     let rest = summary.lines().find_map(|line| line.strip_prefix(name))?;
-    let word = rest.split_whitespace().next()?.replace(|c: char| c == ',' || c == ';', "");
+    let word = rest.split_whitespace().next()?.replace([',', ';'], "");
     word.parse().ok()
 }
 

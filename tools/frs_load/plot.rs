@@ -23,7 +23,7 @@ pub fn draw(summary: &Summary<'_>) -> String {
          font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n"
     );
-    text(&mut out, (70.0, 26.0), "start", &summary.title());
+    text(&mut out, (Panel::LEFT, 26.0), "start", &summary.title());
     latencies(&mut out, summary);
     throughput(&mut out, summary);
     out.push_str("</svg>\n");
@@ -40,8 +40,8 @@ struct Panel {
 }
 
 impl Panel {
-    const LEFT: f64 = 70.0;
-    const WIDE: f64 = WIDTH - 100.0;
+    const LEFT: f64 = 84.0;
+    const WIDE: f64 = WIDTH - 114.0;
 
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
         let share = |value: f64, (from, to): (f64, f64)| (value - from) / (to - from);
