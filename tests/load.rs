@@ -318,6 +318,27 @@ fn a_server_that_closes_loses_what_was_asked() {
     assert_eq!(count("connections made again:"), Some(6), "{summary}");
 }
 
+/// A stall that half of the requests were meant for is in the median of an open loop, and not in
+/// that of a closed one, which sends nothing meanwhile.
+#[test]
+fn a_stall_is_seen_by_all_whom_it_would_have_met() {
+    let median_us = |words: &str| {
+        let stalling = |number| {
+            if number == 20 {
+                thread::sleep(Duration::from_millis(300));
+            }
+            Some(good())
+        };
+        let words = format!("--biz b --keys 1 --connections 1 --requests 200 {words}");
+        let output = load(&answering(stalling), &words);
+        let summary = text(&output.stdout);
+        assert!(output.status.success(), "{summary}{}", text(&output.stderr));
+        number_after(&summary, "latency µs  p50 ").expect("a median")
+    };
+    let (open, closed) = (median_us("--rate 500"), median_us(""));
+    assert!(open >= 50_000 && closed < open / 2, "{open} µs, {closed} µs");
+}
+
 #[test]
 fn states_of_the_server_are_counted_and_are_no_fault() {
     let busy = "<response><item biz=\"b\" key=\"k0\" error=\"busy\"/></response>";

@@ -1,6 +1,8 @@
 //! Answers that may be given, and one for each way in which one may not.
 
 use clap::Parser;
+use proptest::prelude::*;
+use proptest::sample::Index;
 
 use super::*;
 
@@ -203,4 +205,37 @@ fn the_head_agrees_with_a_single_item() {
     assert!(check_head(|reply| reply.rate_limit = Some("\"b\";r=0")).is_err());
     assert!(check_head(|reply| reply.rate_limit_policy = Some("\"b\";q=6")).is_err());
     assert!(check_head(|reply| reply.rate_limit_policy = None).is_err());
+}
+
+proptest! {
+    /// Whatever a server sends is taken or is a fault in words.
+    #[test]
+    fn a_damaged_answer_makes_nothing_panic(
+        json: bool,
+        status in prop_oneof![Just(200u16), Just(503)],
+        damage in proptest::collection::vec((any::<Index>(), any::<u8>(), 0usize..3), 0..4),
+    ) {
+        let (kind, body) = match json {
+            true => ("json", r#"{"items":[{"biz":"b","key":"k0","limited":false}]}"#.to_owned()),
+            false => ("xml", format!("<response><item biz=\"b\" key=\"k0\" {ONE}/></response>\n")),
+        };
+        let text = format!(
+            "HTTP/1.1 {status} OK\r\nContent-Type: application/{kind}\r\n\
+             Cache-Control: no-store\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut bytes = text.into_bytes();
+        for (place, byte, cut) in damage {
+            let place = place.index(bytes.len());
+            let end = bytes.len().min(place + cut);
+            bytes.splice(place..end, [byte]);
+        }
+        if let Ok(Some(reply)) = Reply::read(&bytes) {
+            prop_assert!(reply.bytes <= bytes.len());
+            let mut checker = checker(if json { "--json" } else { "" });
+            let mut outcomes = 0;
+            let checked = checker.check(&reply, &[0], |_| outcomes += 1);
+            prop_assert!(checked.is_err() || outcomes == 1);
+        }
+    }
 }
