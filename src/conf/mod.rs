@@ -46,6 +46,7 @@ pub use map::{
 };
 pub use overlay::{Overlay, OverlayError};
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+pub use value::duration;
 pub use words::{biz_words, limit_words};
 
 /// A checked configuration: both files.

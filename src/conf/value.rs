@@ -47,8 +47,9 @@ pub(super) fn multiple(step: u32, min: u32, max: u32) -> impl Fn(&str) -> Value<
     }
 }
 
-/// `250ms`, `60s`, `15m`, `24h`, `7d`, from `min_ms` to `max_ms`, as milliseconds.
-pub(super) fn duration(min_ms: u64, max_ms: u64) -> impl Fn(&str) -> Value<u64> {
+/// A reader of durations as the configuration writes them: `250ms`, `60s`, `15m`, `24h`, `7d`, from
+/// `min_ms` to `max_ms`, as milliseconds; or words for what was expected.
+pub fn duration(min_ms: u64, max_ms: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| {
         let found = with_unit(text, &DURATION_UNITS).filter(|ms| (min_ms..=max_ms).contains(ms));
         found.ok_or_else(|| {

@@ -1,0 +1,264 @@
+//! What an answer may say to what was asked.
+//!
+//! Invariant: each rule follows from the protocol alone, whatever limits the biz has and whoever
+//! else uses it; so an answer that breaks one is wrong, and not a matter of configuration.
+
+use frs::service::Command;
+
+use super::head::Reply;
+use super::said::Said;
+use super::{json, xml};
+use crate::arguments::{Arguments, KeyType};
+use crate::keys::write_key;
+
+/// What became of an item that was judged; the words of the server's own counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Allowed,
+    Limited,
+    Banned,
+    Shadowed,
+    Degraded,
+    Listed,
+}
+
+/// All of them, with their names, in the order in which they are shown.
+pub const VERDICTS: [(Verdict, &str); 6] = [
+    (Verdict::Allowed, "allowed"),
+    (Verdict::Limited, "limited"),
+    (Verdict::Banned, "banned"),
+    (Verdict::Shadowed, "shadowed"),
+    (Verdict::Degraded, "degraded"),
+    (Verdict::Listed, "listed"),
+];
+
+/// What became of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Verdict(Verdict),
+    /// An error that tells of the server's state, not of the request.
+    Error(&'static str),
+}
+
+/// Item errors that a right request can meet.
+const ITEM_ERRORS: [&str; 3] = ["busy", "full", "store"];
+/// Errors of a whole request that a right one can meet, with their statuses.
+const REQUEST_ERRORS: [(u16, &str); 2] = [(408, "timeout"), (503, "overloaded")];
+
+/// Checks the answers of a run.
+#[derive(Debug, Clone)]
+pub struct Checker {
+    command: Command,
+    biz: String,
+    key_type: KeyType,
+    json: bool,
+    key: String,
+}
+
+impl Checker {
+    pub fn new(arguments: &Arguments) -> Checker {
+        Checker {
+            command: arguments.command(),
+            biz: arguments.biz.clone(),
+            key_type: arguments.key_type,
+            json: arguments.json,
+            key: String::new(),
+        }
+    }
+
+    /// Hands `note` the outcome of each item of the request for `keys`, or says what is wrong.
+    pub fn check(
+        &mut self,
+        reply: &Reply<'_>,
+        keys: &[u32],
+        mut note: impl FnMut(Outcome),
+    ) -> Result<(), String> {
+        if reply.status != 200 {
+            let error = error(reply)?;
+            keys.iter().for_each(|_| note(Outcome::Error(error)));
+            return Ok(());
+        }
+        if is_json(reply)? != self.json {
+            return Err(format!("Content-Type: {} is not what was asked for", reply.content_type));
+        }
+        let (json, mut place) = (self.json, 0);
+        let judge = |said: &Said<'_>| {
+            let key = *keys.get(place).ok_or("more items than were asked")?;
+            place += 1;
+            let outcome = self.item(said, key).map_err(|what| format!("item {place}: {what}"))?;
+            if keys.len() == 1 {
+                single_fields(reply, said)?;
+            }
+            note(outcome);
+            Ok(())
+        };
+        if json {
+            json::read_items(reply.body, judge)
+        } else {
+            xml::read_items(reply.body, judge)
+        }?;
+        if place < keys.len() {
+            return Err(format!("{place} items, expected {}", keys.len()));
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, said: &Said<'_>, key: u32) -> Result<Outcome, String> {
+        self.key.clear();
+        write_key(&mut self.key, self.key_type, key);
+        if said.biz.as_deref() != Some(&self.biz) || said.key.as_deref() != Some(&self.key) {
+            return Err(format!("not an answer to biz {}, key {}", self.biz, self.key));
+        }
+        if let Some(error) = &said.error {
+            let alone = Said {
+                biz: said.biz.clone(),
+                key: said.key.clone(),
+                error: said.error.clone(),
+                ..Said::default()
+            };
+            return item_error(error, *said == alone).map(Outcome::Error);
+        }
+        let limited = said.limited.ok_or("neither limited nor error")?;
+        let fault = shape_fault(said, limited).or_else(|| {
+            let figures = Figures::of(said)?;
+            figures.fault(said).or_else(|| figures.verdict_fault(said, limited, self.command))
+        });
+        fault.map_or(Ok(Outcome::Verdict(verdict(said, limited))), |fault| Err(fault.to_owned()))
+    }
+}
+
+/// The format of the body. An error can come before the server knew what it is asked in.
+fn is_json(reply: &Reply<'_>) -> Result<bool, String> {
+    match reply.content_type {
+        "application/json" => Ok(true),
+        "application/xml" => Ok(false),
+        other => Err(format!("status {}, Content-Type: {other}", reply.status)),
+    }
+}
+
+/// The error of a whole request, if it is one of the server's state.
+fn error(reply: &Reply<'_>) -> Result<&'static str, String> {
+    let read = if is_json(reply)? { json::read_error } else { xml::read_error };
+    let (code, words) = read(reply.body)?;
+    let known = REQUEST_ERRORS.iter().find(|known| **known == (reply.status, code.as_str()));
+    known.map(|(_, code)| *code).ok_or_else(|| format!("status {}, {code}: {words}", reply.status))
+}
+
+fn item_error(error: &str, alone: bool) -> Result<&'static str, String> {
+    let known = ITEM_ERRORS.iter().find(|known| **known == error);
+    match known {
+        Some(_) if !alone => Err(format!("{error} beside other attributes")),
+        Some(known) => Ok(known),
+        None => Err(format!("{error}; see --biz and --key-type")),
+    }
+}
+
+/// As the server counts: the first that applies.
+fn verdict(said: &Said<'_>, limited: bool) -> Verdict {
+    match said {
+        Said { degraded: Some(true), .. } => Verdict::Degraded,
+        Said { list: Some(_), .. } => Verdict::Listed,
+        Said { shadow: Some(true), .. } => Verdict::Shadowed,
+        Said { banned: Some(true), .. } => Verdict::Banned,
+        _ if limited => Verdict::Limited,
+        _ => Verdict::Allowed,
+    }
+}
+
+/// Which attributes may stand together.
+fn shape_fault(said: &Said<'_>, limited: bool) -> Option<&'static str> {
+    let figures = [said.limit, said.used, said.max, said.remaining];
+    let some = figures.iter().flatten().count();
+    let (list, none) = (said.list.as_deref(), some == 0);
+    let rules = [
+        (some.is_multiple_of(4), "limit, used, max and remaining stand together or not at all"),
+        (!none || said.reset.is_none(), "reset without a limit"),
+        (said.retry.is_none() || limited, "retry where nothing is limited"),
+        (said.retry != Some(0), "limited, and may retry at once"),
+        (said.banned.is_none_or(|banned| banned && limited), "banned, and not limited"),
+        (said.shadow.is_none_or(|shadow| shadow && !limited), "shadow, and limited"),
+        (said.degraded.is_none_or(|degraded| degraded && !limited && none), "degraded, and judged"),
+        (matches!(list, None | Some("allow" | "deny")), "a list of another name"),
+        (list.is_none() || none, "decided by a list, and judged"),
+        (list != Some("allow") || !limited, "on the list of the allowed, and limited"),
+        (list != Some("deny") || said.retry.is_none(), "retry on the list of the denied"),
+        (list.is_some() || !none || !limited, "limited by nothing"),
+        (!none || said.banned.is_none(), "banned by nothing"),
+        (said.limit != Some(0), "limits are counted from 1"),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
+}
+
+/// Of the limit that decides.
+struct Figures {
+    used: u64,
+    max: u64,
+    remaining: u64,
+}
+
+impl Figures {
+    fn of(said: &Said<'_>) -> Option<Figures> {
+        Some(Figures { used: said.used?, max: said.max?, remaining: said.remaining? })
+    }
+
+    /// What holds under every policy. What may be used is max and, under some, a debt beyond it.
+    fn fault(&self, said: &Said<'_>) -> Option<&'static str> {
+        let fresh = said.reset == Some(0);
+        let rules = [
+            (self.used + self.remaining >= self.max, "used and remaining are less than max"),
+            (fresh == (self.used == 0), "reset is 0 where nothing is used, and only there"),
+        ];
+        rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
+    }
+
+    /// Whether the verdict on a count of 1 fits. A limit that advises is charged beyond its max, a
+    /// shadow is not charged, and a limit without a max only counts.
+    fn verdict_fault(
+        &self,
+        said: &Said<'_>,
+        limited: bool,
+        command: Command,
+    ) -> Option<&'static str> {
+        if said.action.is_some() || said.shadow.is_some() {
+            return None;
+        }
+        let passed = !limited;
+        let charged = passed && command == Command::Update;
+        let asked = passed && command == Command::Query && self.max > 0;
+        let rules = [
+            (said.banned.is_some() || passed || self.remaining == 0, "limited, and one remains"),
+            (!charged || self.used > 0, "allowed, and not charged"),
+            (!asked || self.remaining > 0, "would be allowed, and none remains"),
+        ];
+        rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
+    }
+}
+
+/// The head says of a single item what the document says.
+fn single_fields(reply: &Reply<'_>, said: &Said<'_>) -> Result<(), String> {
+    let retry = said.retry.map(|ms| ms.div_ceil(1000).max(1));
+    if reply.retry_after.map(|seconds| seconds.parse().ok()) != retry.map(Some) {
+        return Err(format!("Retry-After: {:?} beside retry {:?}", reply.retry_after, said.retry));
+    }
+    let seconds = said.reset.map(|ms| ms.div_ceil(1000));
+    if reply.rate_limit.is_some() != said.remaining.is_some()
+        || parameter(reply.rate_limit, "r") != said.remaining
+        || parameter(reply.rate_limit, "t") != seconds
+    {
+        return Err(format!("RateLimit: {} does not fit", reply.rate_limit.unwrap_or("none")));
+    }
+    let policy = reply.rate_limit_policy;
+    if policy.is_some() != said.max.is_some() || parameter(policy, "q") != said.max {
+        return Err(format!("RateLimit-Policy: {} does not fit", policy.unwrap_or("none")));
+    }
+    Ok(())
+}
+
+/// The value of `;name=`.
+fn parameter(field: Option<&str>, name: &str) -> Option<u64> {
+    let mut parameters = field?.split(';').skip(1).filter_map(|part| part.split_once('='));
+    parameters.find(|(found, _)| *found == name)?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

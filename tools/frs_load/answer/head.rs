@@ -1,0 +1,116 @@
+//! The head of an answer, and where the answer ends.
+//!
+//! Invariant: a reply that is handed out lies whole in the buffer, and has the fields that every
+//! answer has.
+
+use httparse::{EMPTY_HEADER, Header, Response, Status};
+
+/// No answer is longer: 65,536 items of the longest kind fit.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// A whole answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reply<'b> {
+    pub status: u16,
+    /// Is the connection closed after it.
+    pub closes: bool,
+    pub content_type: &'b str,
+    pub retry_after: Option<&'b str>,
+    pub rate_limit: Option<&'b str>,
+    pub rate_limit_policy: Option<&'b str>,
+    pub body: &'b [u8],
+    /// Bytes of head and body.
+    pub bytes: usize,
+}
+
+impl<'b> Reply<'b> {
+    /// The answer that `bytes` begin with; none while it is not whole.
+    pub fn read(bytes: &'b [u8]) -> Result<Option<Reply<'b>>, String> {
+        let mut fields = [EMPTY_HEADER; 48];
+        let mut response = Response::new(&mut fields);
+        let parsed = response.parse(bytes).map_err(|error| format!("no HTTP: {error}"))?;
+        let Status::Complete(head_bytes) = parsed else { return Ok(None) };
+        let mut reply = Reply { status: response.code.unwrap_or(0), ..Reply::default() };
+        let (mut length, mut no_store) = (None, false);
+        for field in response.headers.iter() {
+            reply.take(field, &mut length, &mut no_store)?;
+        }
+        let length = length.ok_or("no Content-Length")?;
+        if !no_store {
+            return Err("no Cache-Control: no-store".to_owned());
+        }
+        reply.bytes = head_bytes.saturating_add(length);
+        if reply.bytes > REPLY_BYTES_MAX {
+            return Err(format!("an answer of {} bytes", reply.bytes));
+        }
+        Ok(bytes.get(head_bytes..reply.bytes).map(|body| Reply { body, ..reply }))
+    }
+
+    fn take(
+        &mut self,
+        field: &Header<'b>,
+        length: &mut Option<usize>,
+        no_store: &mut bool,
+    ) -> Result<(), String> {
+        let value = || {
+            let text = std::str::from_utf8(field.value);
+            text.map_err(|_| format!("{} is not UTF-8", field.name))
+        };
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        if is("content-length") {
+            let digits = value()?;
+            let number = digits.parse().map_err(|_| format!("Content-Length: {digits}"))?;
+            if length.replace(number).is_some() {
+                return Err("Content-Length twice".to_owned());
+            }
+        } else if is("content-type") {
+            self.content_type = value()?;
+        } else if is("cache-control") {
+            *no_store = value()? == "no-store";
+        } else if is("connection") {
+            self.closes = value()?.eq_ignore_ascii_case("close");
+        } else if is("retry-after") {
+            self.retry_after = Some(value()?);
+        } else if is("ratelimit") {
+            self.rate_limit = Some(value()?);
+        } else if is("ratelimit-policy") {
+            self.rate_limit_policy = Some(value()?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\
+                         Cache-Control: no-store\r\nContent-Length: 2\r\n\r\nab";
+
+    #[test]
+    fn an_answer_is_read_once_it_is_whole() {
+        for end in 0..WHOLE.len() {
+            assert!(Reply::read(&WHOLE.as_bytes()[..end]).unwrap().is_none(), "{end}");
+        }
+        let more = format!("{WHOLE}HTTP");
+        let reply = Reply::read(more.as_bytes()).unwrap().unwrap();
+        assert_eq!((reply.status, reply.body, reply.bytes), (200, &b"ab"[..], WHOLE.len()));
+        assert!(!reply.closes);
+    }
+
+    #[test]
+    fn heads_that_are_wrong() {
+        let wrong = |from: &str, to: &str| {
+            let text = WHOLE.replace(from, to);
+            Reply::read(text.as_bytes()).map(|_| ()).expect_err(&text)
+        };
+        assert!(wrong("HTTP/1.1", "HTTQ/1.1").starts_with("no HTTP"));
+        assert_eq!(wrong("Content-Length: 2\r\n", ""), "no Content-Length");
+        assert_eq!(wrong("Length: 2", "Length: -2"), "Content-Length: -2");
+        assert_eq!(wrong("no-store", "public"), "no Cache-Control: no-store");
+        let twice = wrong("Content-Length: 2", "Content-Length: 2\r\nContent-Length: 2");
+        assert_eq!(twice, "Content-Length twice");
+        let endless = wrong("Length: 2", "Length: 18446744073709551615");
+        assert!(endless.starts_with("an answer of"));
+    }
+}

@@ -1,0 +1,102 @@
+//! What an answer says of one item, whichever format it came in.
+//!
+//! Invariant: each attribute stands at most once, is one that the protocol knows, and has a value
+//! of its kind.
+
+use std::borrow::Cow;
+
+/// An attribute's value, or a member's.
+pub enum Value<'a> {
+    /// An attribute: text that must look like what it is.
+    Xml(Cow<'a, str>),
+    /// A member: it has a type.
+    Json(&'a serde_json::Value),
+}
+
+/// The attributes of an item.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Said<'a> {
+    pub biz: Option<Cow<'a, str>>,
+    pub key: Option<Cow<'a, str>>,
+    pub limited: Option<bool>,
+    pub limit: Option<u64>,
+    pub used: Option<u64>,
+    pub max: Option<u64>,
+    pub remaining: Option<u64>,
+    pub reset: Option<u64>,
+    pub retry: Option<u64>,
+    pub banned: Option<bool>,
+    pub shadow: Option<bool>,
+    pub degraded: Option<bool>,
+    pub list: Option<Cow<'a, str>>,
+    pub action: Option<Cow<'a, str>>,
+    pub weight: Option<f64>,
+    pub error: Option<Cow<'a, str>>,
+}
+
+impl<'a> Said<'a> {
+    /// Takes one attribute.
+    pub fn take(&mut self, name: &str, value: Value<'a>) -> Result<(), String> {
+        let taken = match name {
+            "biz" => put(&mut self.biz, value.text()),
+            "key" => put(&mut self.key, value.text()),
+            "limited" => put(&mut self.limited, value.flag()),
+            "limit" => put(&mut self.limit, value.number()),
+            "used" => put(&mut self.used, value.number()),
+            "max" => put(&mut self.max, value.number()),
+            "remaining" => put(&mut self.remaining, value.number()),
+            "reset" => put(&mut self.reset, value.number()),
+            "retry" => put(&mut self.retry, value.number()),
+            "banned" => put(&mut self.banned, value.flag()),
+            "shadow" => put(&mut self.shadow, value.flag()),
+            "degraded" => put(&mut self.degraded, value.flag()),
+            "list" => put(&mut self.list, value.text()),
+            "action" => put(&mut self.action, value.text()),
+            "weight" => put(&mut self.weight, value.decimal()),
+            "error" => put(&mut self.error, value.text()),
+            _ => return Err(format!("unknown {name}")),
+        };
+        taken.map_err(|what| format!("{name} {what}"))
+    }
+}
+
+fn put<T>(place: &mut Option<T>, value: Option<T>) -> Result<(), &'static str> {
+    if place.is_some() {
+        return Err("stands twice");
+    }
+    *place = value;
+    if place.is_some() { Ok(()) } else { Err("has no value of its kind") }
+}
+
+impl<'a> Value<'a> {
+    fn text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Value::Xml(text) => Some(text),
+            Value::Json(value) => value.as_str().map(Cow::Borrowed),
+        }
+    }
+
+    /// A whole number that every reader takes for exact.
+    fn number(self) -> Option<u64> {
+        let number = match self {
+            Value::Xml(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+            Value::Xml(_) => None,
+            Value::Json(value) => value.as_u64(),
+        };
+        number.filter(|&number| number < 1 << 53)
+    }
+
+    fn flag(self) -> Option<bool> {
+        match self {
+            Value::Xml(text) => text.parse().ok(),
+            Value::Json(value) => value.as_bool(),
+        }
+    }
+
+    fn decimal(self) -> Option<f64> {
+        match self {
+            Value::Xml(text) => text.parse().ok(),
+            Value::Json(value) => value.as_f64(),
+        }
+    }
+}

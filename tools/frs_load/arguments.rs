@@ -1,0 +1,195 @@
+//! What is asked of a run, as it is written on the command line.
+//!
+//! Invariant: what clap lets through can be run; only the network can refuse it.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind, value_parser};
+use frs::conf;
+use frs::service::Command;
+
+use crate::target::Target;
+
+/// The most keys of type ip: the addresses of 10.0.0.0/8.
+const IP_KEYS_MAX: u32 = 1 << 24;
+const DAY_MS: u64 = 86_400_000;
+const DEFAULT_DURATION_MS: u64 = 10_000;
+
+/// Makes load for an frs server, checks every answer, measures rates and latencies.
+///
+/// A closed loop unless --rate is given: each connection sends when its answer has come. With
+/// --rate requests have their times beforehand, and latencies count from these, however late the
+/// request went out because the server had not answered others.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "frs-load", version)]
+pub struct Arguments {
+    /// http://HOST:PORT[/update|/query] or unix:PATH; /update unless it says otherwise
+    #[arg(value_name = "URL", value_parser = Target::parse)]
+    pub target: Target,
+    /// Ask by /query instead of /update
+    #[arg(long)]
+    pub query: bool,
+    /// Connections that are kept open
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_535))]
+    pub connections: u32,
+    /// Requests on the way on each connection at once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
+    pub pipeline: u32,
+    /// Items in each request
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=65_536))]
+    pub items: u32,
+    /// How long to send, such as 250ms, 10s, 5m [default: 10s, without bound with --requests]
+    #[arg(long, value_name = "D", value_parser = conf::duration(1, 7 * DAY_MS))]
+    pub duration: Option<u64>,
+    /// Send so many requests in all
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub requests: Option<u64>,
+    /// Name or id of the biz; the default stands in the shipped map.xml
+    #[arg(long, default_value = "app-user-api", value_parser = biz)]
+    pub biz: String,
+    /// How many keys: k0, k1, …
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(u32).range(1..))]
+    pub keys: u32,
+    /// What the biz's keys are: k0, k1, …; 0, 1, …; 10.0.0.0, 10.0.0.1, …
+    #[arg(long, value_name = "TYPE", default_value = "string")]
+    pub key_type: KeyType,
+    /// How uneven keys are used: key n about 1/(n+1)^S as often as key 0; 0: all alike
+    #[arg(long, value_name = "S", default_value_t = 0.99, value_parser = zipf)]
+    pub zipf: f64,
+    /// Open loop: so many requests a second
+    #[arg(long, value_name = "R", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
+    pub rate: Option<u64>,
+    /// Ask in JSON instead of XML
+    #[arg(long)]
+    pub json: bool,
+    /// The same number, the same keys in the same order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Threads that make the load [default: one for every two processors]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
+    /// Draw latency percentiles and throughput over time
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+/// What keys look like, as in map.xml.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KeyType {
+    /// `k0`, `k1`, …; for digest keys too
+    String,
+    /// `0`, `1`, …
+    Integer,
+    /// `10.0.0.0`, `10.0.0.1`, …
+    Ip,
+}
+
+impl Arguments {
+    /// Reads the command line; whatever is wrong with it ends the process with status 2.
+    pub fn from_command_line() -> Arguments {
+        let arguments = Arguments::parse();
+        if let Err(what) = arguments.check() {
+            <Arguments as CommandFactory>::command()
+                .error(ErrorKind::ArgumentConflict, what)
+                .exit();
+        }
+        arguments
+    }
+
+    /// What must fit together.
+    fn check(&self) -> Result<(), String> {
+        if self.query && self.target.command == Some(Command::Update) {
+            return Err("--query with a URL that ends in /update".to_owned());
+        }
+        if self.key_type == KeyType::Ip && self.keys > IP_KEYS_MAX {
+            return Err(format!("--keys {} with --key-type ip: at most {IP_KEYS_MAX}", self.keys));
+        }
+        Ok(())
+    }
+
+    /// What is asked.
+    pub fn command(&self) -> Command {
+        if self.query { Command::Query } else { self.target.command.unwrap_or(Command::Update) }
+    }
+
+    /// When to send no more; none where the number of requests ends it.
+    pub fn end_ns(&self) -> Option<u64> {
+        let default_ms = self.requests.is_none().then_some(DEFAULT_DURATION_MS);
+        self.duration.or(default_ms).map(|ms| ms * 1_000_000)
+    }
+
+    /// Threads, each of which has a connection.
+    pub fn threads(&self) -> u32 {
+        let half = || {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            (processors / 2).clamp(1, 256) as u32
+        };
+        self.threads.unwrap_or_else(half).min(self.connections)
+    }
+}
+
+/// A biz as map.xml names it: nothing that would have to be escaped.
+fn biz(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected an id or a name of 1 to 64 letters, digits, '.', '_', '-'".to_owned())
+    }
+}
+
+fn zipf(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=10.0).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 10".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> Result<Arguments, String> {
+        let words = format!("frs-load {words}");
+        let parsed = Arguments::try_parse_from(words.split(' ')).map_err(|e| e.to_string())?;
+        parsed.check().map(|()| parsed)
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_manual() {
+        let found = parse("http://localhost:7600").unwrap();
+        assert_eq!((found.connections, found.pipeline, found.items), (64, 1, 1));
+        assert_eq!((found.keys, found.zipf, found.rate), (100_000, 0.99, None));
+        assert_eq!(found.end_ns(), Some(10_000_000_000));
+        assert_eq!(found.command(), Command::Update);
+    }
+
+    #[test]
+    fn requests_take_the_place_of_the_default_duration() {
+        assert_eq!(parse("unix:a --requests 5").unwrap().end_ns(), None);
+        let both = parse("unix:a --requests 5 --duration 250ms").unwrap();
+        assert_eq!(both.end_ns(), Some(250_000_000));
+    }
+
+    #[test]
+    fn the_url_or_a_flag_say_query() {
+        assert_eq!(parse("http://a:1/query").unwrap().command(), Command::Query);
+        assert_eq!(parse("unix:a --query").unwrap().command(), Command::Query);
+        assert!(parse("http://a:1/update --query").is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused() {
+        for wrong in [
+            "http://a:1 --connections 0",
+            "http://a:1 --duration 10",
+            "http://a:1 --biz a<b",
+            "http://a:1 --zipf -1",
+            "http://a:1 --zipf nan",
+            "http://a:1 --rate 0",
+            "http://a:1 --keys 0",
+            "http://a:1 --keys 16777217 --key-type ip",
+            "https://a:1",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! One connection: requests that wait to be written, answers that are not yet whole.
+//!
+//! Invariant: answers belong to requests in the order in which these were pushed; a request is
+//! answered once or lost with the connection.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+
+use crate::target::Stream;
+
+/// A request on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Its number in the run, which says its keys.
+    pub number: u64,
+    /// Its latency counts from here.
+    pub from_ns: u64,
+}
+
+/// What reading has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// There is nothing more at the moment.
+    Nothing,
+    /// Less than there was room for: there is nothing more, unless the server has closed.
+    Part,
+    /// As much as there was room for.
+    Full,
+    /// The server has closed.
+    Closed,
+}
+
+/// A stream with what is on its way.
+pub struct Connection {
+    pub stream: Stream,
+    /// Requests without an answer, oldest first.
+    pub sent: VecDeque<Sent>,
+    out: Vec<u8>,
+    written: usize,
+    partial: Vec<u8>,
+}
+
+impl Connection {
+    pub fn new(stream: Stream) -> Connection {
+        Connection {
+            stream,
+            sent: VecDeque::new(),
+            out: Vec::new(),
+            written: 0,
+            partial: Vec::new(),
+        }
+    }
+
+    /// Adds a request, which `append` writes to the end of what is to be sent.
+    pub fn push(&mut self, sent: Sent, append: impl FnOnce(&mut Vec<u8>)) {
+        self.sent.push_back(sent);
+        append(&mut self.out);
+    }
+
+    /// Writes what the socket takes. An error is a closed connection, and shows when it is read.
+    pub fn flush(&mut self) {
+        while self.written < self.out.len() {
+            match self.stream.write(&self.out[self.written..]) {
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+    }
+
+    /// Reads once, and hands what is there to `take`, which answers how much of it is done.
+    pub fn receive<E>(
+        &mut self,
+        room: &mut [u8],
+        mut take: impl FnMut(&mut VecDeque<Sent>, &[u8]) -> Result<usize, E>,
+    ) -> Result<Received, E> {
+        let read = match read(&mut self.stream, room) {
+            Ok(0) => return Ok(Received::Closed),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Received::Nothing),
+            Err(_) => return Ok(Received::Closed),
+        };
+        if self.partial.is_empty() {
+            let done = take(&mut self.sent, &room[..read])?;
+            self.partial.extend_from_slice(&room[done..read]);
+        } else {
+            self.partial.extend_from_slice(&room[..read]);
+            let done = take(&mut self.sent, &self.partial)?;
+            self.partial.drain(..done);
+        }
+        Ok(if read < room.len() { Received::Part } else { Received::Full })
+    }
+}
+
+fn read(stream: &mut Stream, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(room) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}

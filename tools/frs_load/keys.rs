@@ -1,0 +1,200 @@
+//! Which key comes when: Zipf's law over numbered keys.
+//!
+//! Invariant: the key at a place depends on seed, place and distribution alone, never on threads,
+//! connections or time; so two runs of as many requests charge the same keys as often.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use crate::arguments::KeyType;
+
+/// The keys of a run.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    seed: u64,
+    zipf: Zipf,
+}
+
+impl Keys {
+    /// `keys` keys; the exponent is at least 0.
+    pub fn new(seed: u64, keys: u32, exponent: f64) -> Keys {
+        Keys { seed, zipf: Zipf::new(keys, exponent) }
+    }
+
+    /// The key at a place, from 0; key 0 is the most frequent one.
+    pub fn draw(&self, place: u64) -> u32 {
+        let mut random = Random(mix(self.seed.wrapping_add(place.wrapping_mul(STEP))));
+        self.zipf.draw(&mut random)
+    }
+}
+
+/// Appends a key as it is sent.
+pub fn write_key(out: &mut String, key_type: KeyType, key: u32) {
+    let mut digits = itoa::Buffer::new();
+    match key_type {
+        KeyType::String => {
+            out.push('k');
+            out.push_str(digits.format(key));
+        }
+        KeyType::Integer => out.push_str(digits.format(key)),
+        KeyType::Ip => {
+            let address = Ipv4Addr::from_bits(0x0a00_0000 | key);
+            // A String takes everything.
+            let _ = write!(out, "{address}");
+        }
+    }
+}
+
+/// Numbers from 0, number k with a probability proportional to 1 / (k + 1)^exponent.
+///
+/// Rejection-inversion: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from
+/// monotone discrete distributions", ACM TOMACS 6 (1996). The density's continuous hat x^-s is
+/// inverted; a step of the hat is taken at once where it lies under the histogram for sure.
+#[derive(Debug, Clone)]
+struct Zipf {
+    keys: f64,
+    exponent: f64,
+    /// The hat's integral where the first and the last step begin and end.
+    from: f64,
+    to: f64,
+    /// Distance from a step's middle up to which nothing is rejected.
+    sure: f64,
+}
+
+impl Zipf {
+    fn new(keys: u32, exponent: f64) -> Zipf {
+        let keys = f64::from(keys);
+        let mut zipf = Zipf { keys, exponent, from: 0.0, to: 0.0, sure: 0.0 };
+        zipf.from = zipf.integral(1.5) - 1.0;
+        zipf.to = zipf.integral(keys + 0.5);
+        zipf.sure = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.hat(2.0));
+        zipf
+    }
+
+    fn draw(&self, random: &mut Random) -> u32 {
+        loop {
+            let area = self.to + random.unit() * (self.from - self.to);
+            let x = self.inverse(area);
+            let rank = x.round().clamp(1.0, self.keys);
+            let accepted =
+                rank - x <= self.sure || area >= self.integral(rank + 0.5) - self.hat(rank);
+            if accepted {
+                return rank as u32 - 1;
+            }
+        }
+    }
+
+    fn hat(&self, x: f64) -> f64 {
+        x.powf(-self.exponent)
+    }
+
+    /// Of the hat, from 1 to x.
+    fn integral(&self, x: f64) -> f64 {
+        let log = x.ln();
+        let t = (1.0 - self.exponent) * log;
+        // (x^(1-s) - 1) / (1-s), which is the logarithm at s = 1.
+        if t.abs() < TINY { log * (1.0 + t / 2.0) } else { t.exp_m1() / t * log }
+    }
+
+    fn inverse(&self, area: f64) -> f64 {
+        // Rounding must not leave the logarithm's domain.
+        let t = (area * (1.0 - self.exponent)).max(-1.0);
+        let log = if t.abs() < TINY { area * (1.0 - t / 2.0) } else { t.ln_1p() / t * area };
+        log.exp()
+    }
+}
+
+/// Below this a quotient is its series' first two terms to the last bit.
+const TINY: f64 = 1e-8;
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
+    }
+
+    /// From 0 to below 1.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWS: u64 = 200_000;
+
+    fn counts(keys: u32, exponent: f64) -> Vec<u64> {
+        let drawn = Keys::new(7, keys, exponent);
+        let mut counts = vec![0; keys as usize];
+        for place in 0..DRAWS {
+            counts[drawn.draw(place) as usize] += 1;
+        }
+        counts
+    }
+
+    /// Pearson's statistic against the law is near its mean, which is the degrees of freedom.
+    #[track_caller]
+    fn assert_zipf(keys: u32, exponent: f64) {
+        let weights: Vec<f64> = (1..=keys).map(|k| f64::from(k).powf(-exponent)).collect();
+        let total: f64 = weights.iter().sum();
+        let terms = counts(keys, exponent).into_iter().zip(&weights).map(|(found, weight)| {
+            let expected = DRAWS as f64 * weight / total;
+            (found as f64 - expected).powi(2) / expected
+        });
+        let (statistic, freedom) = (terms.sum::<f64>(), f64::from(keys - 1));
+        let deviation = (2.0 * freedom).sqrt();
+        assert!((statistic - freedom).abs() < 5.0 * deviation, "{statistic} of {freedom}");
+    }
+
+    #[test]
+    fn keys_follow_the_law() {
+        for exponent in [0.0, 0.5, 0.99, 1.0, 1.000_000_001, 1.2, 2.0] {
+            assert_zipf(50, exponent);
+        }
+        assert_zipf(1000, 0.99);
+    }
+
+    #[test]
+    fn extremes_stay_within_bounds() {
+        assert!(counts(1, 0.99).iter().all(|&count| count == DRAWS));
+        assert!(counts(2, 10.0)[0] > DRAWS * 99 / 100);
+        let drawn = Keys::new(0, u32::MAX, 0.0);
+        let mean = (0..DRAWS).map(|place| f64::from(drawn.draw(place))).sum::<f64>() / DRAWS as f64;
+        assert!((0.49..0.51).contains(&(mean / f64::from(u32::MAX))), "{mean}");
+    }
+
+    #[test]
+    fn a_place_has_one_key_and_seeds_differ() {
+        let first = |seed| {
+            let drawn = Keys::new(seed, 1000, 0.99);
+            (0..64).map(|place| drawn.draw(place)).collect::<Vec<_>>()
+        };
+        assert_eq!(first(1), first(1));
+        assert_ne!(first(1), first(2));
+    }
+
+    #[test]
+    fn keys_as_sent() {
+        let of = |key_type, key| {
+            let mut out = String::new();
+            write_key(&mut out, key_type, key);
+            out
+        };
+        assert_eq!(of(KeyType::String, 0), "k0");
+        assert_eq!(of(KeyType::Integer, 4_294_967_294), "4294967294");
+        assert_eq!(of(KeyType::Ip, 258), "10.0.1.2");
+    }
+}

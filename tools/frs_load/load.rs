@@ -1,0 +1,365 @@
+//! The loop of one thread: send what is due, read what has come, check it, count it.
+//!
+//! Invariant: a place is either idle or holds one request on its way, and each connection has as
+//! many places as requests may be on the way on it; so a request goes out as soon as it is due and
+//! any place is idle.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mio::event::Event;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::answer::{Checker, Reply};
+use crate::arguments::Arguments;
+use crate::connection::{Connection, Received, Sent};
+use crate::keys::Keys;
+use crate::request::Requests;
+use crate::schedule::{Next, Schedule};
+use crate::tally::Tally;
+use crate::target::{Stream, Target};
+
+/// How long all connections of a thread may be silent while answers are due.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How often a thread looks whether another has failed.
+const LOOK: Duration = Duration::from_millis(100);
+const ROOM_BYTES: usize = 256 << 10;
+const TIMER: Token = Token(usize::MAX);
+
+/// Why a run ends before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The server cannot be reached.
+    #[error("cannot connect to {target}: {source}")]
+    Connect { target: Target, source: io::Error },
+    /// It is connected and does not answer.
+    #[error("no answer for {} s", SILENCE.as_secs())]
+    Silent,
+    /// An answer that it must not give.
+    #[error("wrong answer: {what}\n--- asked\n{asked}\n--- answered\n{answered}")]
+    Wrong { what: String, asked: String, answered: String },
+    /// The drawing cannot be written.
+    #[error("cannot write the plot: {0}")]
+    Plot(io::Error),
+    /// The kernel refuses what every run needs.
+    #[error("{0}")]
+    Kernel(#[from] io::Error),
+}
+
+/// A thread's share of a run.
+pub struct Share {
+    pub streams: Vec<Stream>,
+    pub schedule: Schedule,
+    pub keys: Keys,
+}
+
+/// One thread's run.
+pub struct Load<'r> {
+    target: &'r Target,
+    failed: &'r AtomicBool,
+    start: Instant,
+    poll: Poll,
+    timer: TimerFd,
+    connections: Vec<Connection>,
+    /// A connection once for each request more that may be on the way on it.
+    idle: VecDeque<usize>,
+    /// Connections that requests were pushed to.
+    pushed: Vec<usize>,
+    on_the_way: u64,
+    /// The last turn of an open loop was had.
+    ended: bool,
+    heard: Instant,
+    room: Vec<u8>,
+    schedule: Schedule,
+    answers: Answers,
+}
+
+/// What becomes of requests and answers.
+struct Answers {
+    keys: Keys,
+    items: u64,
+    asked: Vec<u32>,
+    requests: Requests,
+    checker: Checker,
+    tally: Tally,
+    /// The server has said that it closes the connection that was read last.
+    closes: bool,
+}
+
+impl<'r> Load<'r> {
+    /// Makes everything ready; time counts from `start`.
+    pub fn new(
+        arguments: &'r Arguments,
+        share: Share,
+        start: Instant,
+        failed: &'r AtomicBool,
+    ) -> io::Result<Load<'r>> {
+        let poll = Poll::new()?;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK)?;
+        let descriptor = timer.as_fd().as_raw_fd();
+        poll.registry().register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE)?;
+        let mut connections = Vec::with_capacity(share.streams.len());
+        for (place, mut stream) in share.streams.into_iter().enumerate() {
+            register(&poll, &mut stream, place)?;
+            connections.push(Connection::new(stream));
+        }
+        let places = (0..arguments.pipeline).flat_map(|_| 0..connections.len());
+        Ok(Load {
+            target: &arguments.target,
+            failed,
+            start,
+            poll,
+            timer,
+            idle: places.collect(),
+            pushed: Vec::new(),
+            on_the_way: 0,
+            ended: false,
+            heard: start,
+            room: vec![0; ROOM_BYTES],
+            schedule: share.schedule,
+            connections,
+            answers: Answers {
+                keys: share.keys,
+                items: arguments.items.into(),
+                asked: Vec::new(),
+                requests: Requests::new(arguments),
+                checker: Checker::new(arguments),
+                tally: Tally::new(),
+                closes: false,
+            },
+        })
+    }
+
+    /// Runs to the end; what was seen up to there, and why it ended early if it did.
+    pub fn run(mut self) -> (Tally, Option<Failure>) {
+        let failure = self.turns().err();
+        if failure.is_some() {
+            // Relaxed: nothing but the flag itself is told.
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        self.answers.tally.unsent = self.schedule.unsent();
+        (self.answers.tally, failure)
+    }
+
+    fn turns(&mut self) -> Result<(), Failure> {
+        let mut events = Events::with_capacity(256);
+        // Relaxed: as where it is stored.
+        while !self.failed.load(Ordering::Relaxed) {
+            let next = self.send()?;
+            if next == Next::Done && self.on_the_way == 0 {
+                break;
+            }
+            match self.poll.poll(&mut events, Some(LOOK)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => other?,
+            }
+            for event in &events {
+                self.take(event)?;
+            }
+            if self.on_the_way > 0 && self.heard.elapsed() > SILENCE {
+                return Err(Failure::Silent);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is due as long as there are places.
+    fn send(&mut self) -> Result<Next, Failure> {
+        let now_ns = self.turn_ns();
+        let next = loop {
+            let next = self.schedule.next(now_ns);
+            let (Next::Send { number, from_ns }, Some(&place)) = (next, self.idle.front()) else {
+                break next;
+            };
+            self.idle.pop_front();
+            self.schedule.advance();
+            if self.on_the_way == 0 {
+                self.heard = Instant::now();
+            }
+            self.on_the_way += 1;
+            self.pushed.push(place);
+            let answers = &mut self.answers;
+            self.connections[place]
+                .push(Sent { number, from_ns }, |out| answers.append_request(out, number));
+        };
+        for place in self.pushed.drain(..) {
+            self.connections[place].flush();
+        }
+        if let Next::Wait { until_ns } = next {
+            self.wake_at(until_ns)?;
+        }
+        Ok(next)
+    }
+
+    /// Now; but a thread that wakes up behind the end of an open loop has one turn more, since that
+    /// it is late is no fault of the server's.
+    fn turn_ns(&mut self) -> u64 {
+        let now_ns = self.now_ns();
+        match self.schedule.last_ns() {
+            Some(last_ns) if now_ns > last_ns && !self.ended => {
+                self.ended = true;
+                last_ns
+            }
+            _ => now_ns,
+        }
+    }
+
+    /// epoll waits for whole milliseconds; the times of an open loop are finer.
+    fn wake_at(&self, until_ns: u64) -> Result<(), Failure> {
+        // A timer of nothing would be no timer.
+        let wait_ns = until_ns.saturating_sub(self.now_ns()).max(1);
+        let after = Expiration::OneShot(TimeSpec::from(Duration::from_nanos(wait_ns)));
+        let set = self.timer.set(after, TimerSetTimeFlags::empty());
+        set.map_err(|error| Failure::Kernel(error.into()))
+    }
+
+    fn take(&mut self, event: &Event) -> Result<(), Failure> {
+        if event.token() == TIMER {
+            return Ok(());
+        }
+        let Token(place) = event.token();
+        if event.is_writable() {
+            self.connections[place].flush();
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            self.receive(place, event.is_read_closed())?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, place: usize, ends: bool) -> Result<(), Failure> {
+        loop {
+            let connection = &mut self.connections[place];
+            let before = connection.sent.len();
+            self.answers.closes = false;
+            let (answers, start) = (&mut self.answers, self.start);
+            let received = connection.receive(&mut self.room, |sent, bytes| {
+                answers.take_all(sent, bytes, elapsed_ns(start))
+            })?;
+            let taken = before - self.connections[place].sent.len();
+            if taken > 0 {
+                self.on_the_way -= taken as u64;
+                self.heard = Instant::now();
+                self.idle.extend(std::iter::repeat_n(place, taken));
+            }
+            match received {
+                Received::Closed => return self.reconnect(place),
+                _ if self.answers.closes => return self.reconnect(place),
+                Received::Full => {}
+                Received::Part if ends => {}
+                Received::Part | Received::Nothing => return Ok(()),
+            }
+        }
+    }
+
+    /// Requests that are on their way on a connection are lost with it.
+    fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
+        let mut stream = self
+            .target
+            .connect()
+            .map_err(|source| Failure::Connect { target: self.target.clone(), source })?;
+        register(&self.poll, &mut stream, place)?;
+        let lost = std::mem::replace(&mut self.connections[place], Connection::new(stream));
+        let lost = lost.sent.len();
+        self.idle.extend(std::iter::repeat_n(place, lost));
+        self.on_the_way -= lost as u64;
+        self.answers.tally.reconnects += 1;
+        if lost > 0 {
+            self.answers.tally.failed("closed", lost as u64 * self.answers.items);
+        }
+        Ok(())
+    }
+
+    fn now_ns(&self) -> u64 {
+        elapsed_ns(self.start)
+    }
+}
+
+impl Answers {
+    fn append_request(&mut self, out: &mut Vec<u8>, number: u64) {
+        self.choose_keys(number);
+        self.requests.append(out, &self.asked);
+    }
+
+    fn choose_keys(&mut self, number: u64) {
+        let first = number.wrapping_mul(self.items);
+        let places = (0..self.items).map(|item| first.wrapping_add(item));
+        self.asked.clear();
+        self.asked.extend(places.map(|place| self.keys.draw(place)));
+    }
+
+    /// Takes all whole answers; how many bytes they are.
+    fn take_all(
+        &mut self,
+        sent: &mut VecDeque<Sent>,
+        bytes: &[u8],
+        now_ns: u64,
+    ) -> Result<usize, Failure> {
+        let mut done = 0;
+        while done < bytes.len() && !self.closes {
+            let rest = &bytes[done..];
+            let wrong = |what, asked| Failure::Wrong { what, asked, answered: shown(rest) };
+            let reply = match Reply::read(rest) {
+                Ok(Some(reply)) => reply,
+                Ok(None) => break,
+                Err(what) => return Err(wrong(what, self.shown_request(sent.front()))),
+            };
+            let answered = sent.pop_front();
+            if let Err(what) = self.take_one(answered, &reply, now_ns) {
+                let wrong = |what, asked| Failure::Wrong {
+                    what,
+                    asked,
+                    answered: shown(&rest[..reply.bytes]),
+                };
+                return Err(wrong(what, self.shown_request(answered.as_ref())));
+            }
+            done += reply.bytes;
+        }
+        Ok(done)
+    }
+
+    fn take_one(
+        &mut self,
+        sent: Option<Sent>,
+        reply: &Reply<'_>,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let sent = sent.ok_or("an answer that nothing was asked for")?;
+        self.choose_keys(sent.number);
+        let tally = &mut self.tally;
+        self.checker.check(reply, &self.asked, |outcome| tally.item(outcome))?;
+        tally.answered(reply.status, now_ns.saturating_sub(sent.from_ns), now_ns);
+        self.closes = reply.closes;
+        Ok(())
+    }
+
+    fn shown_request(&mut self, sent: Option<&Sent>) -> String {
+        let Some(sent) = sent else { return "nothing".to_owned() };
+        let mut bytes = Vec::new();
+        self.append_request(&mut bytes, sent.number);
+        shown(&bytes)
+    }
+}
+
+fn register(poll: &Poll, stream: &mut Stream, place: usize) -> io::Result<()> {
+    poll.registry().register(stream, Token(place), Interest::READABLE | Interest::WRITABLE)
+}
+
+fn elapsed_ns(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The beginning of what was sent or received, line by line.
+fn shown(bytes: &[u8]) -> String {
+    const SHOWN: usize = 2048;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
+    let plain = |c: char| if c == '\n' || !c.is_control() { c } else { '\u{FFFD}' };
+    let lines: String = text.replace("\r\n", "\n").chars().map(plain).collect();
+    format!("{}{}", lines.trim_end(), if bytes.len() > SHOWN { " …" } else { "" })
+}

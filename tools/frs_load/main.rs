@@ -1,0 +1,112 @@
+//! The frs-load command: load for a server, its answers checked, rates and latencies measured.
+//!
+//! Exit status: 0 all answers were right; 1 one was wrong, or there was no connection; 2 wrong usage.
+
+mod answer;
+mod arguments;
+mod connection;
+mod keys;
+mod load;
+mod plot;
+mod request;
+mod schedule;
+mod summary;
+mod tally;
+mod target;
+
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Instant;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use arguments::Arguments;
+use keys::Keys;
+use load::{Failure, Load, Share};
+use schedule::Schedule;
+use summary::Summary;
+use tally::Tally;
+use target::Stream;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_command_line();
+    let (tally, mut failure) = match run(&arguments) {
+        Ok(seen) => seen,
+        Err(failure) => (Tally::new(), Some(failure)),
+    };
+    if tally.requests() > 0 {
+        let elapsed_ns = elapsed_ns(&arguments, &tally, failure.is_some());
+        let summary = Summary { arguments: &arguments, tally: &tally, elapsed_ns };
+        print!("{summary}");
+        let drawn = arguments.plot.as_ref().map(|file| std::fs::write(file, plot::draw(&summary)));
+        failure = failure.or(drawn.and_then(Result::err).map(Failure::Plot));
+    }
+    match failure {
+        None => ExitCode::SUCCESS,
+        Some(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All connections first, then all threads at once; what they have seen, and the first failure.
+fn run(arguments: &Arguments) -> Result<(Tally, Option<Failure>), Failure> {
+    allow_many_files();
+    let mut shares = shares(arguments);
+    for place in 0..arguments.connections as usize {
+        let of = place % shares.len();
+        shares[of].streams.push(connect(arguments)?);
+    }
+    let (start, failed) = (Instant::now(), AtomicBool::new(false));
+    let ready = shares.into_iter().map(|share| Load::new(arguments, share, start, &failed));
+    let loads = ready.collect::<Result<Vec<_>, _>>()?;
+    Ok(thread::scope(|scope| {
+        let threads: Vec<_> = loads.into_iter().map(|load| scope.spawn(|| load.run())).collect();
+        let (mut sum, mut failure) = (Tally::new(), None);
+        for thread in threads {
+            // A thread that panicked has said why; what is left would not be the whole run.
+            let (tally, failed) =
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            sum.add(&tally);
+            failure = failure.or(failed);
+        }
+        (sum, failure)
+    }))
+}
+
+fn shares(arguments: &Arguments) -> Vec<Share> {
+    let stride = arguments.threads();
+    let share = |thread: u32| Share {
+        streams: Vec::new(),
+        schedule: Schedule {
+            number: thread.into(),
+            stride: stride.into(),
+            total: arguments.requests,
+            rate: arguments.rate,
+            end_ns: arguments.end_ns(),
+        },
+        keys: Keys::new(arguments.seed, arguments.keys, arguments.zipf),
+    };
+    (0..stride).map(share).collect()
+}
+
+fn connect(arguments: &Arguments) -> Result<Stream, Failure> {
+    let target = &arguments.target;
+    target.connect().map_err(|source| Failure::Connect { target: target.clone(), source })
+}
+
+/// How long the run was: to its end, where that was a time, and to the last answer at least.
+fn elapsed_ns(arguments: &Arguments, tally: &Tally, failed: bool) -> u64 {
+    let all_sent = arguments.requests.is_some_and(|total| tally.requests() >= total);
+    let end_ns = arguments.end_ns().filter(|_| !failed && !all_sent);
+    tally.last_ns.max(end_ns.unwrap_or(0))
+}
+
+/// Every connection is an open file. Where the limit stays, connecting says so.
+fn allow_many_files() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a thread has seen, and the sum of all.
+//!
+//! Invariant: requests are the sum over all statuses and those without an answer; their items the
+//! sum over all verdicts and errors.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::answer::{Outcome, VERDICTS};
+
+/// Latencies above are shown as this.
+const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+/// What the throughput over time is counted in.
+pub const SLICE_NS: u64 = 10_000_000;
+
+/// Counts and latencies.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Of answered requests, in ns, to three digits.
+    pub latencies_ns: Histogram<u64>,
+    /// Answered requests by when they were, in slices.
+    pub slices: Vec<u64>,
+    /// Items, as [`VERDICTS`].
+    pub verdicts: [u64; VERDICTS.len()],
+    /// Items without a verdict.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Answered requests.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Connections that were made again.
+    pub reconnects: u64,
+    /// Requests of an open loop whose time came and that were never sent.
+    pub unsent: u64,
+    /// When the last answer came.
+    pub last_ns: u64,
+}
+
+impl Tally {
+    /// Nothing seen yet.
+    pub fn new() -> Tally {
+        // A lowest value of 1 and three digits are within what every histogram can have.
+        let latencies_ns = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("bounds");
+        Tally {
+            latencies_ns,
+            slices: Vec::new(),
+            verdicts: [0; VERDICTS.len()],
+            errors: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            reconnects: 0,
+            unsent: 0,
+            last_ns: 0,
+        }
+    }
+
+    /// A request was answered.
+    pub fn answered(&mut self, status: u16, latency_ns: u64, now_ns: u64) {
+        self.latencies_ns.saturating_record(latency_ns.max(1));
+        *self.statuses.entry(status).or_default() += 1;
+        self.last_ns = self.last_ns.max(now_ns);
+        let slice = (now_ns / SLICE_NS) as usize;
+        if self.slices.len() <= slice {
+            self.slices.resize(slice + 1, 0);
+        }
+        self.slices[slice] += 1;
+    }
+
+    /// What became of an item.
+    pub fn item(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Verdict(verdict) => self.verdicts[verdict as usize] += 1,
+            Outcome::Error(error) => self.failed(error, 1),
+        }
+    }
+
+    /// So many items got no verdict.
+    pub fn failed(&mut self, error: &'static str, items: u64) {
+        *self.errors.entry(error).or_default() += items;
+    }
+
+    /// Adds what another thread has seen.
+    pub fn add(&mut self, other: &Tally) {
+        // Both have the same bounds.
+        self.latencies_ns.add(&other.latencies_ns).expect("the same bounds");
+        if self.slices.len() < other.slices.len() {
+            self.slices.resize(other.slices.len(), 0);
+        }
+        self.slices.iter_mut().zip(&other.slices).for_each(|(sum, more)| *sum += more);
+        self.verdicts.iter_mut().zip(&other.verdicts).for_each(|(sum, more)| *sum += more);
+        for (error, items) in &other.errors {
+            self.failed(error, *items);
+        }
+        for (status, requests) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += requests;
+        }
+        self.reconnects += other.reconnects;
+        self.unsent += other.unsent;
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+
+    /// Requests that were answered.
+    pub fn requests(&self) -> u64 {
+        self.statuses.values().sum()
+    }
+
+    /// Items that were asked.
+    pub fn items(&self) -> u64 {
+        self.verdicts.iter().chain(self.errors.values()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_have_their_places() {
+        for (place, (verdict, name)) in VERDICTS.iter().enumerate() {
+            assert_eq!(*verdict as usize, place, "{name}");
+        }
+    }
+
+    #[test]
+    fn sums() {
+        let (mut one, mut other) = (Tally::new(), Tally::new());
+        one.answered(200, 1000, 5);
+        one.item(Outcome::Verdict(VERDICTS[1].0));
+        other.answered(200, 3_000_000, 3 * SLICE_NS);
+        other.answered(503, u64::MAX, 2 * SLICE_NS);
+        other.item(Outcome::Error("busy"));
+        other.failed("overloaded", 2);
+        one.add(&other);
+        assert_eq!((one.requests(), one.items()), (3, 4));
+        assert_eq!(one.slices, [1, 0, 1, 1]);
+        assert_eq!(one.last_ns, 3 * SLICE_NS);
+        assert_eq!(one.latencies_ns.len(), 3);
+        assert!(one.latencies_ns.max() >= LATENCY_MAX_NS);
+    }
+}

@@ -1,0 +1,184 @@
+//! Where the server is, and a connection to it.
+//!
+//! Invariant: a stream that is handed out is connected and does not block.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream as BlockingTcp, ToSocketAddrs};
+use std::os::unix::net::UnixStream as BlockingUnix;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use frs::service::Command;
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The server, as the URL names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub address: Address,
+    /// What the URL asks, if it says so.
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// Host and port, not yet resolved.
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+impl Target {
+    /// `http://HOST[:PORT][/update|/query]` or `unix:PATH`.
+    pub fn parse(url: &str) -> Result<Target, String> {
+        if let Some(path) = url.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Target { address: Address::Unix(path.into()), command: None });
+        }
+        let rest = url.strip_prefix("http://").ok_or(EXPECTED)?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let command = match path {
+            "" | "/" => None,
+            "/update" => Some(Command::Update),
+            "/query" => Some(Command::Query),
+            _ => return Err(format!("{EXPECTED}; found the path {path}")),
+        };
+        Ok(Target { address: Address::Tcp(with_port(authority)?), command })
+    }
+
+    /// The value of the Host field.
+    pub fn host(&self) -> &str {
+        match &self.address {
+            Address::Tcp(authority) => authority,
+            Address::Unix(_) => "localhost",
+        }
+    }
+
+    /// Connects, and waits until that is done.
+    pub fn connect(&self) -> io::Result<Stream> {
+        match &self.address {
+            Address::Tcp(authority) => connect_tcp(authority).map(Stream::Tcp),
+            Address::Unix(path) => {
+                let stream = BlockingUnix::connect(path)?;
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(UnixStream::from_std(stream)))
+            }
+        }
+    }
+}
+
+const EXPECTED: &str = "expected http://HOST:PORT[/update|/query] or unix:PATH";
+
+/// Host and port; 80 if there is none, as everywhere.
+fn with_port(authority: &str) -> Result<String, String> {
+    let odd = |c: char| c.is_whitespace() || c.is_control() || "@?#".contains(c);
+    let host_end = authority.rfind(']').map_or(0, |bracket| bracket + 1);
+    let (host, port) = match authority[host_end..].find(':') {
+        Some(colon) => (&authority[..host_end + colon], &authority[host_end + colon + 1..]),
+        None => (authority, "80"),
+    };
+    if host.is_empty() || authority.contains(odd) || port.parse::<u16>().is_err() {
+        return Err(EXPECTED.to_owned());
+    }
+    Ok(format!("{host}:{port}"))
+}
+
+fn connect_tcp(authority: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in authority.to_socket_addrs()? {
+        match BlockingTcp::connect_timeout(&address, CONNECT) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                return Ok(TcpStream::from_std(stream));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.address {
+            Address::Tcp(authority) => write!(f, "http://{authority}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A connection of either kind.
+pub enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for Stream {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(room),
+            Stream::Unix(stream) => stream.read(room),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Source for Stream {
+    fn register(&mut self, to: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.register(to, token, interest),
+            Stream::Unix(stream) => stream.register(to, token, interest),
+        }
+    }
+
+    fn reregister(&mut self, to: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.reregister(to, token, interest),
+            Stream::Unix(stream) => stream.reregister(to, token, interest),
+        }
+    }
+
+    fn deregister(&mut self, from: &Registry) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.deregister(from),
+            Stream::Unix(stream) => stream.deregister(from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let tcp = |url| match Target::parse(url).map(|target| target.address) {
+            Ok(Address::Tcp(authority)) => Some(authority),
+            _ => None,
+        };
+        assert_eq!(tcp("http://127.0.0.1:7600/").as_deref(), Some("127.0.0.1:7600"));
+        assert_eq!(tcp("http://[::1]:7600/query").as_deref(), Some("[::1]:7600"));
+        assert_eq!(tcp("http://[::1]").as_deref(), Some("[::1]:80"));
+        assert_eq!(tcp("http://limits/update").as_deref(), Some("limits:80"));
+        for wrong in ["", "http://", "http://:1", "http://a:b", "http://a:1/x", "a:1", "unix:"] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
+        let unix = Target::parse("unix:run/frs.sock").unwrap();
+        assert_eq!(unix.address, Address::Unix("run/frs.sock".into()));
+    }
+}
