@@ -26,6 +26,7 @@
 mod error;
 mod reader;
 mod record;
+mod repair;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ mod walk;
 pub use error::Error;
 pub use reader::{Look, Reader};
 pub use record::{NodeRecord, Place};
+pub use repair::{Repaired, repair};
 pub use stats::{FileStats, GroupStats};
 pub use top::By;
 pub use walk::{Skipped, Walked};

@@ -49,3 +49,6 @@ pub use {
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
     verify::{Fault, Finding, Report},
 };
+
+#[cfg(not(loom))]
+pub(crate) use prepare::{recover_alone, scan_group};
