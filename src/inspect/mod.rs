@@ -23,7 +23,11 @@
 //! # }
 //! ```
 
+mod carry;
 mod error;
+mod migrate;
+#[cfg(test)]
+mod migrate_tests;
 mod reader;
 mod record;
 mod repair;
@@ -34,6 +38,7 @@ mod top;
 mod walk;
 
 pub use error::Error;
+pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use reader::{Look, Reader};
 pub use record::{NodeRecord, Place};
 pub use repair::{Repaired, repair};

@@ -16,6 +16,8 @@ mod model;
 #[cfg(not(loom))]
 mod counter;
 #[cfg(not(loom))]
+pub(crate) mod draft;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod evict;

@@ -72,7 +72,8 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     writeln!(out, "  words")?;
     let states = reader.state_words(record);
     let times = reader.ring_times(record);
-    let used = record.states_at + states.len();
+    let is_shown = |state: &&StateWord| state.unit != WordUnit::RingUses;
+    let used = record.states_at + states.iter().filter(is_shown).count();
     let last = record.words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
     for (at, &word) in record.words.iter().enumerate().take(used.max(last)) {
         let state = at.checked_sub(record.states_at).and_then(|nth| states.get(nth));
@@ -88,7 +89,7 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     }
     let rest = record.words.len() - used.max(last).min(record.words.len());
     if rest > 0 {
-        writeln!(out, "          {rest} words of zeros")?;
+        writeln!(out, "          and {rest} of zeros")?;
     }
     if !times.is_empty() {
         let times: Vec<String> = times.iter().map(|&time| show::time(time)).collect();

@@ -7,6 +7,7 @@
 
 mod dump;
 mod get;
+mod migrate;
 mod output;
 mod show;
 mod stat;
@@ -88,6 +89,20 @@ enum Command {
         #[arg(long)]
         repair: bool,
     },
+    /// Rewrite groups to the geometry of a changed map.xml (server stopped)
+    Migrate {
+        #[command(flatten)]
+        data: Data,
+        /// Directory of the changed srv.xml and map.xml
+        #[arg(long, value_name = "DIR")]
+        conf: PathBuf,
+        /// Only say what would become of the nodes
+        #[arg(long)]
+        dry_run: bool,
+        /// Go on although live nodes are lost
+        #[arg(long, conflicts_with = "dry_run")]
+        lossy: bool,
+    },
 }
 
 /// What orders the keys of `top`.
@@ -128,5 +143,13 @@ fn run(command: Command) -> Result<Done, Failed> {
         }
         Command::Verify { data, repair: false } => verify::run(&data.dir),
         Command::Verify { data, repair: true } => verify::repair(&data.dir),
+        Command::Migrate { data, conf, dry_run, lossy } => {
+            let mode = match (dry_run, lossy) {
+                (true, _) => migrate::Mode::Say,
+                (false, true) => migrate::Mode::Lossy,
+                (false, false) => migrate::Mode::Lossless,
+            };
+            migrate::run(&data.dir, &conf, mode)
+        }
     }
 }
