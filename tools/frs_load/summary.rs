@@ -64,12 +64,11 @@ impl Summary<'_> {
             let rate = grouped(self.per_second(items));
             writeln!(out, "items       {}: {rate}/s", grouped(items))?;
         }
-        write!(out, "latency µs ")?;
-        for (name, quantile) in QUANTILES {
-            let ns = self.tally.latencies_ns.value_at_quantile(quantile);
-            write!(out, " {name} {}  ", grouped(ns / 1000))?;
-        }
-        writeln!(out)
+        let latencies_ns = &self.tally.latencies_ns;
+        let quantiles = QUANTILES.map(|(name, quantile)| {
+            format!("{name} {}", grouped(latencies_ns.value_at_quantile(quantile) / 1000))
+        });
+        writeln!(out, "latency µs  {}", quantiles.join("   "))
     }
 
     fn outcomes(&self, out: &mut String) -> fmt::Result {
