@@ -247,6 +247,12 @@ fn judged(filesystem: Filesystem) -> Judged {
         Filesystem::Cifs => Judged::Faulty("CIFS"),
         Filesystem::NineP => Judged::Faulty("9p"),
         Filesystem::Fuse => Judged::Faulty("FUSE"),
+        Filesystem::Overlay => Judged::Doubtful(
+            "found overlayfs, as containers have it: what is written goes with the container, and a \
+             program that attaches and is killed is taken for alive while children of it live; better \
+             a volume on ext4, xfs or tmpfs"
+                .to_owned(),
+        ),
         Filesystem::Other(magic) => Judged::Doubtful(format!(
             "found a file system that is not known here (magic {magic:#x}); frs is made for ext4, \
              xfs and tmpfs"

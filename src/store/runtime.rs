@@ -3,7 +3,9 @@
 //!
 //! Invariant: a slot's byte lock lives exactly as long as the address space of its owner: the lock
 //! was taken through the description that the owner's slot is mapped through, the map is left out of
-//! forked children, and the descriptor is closed. All other maps use another description.
+//! forked children, and the descriptor is closed. All other maps use another description. Where maps
+//! keep no description (overlayfs) a descriptor of its own stays open: a forked child keeps the lock
+//! there.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -426,6 +428,18 @@ impl Runtime {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Sees to it that a slot stays locked whose map's descriptor was closed: the descriptor to keep
+    /// for that, where the map does not. None: somebody else was quicker.
+    fn keep_locked(&self, slot: u32) -> Result<Option<Option<File>>, Error> {
+        if self.is_locked(slot) {
+            return Ok(Some(None));
+        }
+        let file = open_file(&self.path, true)?;
+        let locked = sys::try_lock_range(&file, slot_byte(slot), 1);
+        let locked = locked.map_err(io_error(&self.path, "lock a slot"))?;
+        Ok(locked.then_some(Some(file)))
+    }
 }
 
 /// The slot of a handle: its own map, whose lock tells that the owner lives.
@@ -434,6 +448,8 @@ pub(crate) struct Slot {
     region: Region,
     number: u32,
     token: Token,
+    /// Holds the lock where the map does not.
+    _lock: Option<File>,
 }
 
 impl Slot {
@@ -483,6 +499,7 @@ impl Slot {
             .and_then(|()| runtime.allocate_biz_rows(number, slot::BIZ_FIRST))
             .map_err(io_error(path, "allocate a slot"))?;
         drop(file);
+        let Some(lock) = runtime.keep_locked(number)? else { return Ok(None) };
         let words = SlotWords::at(&region, 0);
         let epoch = Token::next_epoch(words.state().epoch);
         words.set_owner(std::process::id(), role);
@@ -490,7 +507,7 @@ impl Slot {
         // Those of the owner before are closed.
         Counters::at(&region, 0).set_open(0);
         words.set_state(State { used: true, epoch });
-        Ok(Some(Slot { region, number, token: Token::new(number, epoch) }))
+        Ok(Some(Slot { region, number, token: Token::new(number, epoch), _lock: lock }))
     }
 
     /// Its words.
