@@ -54,9 +54,10 @@ fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_em
         object.insert(key, Json::String(value));
     }
     let (mut list, mut text) = (Vec::new(), String::new());
-    while !is_empty {
+    let mut is_open = !is_empty;
+    while is_open {
         match reader.read_event().unwrap() {
-            Event::End(_) => break,
+            Event::End(_) => is_open = false,
             Event::Text(part) => text += part.as_ref(),
             Event::Start(child) => {
                 let child = child.into_owned();

@@ -246,7 +246,7 @@ fn a_histogram_is_cumulative_and_ends_with_its_count() {
     assert_eq!(bucket("0.000128"), Some(6.0));
     assert_eq!(bucket("67.108864"), Some(6.0));
     assert_eq!(bucket("+Inf"), Some(8.0));
-    assert_eq!(value(&text, "frs_request_seconds_sum", &[]), Some(2147.483_856));
+    assert_eq!(value(&text, "frs_request_seconds_sum", &[]), Some(2_147.483_856));
 }
 
 #[test]

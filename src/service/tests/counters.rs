@@ -254,3 +254,40 @@ fn a_scribbled_node_is_no_reason_to_stop() {
     let nodes = sums.groups[&GroupKey::Name("g".into())].nodes.as_ref().unwrap();
     assert_eq!((nodes.live, nodes.expired), (1, 0), "what is torn is taken for in use");
 }
+
+#[test]
+fn what_a_scan_drops_is_counted_by_reason() {
+    let world = World::new(&map(&[(1, "a")]));
+    let mut service = world.attach();
+    for key in 0..20 {
+        service.update("a", &format!("k{key}"), NOW);
+    }
+    drop(service);
+    let group = world.group("g");
+    let mut taken = (0..8).flat_map(|key_node| (0..8).map(move |place| (key_node, place)));
+    let mut next = || {
+        let is_taken = |&(key_node, place): &(u32, usize)| {
+            group.file(0).load(group.head(key_node) + 1 + place / 8) >> (place % 8 * 8) & 0xff != 0
+        };
+        taken.find(is_taken).map(|(key_node, place)| group.node(key_node, place)).unwrap()
+    };
+    // One is scribbled over; another one is copied over a node of another key-node.
+    let (scribbled, copied) = (next(), next());
+    group.file(0).store(scribbled + 3, 1);
+    let mut words = vec![0; group.node_words()];
+    group.file(0).read(copied, &mut words);
+    let elsewhere = loop {
+        let at = next();
+        if at >= group.node(4, 0) {
+            break at;
+        }
+    };
+    group.file(0).write(elsewhere, &words);
+    world.quarantine("g");
+    assert_eq!(world.prepare().dropped_nodes, 2);
+    use GroupCounter::*;
+    let runtime = world.runtime();
+    let counts = [DroppedCrc, DroppedMisplaced, DroppedDuplicate];
+    assert_eq!(counts.map(|counter| runtime.count_of_groups(counter)), [1, 1, 0]);
+    assert!(runtime.slots().is_empty(), "who counted it has left");
+}
