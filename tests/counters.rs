@@ -141,6 +141,11 @@ fn sums_are_exact_over_all_workers_and_their_deaths() {
             let there = stats.processes_of("worker") == WORKERS;
             (there && stats.master.restarts == [dead as u64 + 1, 0]).then_some(())
         });
+        let restarts = stats(&setup).processes.into_iter().filter_map(|process| process.restarts);
+        let mut restarts: Vec<u64> = restarts.collect();
+        restarts.sort_unstable();
+        let expected_restarts = if dead == 0 { [0, 0, 0, 1] } else { [0, 0, 1, 1] };
+        assert_eq!(restarts, expected_restarts, "of keeper and workers");
         assert_eq!(Exact::of(&stats(&setup)), expected, "after a death");
     }
     let text = metrics::text(&stats(&setup));

@@ -160,6 +160,7 @@ mod tests {
             slot: 0,
             pid,
             role: "worker",
+            restarts: None,
             generation: 1,
             cpu_ms,
             connections: 0,

@@ -1,8 +1,8 @@
 //! The figures in the text format that Prometheus reads.
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>)
 //!
-//! Invariant: each metric stands once, its HELP and TYPE before its samples, with all of its labels;
-//! names are escaped, and a key is never a label.
+//! Invariant: each metric stands once, its HELP and TYPE before its samples, with all of its
+//! labels; names are escaped, and a key is never a label.
 
 use std::fmt::{self, Display, Write};
 

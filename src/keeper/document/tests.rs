@@ -29,6 +29,7 @@ fn stats() -> Stats {
         slot: 1,
         pid: 2,
         role: "worker",
+        restarts: Some(6),
         generation: 2,
         cpu_ms: Some(10),
         connections: 3,
@@ -123,6 +124,7 @@ fn figures_stand_where_they_belong() {
     assert_eq!(at("/latency/p99-us"), 112);
     assert_eq!(at("/requests/0/command"), "update");
     assert_eq!(at("/errors/0/error"), "busy");
+    assert_eq!(at("/workers/0/restarts"), 6);
     assert_eq!(at("/workers/0/requests-per-second"), 2.25);
     assert_eq!(json.pointer("/workers/0/cpu-share"), None);
     assert_eq!(at("/groups/0/chains").as_array().unwrap().len(), 57);

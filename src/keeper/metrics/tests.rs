@@ -102,6 +102,7 @@ fn stats() -> Stats {
         slot: 0,
         pid: 1,
         role,
+        restarts: None,
         generation: 1,
         cpu_ms: None,
         connections,

@@ -191,8 +191,10 @@ fn a_sweep_finds_what_is_there_in_portions_of_any_size() {
         "<map>
           <group name='g' files='2' key-nodes='8' chain='56' node-size='64'/>
           <group name='empty' files='1' key-nodes='3' chain='7' node-size='64'/>
-          <biz id='1' name='short' key='string'><limit policy='interval' interval='1m' max='9'/></biz>
-          <biz id='2' name='long' key='string'><limit policy='interval' interval='1h' max='9'/></biz>
+          <biz id='1' name='short' key='string'>
+            <limit policy='interval' interval='1m' max='9'/></biz>
+          <biz id='2' name='long' key='string'>
+            <limit policy='interval' interval='1h' max='9'/></biz>
         </map>",
     );
     let mut service = Service::attach(&world.dir, Role::Keeper).unwrap();
