@@ -43,12 +43,28 @@ static COUNTING: Counting = Counting;
 
 const MAP: &str = r#"<map>
   <group name="room" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <group name="large" files="1" key-nodes="8" chain="8" node-size="320"/>
   <group name="crowd" files="1" key-nodes="2" chain="4" node-size="64"/>
   <biz id="1" name="login" key="string"><limit policy="interval" interval="60s" max="5" ban="2m"/></biz>
   <biz id="2" name="sms" key="integer">
     <limit policy="interval" interval="1s" max="15"/><limit policy="total" scope="biz" max="100000"/>
   </biz>
-  <biz id="3" name="crowded" group="crowd" key="string"><limit policy="interval" interval="1h" max="5"/></biz>
+  <biz id="3" name="crowded" group="crowd" key="string">
+    <limit policy="interval" interval="1h" max="5"/><override key="k1*" limit="1" max="9"/>
+  </biz>
+  <biz id="4" name="every" group="large" key="string">
+    <limit policy="sliding" interval="9s" max="20"/><limit policy="sliding" interval="1s" max="2"/>
+    <limit policy="sliding-counter" interval="1m" max="60"/>
+    <limit policy="token" rate="2/s" burst="20" on-exceed="captcha"/>
+    <limit policy="calendar" unit="minute" tz="Asia/Shanghai" max="60" debt="30"/>
+    <limit policy="count" unit="hour" tz="Australia/Lord_Howe">
+      <weight at="2" value="1"/><weight at="9" value="0.3"/>
+    </limit>
+    <allow key="friend*"/><deny key="eve"/><override key="user*" limit="2" max="3"/>
+  </biz>
+  <biz id="5" name="shadow" key="ip" mode="shadow">
+    <limit policy="interval" interval="1m" max="2" ban="1m"/><deny key="10.0.0.0/8"/>
+  </biz>
 </map>"#;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -91,6 +107,15 @@ fn input(turn: u64) -> Vec<u8> {
         })
         .collect();
     let atomic = "<item biz=\"login\" key=\"a\"/><item biz=\"sms\" key=\"7\"/><item biz=\"login\" key=\"b\" force=\"true\"/>";
+    let every: String = ["user1", "friend1", "eve", "other"]
+        .map(|key| format!("<item biz=\"every\" key=\"{key}\" detail=\"true\"/>"))
+        .concat();
+    let json = r#"{"items": [{"biz": "every", "key": "user2", "detail": true}, {"biz": 5,
+        "key": "10.1.2.3"}, {"biz": "shadow", "key": "192.0.2.1", "count": 2}]}"#;
+    let json = format!(
+        "POST /update HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{json}",
+        json.len()
+    );
     let chunk = format!("<request>{items}</request>");
     [
         post("/update", "<request><item biz=\"login\" key=\"alice\"/></request>"),
@@ -102,6 +127,9 @@ fn input(turn: u64) -> Vec<u8> {
             "POST /update HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{chunk}\r\n0\r\n\r\n",
             chunk.len()
         ),
+        post("/update", &format!("<request>{every}</request>")),
+        post("/update", &format!("<request atomic=\"true\">{every}</request>")),
+        json,
         get(format!("/update?biz=login&key=bob{:03}", turn % 9)),
         get("/query?biz=sms&key=42&detail=true".to_owned()),
         get(format!("/update?biz=crowded&key=g{turn:05}")),
@@ -147,7 +175,7 @@ fn serving_allocates_nothing() {
         out.windows(9).filter(|window| window == b"HTTP/1.1 ").count()
     };
     for (nth, input) in inputs.iter().enumerate().take(30) {
-        assert_eq!(turn(nth, input), 12 + 30, "answers");
+        assert_eq!(turn(nth, input), 15 + 30, "answers");
     }
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for (nth, input) in inputs.iter().enumerate().skip(30) {

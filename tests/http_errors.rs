@@ -240,19 +240,19 @@ fn other_errors_are_in_the_format_of_the_request() {
         (post_json("/query", &of(5)), 413, "too-many-items", true),
         (post_json("/query", &atomic), 413, "too-many-items", true),
         (
-            request("GET /query?biz=plenty", "Accept: application/json\r\n", ""),
+            with("Accept: application/xml\r\n").replace(&one, &one.replace('{', "[")),
             400,
             "bad-request",
             false,
         ),
-        (post("/query", "Accept: application/json\r\n", "<r/>"), 400, "bad-request", false),
     ] {
         expect_json(&server, &sent, status, code, closes);
     }
     // What is known of a request in another format, or of none, is said in XML.
-    let xml = "Accept: application/xml\r\n";
+    let json = "Accept: application/json\r\n";
     for (sent, status, code, closes) in [
-        (with(xml).replace(&one, &one.replace('{', "[")), 400, "bad-request", false),
+        (request("GET /query?biz=plenty", json, ""), 400, "bad-request", false),
+        (post("/query", json, "<r/>"), 400, "bad-request", false),
         (request("GET /nope", kind, ""), 404, "not-found", false),
         (with("A : b\r\n"), 400, "bad-http", true),
         (with(&format!("A: {}\r\n", "x".repeat(512))), 431, "head-too-large", true),
@@ -277,19 +277,22 @@ fn json_is_read_charged_and_answered() {
     let mut client = server.client();
     let several = r#"{"items":[{"biz":2,"key":"a\"\u00e9"},
         {"key":18446744073709551615,"biz":"number"}, {"biz":4,"key":-1},
-        {"biz":"three","key":7,"count":1.5}]}"#;
+        {"biz":4,"key":7,"count":1.5}]}"#;
     let items = items_of(&mut client, several);
     for (item, members) in items.iter().zip([
         r#"{"biz":2,"key":"a\"é","limited":false,"used":1,"max":3}"#,
         r#"{"biz":"number","key":18446744073709551615,"limited":false,"used":1}"#,
         r#"{"biz":4,"key":-1,"error":"bad-key"}"#,
-        r#"{"biz":"three","key":7,"error":"bad-count"}"#,
+        r#"{"biz":4,"key":7,"error":"bad-count"}"#,
     ]) {
         let members: Value = serde_json::from_str(members).expect("JSON");
         for (name, value) in members.as_object().expect("an object") {
             assert_eq!(&item[name], value, "{item}");
         }
     }
+    // A number is a key of integer keys only.
+    let item = &items_of(&mut client, r#"{"items":[{"biz":"three","key":7}]}"#)[0];
+    assert_eq!((&item["key"], &item["error"]), (&Value::from(7), &Value::from("bad-key")));
     let long = r#"{"items":[{"biz":4,"key":18446744073709551616}]}"#;
     client.send(&post_json("/update", long));
     let answer = client.answer();

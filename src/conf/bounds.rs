@@ -4,11 +4,11 @@
 
 use std::ops::RangeInclusive;
 
-use super::map::{Calendar, Interval, Policy, Token, Unit};
+use super::map::{Calendar, Interval, MAX_RING_USES, Policy, Token, Unit};
 use super::value::{MAX_COUNT, MAX_DURATION_MS};
 
 /// The largest max of `sliding`: each use is kept.
-pub(super) const MAX_SLIDING: u64 = 4096;
+pub(super) const MAX_SLIDING: u64 = MAX_RING_USES as u64;
 /// The longest interval of `sliding`: uses are kept as 32 bits of milliseconds.
 pub(super) const MAX_SLIDING_MS: u64 = 45 * DAY_MS;
 /// The largest burst: the level of its bucket stands in 64 bits.

@@ -19,6 +19,9 @@ pub const BAN_BYTES: u32 = 8;
 /// Bytes before the uses in the ring of sliding limits.
 pub const RING_HEADER_BYTES: u32 = 16;
 
+/// The most uses that a ring holds.
+pub const MAX_RING_USES: u32 = 4096;
+
 /// Bytes of one use in a ring.
 pub const RING_USE_BYTES: u32 = 4;
 

@@ -4,7 +4,7 @@
 //! a client is bounded by them and by srv.xml, whatever the client sends and however little of the
 //! answers it takes.
 
-use super::map::Map;
+use super::map::{Biz, Listed, Map, Pattern};
 use super::srv::Http;
 use super::{Conf, Geometry};
 
@@ -58,6 +58,11 @@ pub(super) const OTHER_PROCESSES: u64 = 2;
 /// A process without what is counted apart: stack, allocator, configuration; of the keeper what it
 /// remembers of the last ten minutes, too.
 pub(super) const PROCESS_BYTES: u64 = 8 << 20;
+/// An entry of a list in a process, when a configuration is taken while another is in force: its
+/// text read and looked up, and limits of its own.
+const LISTED_BYTES: u64 = 2 << 10;
+/// Of these, for each limit of its biz.
+const LISTED_LIMIT_BYTES: u64 = 512;
 /// Buffers that grow with the longest answer, doubled as they grow: a request and its answers for
 /// each that can wait, the document in hand, and the output of a batch.
 const BUFFERS_IN_HAND: u64 = 2 * (QUEUE as u64 + 3);
@@ -88,7 +93,8 @@ impl Memory {
             groups,
             page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + MAPPING_PROCESSES),
             runtime: RUNTIME_BYTES + (workers + OTHER_SLOTS) * slot_bytes(&conf.map),
-            processes: (workers + OTHER_PROCESSES) * PROCESS_BYTES + workers * bench_bytes(conf),
+            processes: (workers + OTHER_PROCESSES) * process_bytes(&conf.map)
+                + workers * bench_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
         }
     }
@@ -108,6 +114,23 @@ pub fn groups_bytes(map: &Map) -> u64 {
 pub fn slot_bytes(map: &Map) -> u64 {
     let rows = (map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
     SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES)
+}
+
+/// Bytes of a process without what is counted apart.
+pub(super) fn process_bytes(map: &Map) -> u64 {
+    PROCESS_BYTES + map.bizs.iter().map(lists_bytes).sum::<u64>()
+}
+
+fn lists_bytes(biz: &Biz) -> u64 {
+    let limits = LISTED_LIMIT_BYTES * biz.limits.len() as u64;
+    let entry = |listed: &Listed| {
+        let text = match &listed.pattern {
+            Pattern::Exact(text) | Pattern::Prefix(text) => text.len() as u64,
+            Pattern::Block(_) => 0,
+        };
+        LISTED_BYTES + limits + 4 * text
+    };
+    biz.listed.iter().map(entry).sum()
 }
 
 /// Items that a request can hold.

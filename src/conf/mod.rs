@@ -38,8 +38,9 @@ pub use load::Texts;
 pub use machine::{Filesystem, Machine};
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, Geometry, Group, HashKind, Interval, KeyType, Limit, ListRule,
-    Listed, MAX_FILES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES,
-    RING_USE_BYTES, Scope, Sliding, SlidingCounter, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
+    Listed, MAX_FILES, MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy,
+    RING_HEADER_BYTES, RING_USE_BYTES, Scope, Sliding, SlidingCounter, Token, Total, Turns,
+    UNDO_WORDS, Unit, Weight,
 };
 pub use srv::{AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
 pub use words::{biz_words, limit_words};

@@ -10,7 +10,7 @@ use super::machine::{Filesystem, Machine};
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory::{
     self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
-    PROCESS_BYTES, RUNTIME_BYTES, TURN_ANSWER_BYTES, groups_bytes, slot_bytes,
+    RUNTIME_BYTES, TURN_ANSWER_BYTES, groups_bytes, slot_bytes,
 };
 use super::value::size_text;
 use super::words::biz_words;
@@ -157,7 +157,7 @@ fn memory_text(text: &mut String, conf: &Conf) {
         grouped(RUNTIME_BYTES),
         grouped(slot_bytes(map)),
         bytes_text(memory.processes),
-        size_text(PROCESS_BYTES),
+        size_text(memory::process_bytes(map)),
         grouped(memory::bench_bytes(conf)),
         bytes_text(memory.clients),
         http.max_connections,
@@ -192,12 +192,11 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     ))
 }
 
-/// Is anybody refused by what his key's node holds?
+/// Is anybody refused by what his key's node holds, and may that be evicted? A total in use is not.
 fn has_to_remember(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
-        limit.advice.is_none()
-            && !matches!(limit.policy, Policy::Count(_))
-            && (limit.scope == Scope::Key || limit.ban_ms.is_some())
+        let evicted = !matches!(limit.policy, Policy::Count(_) | Policy::Total(_));
+        limit.advice.is_none() && (evicted && limit.scope == Scope::Key || limit.ban_ms.is_some())
     };
     biz.mode == Mode::Enforce && biz.limits.iter().any(refuses)
 }

@@ -45,6 +45,11 @@ impl Calendar {
         self.current
     }
 
+    /// Takes the time that another one with the same turns has been told.
+    pub fn share_now(&mut self, told: &Calendar) {
+        self.current = told.current;
+    }
+
     #[inline]
     const fn ceiling(&self) -> u64 {
         self.limit.max.saturating_add(self.limit.debt)

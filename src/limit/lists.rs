@@ -4,24 +4,34 @@
 //! what it comes to is worked out once, when the lists are made ready.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{List, Rules};
-use crate::conf::{Biz, Cidr, KeyType, ListRule, Listed, Pattern};
+use crate::conf::{Biz, Cidr, KeyType, ListRule, Pattern};
+use crate::key::{KeyForm, KeyRef, MAX_KEY_WORDS};
 
 /// What a listed key has instead of its biz's limits.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
     /// A verdict of the list itself.
     Decided(List),
-    /// Limits of other sizes.
-    Limits(Box<Rules>),
+    /// Limits of other sizes, by their index.
+    Limits(usize),
 }
 
 /// The lists of a biz, made ready.
 #[derive(Debug, Clone)]
 pub struct Lists {
     listings: Vec<Listing>,
+    /// Limits of other sizes, each once.
+    limits: Vec<Rules>,
+    places: Places,
+}
+
+/// Where each pattern's listing stands.
+#[derive(Debug, Clone, Default)]
+struct Places {
     exact: HashMap<Box<[u8]>, usize>,
     prefixes: HashMap<Box<[u8]>, usize>,
     /// Lengths of the prefixes, longest first.
@@ -31,42 +41,57 @@ pub struct Lists {
     bits: [Vec<u8>; 2],
 }
 
+/// What the entries of one pattern say.
+#[derive(Debug, Clone, Default)]
+struct Said {
+    deny: bool,
+    allow: bool,
+    /// Maxima by position of the limit, in order.
+    sizes: Vec<(usize, u64)>,
+}
+
 impl Lists {
     /// The lists of a biz; none if it has no entry. `rules` are its limits.
     pub fn new(biz: &Biz, rules: &Rules) -> Option<Lists> {
         if biz.listed.is_empty() {
             return None;
         }
-        let mut lists = Lists {
-            listings: Vec::new(),
-            exact: HashMap::new(),
-            prefixes: HashMap::new(),
-            lengths: Vec::new(),
-            blocks: HashMap::new(),
-            bits: [Vec::new(), Vec::new()],
-        };
-        for Listed { pattern, .. } in &biz.listed {
-            let next = lists.listings.len();
-            let index = match pattern {
-                Pattern::Exact(text) => lists.exact.entry(text.as_bytes().into()),
-                Pattern::Prefix(text) => lists.prefixes.entry(text.as_bytes().into()),
-                Pattern::Block(block) => {
-                    if *lists.blocks.entry(*block).or_insert(next) == next {
-                        lists.listings.push(listing(biz, rules, pattern));
-                    }
-                    continue;
-                }
-            };
-            if *index.or_insert(next) == next {
-                lists.listings.push(listing(biz, rules, pattern));
+        let (mut places, mut patterns) = (Places::default(), Vec::new());
+        let mut said: Vec<Said> = Vec::new();
+        for listed in &biz.listed {
+            let at = places.place(&listed.pattern, said.len());
+            if at == said.len() {
+                said.push(Said::default());
+                patterns.push(&listed.pattern);
+            }
+            said[at].add(listed.rule);
+        }
+        places.measure();
+        // The wider ones first: each takes over what the narrowest one around it says.
+        let mut order: Vec<usize> = (0..patterns.len()).collect();
+        order.sort_by_key(|&at| narrowness(patterns[at]));
+        for at in order {
+            if let Some(wider) = places.around(patterns[at]) {
+                let sizes = said[wider].sizes.clone();
+                said[at].take_over(sizes);
             }
         }
-        lists.lengths = falling(lists.prefixes.keys().map(|prefix| prefix.len()));
-        for (family, bits) in lists.bits.iter_mut().enumerate() {
-            let own = lists.blocks.keys().filter(|block| family_of(block.base) == family);
-            *bits = falling(own.map(|block| block.prefix));
-        }
-        Some(lists)
+        let (mut limits, mut known) = (Vec::new(), HashMap::new());
+        let listings = said
+            .into_iter()
+            .map(|said| match said {
+                Said { deny: true, .. } => Listing::Decided(List::Deny),
+                Said { allow: true, .. } => Listing::Decided(List::Allow),
+                Said { sizes, .. } => Listing::Limits(match known.entry(sizes) {
+                    Entry::Occupied(same) => *same.get(),
+                    Entry::Vacant(new) => {
+                        limits.push(rules.with_sizes(biz, new.key()));
+                        *new.insert(limits.len() - 1)
+                    }
+                }),
+            })
+            .collect();
+        Some(Lists { listings, limits, places })
     }
 
     /// The listing of a key as asked, which is one of the biz's key type.
@@ -74,86 +99,146 @@ impl Lists {
         match key_type {
             KeyType::Ip { .. } => {
                 let address: IpAddr = std::str::from_utf8(key).ok()?.parse().ok()?;
-                self.find_address(address.to_canonical())
+                self.places.find_address(address.to_canonical())
             }
             KeyType::Integer => {
                 let zeros = key.iter().take_while(|&&digit| digit == b'0').count();
-                self.find_text(&key[zeros.min(key.len().saturating_sub(1))..])
+                self.places.find_text(&key[zeros.min(key.len().saturating_sub(1))..])
             }
-            KeyType::String | KeyType::Digest => self.find_text(key),
+            KeyType::String | KeyType::Digest => self.places.find_text(key),
         }
     }
 
-    fn find_text(&self, key: &[u8]) -> Option<usize> {
-        let prefix = |&length: &usize| self.prefixes.get(key.get(..length)?);
-        self.exact.get(key).or_else(|| self.lengths.iter().find_map(prefix)).copied()
-    }
-
-    fn find_address(&self, address: IpAddr) -> Option<usize> {
-        let block = |&bits: &u8| self.blocks.get(&Cidr::around(address, bits));
-        self.bits[family_of(address)].iter().find_map(block).copied()
+    /// The listing of a key as stored. Of a digest there is no telling, of an IPv6 address only what
+    /// its prefix tells.
+    pub fn find_stored(&self, key: &KeyRef<'_>) -> Option<usize> {
+        let word = |at: usize| key.words().get(at).copied().unwrap_or(0);
+        match key.form() {
+            KeyForm::Text => {
+                let mut bytes = [0; 8 * MAX_KEY_WORDS];
+                for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(key.words()) {
+                    *chunk = word.to_le_bytes();
+                }
+                self.places.find_text(bytes.get(..usize::from(key.bytes()))?)
+            }
+            KeyForm::Integer => {
+                self.places.find_text(itoa::Buffer::new().format(word(0)).as_bytes())
+            }
+            KeyForm::V4 => {
+                let address = Ipv4Addr::from((word(0) as u32).to_le_bytes());
+                self.places.find_address(address.into())
+            }
+            KeyForm::V6 => {
+                let bits = u128::from(word(0)) | u128::from(word(1)) << 64;
+                self.places.find_address(Ipv6Addr::from(bits.to_le_bytes()).into())
+            }
+            KeyForm::Digest | KeyForm::Biz => None,
+        }
     }
 
     /// What a listing comes to.
     #[inline]
-    pub fn listing(&self, index: usize) -> &Listing {
-        &self.listings[index]
+    pub fn listing(&self, index: usize) -> Listing {
+        self.listings[index]
     }
 
-    /// All of them, to be told the time.
-    pub fn listings_mut(&mut self) -> impl Iterator<Item = &mut Listing> {
-        self.listings.iter_mut()
-    }
-
-    /// The limits of other sizes.
-    pub fn limits(&self) -> impl Iterator<Item = &Rules> {
-        self.listings.iter().filter_map(|listing| match listing {
-            Listing::Limits(rules) => Some(&**rules),
+    /// The limits of a listing, if it has any.
+    #[inline]
+    pub fn rules(&self, index: usize) -> Option<&Rules> {
+        match self.listings[index] {
+            Listing::Limits(limits) => Some(&self.limits[limits]),
             Listing::Decided(_) => None,
-        })
+        }
+    }
+
+    /// All limits of other sizes.
+    pub fn limits(&self) -> &[Rules] {
+        &self.limits
+    }
+
+    /// The same, to be told the time.
+    pub fn limits_mut(&mut self) -> &mut [Rules] {
+        &mut self.limits
     }
 }
 
-/// What the keys come to whose narrowest entry has this pattern.
-fn listing(biz: &Biz, rules: &Rules, pattern: &Pattern) -> Listing {
-    let same = || biz.listed.iter().filter(|listed| listed.pattern == *pattern);
-    if same().any(|listed| listed.rule == ListRule::Deny) {
-        return Listing::Decided(List::Deny);
+impl Said {
+    fn add(&mut self, rule: ListRule) {
+        match rule {
+            ListRule::Allow => self.allow = true,
+            ListRule::Deny => self.deny = true,
+            ListRule::Override { limit, max } => self.take_over(vec![(limit, max)]),
+        }
     }
-    if same().any(|listed| listed.rule == ListRule::Allow) {
-        return Listing::Decided(List::Allow);
-    }
-    let mut own = rules.clone();
-    for (index, limit) in biz.limits.iter().enumerate() {
-        let overrides = biz.listed.iter().filter_map(|listed| match listed.rule {
-            ListRule::Override { limit, max } if limit == index => {
-                Some((breadth(&listed.pattern, pattern)?, max))
+
+    /// Adds the sizes of limits that it has none of.
+    fn take_over(&mut self, sizes: Vec<(usize, u64)>) {
+        for (limit, max) in sizes {
+            if let Err(at) = self.sizes.binary_search_by_key(&limit, |&(limit, _)| limit) {
+                self.sizes.insert(at, (limit, max));
             }
-            _ => None,
-        });
-        let narrowest = overrides.min_by_key(|&(breadth, _)| breadth);
-        if let Some(policy) = narrowest.and_then(|(_, max)| limit.policy.with_max(max)) {
-            own.replace(index, &policy);
         }
     }
-    Listing::Limits(Box::new(own))
 }
 
-/// How much wider a pattern is than a narrower one; none if it does not contain it.
-fn breadth(wide: &Pattern, narrow: &Pattern) -> Option<usize> {
-    match (wide, narrow) {
-        (Pattern::Exact(wide), Pattern::Exact(narrow)) => (wide == narrow).then_some(0),
-        (Pattern::Prefix(wide), Pattern::Prefix(narrow)) => {
-            narrow.starts_with(wide).then(|| narrow.len() - wide.len())
+impl Places {
+    /// The place of a pattern: `next` if it is new.
+    fn place(&mut self, pattern: &Pattern, next: usize) -> usize {
+        match pattern {
+            Pattern::Exact(text) => *self.exact.entry(text.as_bytes().into()).or_insert(next),
+            Pattern::Prefix(text) => *self.prefixes.entry(text.as_bytes().into()).or_insert(next),
+            Pattern::Block(block) => *self.blocks.entry(*block).or_insert(next),
         }
-        // One step more: the exact key beats the prefix of the same length.
-        (Pattern::Prefix(wide), Pattern::Exact(narrow)) => {
-            narrow.starts_with(wide).then(|| narrow.len() - wide.len() + 1)
+    }
+
+    /// Notes which lengths there are, when all patterns are placed.
+    fn measure(&mut self) {
+        self.lengths = falling(self.prefixes.keys().map(|prefix| prefix.len()));
+        for (family, bits) in self.bits.iter_mut().enumerate() {
+            let own = self.blocks.keys().filter(|block| family_of(block.base) == family);
+            *bits = falling(own.map(|block| block.prefix));
         }
-        (Pattern::Block(wide), Pattern::Block(narrow)) => (wide.prefix <= narrow.prefix
-            && wide.contains(narrow.base))
-        .then(|| usize::from(narrow.prefix - wide.prefix)),
-        _ => None,
+    }
+
+    fn find_text(&self, key: &[u8]) -> Option<usize> {
+        self.exact.get(key).copied().or_else(|| self.find_prefix(key, key.len() + 1))
+    }
+
+    /// The longest prefix of a text that is shorter than `below`.
+    fn find_prefix(&self, text: &[u8], below: usize) -> Option<usize> {
+        let shorter = self.lengths.iter().filter(|&&length| length < below);
+        let mut found = shorter.filter_map(|&length| self.prefixes.get(text.get(..length)?));
+        found.next().copied()
+    }
+
+    fn find_address(&self, address: IpAddr) -> Option<usize> {
+        self.find_block(address, u8::MAX)
+    }
+
+    /// The narrowest block around an address that has fewer leading bits than `below`.
+    fn find_block(&self, address: IpAddr, below: u8) -> Option<usize> {
+        let wider = self.bits[family_of(address)].iter().filter(|&&bits| bits < below);
+        let mut found = wider.filter_map(|&bits| self.blocks.get(&Cidr::around(address, bits)));
+        found.next().copied()
+    }
+
+    /// The narrowest pattern around another one.
+    fn around(&self, pattern: &Pattern) -> Option<usize> {
+        match pattern {
+            // A prefix of the same length is around the exact key.
+            Pattern::Exact(text) => self.find_prefix(text.as_bytes(), text.len() + 1),
+            Pattern::Prefix(text) => self.find_prefix(text.as_bytes(), text.len()),
+            Pattern::Block(block) => self.find_block(block.base, block.prefix),
+        }
+    }
+}
+
+/// Grows from any pattern to those within it.
+fn narrowness(pattern: &Pattern) -> (bool, usize) {
+    match pattern {
+        Pattern::Prefix(text) => (false, text.len()),
+        Pattern::Exact(text) => (true, text.len()),
+        Pattern::Block(block) => (false, block.prefix.into()),
     }
 }
 
@@ -171,7 +256,7 @@ fn falling<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conf::{Interval, Limit, Policy, Scope, Total};
+    use crate::conf::{Interval, Limit, Listed, Policy, Scope, Total};
 
     fn biz(key: KeyType, listed: Vec<Listed>) -> Biz {
         let interval = Policy::Interval(Interval { interval_ms: 1000, max: 5, debt: 0 });
@@ -206,7 +291,8 @@ mod tests {
             None => String::new(),
             Some(Listing::Decided(List::Allow)) => "allow".to_owned(),
             Some(Listing::Decided(List::Deny)) => "deny".to_owned(),
-            Some(Listing::Limits(rules)) => {
+            Some(Listing::Limits(limits)) => {
+                let rules = &lists.limits()[limits];
                 let mut details = Vec::new();
                 let states = &super::super::States { key: &mut [0; 3], biz: &mut [] };
                 rules.details(states, 0, 0, &mut details);
@@ -276,5 +362,43 @@ mod tests {
         assert_eq!(all, ["1 9", "1 2", "deny", "deny", "deny", "allow"]);
         assert_eq!(found(&biz, "192.0.2.1"), "");
         assert_eq!(found(&biz, "fe80::1"), "3 9");
+    }
+
+    #[test]
+    fn stored_keys_are_found_as_they_were_asked() {
+        use crate::key::{KeyField, Seed};
+
+        let texts = [
+            (KeyType::String, vec![text("app*", ListRule::Deny), text("x", ListRule::Allow)]),
+            (KeyType::Integer, vec![text("18*", ListRule::Deny), text("7", ListRule::Allow)]),
+            (
+                KeyType::Ip { ipv6_prefix: 64 },
+                vec![
+                    block("10.0.0.0/8", ListRule::Deny),
+                    block("2001:db8:1::/48", ListRule::Allow),
+                ],
+            ),
+        ];
+        let keys =
+            ["app7|alice", "x", "xy", "0018", "007", "70", "10.1.2.3", "11.1.2.3", "2001:db8:1::9"];
+        for (key_type, listed) in texts {
+            let biz = biz(key_type, listed);
+            let lists = Lists::new(&biz, &Rules::new(&biz)).unwrap();
+            for key in keys {
+                let mut field = KeyField::default();
+                if field.encode(key_type, key.as_bytes(), 24, Seed([1, 2])).is_ok() {
+                    let asked = lists.find(key_type, key.as_bytes());
+                    assert_eq!(lists.find_stored(&field.key()), asked, "{key_type:?} {key}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_sizes_are_made_once_and_many_entries_soon() {
+        let entry = |n: usize| text(&format!("key-{n}"), size(0, 7 + n as u64 % 3));
+        let biz = biz(KeyType::String, (0..30_000).map(entry).collect());
+        let lists = Lists::new(&biz, &Rules::new(&biz)).unwrap();
+        assert_eq!((lists.listings.len(), lists.limits().len()), (30_000, 3));
     }
 }

@@ -49,6 +49,15 @@ impl Policy {
             _ => Span::EVER,
         }
     }
+
+    /// Takes the time that another one of the same calendar has been told.
+    pub fn share_now(&mut self, told: &Policy) {
+        match (self, told) {
+            (Policy::Calendar(own), Policy::Calendar(told))
+            | (Policy::Count(Some(own)), Policy::Count(Some(told))) => own.share_now(told),
+            _ => {}
+        }
+    }
 }
 
 /// Brings the state to `now`. All other functions but [`life_ms`] and those of the settings alone

@@ -13,10 +13,10 @@
 //! A use changes its own word and word 1 and, where the ring was empty, the base: each changed word
 //! is one that a transaction logs.
 
-use crate::conf::{RING_HEADER_BYTES, RING_USE_BYTES};
+use crate::conf::{MAX_RING_USES, RING_HEADER_BYTES, RING_USE_BYTES};
 
 /// The most uses that a ring can hold.
-pub(super) const MAX_USES: usize = 4096;
+pub(super) const MAX_USES: usize = MAX_RING_USES as usize;
 
 /// How far before the first use a base is put: processes read their clocks a little apart, and a
 /// clock may be set back a little, which then moves no base.

@@ -165,8 +165,18 @@ impl Rules {
         }
     }
 
-    /// Gives a limit other settings of the same policy; the ring stays as long as it is.
-    pub(super) fn replace(&mut self, position: usize, policy: &conf::Policy) {
+    /// The same limits with other maxima, by position; the ring stays as long as it is.
+    pub(super) fn with_sizes(&self, biz: &Biz, sizes: &[(usize, u64)]) -> Rules {
+        let mut own = self.clone();
+        for &(position, max) in sizes {
+            if let Some(policy) = biz.limits.get(position).and_then(|l| l.policy.with_max(max)) {
+                own.replace(position, &policy);
+            }
+        }
+        own
+    }
+
+    fn replace(&mut self, position: usize, policy: &conf::Policy) {
         self.rules[position].policy = Policy::new(policy);
         let Rule { scope, .. } = self.rules[position];
         let life_ms = policy::life_ms(&self.rules[position].policy);
@@ -175,6 +185,13 @@ impl Rules {
             Scope::Biz => &mut self.biz,
         };
         node.life_ms = node.life_ms.zip(life_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
+    }
+
+    /// Takes the time that the limits it was made from have been told.
+    pub fn share_now(&mut self, told: &Rules) {
+        for (rule, told) in self.rules.iter_mut().zip(&told.rules) {
+            rule.policy.share_now(&told.policy);
+        }
     }
 
     /// Tells the time: calendar windows are those of `now` until another is told. For how long
@@ -363,7 +380,8 @@ impl Rules {
         now: u64,
         judgement: &mut Judgement,
     ) -> Option<u64> {
-        let ban_ms = judgement.ban_ms.take()?;
+        // An item of the same request may have started a longer one since this one was judged.
+        let ban_ms = judgement.ban_ms.take()?.max(self.ban_left_ms(self.ban_until(states), now));
         let until = now.saturating_add(ban_ms);
         self.set_ban_until(states, until);
         judgement.banned = true;

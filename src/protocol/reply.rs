@@ -94,6 +94,11 @@ impl Manners {
     /// Of a connection that is closed after the answer to what nothing is known of.
     pub const CLOSE: Manners = Manners::closing(Format::Xml);
 
+    /// Of an error of the whole request, which uses the request's format whatever `Accept` asks for.
+    pub const fn of(self, format: Format) -> Manners {
+        Manners { format, ..self }
+    }
+
     /// Of a connection that is closed after the answer.
     pub const fn closing(format: Format) -> Manners {
         Manners { persistence: Persistence::Close, head_only: false, format }

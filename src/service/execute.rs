@@ -118,7 +118,7 @@ impl Resolved {
         item: &Item,
     ) {
         (self.generation, self.biz) = (generation, biz);
-        (self.key_at, self.whole_at, self.guess) = (None, None, None);
+        (self.listing, self.key_at, self.whole_at, self.guess) = (None, None, None, None);
         self.settled = self.locate(table, key, item).err();
     }
 
@@ -128,6 +128,9 @@ impl Resolved {
         let entry = table.entry(biz);
         let encoded = entry.encode(key, &mut self.key);
         encoded.map_err(|_| Settled::Failed(ItemError::BadKey))?;
+        if item.key_is_number && !entry.takes_numbers() {
+            return Err(Settled::Failed(ItemError::BadKey));
+        }
         item.count.ok_or(Settled::Failed(ItemError::BadCount))?;
         if table.degraded {
             return Err(Settled::Degraded);
@@ -429,18 +432,19 @@ impl Service {
         }
     }
 
+    /// Answers an atomic request that could not begin: all items are busy, or those that need the
+    /// store cannot have it.
+    #[cold]
     fn fail_all(&mut self, request: &Request, error: ItemError, answers: &mut Answers) {
+        answers.clear();
         answers.refused = true;
-        answers.items.clear();
-        answers.details.clear();
-        answers.items.extend(request.items().iter().zip(&self.scratch.resolved).map(
-            |(_, resolved)| Answer {
-                biz: resolved.biz,
-                result: Err(error),
-                details: 0..0,
-                action: 0,
-            },
-        ));
+        for at in 0..request.items().len() {
+            let settled = &mut self.scratch.resolved[at].settled;
+            if error == ItemError::Busy || settled.is_none() {
+                *settled = Some(Settled::Failed(error));
+            }
+            self.answer_settled(at, answers);
+        }
     }
 
     fn try_atomic(

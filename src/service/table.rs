@@ -39,6 +39,8 @@ pub(super) struct Entry {
     key_group: Option<usize>,
     geometry: Geometry,
     seed: Seed,
+    /// The longest life of a node of each scope, whatever its key's limits; none: for ever.
+    life_ms: [Option<u64>; 2],
     /// Where the node of the whole biz is, if one of its limits has that scope.
     pub whole: Option<Wanted>,
 }
@@ -63,9 +65,16 @@ impl Table {
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
                     .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
+                let lists = Lists::new(biz, &rules);
+                let life_ms = [Scope::Key, Scope::Biz].map(|scope| {
+                    let all = lists.iter().flat_map(Lists::limits).chain([&rules]);
+                    let lives = all.map(|rules| rules.longest_life_ms(scope));
+                    lives.reduce(|one, other| Some(one?.max(other?))).flatten()
+                });
                 Entry {
                     id: biz.id,
-                    lists: Lists::new(biz, &rules),
+                    lists,
+                    life_ms,
                     mode: biz.mode,
                     on_full: configured.on_full,
                     row,
@@ -127,11 +136,9 @@ impl Table {
 
 impl Entry {
     fn set_now(&mut self, now: u64) -> Span {
-        let mut known = self.rules.set_now(now);
-        for listing in self.lists.iter_mut().flat_map(Lists::listings_mut) {
-            if let Listing::Limits(rules) = listing {
-                known = known.and(rules.set_now(now));
-            }
+        let known = self.rules.set_now(now);
+        for rules in self.lists.iter_mut().flat_map(Lists::limits_mut) {
+            rules.share_now(&self.rules);
         }
         known
     }
@@ -140,6 +147,12 @@ impl Entry {
     #[inline]
     pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {
         key.encode(self.key_type, text, self.geometry.key_bytes, self.seed)
+    }
+
+    /// May a key be a JSON number?
+    #[inline]
+    pub fn takes_numbers(&self) -> bool {
+        self.key_type == KeyType::Integer
     }
 
     /// What the lists have for a key as asked, if they name it.
@@ -152,7 +165,7 @@ impl Entry {
     #[inline]
     pub fn decided(&self, listing: Option<usize>) -> Option<List> {
         match self.lists.as_ref()?.listing(listing?) {
-            Listing::Decided(list) => Some(*list),
+            Listing::Decided(list) => Some(list),
             Listing::Limits(_) => None,
         }
     }
@@ -161,12 +174,17 @@ impl Entry {
     #[inline]
     pub fn rules(&self, listing: Option<usize>) -> &Rules {
         match (listing, &self.lists) {
-            (Some(index), Some(lists)) => match lists.listing(index) {
-                Listing::Limits(rules) => rules,
-                Listing::Decided(_) => &self.rules,
-            },
+            (Some(index), Some(lists)) => lists.rules(index).unwrap_or(&self.rules),
             _ => &self.rules,
         }
+    }
+
+    /// The limits of the key of a stored node.
+    fn rules_of(&self, words: &[u64]) -> &Rules {
+        let Some(lists) = &self.lists else { return &self.rules };
+        let (key_word, field) = (words[node::KEY], &words[node::FIELD..self.states_at()]);
+        let key = KeyRef::from_stored(field, (key_word >> 32) as u16, (key_word >> 48) as u8);
+        self.rules(key.and_then(|key| lists.find_stored(&key)))
     }
 
     /// Is the business's group to be had.
@@ -212,11 +230,8 @@ impl Judge for Table {
         match self.of_key_word(group, key_word) {
             None => true,
             Some((entry, scope)) => {
-                let is_over = |rules: &Rules| {
-                    let life_ms = rules.longest_life_ms(scope);
-                    life_ms.is_some_and(|life_ms| last_use.saturating_add(life_ms) < now)
-                };
-                is_over(&entry.rules) && entry.lists.iter().flat_map(Lists::limits).all(is_over)
+                let life_ms = entry.life_ms[scope as usize];
+                life_ms.is_some_and(|life_ms| last_use.saturating_add(life_ms) < now)
             }
         }
     }
@@ -225,16 +240,12 @@ impl Judge for Table {
         let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
             return Rank::Expired;
         };
-        let rules = &entry.rules;
-        if node::shape(words[node::CHECK]) != rules.shape(scope) {
+        if node::shape(words[node::CHECK]) != entry.rules.shape(scope) {
             // Its states would start fresh at the next use.
             return Rank::Expired;
         }
         entry.adopt(words, scope);
-        let states = &mut words[entry.states_at()..][..rules.words(scope)];
-        let overridden = entry.lists.iter().flat_map(Lists::limits);
-        // A node does not tell by which entry of the lists its key goes, so the best of all counts.
-        let best = overridden.map(|rules| rules.rank(scope, &mut states.to_vec(), now)).max();
-        best.max(Some(rules.rank(scope, states, now))).unwrap_or(Rank::Kept)
+        let rules = entry.rules_of(words);
+        rules.rank(scope, &mut words[entry.states_at()..][..rules.words(scope)], now)
     }
 }

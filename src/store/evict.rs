@@ -43,8 +43,8 @@ pub(super) struct Victim {
     pub rank: Option<Rank>,
 }
 
-/// Chooses in the group of this index among the places `candidates` (tags set, not used by the transaction). `order` and
-/// `copy` are scratch.
+/// Chooses in the group of this index among the places `candidates`, which are those with a tag
+/// that the transaction does not use. The last two are scratch.
 #[cold]
 pub(super) fn choose(
     (index, group): (usize, &Group),

@@ -113,7 +113,8 @@ impl Handle {
         let (result, keep) = work(copy);
         match keep {
             Keep::Nothing => {}
-            Keep::Stamp => region.store(at + node::LAST_USE, now),
+            // Never back: the states are as old as they were, whatever the clock says now.
+            Keep::Stamp => region.store(at + node::LAST_USE, now.max(copy[node::LAST_USE])),
             Keep::Node => {
                 copy[node::LAST_USE] = now;
                 seal(copy);

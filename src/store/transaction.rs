@@ -434,7 +434,9 @@ impl Transaction<'_> {
             let key_node = &self.handle.scratch.key_nodes[node.key_node];
             let group = &self.handle.groups[key_node.group];
             let at = group.node(key_node.intent.key_node, place) + node::LAST_USE;
-            group.file(key_node.intent.file).store(at, now);
+            let region = group.file(key_node.intent.file);
+            // Never back: the states are as old as they were, whatever the clock says now.
+            region.store(at, now.max(region.load(at)));
         }
     }
 
@@ -474,6 +476,10 @@ impl Transaction<'_> {
             let at = key_node.head + HEAD_WORDS + place * group.node_words();
             log.changes(&key_node.intent, region.words(at, copy.len()), copy, at)?;
         }
+        // A place is taken for a node that is written: a tag alone would lead to what is not there.
+        debug_assert!(
+            scratch.nodes.iter().all(|node| node.found || node.place.is_none() || node.dirty)
+        );
         for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
             let region = groups[key_node.group].file(key_node.intent.file);
             let at = key_node.head + 1;

@@ -180,7 +180,7 @@ impl Connection {
         let call = match &self.state {
             State::Head(_) => Some((Call::Other, Manners::CLOSE)),
             State::Items(pending, _) | State::ChunkedItems(pending, _) => {
-                Some((pending.command.into(), Manners::closing(pending.courtesy.format)))
+                Some((pending.command.into(), Manners::closing(pending.format)))
             }
             // The answer has been written.
             State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
@@ -339,7 +339,7 @@ impl Connection {
             }
             Err(error) => {
                 let manners = self.leave_head(head, courtesy, error.closes(), last, side);
-                side.write_error(call, manners, &error);
+                side.write_error(call, manners.of(own), &error);
             }
         }
     }
@@ -460,7 +460,7 @@ impl Connection {
             }
             Err(error) => {
                 self.close();
-                let manners = Manners::closing(pending.courtesy.format);
+                let manners = Manners::closing(pending.format);
                 side.write_error(Call::from(pending.command), manners, &error);
                 Step::Answered(input.len())
             }
@@ -487,7 +487,7 @@ impl Connection {
         }
         match read {
             Ok(()) => side.enqueue(Call::from(command), None, manners),
-            Err(error) => side.write_error(Call::from(command), manners, &error),
+            Err(error) => side.write_error(Call::from(command), manners.of(format), &error),
         }
     }
 }

@@ -18,7 +18,10 @@ use proptest::test_runner::FileFailurePersistence;
 
 use model::Model;
 use real::Real;
-use steps::{Command, KEYS, LAST_MS, Step, Tick, advance, any_case, any_step};
+use steps::{
+    Case, Command, KEYS, LAST_MS, Step, Tick, advance, any_case, any_change, any_step,
+    any_step_at_a_change,
+};
 
 /// So many cases, unless the environment asks for others. Seeds of failures are saved beside this
 /// file.
@@ -45,24 +48,15 @@ proptest! {
 
     #[test]
     fn every_answer_is_the_models(case in any_case(), steps in vec(any_step(), 1..100)) {
-        let mut model = Model::new(case.biz.clone());
-        let mut real = Real::new(&case.biz);
-        let (mut now, mut retry) = (case.begin, None);
-        for step in &steps {
-            let step = case.fit(step);
-            now = advance(&model, &step, now, retry);
-            let (answer, details) = model.run(&step, now.into());
-            let outcome = real.run(&step, now as u64);
-            prop_assert_eq!(&real::answer(&outcome), &answer, "{:?} at {}", step, now);
-            prop_assert_eq!(real::details(&outcome), details, "{:?} at {}", step, now);
-            retry = answer.retry;
-            for (scope, key) in (0..KEYS).map(|key| (Scope::Key, key)).chain([(Scope::Biz, 0)]) {
-                let rank = model.rank(scope, key, now.into());
-                prop_assert_eq!(real.rank(scope, key, now as u64), rank, "{:?} at {}", step, now);
-                let fresh = real.is_fresh(scope, key, now as u64);
-                prop_assert_eq!(fresh, rank == Rank::Expired, "{:?} at {}", step, now);
-            }
-        }
+        assert_agreement(&case, &steps)?;
+    }
+
+    /// Hours with a change of the offset amid them, days without a midnight, debts over both.
+    #[test]
+    fn calendars_turn_as_the_models_do_where_offsets_change(
+        case in any_change(), steps in vec(any_step_at_a_change(), 1..40),
+    ) {
+        assert_agreement(&case, &steps)?;
     }
 
     /// Retry means what it says: a millisecond earlier the item would still be refused.
@@ -94,8 +88,8 @@ proptest! {
         }
     }
 
-    /// What a quick look at the last use calls expired, a full look does too. Where the clock may be
-    /// set back, only uses that were charged count, and no limit bans: a refusal far back leaves
+    /// What a quick look at the last use calls expired, a full look does too. Where the clock may
+    /// be set back, only uses that were charged count, and no limit bans: a refusal far back leaves
     /// states that the clock meets again, though they were fresh when it stamped the last use.
     #[test]
     fn no_node_outlives_its_longest_life(
@@ -151,6 +145,29 @@ fn assert_long_lives(real: &Real, last_use: i64, now: i64) -> Result<(), TestCas
         }
         for then in [over, (now as u64).max(over)] {
             prop_assert_eq!(real.rank(scope, 0, then), Rank::Expired, "{:?} in {}", scope, life_ms);
+        }
+    }
+    Ok(())
+}
+
+/// Every figure of every answer, and what the nodes are worth, is the model's.
+fn assert_agreement(case: &Case, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut model = Model::new(case.biz.clone());
+    let mut real = Real::new(&case.biz);
+    let (mut now, mut retry) = (case.begin, None);
+    for step in steps {
+        let step = case.fit(step);
+        now = advance(&model, &step, now, retry);
+        let (answer, details) = model.run(&step, now.into());
+        let outcome = real.run(&step, now as u64);
+        prop_assert_eq!(&real::answer(&outcome), &answer, "{:?} at {}", step, now);
+        prop_assert_eq!(real::details(&outcome), details, "{:?} at {}", step, now);
+        retry = answer.retry;
+        for (scope, key) in (0..KEYS).map(|key| (Scope::Key, key)).chain([(Scope::Biz, 0)]) {
+            let rank = model.rank(scope, key, now.into());
+            prop_assert_eq!(real.rank(scope, key, now as u64), rank, "{:?} at {}", step, now);
+            let fresh = real.is_fresh(scope, key, now as u64);
+            prop_assert_eq!(fresh, rank == Rank::Expired, "{:?} at {}", step, now);
         }
     }
     Ok(())

@@ -21,6 +21,7 @@ pub const KEYS: usize = 2;
 const FIRST_MS: i64 = 400 * DAY_MS;
 /// to here, so that none ends beyond the last year that a date can have.
 pub const LAST_MS: i64 = 1 << 47;
+const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 86_400_000;
 const MOST: u64 = MOST_USED as u64;
 
@@ -165,11 +166,14 @@ fn any_interval() -> impl Strategy<Value = Policy> {
 }
 
 fn any_turns() -> impl Strategy<Value = Turns> {
+    turns_in(prop::sample::select(&ZONES[..]))
+}
+
+fn turns_in(zones: impl Strategy<Value = &'static str>) -> impl Strategy<Value = Turns> {
     use Unit::{Day, Hour, Minute, Month, Week, Year};
     let units = prop::sample::select(vec![Minute, Hour, Day, Day, Week, Month, Year]);
     let at =
         prop_oneof![2 => Just(0), 2 => (0_u16..24).prop_map(|half| half * 30), 1 => 0_u16..1440];
-    let zones = prop::sample::select(&ZONES[..]);
     (units, zones, at).prop_map(|(unit, zone, at)| Turns {
         unit,
         zone: TimeZone::get(zone).unwrap(),
@@ -271,14 +275,15 @@ pub fn any_case() -> impl Strategy<Value = Case> {
     (any_biz(), time, prop::option::of(near)).prop_map(|(biz, time, near)| {
         let zone =
             biz.limits.iter().find_map(|limit| turns(&limit.policy)).map(|turns| &turns.zone);
-        let from = Timestamp::from_millisecond(time).unwrap();
-        let change = zone.and_then(|zone| zone.following(from).next());
-        let begin = match (change, near) {
-            (Some(change), Some(near)) => change.timestamp().as_millisecond() + near,
-            _ => time,
-        };
+        let change = zone.and_then(|zone| change_after(zone, time));
+        let begin = change.zip(near).map_or(time, |(change, near)| change + near);
         Case { biz, begin: begin.max(FIRST_MS) }
     })
+}
+
+fn change_after(zone: &TimeZone, time: i64) -> Option<i64> {
+    let from = Timestamp::from_millisecond(time).unwrap();
+    zone.following(from).next().map(|change| change.timestamp().as_millisecond())
 }
 
 fn any_tick() -> impl Strategy<Value = Tick> {
@@ -320,4 +325,35 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         count,
         tick,
     })
+}
+
+/// A calendar limit, within days of a change of its zone's offset.
+pub fn any_change() -> impl Strategy<Value = Case> {
+    let near = prop_oneof![-3 * DAY_MS..2 * DAY_MS, -2 * HOUR_MS..HOUR_MS];
+    let time = FIRST_MS..25_000 * DAY_MS;
+    // Half an hour, which cuts hours, is rare in the world.
+    let zones =
+        prop_oneof![2 => prop::sample::select(&ZONES[..]), 1 => Just("Australia/Lord_Howe")];
+    let calendar = (turns_in(zones), 1_u64..6, prop_oneof![Just(0), 0_u64..15]);
+    (calendar, time, near).prop_map(|((turns, max, debt), time, near)| {
+        let change = change_after(&turns.zone, time).unwrap_or(time);
+        let policy = Policy::Calendar(Calendar { turns, max, debt });
+        let limits = vec![Limit::new(Scope::Key, policy)];
+        let biz = Biz::new(1, "biz", KeyType::String, limits);
+        Case { biz, begin: (change + near).max(FIRST_MS) }
+    })
+}
+
+pub fn any_step_at_a_change() -> impl Strategy<Value = Step> {
+    let minutes = |minutes: i64| (0..minutes).prop_map(|minutes| Tick::By(minutes * 60_000));
+    let tick = prop_oneof![
+        minutes(40),
+        minutes(200),
+        minutes(3000),
+        (-3 * HOUR_MS..0).prop_map(Tick::By),
+        (-2..=2_i64).prop_map(|more| Tick::Turn { limit: 0, more }),
+        (-2..=2_i64).prop_map(|more| Tick::Forget { limit: 0, more }),
+        (-2..=2_i64).prop_map(|more| Tick::Retry { more }),
+    ];
+    (any_step(), tick).prop_map(|(step, tick)| Step { tick, key: 0, ..step })
 }

@@ -1,6 +1,7 @@
 //! What does not fit together.
 
 use super::{faults, good, parse};
+use crate::conf::{Conf, Scope};
 
 #[test]
 fn nodes_must_hold_the_states_of_every_biz() {
@@ -125,4 +126,35 @@ fn long_rings_lower_max_atomic_items() {
         ],
     );
     good("<srv><http max-atomic-items='31'/></srv>", &map(4096, 16_448));
+}
+
+/// What a node of a key of up to 24 bytes takes, before it is rounded up to 64: shown by
+/// `cargo test bytes_a_node -- --nocapture`.
+#[test]
+fn bytes_a_node_of_each_policy() {
+    for (settings, bytes) in [
+        ("policy='interval' interval='1h' max='9'", 64),
+        ("policy='interval' interval='1h' max='9' debt='9'", 64),
+        ("policy='interval' interval='1h' max='9' ban='1h'", 72),
+        ("policy='calendar' unit='day' max='9'", 64),
+        ("policy='sliding' interval='1h' max='9'", 48 + 16 + 4 * 10),
+        ("policy='sliding' interval='1h' max='50'", 48 + 16 + 4 * 50),
+        ("policy='sliding' interval='1h' max='4096'", 48 + 16 + 4 * 4096),
+        ("policy='sliding-counter' interval='1h' max='9'", 72),
+        ("policy='token' rate='9/s'", 64),
+        ("policy='total' max='9'", 56),
+        ("policy='count'", 56),
+        ("policy='count' unit='day'", 64),
+    ] {
+        let map = format!(
+            "<map><group name='g' files='1' key-nodes='1' node-size='32768'/>
+             <biz id='1' name='b' key='string'><limit {settings}/></biz></map>"
+        );
+        // A transaction over the largest nodes: fewer items than by default fit into the undo log.
+        let srv = "<srv><http max-atomic-items='8'/></srv>";
+        let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
+        let found = conf.map.bizs[0].node_bytes(Scope::Key, 24);
+        println!("{found:>6} bytes: {settings}");
+        assert_eq!(found, bytes, "{settings}");
+    }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{One, Resolved, Table};
 use crate::clock::Millis;
-use crate::conf::Scope;
+use crate::conf::{Mode, Scope};
 use crate::limit::{Judgement, LimitFigures, Verdict};
 use crate::service::{Answer, Answers, Command, ItemError, Request};
 use crate::store::{TooLarge, Transaction};
@@ -67,9 +67,8 @@ impl All<'_> {
     /// Takes every item's nodes into the transaction: what it uses is never its victim.
     fn find_all(&self, transaction: &mut Transaction<'_>) {
         for index in 0..self.request.items().len() {
-            let one = self.one(index);
-            if one.resolved.settled.is_none() {
-                one.nodes(transaction);
+            if self.resolved[index].settled.is_none() {
+                self.one(index).nodes(transaction);
             }
         }
     }
@@ -81,36 +80,28 @@ impl All<'_> {
         transaction: &mut Transaction<'_>,
         answers: &mut Answers,
     ) -> Option<Judged> {
-        let one = self.one(index);
-        let from = answers.details.len();
-        let mode = one.entry.mode;
-        if let Some(settled) = one.resolved.settled {
-            answers.refused |= settled.refuses(mode, one.item.force);
-            self.answer(&one, settled.result(mode), 0..0, answers);
+        let (resolved, item) = (&self.resolved[index], &self.request.items()[index]);
+        let biz = resolved.biz;
+        let mode = biz.map_or(Mode::Enforce, |biz| self.table.entry(biz).mode);
+        if let Some(settled) = resolved.settled {
+            answers.refused |= settled.refuses(mode, item.force);
+            answer(biz, settled.result(mode), 0..0, answers);
             return None;
         }
+        let (one, from) = (self.one(index), answers.details.len());
         let charged = self.charge(&one, transaction, &mut answers.details);
         if charged.is_err() {
             answers.details.truncate(from);
         }
         answers.refused |= match &charged {
             Ok(judged) => judged.held_back && one.rules.refuses(&judged.judgement),
-            Err(_) => true,
+            // A shadow keeps nobody else from being charged, even where it has no place.
+            Err(_) => mode != Mode::Shadow,
         };
         // Figures come when all are charged; till then an error stands for the verdict.
         let result = Err(charged.err().unwrap_or(ItemError::Store));
-        self.answer(&one, result, from..answers.details.len(), answers);
+        answer(biz, result, from..answers.details.len(), answers);
         charged.ok()
-    }
-
-    fn answer(
-        &self,
-        one: &One<'_>,
-        result: Result<Verdict, ItemError>,
-        details: Range<usize>,
-        answers: &mut Answers,
-    ) {
-        answers.items.push(Answer { biz: one.resolved.biz, result, details, action: 0 });
     }
 
     fn charge(
@@ -144,6 +135,11 @@ impl All<'_> {
         let nodes = one.nodes(transaction);
         if judged.held_back && self.request.command == Command::Update {
             judged.ban_until = one.refuse(transaction, nodes, &mut judged.judgement);
+            if judged.ban_until.is_some() {
+                // A shadow's ban is kept with the charges of the others; after a refusal all this is
+                // given up, and bans are written alone. There is a place for it already.
+                let _ = one.write(transaction, nodes, Scope::Key);
+            }
         }
         let answer = &mut answers.items[index];
         let details = &mut answers.details[answer.details.clone()];
@@ -162,4 +158,13 @@ impl All<'_> {
             }
         }
     }
+}
+
+fn answer(
+    biz: Option<usize>,
+    result: Result<Verdict, ItemError>,
+    details: Range<usize>,
+    answers: &mut Answers,
+) {
+    answers.items.push(Answer { biz, result, details, action: 0 });
 }

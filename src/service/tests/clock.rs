@@ -1,7 +1,7 @@
 //! Steps of the clock, forward and back: what each one means, and that none locks a key out for
 //! longer than two intervals.
 
-use crate::service::{Command, Service};
+use crate::service::{Command, ItemError, Service};
 use crate::testing::World;
 
 const MAP: &str = r#"<map>
@@ -194,4 +194,21 @@ fn nodes_of_the_future_are_not_kept_for_ever() {
         assert_eq!((verdict.limited, verdict.figures.used), (false, 1), "{key}");
     }
     world.verify();
+}
+
+#[test]
+fn a_refusal_while_the_clock_was_wrong_makes_no_node_expire_early() {
+    const HOUR: u64 = 3_600_000;
+    let world = World::new(
+        r#"<map><group name="g" files="1" key-nodes="1" chain="2" node-size="64" on-full="refuse"/>
+        <biz id="1" name="b" key="string"><limit policy="interval" interval="1h" max="3"/></biz></map>"#,
+    );
+    let mut service = world.attach();
+    for key in ["a", "b"] {
+        service.one(Command::Update, "b", key, 3, NOW).unwrap();
+        assert!(service.one(Command::Update, "b", key, 4, NOW - 9 * HOUR).unwrap().limited);
+    }
+    let another = service.one(Command::Update, "b", "c", 1, NOW + 1);
+    assert_eq!(another.unwrap_err(), ItemError::Full);
+    assert!(service.update("b", "a", NOW + 1).limited);
 }

@@ -212,3 +212,130 @@ fn weights_go_by_what_is_used_after_the_command() {
     assert_eq!(service.one(Command::Query, "soft", "b", 1, NOW).unwrap().weight, Some(1000));
     assert_eq!(service.update("plain", "a", NOW).weight, None);
 }
+
+#[test]
+fn an_item_that_fails_has_nothing_of_the_one_before() {
+    let world = World::new(
+        r#"<map><group name="g" files="1" key-nodes="8" node-size="64"/>
+        <biz id="1" name="many" key="string"><limit policy="interval" interval="1h" max="9"/>
+          <override key="a" limit="1" max="1"/><override key="b" limit="1" max="2"/>
+          <override key="c" limit="1" max="3"/><override key="d" limit="1" max="4"/></biz>
+        <biz id="2" name="few" key="string"><limit policy="interval" interval="1h" max="9"/>
+          <override key="a" limit="1" max="1"/></biz></map>"#,
+    );
+    let mut service = world.attach();
+    service.update("many", "d", NOW);
+    for (biz, key, count) in [("few", "x", None), ("few", "", Some(1)), ("?", "x", Some(1))] {
+        let mut request = Request::default();
+        request.begin(Command::Update);
+        request.atomic = true;
+        request.push(biz, key, count, false, false);
+        let answers = service.answers(&request, NOW);
+        assert!(answers.refused && answers.items[0].result.is_err());
+    }
+}
+
+#[test]
+fn a_map_without_any_biz_fails_items_and_nothing_else() {
+    let world =
+        World::new(r#"<map><group name="g" files="1" key-nodes="8" node-size="64"/></map>"#);
+    let mut service = world.attach();
+    let answers = atomic(&mut service, &[Ask("x", "x", 1)]);
+    assert_eq!(answers.items[0].result, Err(ItemError::UnknownBiz));
+    assert_eq!(service.one(Command::Update, "x", "x", 1, NOW), Err(ItemError::UnknownBiz));
+}
+
+const CROWDED: &str = r#"<map>
+  <group name="g" files="1" key-nodes="1" chain="4" node-size="128" on-full="ON-FULL"/>
+  <biz id="1" name="s" key="string" mode="shadow">
+    <limit policy="interval" interval="1h" max="2" ban="1h"/>
+  </biz>
+  <biz id="2" name="p" key="string"><limit policy="interval" interval="1h" max="5"/></biz>
+</map>"#;
+
+#[test]
+fn a_shadow_bans_in_an_atomic_request_too() {
+    let world = World::new(&CROWDED.replace("ON-FULL", "evict"));
+    let mut service = world.attach();
+    let answers = atomic(&mut service, &[Ask("s", "x", 3), Ask("p", "x", 1)]);
+    assert!(!answers.refused && answers.items[0].result.unwrap().shadow);
+    world.verify();
+    assert!(service.one(Command::Query, "s", "x", 0, NOW).unwrap().shadow, "the ban");
+    // In a full chain as well: what makes room is gone whole, and counted.
+    (0..2).for_each(|n| assert!(!service.update("p", &format!("k{n}"), NOW).limited));
+    let evicted = || world.runtime().count_of_groups(crate::store::GroupCounter::EvictionsIdle);
+    assert_eq!(evicted(), 0);
+    atomic(&mut service, &[Ask("s", "y", 3)]);
+    world.verify();
+    assert_eq!(evicted(), 1);
+    assert!(service.one(Command::Query, "s", "y", 0, NOW).unwrap().shadow, "the ban");
+}
+
+#[test]
+fn a_shadow_without_a_place_refuses_nobody_else() {
+    let world = World::new(&CROWDED.replace("ON-FULL", "refuse"));
+    let mut service = world.attach();
+    (0..4).for_each(|n| assert!(!service.update("p", &format!("k{n}"), NOW).limited));
+    let answers = atomic(&mut service, &[Ask("s", "x", 1), Ask("p", "k0", 1)]);
+    assert_eq!(answers.items[0].result, Err(ItemError::Full));
+    assert!(!answers.refused);
+    assert_eq!(service.used("p", "k0", NOW), 2);
+    assert!(atomic(&mut service, &[Ask("p", "x", 1), Ask("p", "k0", 1)]).refused);
+}
+
+#[test]
+fn of_two_bans_in_one_request_the_longest_stays() {
+    let world = World::new(
+        r#"<map><group name="g" files="1" key-nodes="8" node-size="128"/>
+        <biz id="1" name="b" key="string">
+          <limit policy="interval" interval="1h" max="5" ban="10m"/>
+          <limit policy="interval" interval="1h" max="3" scope="biz" ban="1m"/></biz></map>"#,
+    );
+    for items in [[Ask("b", "x", 6), Ask("b", "x", 4)], [Ask("b", "y", 4), Ask("b", "y", 6)]] {
+        let mut service = world.attach();
+        let answers = atomic(&mut service, &items);
+        assert!(answers.refused && answers.items.iter().all(|item| item.result.unwrap().banned));
+        let left = service.one(Command::Query, "b", items[0].1, 0, NOW).unwrap().retry_ms;
+        assert_eq!(left, Some(600_000));
+    }
+}
+
+#[test]
+fn an_override_of_another_key_changes_nobodys_place_in_a_full_chain() {
+    let world = World::new(
+        r#"<map><group name="g" files="1" key-nodes="1" chain="8" node-size="64"/>
+        <biz id="1" name="b" key="string"><limit policy="interval" interval="1h" max="5"/>
+          <override key="suspect" limit="1" max="1"/></biz></map>"#,
+    );
+    let mut service = world.attach();
+    updates(&mut service, "b", "limited", 5);
+    for n in 0..8 {
+        service.update("b", &format!("new{n}"), NOW + 1 + n);
+    }
+    assert!(service.update("b", "limited", NOW + 99).limited, "idle ones make room first");
+    // The suspect's own node is one that limits.
+    assert!(!service.update("b", "suspect", NOW + 100).limited);
+    for n in 0..8 {
+        service.update("b", &format!("more{n}"), NOW + 101 + n);
+    }
+    assert!(service.update("b", "suspect", NOW + 200).limited);
+}
+
+#[test]
+fn a_number_is_a_key_of_integer_keys_only() {
+    let world = World::new(
+        r#"<map><group name="g" files="1" key-nodes="8" node-size="64"/>
+        <biz id="1" name="i" key="integer"><limit policy="total" max="5"/></biz>
+        <biz id="2" name="s" key="string"><limit policy="total" max="5"/></biz></map>"#,
+    );
+    let mut service = world.attach();
+    for (biz, good) in [("i", true), ("s", false)] {
+        let mut request = Request::default();
+        request.begin(Command::Update);
+        request.push(biz, "7", Some(1), false, false);
+        request.note_numbers(false, true);
+        let result = service.answers(&request, NOW).items.remove(0).result;
+        assert_eq!(result.is_ok(), good, "{biz}");
+        assert!(good || result == Err(ItemError::BadKey));
+    }
+}
