@@ -55,7 +55,8 @@ pub(super) const MAPPING_PROCESSES: u64 = 1;
 pub(super) const OTHER_SLOTS: u64 = 2;
 /// Processes besides the workers: master and keeper.
 pub(super) const OTHER_PROCESSES: u64 = 2;
-/// A process without what is counted apart: stack, allocator, configuration.
+/// A process without what is counted apart: stack, allocator, configuration; of the keeper what it
+/// remembers of the last ten minutes, too.
 pub(super) const PROCESS_BYTES: u64 = 8 << 20;
 /// An entry of a list in a process, when a configuration is taken while another is in force: its
 /// text read and looked up, and limits of its own.
@@ -109,6 +110,12 @@ pub fn groups_bytes(map: &Map) -> u64 {
     map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
 }
 
+/// Bytes of a slot of runtime.mmap that counts the businesses of `map`.
+pub fn slot_bytes(map: &Map) -> u64 {
+    let rows = (map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
+    SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES)
+}
+
 /// Bytes of a process without what is counted apart.
 pub(super) fn process_bytes(map: &Map) -> u64 {
     PROCESS_BYTES + map.bizs.iter().map(lists_bytes).sum::<u64>()
@@ -124,12 +131,6 @@ fn lists_bytes(biz: &Biz) -> u64 {
         LISTED_BYTES + limits + 4 * text
     };
     biz.listed.iter().map(entry).sum()
-}
-
-/// Bytes of a slot of runtime.mmap that counts the businesses of `map`.
-pub fn slot_bytes(map: &Map) -> u64 {
-    let rows = (map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES)
 }
 
 /// Items that a request can hold.

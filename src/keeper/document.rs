@@ -174,6 +174,7 @@ fn process(process: &Process) -> Element {
     Element::new("worker")
         .bare("pid", process.pid)
         .text("role", process.role)
+        .some("restarts", process.restarts)
         .bare("generation", process.generation)
         .some("cpu", process.cpu_ms)
         .some("cpu-share", process.cpu_share.map(decimal))
@@ -354,3 +355,6 @@ fn end_tag(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(name.as_bytes());
     out.push(b'>');
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! The figures in the text format that Prometheus reads.
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>)
 //!
-//! Invariant: each metric stands once, its HELP and TYPE before its samples, with all of its labels;
-//! names are escaped, and a key is never a label.
+//! Invariant: each metric stands once, its HELP and TYPE before its samples, with all of its
+//! labels; names are escaped, and a key is never a label.
 
 use std::fmt::{self, Display, Write};
 
@@ -290,3 +290,6 @@ impl Page {
         self.sample("frs_build_info", &[("version", stats.version)], 1);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! What the keeper does for figures beside its other duties: a look at the counters each second, and
-//! a slow look at all nodes, in portions.
+//! What the keeper does for figures beside its other duties: a look at the counters each second,
+//! and a slow look at all nodes, in portions.
 //!
 //! Invariant: a turn of it takes about a millisecond, so that no flush waits for it, and over time
 //! it takes a small share of a processor, however large the groups are.
@@ -80,5 +80,67 @@ impl Recorder {
         let mut stats = stats::of(service.handle().runtime(), service.conf(), now_ms);
         self.history.fill(&mut stats);
         stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use crate::service::Role;
+    use crate::store::counter::GroupKey;
+    use crate::testing::World;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn live(stats: &Stats) -> Option<u64> {
+        assert_eq!(stats.groups[0].key, GroupKey::Name("g".into()));
+        Some(stats.groups[0].sums.nodes.as_ref()?.live)
+    }
+
+    #[test]
+    fn figures_follow_what_happens() {
+        let world = World::new(
+            "<map><group name='g' files='1' key-nodes='100' chain='56' node-size='64'/>
+            <biz id='7' name='a' key='integer'>
+              <limit policy='interval' interval='1h' max='9'/></biz></map>",
+        );
+        let (start, mut worker) = (clock::instant(), world.attach());
+        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut recorder = Recorder::new(start);
+        assert_eq!(recorder.due(), start);
+        // More nodes than a portion has.
+        for key in 0..2500 {
+            worker.update("a", &key.to_string(), NOW);
+        }
+        recorder.turn(&mut keeper, start, NOW);
+        assert_eq!(live(&recorder.stats(&keeper, NOW)), None, "not at the end yet");
+        assert_eq!(recorder.due(), start + PAUSE);
+        recorder.turn(&mut keeper, start + PAUSE, NOW);
+        let stats = recorder.stats(&keeper, NOW);
+        assert_eq!(live(&stats), Some(2500));
+        assert_eq!(stats.bizs[0].rates.second, None, "one look tells no rate");
+        assert_eq!(recorder.due(), start + history::EVERY, "the sweep rests");
+        for key in 0..30 {
+            worker.update("a", &key.to_string(), NOW);
+        }
+        worker.update("a", "9999", NOW);
+        let second = start + history::EVERY;
+        recorder.turn(&mut keeper, second, NOW);
+        let stats = recorder.stats(&keeper, NOW);
+        assert_eq!(stats.bizs[0].rates.second.map(|rates| rates[0]), Some(31.0));
+        assert_eq!(live(&stats), Some(2500), "as the last sweep found it");
+        recorder.restart_sweep(second);
+        recorder.turn(&mut keeper, second, NOW);
+        recorder.turn(&mut keeper, second + PAUSE, NOW + 1);
+        assert_eq!(live(&recorder.stats(&keeper, NOW)), Some(2501));
+    }
+
+    #[test]
+    fn a_sweep_that_took_long_rests_long() {
+        let start = clock::instant();
+        let recorder = Recorder::new(start);
+        assert_eq!(recorder.rest(start), REST);
+        assert_eq!(recorder.rest(start + Duration::from_secs(100)), Duration::from_secs(400));
     }
 }

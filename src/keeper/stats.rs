@@ -59,6 +59,8 @@ pub struct Process {
     pub pid: u32,
     /// `worker`, `keeper`, `program`, `prepare` or `unknown`.
     pub role: &'static str,
+    /// How often who was in its place before died and was replaced; none of a program.
+    pub restarts: Option<u64>,
     /// Generation of the configuration that it has acknowledged.
     pub generation: u64,
     /// Time on a processor, milliseconds; none where /proc does not tell.
@@ -196,6 +198,7 @@ fn process(runtime: &Runtime, slot: &SlotStatus) -> Process {
         slot: slot.slot,
         pid: slot.pid,
         role: role_word(slot.role),
+        restarts: runtime.restarts_of(slot.pid),
         generation: slot.generation,
         cpu_ms: sys::cpu_ms(slot.pid),
         connections: counts.connections,
@@ -261,4 +264,56 @@ fn unnamed(id: u32, items: [[u64; OUTCOMES]; 2]) -> Counted {
 
 fn limits(biz: &Biz) -> Vec<String> {
     biz.limits.iter().map(limit_words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Command;
+    use crate::testing::{Ask, World, request};
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn map(group: &str, id: u32, name: &str) -> String {
+        format!(
+            "<map><group name='{group}' files='1' key-nodes='8' chain='8' node-size='64'/>
+            <biz id='{id}' name='{name}' key='string'>
+              <limit policy='interval' interval='1h' max='9'/></biz></map>"
+        )
+    }
+
+    #[test]
+    fn what_a_configuration_names_comes_first_and_nothing_is_lost() {
+        let world = World::new(&map("one", 1, "a"));
+        world.attach().update("a", "k", NOW);
+        let second = map("two", 2, "b");
+        // As a reload does: made and checked before it is put in force.
+        let conf = World::of(&world.dir, &second);
+        conf.prepare();
+        world.publish(&second, 2);
+        let mut service = world.attach();
+        service.update("b", "k", NOW);
+        let unknown = request(Command::Query, false, &[Ask("a", "k", 1)]);
+        service.answers(&unknown, NOW);
+        let stats = collect(&world.dir).unwrap();
+        let bizs: Vec<(String, [u64; 2])> = stats
+            .bizs
+            .iter()
+            .map(|biz| (biz.label(), [biz.items[1][0], biz.items[0][6]]))
+            .collect();
+        let expected = [("b", [1, 0]), ("1", [1, 0]), ("(unknown)", [0, 1])];
+        assert_eq!(bizs, expected.map(|(label, counts)| (label.to_owned(), counts)));
+        assert_eq!(stats.bizs[0].limits, ["9 in 1 h from the first use"]);
+        let groups: Vec<(&str, bool)> =
+            stats.groups.iter().map(|group| (group.name(), group.geometry.is_some())).collect();
+        assert_eq!(groups, [("two", true), ("one", false)]);
+        assert_eq!((stats.generation, stats.degraded), (2, false));
+        assert_eq!(stats.processes.len(), 1, "who has left is none");
+        let process = &stats.processes[0];
+        assert_eq!((process.pid, process.role), (std::process::id(), "program"));
+        assert!(process.cpu_ms.is_some() && process.restarts.is_none());
+        drop(service);
+        assert!(collect(&world.dir).unwrap().processes.is_empty());
+        assert!(collect(&world.dir.join("nowhere")).is_err());
+    }
 }

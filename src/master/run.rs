@@ -21,7 +21,7 @@ use super::start::MasterError;
 use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
 use crate::clock;
 use crate::conf::{Conf, Group, Map, Overlay};
-use crate::store::{self, Runtime};
+use crate::store::{self, MasterPlace, Runtime};
 use crate::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
 };
@@ -230,13 +230,16 @@ impl Master {
 
     fn decide(&mut self, event: Event) -> Vec<Order> {
         let (mut orders, restarts) = (Vec::new(), self.supervisor.restarts());
-        let is_keeper = match event {
-            Event::Ended(pid, _) => self.supervisor.is_keeper(pid),
-            _ => false,
+        let place = match event {
+            Event::Ended(pid, _) => self.supervisor.place_of(pid),
+            _ => None,
         };
+        if let Event::Spawned(place, pid) = event {
+            self.runtime.set_place(counted(place), pid.as_raw() as u32);
+        }
         self.supervisor.decide(event, self.now_ms(), &mut orders);
-        if self.supervisor.restarts() > restarts {
-            self.runtime.count_restart(is_keeper);
+        if let Some(place) = place.filter(|_| self.supervisor.restarts() > restarts) {
+            self.runtime.count_restart(counted(place));
         }
         orders
     }
@@ -340,6 +343,14 @@ impl Master {
             tracing::warn!(%error, "cannot empty the lock file");
         }
         tracing::info!(restarts = self.supervisor.restarts(), "stopped");
+    }
+}
+
+/// Where a place's restarts are counted.
+fn counted(place: Place) -> MasterPlace {
+    match place {
+        Place::Keeper => MasterPlace::Keeper,
+        Place::Worker(number) => MasterPlace::Worker(number),
     }
 }
 

@@ -204,10 +204,9 @@ impl Supervisor {
         self.restarts
     }
 
-    /// Is this the keeper.
-    pub fn is_keeper(&self, pid: Pid) -> bool {
-        let mut processes = self.processes.iter();
-        processes.any(|process| process.pid == pid && process.place == Place::Keeper)
+    /// The place of a process that runs.
+    pub fn place_of(&self, pid: Pid) -> Option<Place> {
+        self.processes.iter().find(|process| process.pid == pid).map(|process| process.place)
     }
 
     /// Has the end been asked for.

@@ -1,7 +1,7 @@
 //! Counters of a slot: relaxed stores by the owner only, kept when the owner dies.
 //!
-//! Invariant: a counter only grows, whoever owns its slot, and only the owner writes it, with a load
-//! and a store. So the sum over all slots, free ones too, is what has happened since runtime.mmap
+//! Invariant: a counter only grows, whoever owns its slot, and only the owner writes it, with a
+//! load and a store. So the sum over all slots, free ones too, is what has happened since runtime.mmap
 //! was made. A row of a table names a group or a business for good; what finds no row is counted in
 //! the row of all others.
 

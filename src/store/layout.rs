@@ -22,6 +22,8 @@
 //!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
 //!                          81 restarts of workers | 82 of keepers | 83 reloads taken
 //!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
+//!                          128..384 the keeper and workers 0.. by their places: process id
+//!                          (0..32), how often it was replaced (32..64)
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns)
@@ -132,6 +134,9 @@ pub mod runtime {
     pub(crate) const RESTARTS: usize = STARTED + 1;
     pub(crate) const RELOADS: usize = RESTARTS + 2;
     pub(crate) const RELOADED: usize = RELOADS + 2;
+    /// The keeper, then the workers.
+    pub(crate) const PLACES: usize = 128;
+    pub(crate) const PLACES_MAX: usize = SLOTS;
 
     /// Group files that can be registered.
     pub const FILES_MAX: usize = 4096;
@@ -169,7 +174,7 @@ pub mod slot {
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 
     /// Groups that are counted each, but for one: that is for all others.
-    pub const GROUP_ROWS: usize = if cfg!(loom) { 1 } else { 64 };
+    pub const GROUP_ROWS: usize = if cfg!(loom) { 0 } else { 64 };
     pub(crate) const GROUP_ROW_WORDS: usize = 80;
     pub(crate) const GROUP_ROWS_START: usize = COUNTERS + PAGE_WORDS;
     pub(crate) const GROUP_COUNTS: usize = 4;
@@ -203,6 +208,8 @@ pub mod slot {
 #[cfg(not(loom))]
 const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
 #[cfg(not(loom))]
+const _: () = assert!(runtime::PLACES + runtime::PLACES_MAX <= PAGE_WORDS);
+#[cfg(not(loom))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(loom))]
 const _: () = assert!(slot::WORDS * 8 == 540 * PAGE_BYTES);
@@ -213,7 +220,7 @@ const _: () = {
     use super::counter::{BUCKETS, GROUP_COUNTERS, ITEM_ERRORS, OUTCOMES, STATUS_KINDS};
     assert!(slot::REQUESTS + 5 * STATUS_KINDS <= slot::ITEM_ERRORS);
     assert!(slot::ITEM_ERRORS + ITEM_ERRORS.len() <= slot::OPEN);
-    assert!(1 + BUCKETS <= slot::HISTOGRAM_WORDS);
+    assert!(BUCKETS < slot::HISTOGRAM_WORDS);
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_COUNTS + GROUP_COUNTERS == slot::GROUP_CHECKPOINT);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);

@@ -41,6 +41,8 @@ mod transaction;
 mod verify;
 
 #[cfg(not(loom))]
+pub(crate) use runtime::MasterPlace;
+#[cfg(not(loom))]
 pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Outcome, Sums},
     error::Error,

@@ -51,6 +51,24 @@ pub struct SlotStatus {
     pub alive: bool,
 }
 
+/// What a child of the master is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MasterPlace {
+    Keeper,
+    Worker(u16),
+}
+
+impl MasterPlace {
+    /// Where it stands; none: there are never so many.
+    fn word(self) -> Option<usize> {
+        let nth = match self {
+            MasterPlace::Keeper => 0,
+            MasterPlace::Worker(number) => 1 + usize::from(number),
+        };
+        (nth < at::PLACES_MAX).then_some(at::PLACES + nth)
+    }
+}
+
 /// What the master counts, in words of its own: it has no slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MasterCounts {
@@ -175,8 +193,8 @@ impl Runtime {
     }
 
     /// Allocates the blocks of the first `slots` slots, which are the first to be taken, with rows
-    /// for so many businesses: a disk without room for the server's own processes is an error before
-    /// they start.
+    /// for so many businesses: a disk without room for the server's own processes is an error
+    /// before they start.
     pub(crate) fn reserve(&self, slots: u32, bizs: usize) -> Result<(), Error> {
         for slot in 0..slots.min(at::SLOTS as u32) {
             sys::allocate(&self.file, slot_byte(slot), SLOT_WHOLE_BYTES)
@@ -304,9 +322,27 @@ impl Runtime {
         self.region.store(at::STARTED, at_ms);
     }
 
-    /// Counts a process that was replaced; the master alone does.
-    pub(crate) fn count_restart(&self, is_keeper: bool) {
-        self.grow(at::RESTARTS + usize::from(is_keeper));
+    /// Counts a process that died in this place and is replaced; the master alone does.
+    pub(crate) fn count_restart(&self, place: MasterPlace) {
+        self.grow(at::RESTARTS + usize::from(place == MasterPlace::Keeper));
+        if let Some(word) = place.word() {
+            self.region.store(word, self.region.load(word).wrapping_add(1 << 32));
+        }
+    }
+
+    /// Notes who has a place; the master alone does.
+    pub(crate) fn set_place(&self, place: MasterPlace, pid: u32) {
+        if let Some(word) = place.word() {
+            let restarts = self.region.load(word) >> 32;
+            self.region.store(word, u64::from(pid) | restarts << 32);
+        }
+    }
+
+    /// How often who had the place of this process before was replaced; none if the master has not
+    /// given it one.
+    pub fn restarts_of(&self, pid: u32) -> Option<u64> {
+        let words = (at::PLACES..at::PLACES + at::PLACES_MAX).map(|word| self.region.load(word));
+        words.filter(|&word| word as u32 == pid).map(|word| word >> 32).next()
     }
 
     /// Counts a reload; the master alone does.
