@@ -110,10 +110,8 @@ impl Reader {
         let live = live_dir(&self.conf);
         (published != 0 && published != self.generation)
             || self.runtime_inode != inode_of(&self.data_dir)
-            || self.groups.iter().any(|group| match group {
-                Ok(group) => group.is_replaced(live),
-                Err(_) => true,
-            })
+            // One that could not be opened is tried again with the next configuration.
+            || self.groups.iter().flatten().any(|group| group.is_replaced(live))
     }
 
     /// The data directory.

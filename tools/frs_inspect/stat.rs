@@ -6,25 +6,14 @@ use std::path::Path;
 use frs::inspect::{GroupStats, Reader};
 use frs::master::lock::{self, LockError};
 use frs::service::Role;
-use frs::store::{Counter, Runtime, SlotStatus};
+use frs::store::{Runtime, SlotStatus};
 
+use crate::counters;
 use crate::output::{Done, Failed, Out, finish, out, say_faults};
 use crate::show;
 
 /// Columns of the longest bar of a histogram.
 const BAR: u64 = 40;
-
-const COUNTERS: [(Counter, &str); 9] = [
-    (Counter::Creates, "nodes created"),
-    (Counter::EvictionsExpired, "evicted: expired"),
-    (Counter::EvictionsIdle, "evicted: idle"),
-    (Counter::EvictionsLimiting, "evicted: limiting"),
-    (Counter::DroppedCrc, "dropped: CRC failed"),
-    (Counter::SemaphoreWaits, "semaphore waits"),
-    (Counter::SemaphoreBusy, "semaphore busy"),
-    (Counter::SemaphoreOrphans, "semaphore orphans"),
-    (Counter::Recoveries, "slots recovered"),
-];
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     let mut reader = Reader::open(data_dir)?;
@@ -101,8 +90,8 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
 
 fn write_counters(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
-    for (counter, name) in COUNTERS {
-        writeln!(out, "  {name:<20} {:>12}", runtime.count(counter))?;
+    for (name, count) in counters::read(runtime) {
+        writeln!(out, "  {name:<20} {count:>12}")?;
     }
     Ok(())
 }
