@@ -55,9 +55,8 @@ pub enum Look {
 }
 
 impl Reader {
-    /// Opens a data directory by the configuration in force there, or by the latest one if no server
-    /// has published any since it was made. A group that cannot be opened is left out: see
-    /// [`Reader::faults`].
+    /// Opens a data directory by the configuration in force there, or by the latest one where no
+    /// server runs. A group that cannot be opened is left out: see [`Reader::faults`].
     ///
     /// # Errors
     /// There is no configuration, or it cannot be read.

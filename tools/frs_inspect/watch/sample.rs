@@ -1,7 +1,7 @@
 //! Two looks into the files, and what happened between them.
 //!
-//! Rates are told from nodes: what is used now against what was used at the look before. A node that
-//! came and went between two looks is not seen.
+//! Rates are told from nodes: what is used now against what was used at the look before. A node
+//! that came and went between two looks is not seen.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
