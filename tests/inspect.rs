@@ -8,6 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use frs::service::{Answers, Request, Role, Service};
+
 use common::{Client, Server, Settings, Setup, text};
 
 const MAP: &str = r#"<map>
@@ -261,28 +263,56 @@ fn top_and_stat_tell_of_a_running_server() {
     assert!(off(&setup, &["migrate", "data", "--conf", "conf"]).contains(&said));
 }
 
+/// Ends the load when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Keys that threads charge while others look.
 const KEYS: usize = 40;
-const THREADS: usize = 4;
+const PROGRAMS: usize = 2;
 
 #[test]
 fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
     let setup = setup();
+    setup.write_map(&MAP.replace("max=\"1000000\"", "max=\"1000000000000\""));
     let server = setup.start();
     server.wait_for_workers(2);
     let sent: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let over = AtomicBool::new(false);
-    let work = |seed: usize| {
-        let mut client = server.client();
-        let mut key = seed;
+    // Half of all go to one key, so that its semaphore is seldom free.
+    let next = |at: usize| (at * 5 + 3) % (2 * KEYS);
+    let key_of = |at: usize| if at < KEYS { at } else { 0 };
+    let ask = || {
+        let (mut client, mut at) = (server.client(), 0);
         while !over.load(Ordering::Relaxed) {
-            // Half of all go to one key, so that its semaphore is seldom free.
-            key = (key * 5 + 3) % (2 * KEYS);
-            let key = if key < KEYS { key } else { 0 };
+            let key = key_of(at);
             sent[key].fetch_add(1, Ordering::SeqCst);
             charge(&mut client, "plenty", &format!("key-{key}"), 1);
             acknowledged[key].fetch_add(1, Ordering::SeqCst);
+            at = next(at);
+        }
+    };
+    let attach = |seed: usize| {
+        let mut service = Service::attach(&setup.path("data"), Role::Program).expect("attached");
+        let (mut request, mut answers) = (Request::default(), Answers::default());
+        let mut at = seed;
+        while !over.load(Ordering::Relaxed) {
+            let key = key_of(at);
+            request.begin(frs::service::Command::Update);
+            request.push("plenty", &format!("key-{key}"), Some(1), false, false);
+            sent[key].fetch_add(1, Ordering::SeqCst);
+            service.begin_turn();
+            service.run(&request, frs::clock::now(), &mut answers);
+            let verdict = answers.items[0].result.as_ref().expect("judged");
+            assert!(!verdict.limited);
+            acknowledged[key].fetch_add(1, Ordering::SeqCst);
+            at = next(at);
         }
     };
     let read = |counts: &[AtomicU64]| -> Vec<u64> {
@@ -293,8 +323,12 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
         uses.get(&("plenty".to_owned(), format!("key-{key}"))).copied().unwrap_or(0)
     };
     std::thread::scope(|scope| {
-        for seed in 0..THREADS {
-            scope.spawn(move || work(seed));
+        // Also when an assertion fails: the scope waits for its threads.
+        let _end = End(&over);
+        scope.spawn(ask);
+        for seed in 0..PROGRAMS {
+            let attach = &attach;
+            scope.spawn(move || attach(seed));
         }
         for _ in 0..30 {
             let least = read(&acknowledged);
@@ -303,18 +337,12 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
             for key in 0..KEYS {
                 let found = used(&uses, key);
                 let (least, most) = (least[key], most[key]);
-                if !(least..=most).contains(&found) {
-                    over.store(true, Ordering::Relaxed);
-                    panic!("key-{key}: {found} are used, not {least} to {most}");
-                }
+                let is_right = (least..=most).contains(&found);
+                assert!(is_right, "key-{key}: {found} are used, not {least} to {most}");
             }
             let verified = inspect(&setup, &["verify", "data"]);
-            if !verified.status.success() {
-                over.store(true, Ordering::Relaxed);
-                panic!("{verified:?}");
-            }
+            assert!(verified.status.success(), "{verified:?}");
         }
-        over.store(true, Ordering::Relaxed);
     });
     let (uses, all) = (dump(), read(&acknowledged));
     assert_eq!((0..KEYS).map(|key| used(&uses, key)).collect::<Vec<_>>(), all);

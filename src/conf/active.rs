@@ -387,6 +387,8 @@ mod tests {
         assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
         write(dir.path(), 9, &texts()).unwrap();
         assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
+        assert_eq!(latest(dir.path()).unwrap(), Some(9));
+        assert_eq!(latest(tempfile::tempdir().unwrap().path()).unwrap(), None);
         // Generations begin anew when runtime.mmap does.
         fs::write(dir.path().join("conf.active.tmp"), "left").unwrap();
         fs::write(dir.path().join("conf.active.old"), "not ours").unwrap();

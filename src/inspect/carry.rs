@@ -98,8 +98,9 @@ impl<'a> Carrier<'a> {
         Carried::To { at: new_entry.place_of(&key), words: new, is_doubtful }
     }
 
-    /// The key as the new files store it, if a key of its business can be so: a text may have become
-    /// too long for the field, or its business one of digests. A digest stays one: its seed does.
+    /// The key as the new files store it, if a key of its business can be so: a text may have
+    /// become too long for the field, or its business one of digests. A digest stays one: its
+    /// seed does.
     fn key<'k>(
         &self,
         words: &'k [u64],

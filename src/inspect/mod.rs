@@ -25,6 +25,8 @@
 
 mod carry;
 mod error;
+#[cfg(test)]
+mod image_tests;
 mod migrate;
 #[cfg(test)]
 mod migrate_tests;

@@ -55,9 +55,8 @@ pub enum Look {
 }
 
 impl Reader {
-    /// Opens a data directory by the configuration in force there, or by the latest one if no server
-    /// has published any since it was made. A group that cannot be opened is left out: see
-    /// [`Reader::faults`].
+    /// Opens a data directory by the configuration in force there, or by the latest one where no
+    /// server runs. A group that cannot be opened is left out: see [`Reader::faults`].
     ///
     /// # Errors
     /// There is no configuration, or it cannot be read.
@@ -110,10 +109,8 @@ impl Reader {
         let live = live_dir(&self.conf);
         (published != 0 && published != self.generation)
             || self.runtime_inode != inode_of(&self.data_dir)
-            || self.groups.iter().any(|group| match group {
-                Ok(group) => group.is_replaced(live),
-                Err(_) => true,
-            })
+            // One that could not be opened is tried again with the next configuration.
+            || self.groups.iter().flatten().any(|group| group.is_replaced(live))
     }
 
     /// The data directory.

@@ -159,8 +159,8 @@ impl Reader {
         self.table.index_of(id).map(|index| &self.conf.map.bizs[index])
     }
 
-    /// What a record's state words are, one by one from [`NodeRecord::states_at`] on; none where its
-    /// limits are others by now.
+    /// What a record's state words are, one by one from [`NodeRecord::states_at`] on; none where
+    /// its limits are others by now.
     pub fn state_words(&self, record: &NodeRecord) -> Vec<StateWord> {
         match self.table.index_of(record.biz_id) {
             Some(index) if record.biz.is_some() && !record.outdated => {

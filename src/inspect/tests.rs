@@ -103,9 +103,8 @@ fn a_node_tells_what_its_limits_say_now() {
 fn what_is_not_there_is_told_from_what_cannot_be() {
     let world = used();
     let mut reader = reader(&world);
-    assert!(
-        matches!(reader.node("login", "bob", T), Ok(Look::Absent { group, .. }) if group == "default")
-    );
+    let bob = reader.node("login", "bob", T);
+    assert!(matches!(bob, Ok(Look::Absent { group, .. }) if group == "default"));
     assert!(
         matches!(reader.node("nope", "bob", T), Err(Error::UnknownBiz(name, _)) if name == "nope")
     );

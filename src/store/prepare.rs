@@ -145,8 +145,8 @@ fn scan(live: &Path, name: &str, runtime: &Runtime) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Undoes what dead processes left half done, for one who wants the files for itself; how many slots
-/// were recovered. Only where the directory's lock is held.
+/// Undoes what dead processes left half done, for one who wants the files for itself; how many
+/// slots were recovered. Only where the directory's lock is held.
 pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
     let (data, live) = (&conf.srv.data.dir, live_dir(conf));
     let mut handle = Handle::attach(data, live, ROLE_PREPARE)?;

@@ -5,6 +5,7 @@
 //!
 //! Exit status: 0 as asked; 1 something is off, not there or cannot be read; 2 wrong usage.
 
+mod counters;
 mod dump;
 mod get;
 mod migrate;
@@ -13,6 +14,7 @@ mod show;
 mod stat;
 mod top;
 mod verify;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,6 +91,8 @@ enum Command {
         #[arg(long)]
         repair: bool,
     },
+    /// A live view, full screen
+    Watch(Data),
     /// Rewrite groups to the geometry of a changed map.xml (server stopped)
     Migrate {
         #[command(flatten)]
@@ -143,6 +147,7 @@ fn run(command: Command) -> Result<Done, Failed> {
         }
         Command::Verify { data, repair: false } => verify::run(&data.dir),
         Command::Verify { data, repair: true } => verify::repair(&data.dir),
+        Command::Watch(data) => watch::run(&data.dir),
         Command::Migrate { data, conf, dry_run, lossy } => {
             let mode = match (dry_run, lossy) {
                 (true, _) => migrate::Mode::Say,

@@ -60,8 +60,8 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
     finish(out, !is_lossless && !goes_on)
 }
 
-/// The changed configuration, for the files where they are: the directory that is named, and the one
-/// of live files that the last server used.
+/// The changed configuration, for the files where they are: the directory that is named, and the
+/// one of live files that the last server used.
 fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Conf, Failed> {
     // Read first: a directory that is none of ours gets no lock file.
     let old = Reader::open(data_dir)?;

@@ -6,28 +6,14 @@ use std::path::Path;
 use frs::inspect::{GroupStats, Reader};
 use frs::master::lock::{self, LockError};
 use frs::service::Role;
-use frs::store::{Counter, GroupCounter, Runtime, SlotStatus};
+use frs::store::{Runtime, SlotStatus};
 
+use crate::counters;
 use crate::output::{Done, Failed, Out, finish, out, say_faults};
 use crate::show;
 
 /// Columns of the longest bar of a histogram.
 const BAR: u64 = 40;
-
-const OF_GROUPS: [(GroupCounter, &str); 5] = [
-    (GroupCounter::Creates, "nodes created"),
-    (GroupCounter::EvictionsExpired, "evicted: expired"),
-    (GroupCounter::EvictionsIdle, "evicted: idle"),
-    (GroupCounter::EvictionsLimiting, "evicted: limiting"),
-    (GroupCounter::DroppedCrc, "dropped: CRC failed"),
-];
-
-const OF_PROCESSES: [(Counter, &str); 4] = [
-    (Counter::SemaphoreWaits, "semaphore waits"),
-    (Counter::SemaphoreBusy, "semaphore busy"),
-    (Counter::SemaphoreOrphans, "semaphore orphans"),
-    (Counter::Recoveries, "slots recovered"),
-];
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     let mut reader = Reader::open(data_dir)?;
@@ -104,11 +90,8 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
 
 fn write_counters(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
-    for (counter, name) in OF_GROUPS {
-        writeln!(out, "  {name:<20} {:>12}", runtime.count_of_groups(counter))?;
-    }
-    for (counter, name) in OF_PROCESSES {
-        writeln!(out, "  {name:<20} {:>12}", runtime.count(counter))?;
+    for (name, count) in counters::read(runtime) {
+        writeln!(out, "  {name:<20} {count:>12}")?;
     }
     Ok(())
 }

@@ -67,10 +67,8 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
                 }
                 let (nodes, dropped) = (report.nodes, report.dropped());
                 let freed = report.taken;
-                writeln!(
-                    out,
-                    "group {name}: {nodes} nodes are sound, {dropped} dropped, {freed} semaphores freed"
-                )?;
+                write!(out, "group {name}: {nodes} nodes are sound, {dropped} dropped")?;
+                writeln!(out, ", {freed} semaphores freed")?;
             }
         }
     }

@@ -1,0 +1,221 @@
+//! Two looks into the files, and what happened between them.
+//!
+//! Rates are told from nodes: what is used now against what was used at the look before. A node
+//! that came and went between two looks is not seen.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use frs::conf::Scope;
+use frs::inspect::{Error, NodeRecord, Place, Reader};
+use frs::store::Rank;
+
+use crate::counters;
+
+/// Hottest keys of a business that are kept.
+const HOTTEST: usize = 50;
+
+/// How full a group is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GroupLine {
+    pub name: String,
+    pub live: u64,
+    pub limiting: u64,
+    pub expired: u64,
+    pub places: u64,
+}
+
+/// One of the keys that were used most since the look before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hot {
+    pub key: String,
+    pub used: u64,
+    pub uses_per_s: f64,
+    pub rank: Rank,
+    pub last_use_ms: u64,
+}
+
+/// A business.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BizLine {
+    pub name: String,
+    /// Keys with a node, and those of them that are limited now.
+    pub keys: u64,
+    pub limited: u64,
+    pub uses_per_s: f64,
+    pub hottest: Vec<Hot>,
+}
+
+/// What happened between two looks, each second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rates {
+    pub now_ms: u64,
+    pub generation: u64,
+    pub running: Option<i32>,
+    pub transactions_per_s: f64,
+    pub counters: Vec<(&'static str, u64, f64)>,
+    pub groups: Vec<GroupLine>,
+    pub bizs: Vec<BizLine>,
+    pub skipped: usize,
+    pub faults: Vec<String>,
+}
+
+/// Where a node stands and whose it is: a place that was given to another key is another node.
+type Node = (String, Place, u32, String);
+
+/// Looks, and remembers what the look before saw.
+pub struct Sampler {
+    reader: Reader,
+    before: Option<Before>,
+}
+
+struct Before {
+    at: Instant,
+    now_ms: u64,
+    /// What is used of the nodes that were in use lately.
+    used: HashMap<Node, u64>,
+    counters: Vec<(&'static str, u64)>,
+    transactions: Vec<(u32, u64)>,
+}
+
+/// What one walk over all nodes finds.
+#[derive(Default)]
+struct Found {
+    groups: BTreeMap<String, GroupLine>,
+    bizs: BTreeMap<u32, BizLine>,
+    used: HashMap<Node, u64>,
+}
+
+impl Sampler {
+    pub fn new(reader: Reader) -> Sampler {
+        Sampler { reader, before: None }
+    }
+
+    pub fn sample(&mut self, now: u64, at: Instant) -> Result<Rates, Error> {
+        if self.reader.refresh()? {
+            self.before = None;
+        }
+        let seconds = self.before.as_ref().map_or(f64::INFINITY, |before| {
+            at.saturating_duration_since(before.at).as_secs_f64().max(0.001)
+        });
+        let since = self.before.as_ref().map_or(u64::MAX, |before| before.now_ms);
+        let mut found = Found::default();
+        let used_before = self.before.take();
+        let walked = self.reader.for_each_node(now, |record| {
+            let earlier = used_before.as_ref().map(|before| &before.used);
+            found.add(record, since, earlier, seconds);
+            ControlFlow::Continue(())
+        });
+        let (counters, transactions) = self.reader.runtime().map_or_else(
+            |_| (Vec::new(), Vec::new()),
+            |runtime| (counters::read(runtime), counters::transactions(runtime)),
+        );
+        let rates = Rates {
+            now_ms: now,
+            generation: self.reader.generation(),
+            running: frs::master::lock::holder(self.reader.data_dir()).ok().map(|pid| pid.as_raw()),
+            transactions_per_s: growth(used_before.as_ref(), &transactions) / seconds,
+            counters: with_rates(used_before.as_ref(), &counters, seconds),
+            groups: self.group_lines(&mut found),
+            bizs: found.biz_lines(&self.reader),
+            skipped: walked.skipped.len(),
+            faults: self.reader.faults().map(ToString::to_string).collect(),
+        };
+        self.before = Some(Before { at, now_ms: now, used: found.used, counters, transactions });
+        Ok(rates)
+    }
+
+    fn group_lines(&self, found: &mut Found) -> Vec<GroupLine> {
+        let lines = self.reader.groups().filter_map(|(name, group)| {
+            let line = found.groups.remove(name).unwrap_or_default();
+            Some(GroupLine {
+                name: name.to_owned(),
+                places: group.ok()?.geometry().nodes(),
+                ..line
+            })
+        });
+        lines.collect()
+    }
+}
+
+impl Found {
+    fn add(
+        &mut self,
+        record: NodeRecord,
+        since: u64,
+        before: Option<&HashMap<Node, u64>>,
+        seconds: f64,
+    ) {
+        let group = self.groups.entry(record.group.clone()).or_default();
+        if record.is_expired() {
+            group.expired += 1;
+        } else {
+            group.live += 1;
+            group.limiting += u64::from(record.is_limiting());
+        }
+        if record.scope == Scope::Biz || record.biz.is_none() || record.is_expired() {
+            return;
+        }
+        let biz = self.bizs.entry(record.biz_id).or_default();
+        biz.keys += 1;
+        biz.limited += u64::from(record.is_limiting());
+        let used = record.used();
+        let node = (record.group, record.place, record.biz_id, record.key);
+        let earlier = before.and_then(|before| before.get(&node)).copied();
+        // Used since the look before, and all of it if that one did not see it.
+        let more = match (before, earlier) {
+            (None, _) => 0,
+            (Some(_), Some(earlier)) => used.saturating_sub(earlier),
+            (Some(_), None) if record.last_use_ms >= since => used,
+            (Some(_), None) => 0,
+        };
+        let uses_per_s = more as f64 / seconds;
+        biz.uses_per_s += uses_per_s;
+        if more > 0 {
+            let (key, rank, last_use_ms) = (node.3.clone(), record.rank, record.last_use_ms);
+            biz.hottest.push(Hot { key, used, uses_per_s, rank, last_use_ms });
+            if biz.hottest.len() > 4 * HOTTEST {
+                keep_hottest(&mut biz.hottest);
+            }
+        }
+        self.used.insert(node, used);
+    }
+
+    /// In the order of map.xml.
+    fn biz_lines(&mut self, reader: &Reader) -> Vec<BizLine> {
+        let line = |biz: &frs::conf::Biz| {
+            let mut line = self.bizs.remove(&biz.id).unwrap_or_default();
+            line.name.clone_from(&biz.name);
+            keep_hottest(&mut line.hottest);
+            line
+        };
+        reader.conf().map.bizs.iter().map(line).collect()
+    }
+}
+
+fn keep_hottest(hottest: &mut Vec<Hot>) {
+    hottest.sort_by(|a, b| b.uses_per_s.total_cmp(&a.uses_per_s).then(b.used.cmp(&a.used)));
+    hottest.truncate(HOTTEST);
+}
+
+/// Transactions begun since the look before; a slot with another owner has begun anew.
+fn growth(before: Option<&Before>, now: &[(u32, u64)]) -> f64 {
+    let Some(before) = before else { return 0.0 };
+    let earlier = |slot| before.transactions.iter().find(|&&(other, _)| other == slot);
+    let grown = now.iter().filter_map(|&(slot, count)| count.checked_sub(earlier(slot)?.1));
+    grown.sum::<u64>() as f64
+}
+
+fn with_rates(
+    before: Option<&Before>,
+    counters: &[(&'static str, u64)],
+    seconds: f64,
+) -> Vec<(&'static str, u64, f64)> {
+    let earlier = |nth: usize| before.and_then(|before| before.counters.get(nth));
+    let rate = |(nth, &(name, count)): (usize, &(&'static str, u64))| {
+        let more = earlier(nth).map_or(0, |&(_, earlier)| count.saturating_sub(earlier));
+        (name, count, more as f64 / seconds)
+    };
+    counters.iter().enumerate().map(rate).collect()
+}

@@ -1,0 +1,243 @@
+//! What the screen shows of the latest rates.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table};
+
+use super::sample::{BizLine, GroupLine, Rates};
+use crate::show;
+
+/// The latest rates, and the business whose keys are shown.
+pub struct View {
+    title: String,
+    rates: Option<Rates>,
+    biz: usize,
+}
+
+impl View {
+    pub fn new(title: &str) -> View {
+        View { title: title.to_owned(), rates: None, biz: 0 }
+    }
+
+    pub fn take(&mut self, rates: Rates) {
+        self.biz = self.biz.min(rates.bizs.len().saturating_sub(1));
+        self.rates = Some(rates);
+    }
+
+    /// Shows the keys of the next business.
+    pub fn next(&mut self) {
+        let count = self.rates.as_ref().map_or(1, |rates| rates.bizs.len().max(1));
+        self.biz = (self.biz + 1) % count;
+    }
+
+    /// Shows the keys of the business before.
+    pub fn previous(&mut self) {
+        let count = self.rates.as_ref().map_or(1, |rates| rates.bizs.len().max(1));
+        self.biz = (self.biz + count - 1) % count;
+    }
+
+    pub fn draw(&self, frame: &mut Frame<'_>) {
+        let Some(rates) = &self.rates else {
+            frame.render_widget(Paragraph::new("looking …"), frame.area());
+            return;
+        };
+        let groups = rates.groups.len().min(6) as u16;
+        let bizs = rates.bizs.len().min(8) as u16;
+        let [head, counts, occupancy, businesses, keys] = Layout::vertical([
+            Constraint::Length(2 + rates.faults.len().min(3) as u16),
+            Constraint::Length(7),
+            Constraint::Length(groups + 2),
+            Constraint::Length(bizs + 3),
+            Constraint::Min(3),
+        ])
+        .areas(frame.area());
+        self.draw_head(frame, head, rates);
+        draw_counts(frame, counts, rates);
+        draw_groups(frame, occupancy, &rates.groups);
+        self.draw_bizs(frame, businesses, rates);
+        self.draw_keys(frame, keys, rates);
+    }
+
+    fn draw_head(&self, frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
+        let server = match rates.running {
+            Some(pid) => format!("server running (process {pid})"),
+            None => "server not running".to_owned(),
+        };
+        let (title, generation, time) = (&self.title, rates.generation, show::time(rates.now_ms));
+        let mut lines = vec![
+            Line::styled(
+                format!("{title}: {server}, generation {generation}, {time}"),
+                Style::new().add_modifier(Modifier::BOLD),
+            ),
+            Line::raw("q quits, Tab shows the keys of the next business"),
+        ];
+        let faults = rates.faults.iter().take(3);
+        lines.extend(faults.map(|fault| Line::styled(fault.clone(), Color::Red)));
+        frame.render_widget(Paragraph::new(lines), area);
+    }
+
+    fn draw_bizs(&self, frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
+        // As many as there is room for, the chosen one among them.
+        let room = usize::from(area.height.saturating_sub(3)).max(1);
+        let first = self.biz.saturating_sub(room - 1);
+        let row = |(nth, biz): (usize, &BizLine)| {
+            let cells = [
+                biz.name.clone(),
+                format!("{:.1}", biz.uses_per_s),
+                biz.keys.to_string(),
+                format!("{} ({})", biz.limited, show::share(biz.limited, biz.keys)),
+            ];
+            let chosen = Style::new().add_modifier(Modifier::REVERSED);
+            Row::new(cells).style(if nth == self.biz { chosen } else { Style::new() })
+        };
+        let rows = rates.bizs.iter().enumerate().skip(first).take(room).map(row);
+        let widths =
+            [Constraint::Fill(2), Constraint::Fill(1), Constraint::Fill(1), Constraint::Fill(1)];
+        let header = Row::new(["business", "uses/s", "keys", "limited now"]);
+        let table = Table::new(rows, widths).header(header.style(Color::Cyan));
+        frame.render_widget(table.block(Block::bordered().title("businesses")), area);
+    }
+
+    fn draw_keys(&self, frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
+        let Some(biz) = rates.bizs.get(self.biz) else { return };
+        let rows = biz.hottest.iter().map(|hot| {
+            Row::new([
+                show::key(&hot.key),
+                format!("{:.1}", hot.uses_per_s),
+                hot.used.to_string(),
+                show::rank(hot.rank).to_owned(),
+                show::ago(hot.last_use_ms, rates.now_ms),
+            ])
+        });
+        let widths = [
+            Constraint::Fill(3),
+            Constraint::Fill(1),
+            Constraint::Fill(1),
+            Constraint::Fill(1),
+            Constraint::Fill(1),
+        ];
+        let header = Row::new(["key", "uses/s", "used", "state", "last used"]);
+        let table = Table::new(rows, widths).header(header.style(Color::Cyan));
+        let title = format!("hottest keys of {}", biz.name);
+        frame.render_widget(table.block(Block::bordered().title(title)), area);
+    }
+}
+
+fn draw_counts(frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
+    let mut cells = vec![format!("transactions {:.0}/s", rates.transactions_per_s)];
+    let counted = rates.counters.iter();
+    cells.extend(counted.map(|(name, count, per_s)| format!("{name} {count} ({per_s:.1}/s)")));
+    if rates.skipped > 0 {
+        cells.push(format!("torn or in transaction {}", rates.skipped));
+    }
+    let rows = cells.chunks(3).map(|cells| Row::new(cells.to_vec()));
+    let table = Table::new(rows, [Constraint::Fill(1); 3]);
+    frame.render_widget(table.block(Block::bordered().title("counted")), area);
+}
+
+fn draw_groups(frame: &mut Frame<'_>, area: Rect, groups: &[GroupLine]) {
+    let block = Block::bordered().title("groups");
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    for (group, row) in groups.iter().zip(inner.rows()) {
+        let taken = group.live + group.expired;
+        let ratio = if group.places == 0 { 0.0 } else { taken as f64 / group.places as f64 };
+        let label = format!(
+            "{}: {} live ({} limiting), {} expired of {}",
+            group.name, group.live, group.limiting, group.expired, group.places
+        );
+        let color = if ratio > 0.7 { Color::Red } else { Color::Green };
+        let gauge = Gauge::default().ratio(ratio.clamp(0.0, 1.0)).label(label).gauge_style(color);
+        frame.render_widget(gauge, row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::sample::Hot;
+    use super::*;
+
+    fn drawn(view: &View, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| view.draw(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    fn rates() -> Rates {
+        let hot = Hot {
+            key: "alice\n".to_owned(),
+            used: 7,
+            uses_per_s: 3.5,
+            rank: frs::store::Rank::Limiting,
+            last_use_ms: 1000,
+        };
+        let biz = |name: &str, hottest| BizLine {
+            name: name.to_owned(),
+            keys: 4,
+            limited: 1,
+            uses_per_s: 12.25,
+            hottest,
+        };
+        Rates {
+            now_ms: 3000,
+            generation: 2,
+            running: Some(17),
+            transactions_per_s: 1234.0,
+            counters: vec![("nodes created", 5, 0.5)],
+            groups: vec![GroupLine {
+                name: "default".to_owned(),
+                live: 4,
+                limiting: 1,
+                expired: 2,
+                places: 8,
+            }],
+            bizs: vec![biz("login", vec![hot]), biz("sms", Vec::new())],
+            skipped: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_screen_shows_rates_occupancy_and_keys() {
+        let mut view = View::new("data");
+        assert!(drawn(&view, 100, 30).contains("looking"));
+        view.take(rates());
+        let screen = drawn(&view, 100, 30);
+        for part in [
+            "data: server running (process 17), generation 2, 1970-01-01T00:00:03",
+            "transactions 1234/s",
+            "nodes created 5 (0.5/s)",
+            "default: 4 live (1 limiting), 2 expired of 8",
+            "1 (25.00 %)",
+            "hottest keys of login",
+            "\"alice\\n\"",
+            "2.0 s ago",
+        ] {
+            assert!(screen.contains(part), "{part:?} in\n{screen}");
+        }
+        view.next();
+        assert!(drawn(&view, 100, 30).contains("hottest keys of sms"));
+        view.next();
+        view.previous();
+        assert!(drawn(&view, 100, 30).contains("hottest keys of sms"));
+    }
+
+    #[test]
+    fn no_size_of_the_screen_panics() {
+        let mut view = View::new("data");
+        view.take(rates());
+        view.take(Rates::default());
+        for (width, height) in [(1, 1), (3, 40), (200, 2), (40, 9), (80, 24)] {
+            drawn(&view, width, height);
+        }
+        view.take(rates());
+        for (width, height) in [(1, 1), (3, 40), (200, 2), (40, 9), (80, 24)] {
+            drawn(&view, width, height);
+        }
+    }
+}
