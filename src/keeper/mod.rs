@@ -5,6 +5,8 @@
 //! answer so where they are asked for the server's health, until another one has succeeded. The
 //! keeper serves no request, so that waiting for a disk delays nobody.
 
+pub mod admin;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -16,6 +18,7 @@ use crate::master::seed::Child;
 use crate::service::{Role, Service};
 use crate::store::Error;
 use crate::sys::process::{self, PollFd, PollFlags};
+use admin::{Admin, Post};
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
 /// some 100 ms after its end, while large maps are torn down.
@@ -43,15 +46,27 @@ pub enum KeeperError {
 /// # Errors
 /// The master starts another keeper in this one's place.
 pub fn run(child: Child) -> Result<(), KeeperError> {
+    let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
+    let admin = match child.share.admin.take() {
+        Some(listener) => Some(Admin::start(Post {
+            listener,
+            channel: child.channel.try_clone()?,
+            master: child.master,
+            conf_dir: child.conf_dir.clone(),
+            data_dir: child.data_dir.clone(),
+        })?),
+        None => None,
+    };
     message::say_ready(&child.channel)?;
-    Keeper::new(child, service).run()?;
+    Keeper::new(child, service, admin).run()?;
     Ok(())
 }
 
 struct Keeper {
     child: Child,
     service: Service,
+    admin: Option<Admin>,
     /// None where no file is on disk.
     next_flush: Option<Instant>,
     complaints: Seldom,
@@ -60,11 +75,12 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(child: Child, service: Service) -> Keeper {
+    fn new(child: Child, service: Service, admin: Option<Admin>) -> Keeper {
         let now = clock::instant();
         let mut keeper = Keeper {
             child,
             service,
+            admin,
             next_flush: None,
             complaints: Seldom::new(COMPLAIN_EVERY),
             // The keeper before this one may have died of what it was to recover.
@@ -85,6 +101,8 @@ impl Keeper {
                 log::set_level(self.service.conf().srv.log.level);
                 self.plan_flush(clock::instant());
             }
+            // It takes a new configuration, too.
+            self.admin.as_mut().map_or(Ok(()), Admin::wake)?;
             self.recover();
             self.flush();
         }
@@ -150,10 +168,20 @@ impl Keeper {
         if self.next_flush.is_none_or(|at| at > clock::instant()) {
             return;
         }
+        self.tell_flushing(true);
         let result = self.service.flush();
+        self.tell_flushing(false);
         note_flush(&self.service, result, &mut self.complaints, clock::instant());
         // Counted from its end: a slow disk is not flushed without a pause.
         self.plan_flush(clock::instant());
+    }
+}
+
+impl Keeper {
+    fn tell_flushing(&self, flushing: bool) {
+        if let Some(admin) = &self.admin {
+            admin.pulse.set_flushing(flushing);
+        }
     }
 }
 
