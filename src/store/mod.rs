@@ -16,6 +16,8 @@ mod model;
 #[cfg(not(loom))]
 mod counter;
 #[cfg(not(loom))]
+pub(crate) mod draft;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod evict;
@@ -49,3 +51,6 @@ pub use {
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
     verify::{Fault, Finding, Report},
 };
+
+#[cfg(not(loom))]
+pub(crate) use prepare::{recover_alone, scan_group};

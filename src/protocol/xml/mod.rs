@@ -15,8 +15,7 @@ mod write;
 
 pub use read::read;
 pub(super) use value::is_char;
-pub(crate) use write::write_escaped;
-pub use write::{write, write_error};
+pub use write::{write, write_error, write_escaped};
 
 #[cfg(test)]
 mod tests;
