@@ -46,8 +46,9 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 
+use crate::clock::Millis;
 use crate::conf::{Conf, active};
-use crate::store::{Error, Handle, Runtime, live_dir};
+use crate::store::{Error, Handle, Runtime, Sweep, live_dir};
 use execute::Scratch;
 use table::Table;
 
@@ -176,7 +177,7 @@ pub enum ItemError {
     Full,
 }
 
-pub use record::{RecordError, Sweep};
+pub use record::{Clearing, RecordError};
 
 pub use crate::limit::{Figures, LimitFigures, List, Verdict};
 
@@ -370,6 +371,12 @@ impl Service {
     /// Tells all processes what came of a flush; for the keeper.
     pub fn set_flush_failed(&self, failed: bool) {
         self.handle.runtime().set_flush_failed(failed);
+    }
+
+    /// Goes on with a slow look at all nodes; true when it is over. For the keeper.
+    pub fn sweep(&mut self, sweep: &mut Sweep, most: usize, now: Millis) -> bool {
+        self.table.set_now(now);
+        sweep.step(&self.handle, &self.table, most, now)
     }
 
     /// Recovers every slot whose owner is dead; how many. For the keeper.

@@ -48,6 +48,18 @@ fn crc32c_words_sse42(state: u32, first: &[u64], rest: &[u64]) -> u32 {
     state as u32
 }
 
+/// The time that a process has spent on processors, milliseconds; none if that cannot be told.
+/// (Fields 14 and 15 of proc_pid_stat(5), in ticks.)
+pub fn cpu_ms(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it may hold anything, brackets too.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut ticks = rest.split_ascii_whitespace().skip(11);
+    let (user, system): (u64, u64) = (ticks.next()?.parse().ok()?, ticks.next()?.parse().ok()?);
+    let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    user.saturating_add(system).saturating_mul(1000).checked_div(u64::try_from(per_s).ok()?)
+}
+
 /// Sleeps while the word is `seen`, at most `limit`; woken by any process. Returns early at any
 /// doubt.
 pub fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use frs::conf::active;
 use frs::conf::{Conf, Srv, Texts};
 use frs::service::{Answers, Request, Role, Service};
-use frs::store::{Counter, Runtime, prepare};
+use frs::store::{GroupCounter, Runtime, prepare};
 use frs::worker::connection::{Connection, Scratch, Serve};
 
 struct Counting;
@@ -155,6 +155,7 @@ fn serving_allocates_nothing() {
     }
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
     // It was no idle run.
-    let evicted = runtime.count(Counter::EvictionsLimiting) + runtime.count(Counter::EvictionsIdle);
+    let evicted = runtime.count_of_groups(GroupCounter::EvictionsLimiting)
+        + runtime.count_of_groups(GroupCounter::EvictionsIdle);
     assert!(evicted > 1000, "{evicted}");
 }

@@ -27,9 +27,9 @@ const GROUP_CLEAN: u64 = 18;
 const RUNTIME_BOOT: u64 = 2;
 const RUNTIME_CRC: u64 = 5;
 const SLOTS: u64 = PAGE + 4096 * 16;
-const INTENTS: u64 = 2 * PAGE;
+const INTENTS: u64 = 2 * PAGE + 64 * 80;
 const UNDO: u64 = INTENTS + 4096 * 2;
-const SLOT: u64 = UNDO + 65536 * 3;
+const SLOT: u64 = UNDO + 65536 * 3 + 4096 * 16;
 
 fn setup() -> Setup {
     let setup = Setup::new(&Settings::default());

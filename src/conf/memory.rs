@@ -26,8 +26,13 @@ pub const QUEUE_BYTES: usize = 2 << 10;
 pub const REFUSED_CLIENTS: usize = 64;
 /// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
 pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
-/// What a slot takes in it once it was used: counters, intents, undo log.
-pub const SLOT_BYTES: u64 = 401 * 4096;
+/// What a slot takes in it once it was used, without its rows of businesses: counters, intents,
+/// undo log.
+pub const SLOT_BYTES: u64 = 411 * 4096;
+/// What a slot takes for the counters of a business; two rows more are there for all.
+pub const BIZ_ROW_BYTES: u64 = 128;
+/// Rows that there are for businesses in a slot.
+pub const BIZ_ROWS: u64 = 4096;
 
 /// Bytes of an item's answer at most, without what is echoed of the item, and of each `<limit>`
 /// in it: the longest tags with the longest figures, rounded up.
@@ -40,6 +45,8 @@ pub(super) const ITEM_BYTES: u64 = 18;
 const HEAD_BYTES: u64 = 1 << 10;
 /// What stands for a client beside its buffers: its places in lists, timers and the event queue.
 pub(super) const CLIENT_BYTES: u64 = 1 << 10;
+/// Blocks of a file come in pages.
+const PAGE_BYTES: u64 = 4096;
 /// Page tables of a mapping: eight bytes for each page of 4096, and what points to them.
 const PAGE_TABLE_PARTS: u64 = 500;
 /// Processes besides the workers that map all groups: the keeper.
@@ -48,7 +55,8 @@ pub(super) const MAPPING_PROCESSES: u64 = 1;
 pub(super) const OTHER_SLOTS: u64 = 2;
 /// Processes besides the workers: master and keeper.
 pub(super) const OTHER_PROCESSES: u64 = 2;
-/// A process without what is counted apart: stack, allocator, configuration.
+/// A process without what is counted apart: stack, allocator, configuration; of the keeper what it
+/// remembers of the last ten minutes, too.
 pub(super) const PROCESS_BYTES: u64 = 8 << 20;
 /// Attachments of the admin plane that map all groups: its own, and that of who looks into them.
 const ADMIN_MAPS: u64 = 2;
@@ -86,7 +94,7 @@ impl Memory {
         Memory {
             groups,
             page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + MAPPING_PROCESSES),
-            runtime: RUNTIME_BYTES + (workers + OTHER_SLOTS) * SLOT_BYTES,
+            runtime: RUNTIME_BYTES + (workers + OTHER_SLOTS) * slot_bytes(&conf.map),
             processes: (workers + OTHER_PROCESSES) * PROCESS_BYTES + workers * bench_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
             admin: conf.srv.admin.as_ref().map_or(0, |_| admin_bytes(groups)),
@@ -107,6 +115,12 @@ fn admin_bytes(groups: u64) -> u64 {
 /// Bytes of all groups' files.
 pub fn groups_bytes(map: &Map) -> u64 {
     map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
+}
+
+/// Bytes of a slot of runtime.mmap that counts the businesses of `map`.
+pub fn slot_bytes(map: &Map) -> u64 {
+    let rows = (map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
+    SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES)
 }
 
 /// Items that a request can hold.

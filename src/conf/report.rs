@@ -10,7 +10,7 @@ use super::machine::{Filesystem, Machine};
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory::{
     self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
-    PROCESS_BYTES, RUNTIME_BYTES, SLOT_BYTES, TURN_ANSWER_BYTES, groups_bytes,
+    PROCESS_BYTES, RUNTIME_BYTES, TURN_ANSWER_BYTES, groups_bytes, slot_bytes,
 };
 use super::value::size_text;
 use super::words::biz_words;
@@ -159,7 +159,7 @@ fn memory_text(text: &mut String, conf: &Conf) {
         bytes_text(memory.page_tables),
         bytes_text(memory.runtime),
         grouped(RUNTIME_BYTES),
-        grouped(SLOT_BYTES),
+        grouped(slot_bytes(map)),
         bytes_text(memory.processes),
         size_text(PROCESS_BYTES),
         grouped(memory::bench_bytes(conf)),

@@ -6,6 +6,11 @@
 //! keeper serves no request, so that waiting for a disk delays nobody.
 
 pub mod admin;
+pub mod document;
+pub mod history;
+pub mod metrics;
+mod recorder;
+pub mod stats;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,8 +21,11 @@ use crate::master::log::{self, Seldom};
 use crate::master::message::{self, Heard, Word};
 use crate::master::seed::Child;
 use crate::service::{Role, Service};
-use crate::store::Error;
+use crate::store::counter::Timed;
+use crate::store::{Counter, Error};
 use crate::sys::process::{self, PollFd, PollFlags};
+pub use recorder::Recorder;
+
 use admin::{Admin, Post};
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
@@ -72,6 +80,7 @@ struct Keeper {
     complaints: Seldom,
     next_recovery: Instant,
     attempts_left: u32,
+    recorder: Recorder,
 }
 
 impl Keeper {
@@ -86,6 +95,7 @@ impl Keeper {
             // The keeper before this one may have died of what it was to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
+            recorder: Recorder::new(now),
         };
         keeper.plan_flush(now);
         keeper
@@ -100,16 +110,18 @@ impl Keeper {
             if self.service.begin_turn() {
                 log::set_level(self.service.conf().srv.log.level);
                 self.plan_flush(clock::instant());
+                self.recorder.restart_sweep(clock::instant());
             }
-            // It takes a new configuration, too.
-            self.admin.as_mut().map_or(Ok(()), Admin::wake)?;
+            self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();
             self.flush();
+            self.recorder.turn(&mut self.service, clock::instant(), clock::now());
         }
     }
 
     fn wait(&self) -> io::Result<()> {
-        let next = self.next_flush.map_or(self.next_recovery, |at| at.min(self.next_recovery));
+        let duties = [Some(self.next_recovery), self.next_flush, Some(self.recorder.due())];
+        let next = duties.into_iter().flatten().min().unwrap_or(self.next_recovery);
         let timeout = next.saturating_duration_since(clock::instant());
         let mut fds = [
             PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
@@ -126,6 +138,10 @@ impl Keeper {
                 Heard::Word(Word::Recover, _) => {
                     self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
+                }
+                // It takes the new configuration, too.
+                Heard::Word(Word::Generation, _) => {
+                    self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
                 }
                 Heard::Word(..) => {}
                 Heard::Nothing => return Ok(true),
@@ -168,12 +184,22 @@ impl Keeper {
         if self.next_flush.is_none_or(|at| at > clock::instant()) {
             return;
         }
+        let begun = clock::instant();
         self.tell_flushing(true);
         let result = self.service.flush();
         self.tell_flushing(false);
+        self.count_flush(&result, begun.elapsed());
         note_flush(&self.service, result, &mut self.complaints, clock::instant());
         // Counted from its end: a slow disk is not flushed without a pause.
         self.plan_flush(clock::instant());
+    }
+
+    fn count_flush(&self, result: &Result<(), Error>, took: Duration) {
+        let Some(counters) = self.service.handle().counters() else { return };
+        match result {
+            Ok(()) => counters.add_time(Timed::Flush, took.as_micros() as u64, 1),
+            Err(_) => counters.count(Counter::FlushErrors),
+        }
     }
 }
 

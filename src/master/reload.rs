@@ -19,6 +19,7 @@ use super::prepare::{Preparation, PrepareError};
 use super::run::Master;
 use super::start::{become_for_good, tell_prepared, with_sources};
 use super::supervise::Event;
+use crate::clock;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts};
 use crate::sys::process::{self, Exit, Pid};
@@ -260,6 +261,7 @@ impl Master {
         grown?;
         let generation = self.runtime.generation() + 1;
         active::write_overlaid(&conf.srv.data.dir, generation, &texts, &self.overlay)?;
+        self.runtime.count_reload(false, clock::now());
         tell_prepared(&prepared);
         log::set_level(conf.srv.log.level);
         self.conf = Arc::new(conf);
@@ -269,6 +271,7 @@ impl Master {
     }
 
     fn refuse(&mut self, report: Report, error: &ReloadError) {
+        self.runtime.count_reload(true, clock::now());
         let result = refusal(error);
         let Reloaded::Refused { faults } = &result else { return };
         faults.iter().for_each(|fault| tracing::error!("{fault}"));

@@ -209,9 +209,7 @@ impl Master {
     /// Tells the supervisor what happened and carries its orders out, and those that follow from
     /// them. In a new child it answers what that is.
     fn tell(&mut self, event: Event) -> Option<IsChild> {
-        let mut orders = Vec::new();
-        self.supervisor.decide(event, self.now_ms(), &mut orders);
-        let mut orders = VecDeque::from(orders);
+        let mut orders = VecDeque::from(self.decide(event));
         while let Some(order) = orders.pop_front() {
             let event = match order {
                 Order::Spawn(place, lanes) => match self.spawn(place, lanes) {
@@ -227,11 +225,22 @@ impl Master {
                     continue;
                 }
             };
-            let mut more = Vec::new();
-            self.supervisor.decide(event, self.now_ms(), &mut more);
-            orders.extend(more);
+            orders.extend(self.decide(event));
         }
         None
+    }
+
+    fn decide(&mut self, event: Event) -> Vec<Order> {
+        let (mut orders, restarts) = (Vec::new(), self.supervisor.restarts());
+        let is_keeper = match event {
+            Event::Ended(pid, _) => self.supervisor.is_keeper(pid),
+            _ => false,
+        };
+        self.supervisor.decide(event, self.now_ms(), &mut orders);
+        if self.supervisor.restarts() > restarts {
+            self.runtime.count_restart(is_keeper);
+        }
+        orders
     }
 
     fn carry_out(&mut self, order: Order) {

@@ -128,6 +128,7 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
     }
     let generation = runtime.generation() + 1;
     active::write_overlaid(&data_dir, generation, &texts, &overlay)?;
+    runtime.set_started(clock::now());
     runtime.publish(generation);
     tell(&conf, &listeners, &prepared, generation);
     let conf_dir = conf_dir.to_owned();

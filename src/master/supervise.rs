@@ -204,6 +204,12 @@ impl Supervisor {
         self.restarts
     }
 
+    /// Is this the keeper.
+    pub fn is_keeper(&self, pid: Pid) -> bool {
+        let mut processes = self.processes.iter();
+        processes.any(|process| process.pid == pid && process.place == Place::Keeper)
+    }
+
     /// Has the end been asked for.
     pub fn is_ending(&self) -> bool {
         self.ending.is_some()

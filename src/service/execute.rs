@@ -13,7 +13,7 @@ use crate::conf::{Conf, Mode, Scope};
 use crate::key::{KeyField, KeyRef};
 use crate::limit::{Judgement, LimitFigures, List, Rules, States, Verdict};
 use crate::store::layout::slot::INTENTS_MAX;
-use crate::store::{Keep, NodeIndex, Refused, Transaction, Wanted};
+use crate::store::{BizRow, Keep, NodeIndex, Outcome, Refused, Transaction, Wanted};
 use atomic::{All, Judged};
 
 /// Items by which a key-node's head is asked for before its node, and the node before it is used:
@@ -183,6 +183,7 @@ impl Service {
         self.table.set_now(now);
         if request.atomic {
             self.run_atomic(request, now, answers);
+            self.count(request.command, &answers.items);
         } else {
             self.run_each(request, now, answers);
         }
@@ -285,6 +286,38 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
+        let from = answers.items.len();
+        self.answer_one(request, item, at, now, answers);
+        self.count(request.command, &answers.items[from..]);
+    }
+
+    /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
+    #[inline]
+    fn count(&self, command: Command, answers: &[Answer]) {
+        let Some(counters) = self.handle.counters() else { return };
+        for answer in answers {
+            let entry = answer.biz.and_then(|biz| self.table.get(biz));
+            let row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
+            let outcome = match &answer.result {
+                Ok(verdict) => outcome_of(verdict),
+                Err(error) => {
+                    counters.count_item_error(*error as usize);
+                    Outcome::Error
+                }
+            };
+            counters.count_item(row, command == Command::Update, outcome);
+        }
+    }
+
+    #[inline]
+    fn answer_one(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
         let (answered, from) = (answers.items.len(), answers.details.len());
         let mut error = ItemError::Busy;
         for _ in 0..RETRIES {
@@ -317,7 +350,9 @@ impl Service {
     #[cold]
     fn answer_settled(&mut self, at: usize, answers: &mut Answers) {
         let Resolved { biz, settled, .. } = self.scratch.resolved[at];
-        let mode = biz.map_or(Mode::Enforce, |biz| self.table.entry(biz).mode);
+        // After reloads in a row the index may be an older table's.
+        let entry = biz.and_then(|biz| self.table.get(biz));
+        let mode = entry.map_or(Mode::Enforce, |entry| entry.mode);
         let result = settled.unwrap_or(Settled::Off).result(mode);
         answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
     }
@@ -426,6 +461,19 @@ impl Service {
             Ok(()) => Ok(()),
             Err(crate::store::TooLarge) => Err(log_too_large()),
         }
+    }
+}
+
+/// What a verdict is counted as: what decided, before what came of it.
+#[inline]
+fn outcome_of(verdict: &Verdict) -> Outcome {
+    match verdict {
+        Verdict { degraded: true, .. } => Outcome::Degraded,
+        Verdict { list: Some(_), .. } => Outcome::Listed,
+        Verdict { shadow: true, .. } => Outcome::Shadowed,
+        Verdict { banned: true, .. } => Outcome::Banned,
+        Verdict { limited: true, .. } => Outcome::Limited,
+        _ => Outcome::Allowed,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{List, Listing, Lists, Rules, Span};
 use crate::store::layout::node;
-use crate::store::{Handle, Judge, Rank, Wanted, group};
+use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 
 /// All businesses, by the index they have in the map.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     /// Nodes of another one start fresh.
     pub epoch: u8,
     pub on_full: OnFull,
+    /// Where its items are counted.
+    pub row: BizRow,
     /// Words of advice, of each limit.
     pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
@@ -47,13 +49,19 @@ impl Table {
     /// Makes the businesses of `conf` ready; `handle` has mapped its groups. It must be told the
     /// time before it is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
-        Table::over(conf, |name| {
+        let mut table = Table::over(conf, |name| {
             let index = handle.index_of(name)?;
             Some((index, handle.groups()[index].header()))
-        })
+        });
+        let ids: Vec<u32> = table.entries.iter().map(|entry| entry.id).collect();
+        for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
+            entry.row = row;
+        }
+        table
     }
 
-    /// As [`Table::new`], over the groups that `find` knows, by index and header.
+    /// As [`Table::new`], over the groups that `find` knows, by index and header; nothing is counted
+    /// of what is asked of it.
     pub fn over<'a>(
         conf: &Conf,
         find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
@@ -79,6 +87,7 @@ impl Table {
                     mode: biz.mode,
                     epoch: biz.epoch,
                     on_full: configured.on_full,
+                    row: BizRow::OTHERS,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
                     key_type: biz.key,
                     group,
@@ -120,6 +129,12 @@ impl Table {
     pub fn index_of(&self, id: u32) -> Option<usize> {
         let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.by_id[found].1)
+    }
+
+    /// As [`Table::entry`], of an index that may be another configuration's.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
     }
 
     /// The business of a node in a group; none: map.xml does not name it there (any more).

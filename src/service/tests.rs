@@ -5,6 +5,7 @@ mod atomic;
 mod changes;
 mod clock;
 mod contention;
+mod counters;
 mod crash;
 mod listed;
 mod model;

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::counter::Counter;
+use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
 use super::error::Error;
 use super::group::Group;
 use super::layout::runtime as layout;
@@ -30,6 +30,8 @@ const STALLED_MAX: usize = 64;
 pub struct Handle {
     // Groups point into the runtime's words: they are dropped first.
     pub(super) groups: Vec<Group>,
+    /// Where each of them is counted.
+    group_rows: Vec<GroupRow>,
     retired: Vec<(u64, Group)>,
     pub(super) slot: Option<Slot>,
     pub(super) runtime: Runtime,
@@ -85,6 +87,7 @@ impl Handle {
         notices.drain(..).for_each(|notice| notice.log(&[]));
         Ok(Handle {
             groups: Vec::new(),
+            group_rows: Vec::new(),
             retired: Vec::new(),
             retired_looked: None,
             slot: Some(slot),
@@ -130,6 +133,9 @@ impl Handle {
             }
         }
         self.groups.append(&mut opened);
+        let counters = self.slot().counters();
+        let row = |group: &Group| counters.group_row(&group.header().name);
+        self.group_rows = self.groups.iter().map(row).collect();
         self.lock_timeout = lock_timeout;
         self.budget = lock_timeout;
         self.slot().words().set_generation(generation);
@@ -208,6 +214,50 @@ impl Handle {
 
     pub(super) fn slot(&self) -> &Slot {
         self.slot.as_ref().expect("a handle has its slot until it is dropped")
+    }
+
+    /// Its slot's counters; none in a forked child, where the slot's map is not.
+    #[inline]
+    pub fn counters(&self) -> Option<Counters<'_>> {
+        if self.is_forked() {
+            return None;
+        }
+        self.slot.as_ref().map(Slot::counters)
+    }
+
+    /// Counts something of the group of this index.
+    pub(super) fn count_at(&self, group: usize, counter: GroupCounter) {
+        let row = self.group_rows.get(group).copied().unwrap_or(GroupRow::OTHERS);
+        self.slot().counters().add_to_group(row, counter, 1);
+    }
+
+    /// Counts something of a group that need not be mapped.
+    pub(super) fn count_of_group(&self, name: &str, counter: GroupCounter, by: u64) {
+        let counters = self.slot().counters();
+        counters.add_to_group(counters.group_row(name), counter, by);
+    }
+
+    /// Notes what a look at all nodes of the group of this index has found.
+    pub fn set_nodes(&self, group: usize, nodes: &Nodes) {
+        if let (Some(counters), Some(&row)) = (self.counters(), self.group_rows.get(group))
+            && row != GroupRow::OTHERS
+        {
+            counters.set_nodes(row, nodes);
+        }
+    }
+
+    /// Where the items of these businesses are counted. Those that no row is left for, or no room
+    /// on the disk, are counted together.
+    pub fn biz_rows(&self, ids: &[u32]) -> Vec<BizRow> {
+        let Some(counters) = self.counters() else { return vec![BizRow::OTHERS; ids.len()] };
+        let slot = self.slot().number();
+        counters.biz_rows(ids, |rows| match self.runtime.allocate_biz_rows(slot, rows) {
+            Ok(()) => rows,
+            Err(error) => {
+                tracing::warn!(%error, "no room to count new businesses each: counted as others");
+                0
+            }
+        })
     }
 
     /// The shared words all handles look at.

@@ -20,16 +20,28 @@
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5 CRC over 0..5 | 64 generation of the configuration
-//!                          72 the last flush failed (0, 1)
+//!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
+//!                          81 restarts of workers | 82 of keepers | 83 reloads taken
+//!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns)
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
-//!                          page 1: counters
+//!                          page 1: counters: 0..10 of one word each | 32..112 requests by
+//!                          command and status | 112..118 errors of items | 120 connections open
+//!                          121 rows of groups in use | 122 rows of businesses in use | from 128
+//!                          on 3 histograms of 128 words: sum (us) | 1.. buckets
+//!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
+//!                          11 last checkpoint (ms) | 12..15 nodes live, expired, free
+//!                          15..72 key-nodes by length of their chain | 72 nodes seen at (ms);
+//!                          row 0: all others
 //!                          then 4096 intents of 2 words: group id | file (32..64), key-node
 //!                          then 65536 undo entries of 3 words: group id |
 //!                          file (48..64), word offset (0..48) | old value
+//!                          then 4096 rows of businesses of 16 words: 0 biz id | 1..8 items of
+//!                          Queries by outcome | 8..15 of Updates; row 0: unknown ones, row 1:
+//!                          all others; sparse, blocks are allocated as rows come into use
 //! ```
 
 /// Bytes of a page: headers, and the unit slots are aligned to. The model checker gets a small one.
@@ -42,7 +54,7 @@ pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
 pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// Format number; changes with the meaning or size of any field.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -121,6 +133,11 @@ pub mod runtime {
     pub(crate) const GENERATION: usize = 64;
     /// On a line of its own.
     pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
+    /// On a line of its own, too: what the master alone writes.
+    pub(crate) const STARTED: usize = FLUSH_FAILED + 8;
+    pub(crate) const RESTARTS: usize = STARTED + 1;
+    pub(crate) const RELOADS: usize = RESTARTS + 2;
+    pub(crate) const RELOADED: usize = RELOADS + 2;
 
     /// Group files that can be registered.
     pub const FILES_MAX: usize = 4096;
@@ -148,18 +165,45 @@ pub mod slot {
     pub(crate) const SEQUENCE: usize = 5;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
+    // Words of the page of counters, from its start.
+    pub(crate) const REQUESTS: usize = 32;
+    pub(crate) const ITEM_ERRORS: usize = 112;
+    pub(crate) const OPEN: usize = 120;
+    pub(crate) const GROUP_ROWS_USED: usize = 121;
+    pub(crate) const BIZ_ROWS_USED: usize = 122;
+    pub(crate) const HISTOGRAMS: usize = 128;
+    pub(crate) const HISTOGRAM_WORDS: usize = 128;
+
+    /// Groups that are counted each, but for one: that is for all others.
+    pub const GROUP_ROWS: usize = if cfg!(loom) { 0 } else { 64 };
+    pub(crate) const GROUP_ROW_WORDS: usize = 80;
+    pub(crate) const GROUP_ROWS_START: usize = COUNTERS + PAGE_WORDS;
+    pub(crate) const GROUP_COUNTS: usize = 4;
+    pub(crate) const GROUP_CHECKPOINT: usize = 11;
+    pub(crate) const GROUP_NODES: usize = 12;
+    pub(crate) const GROUP_SWEPT: usize = GROUP_NODES + 3 + super::CHAIN_MAX + 1;
+
     /// Key-nodes of one transaction.
     pub const INTENTS_MAX: usize = if cfg!(loom) { 4 } else { 4096 };
     pub(crate) const INTENT_WORDS: usize = 2;
-    pub(crate) const INTENT_LIST: usize = 2 * PAGE_WORDS;
+    pub(crate) const INTENT_LIST: usize = GROUP_ROWS_START + GROUP_ROWS * GROUP_ROW_WORDS;
 
     /// Words that one transaction may change.
     pub const UNDO_MAX: usize = if cfg!(loom) { 8 } else { 64 * 1024 };
     pub(crate) const UNDO_WORDS: usize = 3;
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
+    /// Businesses that are counted each, but for two rows.
+    pub const BIZ_ROWS: usize = if cfg!(loom) { 0 } else { 4096 };
+    pub(crate) const BIZ_ROW_WORDS: usize = 16;
+    pub(crate) const BIZ_ROWS_START: usize = UNDO_LOG + UNDO_MAX * UNDO_WORDS;
+    pub(crate) const BIZ_COUNTS: usize = 1;
+    pub(crate) const BIZ_UNKNOWN: usize = 0;
+    pub(crate) const BIZ_OTHERS: usize = 1;
+    pub(crate) const BIZ_FIRST: usize = 2;
+
     /// Words of a slot.
-    pub const WORDS: usize = UNDO_LOG + UNDO_MAX * UNDO_WORDS;
+    pub const WORDS: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
 }
 
 #[cfg(not(loom))]
@@ -167,15 +211,29 @@ const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
 #[cfg(not(loom))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(loom))]
-const _: () = assert!(slot::WORDS * 8 == 402 * PAGE_BYTES);
+const _: () = assert!(slot::WORDS * 8 == 540 * PAGE_BYTES);
 #[cfg(not(loom))]
-const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 402) * PAGE_BYTES);
+const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 540) * PAGE_BYTES);
+#[cfg(not(loom))]
+const _: () = {
+    use super::counter::{BUCKETS, GROUP_COUNTERS, ITEM_ERRORS, OUTCOMES, STATUS_KINDS};
+    assert!(slot::REQUESTS + 5 * STATUS_KINDS <= slot::ITEM_ERRORS);
+    assert!(slot::ITEM_ERRORS + ITEM_ERRORS.len() <= slot::OPEN);
+    assert!(BUCKETS < slot::HISTOGRAM_WORDS);
+    assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
+    assert!(slot::GROUP_COUNTS + GROUP_COUNTERS == slot::GROUP_CHECKPOINT);
+    assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
+    assert!(slot::BIZ_COUNTS + 2 * OUTCOMES < slot::BIZ_ROW_WORDS);
+    assert!(slot::BIZ_ROWS_START.is_multiple_of(PAGE_WORDS));
+    assert!(slot::BIZ_ROW_WORDS * 8 == 128);
+};
 
 // What `frs check` counts with.
 #[cfg(not(loom))]
 const _: () = {
-    use crate::conf::memory::{RUNTIME_BYTES, SLOT_BYTES};
-    assert!(SLOT_BYTES as usize == (slot::WORDS - PAGE_WORDS) * 8);
+    use crate::conf::memory::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
+    assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
+    assert!(BIZ_ROWS as usize == slot::BIZ_ROWS && BIZ_ROW_BYTES as usize == 128);
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
 
@@ -190,8 +248,15 @@ pub const fn digest() -> u32 {
         group::QUARANTINE,
         runtime::FILES_MAX,
         runtime::FILE_WORDS,
+        slot::REQUESTS,
+        slot::HISTOGRAMS,
+        slot::HISTOGRAM_WORDS,
+        slot::GROUP_ROW_WORDS,
+        slot::GROUP_SWEPT,
         slot::INTENT_LIST,
         slot::UNDO_LOG,
+        slot::BIZ_ROWS_START,
+        slot::BIZ_ROW_WORDS,
         slot::WORDS,
     ];
     let mut digest: u32 = 0x811c_9dc5;

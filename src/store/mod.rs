@@ -14,7 +14,7 @@ pub(crate) mod crash;
 mod model;
 
 #[cfg(not(loom))]
-mod counter;
+pub mod counter;
 #[cfg(not(loom))]
 pub(crate) mod draft;
 #[cfg(not(loom))]
@@ -34,20 +34,23 @@ mod prepare;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
+mod sweep;
+#[cfg(not(loom))]
 mod transaction;
 #[cfg(not(loom))]
 mod verify;
 
 #[cfg(not(loom))]
 pub use {
-    counter::Counter,
+    counter::{BizRow, Counter, Counters, GroupCounter, Outcome, Sums},
     error::Error,
     evict::{Judge, Rank},
     found::Keep,
     group::Group,
     handle::Handle,
-    prepare::{Prepared, check_files, close_clean, live_dir, prepare},
-    runtime::{Runtime, SlotStatus},
+    prepare::{Prepared, ROLE_PREPARE, check_files, close_clean, live_dir, prepare},
+    runtime::{MasterCounts, Runtime, SlotStatus},
+    sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
     verify::{Fault, Finding, Report},
 };

@@ -6,6 +6,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use super::counter::GroupCounter;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
@@ -28,7 +29,7 @@ pub struct Prepared {
 }
 
 /// The role of the process that prepares, in its slot.
-const ROLE_PREPARE: u32 = 0;
+pub const ROLE_PREPARE: u32 = 0;
 /// How long the lock of a killed process may stand.
 const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -47,7 +48,7 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     // Workers, the keeper, its admin plane, and one that is replaced before its slot is recovered.
     let admin = u32::from(conf.srv.admin.is_some());
-    runtime.reserve(u32::from(conf.srv.workers) + 2 + admin)?;
+    runtime.reserve(u32::from(conf.srv.workers) + 2 + admin, conf.map.bizs.len())?;
     // Undo first, and only where it is valid: recovery passes over groups that are not registered
     // as they stand.
     let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
@@ -104,6 +105,7 @@ fn admit(
         log_report(&configured.name, &report);
         prepared.scanned.push(configured.name.clone());
         prepared.dropped_nodes += report.dropped();
+        count_dropped(live, runtime, &configured.name, &report)?;
     }
     write_marks(&files, boot)?;
     // Last: a scan that was broken off is done again.
@@ -153,6 +155,30 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     write_marks(&files, boot)?;
     entries.iter().for_each(|entry| runtime.release_file(entry));
     Ok(report)
+}
+
+/// Counts what a scan dropped, in a slot taken for that: while a scan ran nobody was attached.
+fn count_dropped(
+    live: &Path,
+    runtime: &Runtime,
+    group: &str,
+    report: &Report,
+) -> Result<(), Error> {
+    if report.dropped() == 0 {
+        return Ok(());
+    }
+    let data_dir = runtime.path().parent().unwrap_or(Path::new("."));
+    let handle = Handle::attach(data_dir, live, ROLE_PREPARE)?;
+    for finding in &report.findings {
+        let counter = match finding.fault {
+            Fault::Tag { .. } => continue,
+            Fault::Crc => GroupCounter::DroppedCrc,
+            Fault::Misplaced | Fault::Beyond => GroupCounter::DroppedMisplaced,
+            Fault::Duplicate => GroupCounter::DroppedDuplicate,
+        };
+        handle.count_of_group(group, counter, 1);
+    }
+    Ok(())
 }
 
 /// Is no living process attached. The lock of one that was killed may stand for some 100 ms.

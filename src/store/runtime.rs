@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::counter::Counter;
+use super::counter::{Counter, Counters, GroupCounter, SlotCounts, Sums};
 use super::error::{Error, expect, io_error};
 use super::layout::{self, runtime as at, slot};
 use super::region::Region;
@@ -19,6 +19,8 @@ use crate::sync::Ordering;
 use crate::sys;
 
 const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
+/// The part of a slot that is allocated whole: all but the rows of businesses.
+const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 const SLOTS_START_BYTES: u64 = at::SLOTS_START as u64 * 8;
 
 /// Permissions of the files.
@@ -45,6 +47,19 @@ pub struct SlotStatus {
     pub generation: u64,
     /// Is the owner alive.
     pub alive: bool,
+}
+
+/// What the master counts, in words of its own: it has no slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MasterCounts {
+    /// When this server, or the last one, was started; milliseconds.
+    pub started_ms: u64,
+    /// Workers and keepers that were replaced.
+    pub restarts: [u64; 2],
+    /// Reloads taken and refused.
+    pub reloads: [u64; 2],
+    /// When one was taken and refused last, milliseconds; 0: never.
+    pub reloaded_ms: [u64; 2],
 }
 
 /// A registered group file.
@@ -157,12 +172,23 @@ impl Runtime {
         Ok(Runtime { region, file, path })
     }
 
-    /// Allocates the blocks of the first `slots` slots, which are the first to be taken: a disk
-    /// without room for the server's own processes is an error before they start.
-    pub(crate) fn reserve(&self, slots: u32) -> Result<(), Error> {
-        let len = u64::from(slots.min(at::SLOTS as u32)) * SLOT_BYTES;
-        sys::allocate(&self.file, SLOTS_START_BYTES, len)
-            .map_err(io_error(&self.path, "allocate the slots of workers and keeper"))
+    /// Allocates the blocks of the first `slots` slots, which are the first to be taken, with rows
+    /// for so many businesses: a disk without room for the server's own processes is an error before
+    /// they start.
+    pub(crate) fn reserve(&self, slots: u32, bizs: usize) -> Result<(), Error> {
+        for slot in 0..slots.min(at::SLOTS as u32) {
+            sys::allocate(&self.file, slot_byte(slot), SLOT_WHOLE_BYTES)
+                .and_then(|()| self.allocate_biz_rows(slot, slot::BIZ_FIRST + bizs))
+                .map_err(io_error(&self.path, "allocate the slots of workers and keeper"))?;
+        }
+        Ok(())
+    }
+
+    /// Allocates the blocks of a slot's first `rows` rows of businesses.
+    pub(crate) fn allocate_biz_rows(&self, slot: u32, rows: usize) -> std::io::Result<()> {
+        let start = slot_byte(slot) + SLOT_WHOLE_BYTES;
+        let bytes = (rows.min(slot::BIZ_ROWS) * slot::BIZ_ROW_WORDS * 8) as u64;
+        sys::allocate(&self.file, start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
     }
 
     /// The configuration's generation in force; 0 before the first. Acquire: pairs with `publish`.
@@ -233,10 +259,62 @@ impl Runtime {
 
     /// Sum of a counter over all slots ever used.
     pub fn count(&self, counter: Counter) -> u64 {
+        self.sums().count(counter)
+    }
+
+    /// Sum of a counter of groups over all of them, and over all slots ever used.
+    pub fn count_of_groups(&self, counter: GroupCounter) -> u64 {
+        self.sums().groups.values().map(|group| group.count(counter)).sum()
+    }
+
+    /// What all slots have counted, free ones too.
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        // One that was never used counted nothing, and a look at it would cost blocks.
         (0..at::SLOTS as u32)
             .filter(|&slot| self.slot(slot).state().epoch != 0)
-            .map(|slot| self.region.load(slot_base(slot) + slot::COUNTERS + counter as usize))
-            .sum()
+            .for_each(|slot| sums.add(self.counters(slot)));
+        sums
+    }
+
+    /// What a slot has counted, in short.
+    pub fn slot_counts(&self, slot: u32) -> SlotCounts {
+        self.counters(slot).short()
+    }
+
+    fn counters(&self, slot: u32) -> Counters<'_> {
+        Counters::at(&self.region, slot_base(slot))
+    }
+
+    /// What the master has counted.
+    pub fn master_counts(&self) -> MasterCounts {
+        let pair = |start| [self.region.load(start), self.region.load(start + 1)];
+        MasterCounts {
+            started_ms: self.region.load(at::STARTED),
+            restarts: pair(at::RESTARTS),
+            reloads: pair(at::RELOADS),
+            reloaded_ms: pair(at::RELOADED),
+        }
+    }
+
+    /// Notes the start of a server; the master alone does.
+    pub(crate) fn set_started(&self, at_ms: u64) {
+        self.region.store(at::STARTED, at_ms);
+    }
+
+    /// Counts a process that was replaced; the master alone does.
+    pub(crate) fn count_restart(&self, is_keeper: bool) {
+        self.grow(at::RESTARTS + usize::from(is_keeper));
+    }
+
+    /// Counts a reload; the master alone does.
+    pub(crate) fn count_reload(&self, is_refused: bool, now_ms: u64) {
+        self.grow(at::RELOADS + usize::from(is_refused));
+        self.region.store(at::RELOADED + usize::from(is_refused), now_ms);
+    }
+
+    fn grow(&self, word: usize) {
+        self.region.store(word, self.region.load(word).wrapping_add(1));
     }
 
     fn entry(index: usize) -> usize {
@@ -401,12 +479,16 @@ impl Slot {
             // Somebody took it and died since: the next round finds it.
             return Ok(None);
         }
-        sys::allocate(&file, byte, SLOT_BYTES).map_err(io_error(path, "allocate a slot"))?;
+        sys::allocate(&file, byte, SLOT_WHOLE_BYTES)
+            .and_then(|()| runtime.allocate_biz_rows(number, slot::BIZ_FIRST))
+            .map_err(io_error(path, "allocate a slot"))?;
         drop(file);
         let words = SlotWords::at(&region, 0);
         let epoch = Token::next_epoch(words.state().epoch);
         words.set_owner(std::process::id(), role);
         words.set_generation(0);
+        // Those of the owner before are closed.
+        Counters::at(&region, 0).set_open(0);
         words.set_state(State { used: true, epoch });
         Ok(Some(Slot { region, number, token: Token::new(number, epoch) }))
     }
@@ -428,11 +510,16 @@ impl Slot {
         self.number
     }
 
-    /// Counts one; only the owner writes its counters, so a load and a store do.
+    /// Its counters.
+    #[inline]
+    pub(crate) fn counters(&self) -> Counters<'_> {
+        Counters::at(&self.region, 0)
+    }
+
+    /// Counts one.
     #[inline]
     pub(crate) fn count(&self, counter: Counter) {
-        let word = self.region.word(slot::COUNTERS + counter as usize);
-        word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.counters().count(counter);
     }
 
     /// Gives the slot back.

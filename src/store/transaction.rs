@@ -3,7 +3,7 @@
 //! Invariant: until `commit` nothing in shared memory has changed but semaphores and the slot's own
 //! words; at its commit point everything has; and dropping or unwinding it leaves the old state.
 
-use super::counter::Counter;
+use super::counter::GroupCounter;
 use super::evict::{self, Judge, Rank};
 use super::group::{is_whole, seal};
 use super::handle::{Handle, Notice};
@@ -295,7 +295,7 @@ impl Transaction<'_> {
         key_word: u64,
         key: &KeyRef<'_>,
     ) -> bool {
-        let Handle { scratch, groups, slot, .. } = &mut *self.handle;
+        let Handle { scratch, groups, .. } = &mut *self.handle;
         let Scratch { key_nodes, nodes, words, .. } = scratch;
         let key_node = &mut key_nodes[index];
         let group = &groups[key_node.group];
@@ -317,9 +317,10 @@ impl Transaction<'_> {
             // Scribbled: dropped, counted, never believed.
             set_tag(&mut key_node.tags, place, 0);
             key_node.dirty = true;
-            if let Some(slot) = slot {
-                slot.count(Counter::DroppedCrc);
-            }
+            let dropped_in = key_node.group;
+            words.truncate(start);
+            self.handle.count_at(dropped_in, GroupCounter::DroppedCrc);
+            return false;
         }
         words.truncate(start);
         false
@@ -521,16 +522,16 @@ impl Transaction<'_> {
     fn count(&self, now: u64) {
         let Handle { scratch, groups, .. } = &*self.handle;
         for node in scratch.nodes.iter().filter(|node| node.dirty && !node.found) {
-            let slot = self.handle.slot();
-            slot.count(Counter::Creates);
+            let index = scratch.key_nodes[node.key_node].group;
+            self.handle.count_at(index, GroupCounter::Creates);
             let counter = match node.evicts {
                 None => continue,
-                Some(Rank::Expired) => Counter::EvictionsExpired,
-                Some(Rank::Idle) => Counter::EvictionsIdle,
-                Some(_) => Counter::EvictionsLimiting,
+                Some(Rank::Expired) => GroupCounter::EvictionsExpired,
+                Some(Rank::Idle) => GroupCounter::EvictionsIdle,
+                Some(_) => GroupCounter::EvictionsLimiting,
             };
-            slot.count(counter);
-            let group = &groups[scratch.key_nodes[node.key_node].group];
+            self.handle.count_at(index, counter);
+            let group = &groups[index];
             if node.evicts != Some(Rank::Expired) && group.may_log_eviction(now) {
                 self.handle.note(Notice::Eviction { group: group.header().id });
             }

@@ -70,6 +70,26 @@ pub struct Client {
     lingering: bool,
     /// Stands in the list of those that have something to do in the next turn.
     pub queued: bool,
+    moved: Moved,
+}
+
+/// Bytes that were read and written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written.
+    pub written: u64,
+}
+
+impl Moved {
+    /// Adds what another one has, and leaves it empty.
+    #[inline]
+    pub fn take(&mut self, other: &mut Moved) {
+        let Moved { read, written } = std::mem::take(other);
+        self.read += read;
+        self.written += written;
+    }
 }
 
 impl Client {
@@ -91,7 +111,14 @@ impl Client {
             closing: false,
             lingering: false,
             queued: false,
+            moved: Moved::default(),
         }
+    }
+
+    /// What it has read and written since it was asked last.
+    #[inline]
+    pub fn moved(&mut self) -> &mut Moved {
+        &mut self.moved
     }
 
     /// Its socket.
@@ -186,6 +213,7 @@ impl Client {
                 Reading::Run
             }
             Ok(read) => {
+                self.moved.read += *read as u64;
                 // By edge: less than asked for means that the socket is empty, unless the client's
                 // end, which was signalled once for all, waits behind it.
                 self.readable = *read == asked || self.hung_up;
@@ -236,7 +264,9 @@ impl Client {
 
     /// Writes answers, keeping what is not taken.
     pub fn write(&mut self, answers: &[u8], pool: &mut Pool) -> Writing {
-        match self.stream.write(answers) {
+        let result = self.stream.write(answers);
+        self.moved.written += *result.as_ref().unwrap_or(&0) as u64;
+        match result {
             Ok(written) if written == answers.len() => Writing::Done,
             Ok(written) => {
                 self.unsent = pool.take(&answers[written..]);
@@ -256,6 +286,7 @@ impl Client {
     pub fn write_unsent(&mut self, pool: &mut Pool) -> Writing {
         match self.stream.write(&self.unsent[self.sent..]) {
             Ok(written) => {
+                self.moved.written += written as u64;
                 self.sent += written;
                 if self.sent < self.unsent.len() {
                     return Writing::Blocked;

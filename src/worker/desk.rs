@@ -1,8 +1,9 @@
 //! What the requests of a turn are answered with: the service, at one time for all of them.
 
-use super::connection::Serve;
+use super::connection::{Call, Serve};
 use crate::clock::Millis;
 use crate::service::{Answers, Exchange, Request, Service};
+use crate::store::counter::Asked;
 
 /// What /health says where the last flush failed.
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
@@ -16,6 +17,8 @@ pub struct Desk {
     pub now: Millis,
     /// The worker is about to end.
     pub draining: bool,
+    /// Requests answered in this turn.
+    pub answered: u64,
 }
 
 impl Serve for Desk {
@@ -35,7 +38,27 @@ impl Serve for Desk {
         self.draining
     }
 
+    #[inline]
+    fn answered(&mut self, call: Call, status: u16) {
+        self.answered += 1;
+        if let Some(counters) = self.service.handle().counters() {
+            counters.count_request(asked(call), status);
+        }
+    }
+
     fn ailment(&self) -> Option<&'static str> {
         self.service.flush_failed().then_some(NOT_WRITTEN_BACK)
+    }
+}
+
+/// What a call is counted as.
+#[inline]
+fn asked(call: Call) -> Asked {
+    match call {
+        Call::Query => Asked::Query,
+        Call::Update => Asked::Update,
+        Call::Authz => Asked::Authz,
+        Call::Health => Asked::Health,
+        Call::Other => Asked::Other,
     }
 }

@@ -15,7 +15,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::buffers::Bench;
-use super::client::{Client, Reading, Writing};
+use super::client::{Client, Moved, Reading, Writing};
 use super::desk::Desk;
 use super::doors::{Accepted, Doors, PAUSE_MS};
 use super::stream::Stream;
@@ -28,6 +28,8 @@ use crate::master::message::{self, Heard, Word};
 use crate::master::seed::Child;
 use crate::protocol;
 use crate::service::Service;
+use crate::store::Counter;
+use crate::store::counter::{Counters, Timed};
 use crate::sys::process::{Channel, Signal, Signals};
 
 const SIGNALS: Token = Token(0);
@@ -79,7 +81,11 @@ pub struct Worker {
     timers: Timers,
     bench: Bench,
     origin: Instant,
+    /// When this turn began, since the origin: its clients were readable then.
+    begun: Duration,
     now_ms: u64,
+    /// Bytes read and written in this turn.
+    moved: Moved,
     paused_until_ms: u64,
     unwatched: Seldom,
     ending: Option<Ending>,
@@ -110,7 +116,7 @@ impl Worker {
             signals,
             channel,
             doors,
-            desk: Desk { service, now: clock::now(), draining: false },
+            desk: Desk { service, now: clock::now(), draining: false, answered: 0 },
             conf,
             clients: Vec::new(),
             free: Vec::new(),
@@ -121,7 +127,9 @@ impl Worker {
             timers: Timers::default(),
             bench: Bench::default(),
             origin: clock::instant(),
+            begun: Duration::ZERO,
             now_ms: 0,
+            moved: Moved::default(),
             paused_until_ms: 0,
             unwatched: Seldom::new(Duration::from_millis(QUIET_MS)),
             ending: None,
@@ -136,7 +144,8 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
                 result => result?,
             }
-            self.now_ms = self.origin.elapsed().as_millis() as u64;
+            self.begun = self.origin.elapsed();
+            self.now_ms = self.begun.as_millis() as u64;
             let mut master_spoke = false;
             for event in &events {
                 match event.token() {
@@ -162,8 +171,47 @@ impl Worker {
         self.take_configuration();
         self.bench.scratch.set_now(self.desk.now);
         self.answer_clients();
+        self.count_answered();
         self.expire_clients();
+        // Who was late is not timed: that would be the timeout's length.
+        self.desk.answered = 0;
         self.accept_clients();
+        self.count_moved();
+    }
+
+    // What is counted.
+
+    #[inline]
+    fn counters(&self) -> Option<Counters<'_>> {
+        self.desk.service.handle().counters()
+    }
+
+    fn count(&self, counter: Counter) {
+        if let Some(counters) = self.counters() {
+            counters.count(counter);
+        }
+    }
+
+    /// All requests of a turn have the time of the turn: a clock is read once for all of them.
+    fn count_answered(&mut self) {
+        let answered = std::mem::take(&mut self.desk.answered);
+        if answered > 0
+            && let Some(counters) = self.counters()
+        {
+            let took = self.origin.elapsed().saturating_sub(self.begun);
+            // Rounded up: a bucket's bound is never less than the time was.
+            let us = took.as_nanos().div_ceil(1000).min(u64::MAX.into()) as u64;
+            counters.add_time(Timed::Request, us, answered);
+        }
+    }
+
+    fn count_moved(&mut self) {
+        let Moved { read, written } = std::mem::take(&mut self.moved);
+        if let Some(counters) = self.counters() {
+            counters.add(Counter::BytesIn, read);
+            counters.add(Counter::BytesOut, written);
+            counters.set_open((self.clients.len() - self.free.len()) as u64);
+        }
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -291,7 +339,9 @@ impl Worker {
             let index = self.reading[at];
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
-            match client.read(&mut self.bench.arena) {
+            let reading = client.read(&mut self.bench.arena);
+            self.moved.take(client.moved());
+            match reading {
                 Reading::Run => self.to_run.push(index),
                 Reading::Wait if client.is_blocked() => self.to_run.push(index),
                 Reading::Wait => self.settle(index),
@@ -325,6 +375,7 @@ impl Worker {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
             let writing = client.write_unsent(&mut self.bench.pool);
+            self.moved.take(client.moved());
             let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
             self.timers.arm(index, kind, self.now_ms);
             return self.after_writing(index, writing);
@@ -354,6 +405,7 @@ impl Worker {
         let answered = !answers.is_empty();
         let writing =
             if answered { client.write(answers, &mut self.bench.pool) } else { Writing::Done };
+        self.moved.take(client.moved());
         let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
         // A request has its time from its first byte on, however many follow.
         if answered || kind == Kind::Idle || self.timers.kind(index) != Some(kind) {
@@ -406,8 +458,18 @@ impl Worker {
         let lengths = self.lengths();
         while let Some((index, kind)) = self.timers.expire(&lengths, self.now_ms) {
             match kind {
-                Kind::Idle | Kind::Linger => self.close(index),
-                Kind::Request => self.time_out(index),
+                Kind::Idle => {
+                    // One that asks for nothing is not late; one that takes no answers is.
+                    if self.client(index).is_some_and(|client| client.is_blocked()) {
+                        self.count(Counter::Timeouts);
+                    }
+                    self.close(index);
+                }
+                Kind::Linger => self.close(index),
+                Kind::Request => {
+                    self.count(Counter::Timeouts);
+                    self.time_out(index);
+                }
             }
         }
     }
@@ -456,6 +518,10 @@ impl Worker {
             _ if present >= most => Some(protocol::Error::Overloaded),
             _ => None,
         };
+        self.count(Counter::Connections);
+        if refusal.is_some() {
+            self.count(Counter::ConnectionsRefused);
+        }
         if refusal.is_some() && present >= most + REFUSED_CLIENTS {
             return;
         }

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::Pulse;
 use super::changes::{Changes, Done, UNKNOWN, Wanted};
@@ -12,14 +13,18 @@ use super::connection::Asked;
 use super::document::Element;
 use super::health::Vitals;
 use super::looks::{LookFor, Looks};
-use super::reply::{Refusal, Reply};
+use super::reply::{JSON, Refusal, Reply, XML};
 use super::route::{Change, Route};
 use crate::clock;
 use crate::conf::AdminToken;
 use crate::conf::active;
 use crate::conf::edit::{self, BizName};
+use crate::keeper::document::{stats_json, stats_xml};
+use crate::keeper::history::{self, History};
+use crate::keeper::metrics;
+use crate::keeper::stats::{self, Stats};
 use crate::protocol::Format;
-use crate::service::{ItemError, RecordError, Role, Service, Sweep};
+use crate::service::{Clearing, ItemError, RecordError, Role, Service};
 use crate::sys::process::{self, Pid};
 
 /// Resets of a biz between two that clear void records away first: so no epoch, of 256, is ever
@@ -53,6 +58,9 @@ pub struct Desk {
     token: Option<AdminToken>,
     sweeping: Option<Sweeping>,
     map: Option<(u64, Arc<[u8]>)>,
+    /// Of figures, for their rates.
+    history: History,
+    next_note: Instant,
     data_dir: PathBuf,
     master: Pid,
     pulse: Arc<Pulse>,
@@ -62,7 +70,7 @@ pub struct Desk {
 struct Sweeping {
     wanted: Wanted<Who>,
     biz_id: u32,
-    sweep: Sweep,
+    sweep: Clearing,
     /// Since when a key-node is not to be had.
     stuck_ns: Option<u64>,
 }
@@ -82,9 +90,19 @@ impl Desk {
     /// One that has read the token.
     pub fn new(furniture: Furniture) -> Desk {
         let Furniture { service, changes, looks, data_dir, master, pulse } = furniture;
-        let (token, sweeping, map) = (None, None, None);
-        let mut desk =
-            Desk { service, changes, looks, token, sweeping, map, data_dir, master, pulse };
+        let mut desk = Desk {
+            service,
+            changes,
+            looks,
+            token: None,
+            sweeping: None,
+            map: None,
+            history: History::default(),
+            next_note: clock::instant(),
+            data_dir,
+            master,
+            pulse,
+        };
         desk.read_token();
         desk
     }
@@ -107,6 +125,28 @@ impl Desk {
         self.token = conf.token().unwrap_or(None);
     }
 
+    /// Notes the figures, once a second: rates take two looks.
+    pub fn note_figures(&mut self, now: Instant) {
+        if self.next_note > now {
+            return;
+        }
+        let runtime = self.service.handle().runtime();
+        self.history.note(now, &runtime.sums(), &stats::processes(runtime));
+        self.next_note = now + history::EVERY;
+    }
+
+    /// When they are to be noted next.
+    pub fn next_note(&self) -> Instant {
+        self.next_note
+    }
+
+    fn figures(&self) -> Stats {
+        let runtime = self.service.handle().runtime();
+        let mut figures = stats::of(runtime, self.service.conf(), clock::now());
+        self.history.fill(&mut figures);
+        figures
+    }
+
     /// Is something on its way that has to be looked after.
     pub fn is_busy(&self) -> bool {
         self.sweeping.is_some() || self.changes.is_busy()
@@ -126,6 +166,17 @@ impl Desk {
             Route::Health => {
                 let (status, root) = self.vitals().document();
                 return Some(Reply::document(status, format, &root));
+            }
+            Route::Metrics => {
+                let text = metrics::text(&self.figures());
+                return Some(Reply::page(metrics::CONTENT_TYPE, text.into_bytes()));
+            }
+            Route::Stats => {
+                let (kind, text) = match format {
+                    Format::Xml => (XML, stats_xml(&self.figures())),
+                    Format::Json => (JSON, stats_json(&self.figures())),
+                };
+                return Some(Reply::page(kind, text.into_bytes()));
             }
             Route::Bizs => return Some(reply(format, self.map_in_force())),
             Route::Biz(name) => return Some(reply(format, self.biz_in_force(&name))),
@@ -177,7 +228,7 @@ impl Desk {
             tell.push((who, reply));
         }
         while self.sweeping.is_none()
-            && let Some(wanted) = self.changes.next()
+            && let Some(wanted) = self.changes.take_next()
         {
             self.begin_change(wanted, tell);
         }
@@ -188,7 +239,7 @@ impl Desk {
         // The answer to the change before was that all use it: so does this process.
         self.begin_turn();
         if let Some(biz_id) = self.needs_sweep(&wanted.change) {
-            let (sweep, stuck_ns) = (Sweep::default(), None);
+            let (sweep, stuck_ns) = (Clearing::default(), None);
             self.sweeping = Some(Sweeping { wanted, biz_id, sweep, stuck_ns });
             return;
         }
@@ -216,7 +267,7 @@ impl Desk {
         let Some(mut sweeping) = self.sweeping.take() else { return };
         let Sweeping { biz_id, sweep, stuck_ns, .. } = &mut sweeping;
         let now_ns = process::monotonic_ns();
-        match self.service.sweep(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
+        match self.service.clear_void(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
             Ok(false) => *stuck_ns = None,
             Ok(true) => {
                 tracing::info!(biz = *biz_id, erased = sweep.erased, "cleared void records away");

@@ -117,12 +117,20 @@ impl Admin {
     /// There is a new configuration.
     ///
     /// # Errors
-    /// The plane is gone, and with it who looks after this process.
-    pub fn wake(&mut self) -> io::Result<()> {
-        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-            return Err(io::Error::other("the admin plane has ended"));
-        }
+    /// The kernel does not let it be told.
+    pub fn wake(&self) -> io::Result<()> {
         self.waker.wake()
+    }
+
+    /// Is it still there.
+    ///
+    /// # Errors
+    /// It has ended: another keeper is to start another one.
+    pub fn check(&self) -> io::Result<()> {
+        match self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            true => Err(io::Error::other("the admin plane has ended")),
+            false => Ok(()),
+        }
     }
 }
 

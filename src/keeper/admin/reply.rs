@@ -20,8 +20,8 @@ pub struct Reply {
 }
 
 /// Media types.
-const XML: &str = "application/xml";
-const JSON: &str = "application/json";
+pub(super) const XML: &str = "application/xml";
+pub(super) const JSON: &str = "application/json";
 
 impl Reply {
     /// A document.
@@ -36,6 +36,11 @@ impl Reply {
     /// Text in XML that stands as it is.
     pub fn xml(text: Arc<[u8]>) -> Reply {
         Reply { status: 200, kind: XML, body: text, field: None }
+    }
+
+    /// A page of another kind.
+    pub fn page(kind: &'static str, body: Vec<u8>) -> Reply {
+        Reply { status: 200, kind, body: body.into(), field: None }
     }
 
     /// A refusal.

@@ -13,6 +13,8 @@ use crate::protocol::form::{self, Decoded};
 #[expect(missing_docs)]
 pub enum Route {
     Health,
+    Metrics,
+    Stats,
     /// The whole map in force, or one business of it.
     Bizs,
     Biz(String),
@@ -71,6 +73,8 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
     let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(unknown)?.split('/').collect();
     match (&segments[..], method) {
         (["health"], "GET" | "HEAD") => none(query, Route::Health),
+        (["metrics"], "GET" | "HEAD") => none(query, Route::Metrics),
+        (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
         (["biz"], "GET" | "HEAD") => none(query, Route::Bizs),
         (["biz", name], "GET" | "HEAD") => none(query, Route::Biz(biz(name)?)),
         (["biz", name], "PUT") => none(query, change(Change::PutBiz(biz(name)?))),
@@ -84,7 +88,7 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
         (["degrade"], "POST") => degrade(&mut Params::of(query, &["on"])?),
-        (["health" | "biz" | "top"], _) => Err(Refusal::method("GET, HEAD")),
+        (["health" | "metrics" | "stats" | "biz" | "top"], _) => Err(Refusal::method("GET, HEAD")),
         (["biz", _], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
         (["node"], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
         (["biz", _, "reset"] | ["reload" | "degrade"], _) => Err(Refusal::method("POST")),
@@ -98,7 +102,7 @@ const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
 
 fn unknown() -> Refusal {
     Refusal::not_found(
-        "no such path: expected /health, /biz, /biz/BIZ, /biz/BIZ/reset, /node, /top, /reload or \
+        "no such path: expected /health, /metrics, /stats, /biz, /biz/BIZ, /biz/BIZ/reset, /node, /top, /reload or \
          /degrade",
     )
 }
@@ -204,6 +208,8 @@ mod tests {
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
             ("HEAD", "/health?", Route::Health),
+            ("GET", "/metrics", Route::Metrics),
+            ("HEAD", "/stats", Route::Stats),
             ("GET", "/biz", Route::Bizs),
             ("GET", "/biz/login", Route::Biz("login".into())),
             ("GET", "/biz/%6cogin", Route::Biz("login".into())),
@@ -234,7 +240,7 @@ mod tests {
             ("GET", "biz", 404),
             ("GET", "http://127.0.0.1/biz", 404),
             ("GET", "/biz/", 404),
-            ("GET", "/biz//reset", 404),
+            ("POST", "/biz//reset", 404),
             ("GET", "/../etc/passwd", 404),
             ("GET", "/biz/../../conf/admin.token", 404),
             ("GET", "/biz/%2e%2e%2fconf", 404),

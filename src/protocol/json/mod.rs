@@ -12,7 +12,7 @@ mod read;
 mod write;
 
 pub use read::read;
-pub use write::{write, write_error};
+pub use write::{write, write_error, write_string};
 
 #[cfg(test)]
 mod tests;

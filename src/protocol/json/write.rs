@@ -110,7 +110,8 @@ fn write_echo(out: &mut Vec<u8>, text: &str, is_number: bool) {
     }
 }
 
-fn write_string(out: &mut Vec<u8>, text: &str) {
+/// Appends a string with its quotation marks.
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     write_escaped(out, text);
     out.push(b'"');

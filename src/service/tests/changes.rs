@@ -46,7 +46,7 @@ fn nodes_left_behind_by_a_biz_that_moved_are_expired() {
     for key in ["x", "y", "z", "w"] {
         assert_eq!(update(&mut service, "stays", key), Ok(1));
     }
-    assert_eq!(world.runtime().count(crate::store::Counter::EvictionsExpired), 4);
+    assert_eq!(world.runtime().count_of_groups(crate::store::GroupCounter::EvictionsExpired), 4);
     assert_eq!(update(&mut service, "moves", "a"), Ok(1), "it starts fresh where it is now");
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use crate::service::{Command, ItemError};
-use crate::store::Counter;
+use crate::store::GroupCounter;
 use crate::testing::World;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -105,9 +105,9 @@ fn eviction_takes_expired_then_idle_then_limiting_oldest_first() {
     service.update("b", "6", NOW + 1006);
     assert_eq!(used(&mut service, "limiting"), 0);
     let runtime = world.runtime();
-    assert_eq!(runtime.count(Counter::EvictionsExpired), 1);
-    assert!(runtime.count(Counter::EvictionsIdle) >= 4);
-    assert_eq!(runtime.count(Counter::EvictionsLimiting), 1);
+    assert_eq!(runtime.count_of_groups(GroupCounter::EvictionsExpired), 1);
+    assert!(runtime.count_of_groups(GroupCounter::EvictionsIdle) >= 4);
+    assert_eq!(runtime.count_of_groups(GroupCounter::EvictionsLimiting), 1);
     world.verify();
 }
 
@@ -167,7 +167,7 @@ fn a_scribbled_node_is_dropped_and_counted() {
     let at = group.node(0, 0) + 7;
     group.file(0).store(at, 1_000_000);
     assert_eq!(service.used("b", "x", NOW), 0);
-    assert_eq!(world.runtime().count(Counter::DroppedCrc), 1);
+    assert_eq!(world.runtime().count_of_groups(GroupCounter::DroppedCrc), 1);
     assert_eq!(service.update("b", "x", NOW).figures.used, 1);
     world.verify();
 }

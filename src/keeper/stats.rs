@@ -1,0 +1,265 @@
+//! What a server has counted and what it is like, gathered in one value: for the metrics, the pages
+//! and the tools.
+//!
+//! Invariant: gathering takes no semaphore and writes nothing, so that whoever looks delays nobody.
+//! Figures of one value may be some requests apart: each is read once, none twice.
+
+use std::path::Path;
+
+use crate::clock::{self, Millis};
+use crate::conf::active::{self, ActiveError};
+use crate::conf::{Biz, Conf, Geometry, limit_words};
+use crate::service::Role;
+use crate::store::counter::{BizKey, GroupKey, GroupSums, OUTCOMES};
+use crate::store::{self, MasterCounts, Runtime, SlotStatus, Sums};
+use crate::sys;
+
+/// Why a server's figures cannot be gathered.
+#[derive(Debug, thiserror::Error)]
+pub enum StatsError {
+    /// runtime.mmap cannot be read.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The configuration in force cannot be read.
+    #[error(transparent)]
+    Active(#[from] ActiveError),
+}
+
+/// What a server has counted and what it is like.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stats {
+    /// Version of this program.
+    pub version: &'static str,
+    /// When this was gathered.
+    pub now_ms: Millis,
+    /// Generation of the configuration in force.
+    pub generation: u64,
+    /// Nothing is limited at the moment.
+    pub degraded: bool,
+    /// The last flush failed.
+    pub flush_failed: bool,
+    /// What the master counts: start, restarts, reloads.
+    pub master: MasterCounts,
+    /// What all attached processes have counted together.
+    pub sums: Sums,
+    /// The living processes that are attached.
+    pub processes: Vec<Process>,
+    /// The groups of the configuration, then those that counted something once.
+    pub groups: Vec<Group>,
+    /// The businesses of the configuration, then what was counted for others.
+    pub bizs: Vec<Counted>,
+}
+
+/// A process that is attached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// Its slot.
+    pub slot: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// `worker`, `keeper`, `admin`, `program`, `prepare` or `unknown`.
+    pub role: &'static str,
+    /// Generation of the configuration that it has acknowledged.
+    pub generation: u64,
+    /// Time on a processor, milliseconds; none where /proc does not tell.
+    pub cpu_ms: Option<u64>,
+    /// Connections open.
+    pub connections: u64,
+    /// Requests answered in its slot, by owners before it, too.
+    pub requests: u64,
+    /// Requests a second, of the last second; none before it is over.
+    pub requests_per_s: Option<f64>,
+    /// Share of a processor, of the last second; none before it is over.
+    pub cpu_share: Option<f64>,
+}
+
+/// A group and what was counted of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Which.
+    pub key: GroupKey,
+    /// Its geometry; none where the configuration does not name it (any more).
+    pub geometry: Option<Geometry>,
+    /// What was counted.
+    pub sums: GroupSums,
+}
+
+/// A business and what was counted of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// Which.
+    pub key: BizKey,
+    /// Its name; none where the configuration does not name it (any more).
+    pub name: Option<String>,
+    /// Its limits in words.
+    pub limits: Vec<String>,
+    /// Items of Queries and of Updates, by [`store::Outcome`].
+    pub items: [[u64; OUTCOMES]; 2],
+    /// How often that was in a second, of late.
+    pub rates: Rates,
+    /// The keys that use most, where somebody has looked: who shows the value fills this in.
+    pub hottest: Vec<Hot>,
+}
+
+/// Items a second by [`store::Outcome`], Queries and Updates together; each none before the time
+/// is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// Of the last second.
+    pub second: Option<[f64; OUTCOMES]>,
+    /// Of the last minute.
+    pub minute: Option<[f64; OUTCOMES]>,
+    /// Of the last ten minutes.
+    pub ten_minutes: Option<[f64; OUTCOMES]>,
+}
+
+/// A key of a business that uses much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hot {
+    /// As it is stored, in words.
+    pub key: String,
+    /// Charged in the current window.
+    pub used: u64,
+    /// When it was used last, milliseconds.
+    pub last_ms: Millis,
+}
+
+impl Group {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match &self.key {
+            GroupKey::Name(name) => name,
+            GroupKey::Others => "(others)",
+        }
+    }
+}
+
+impl Counted {
+    /// What it is called where there is one word for it: its name, else its id in digits.
+    pub fn label(&self) -> String {
+        match (&self.name, self.key) {
+            (Some(name), _) => name.clone(),
+            (None, BizKey::Id(id)) => id.to_string(),
+            (None, BizKey::Unknown) => "(unknown)".to_owned(),
+            (None, BizKey::Others) => "(others)".to_owned(),
+        }
+    }
+}
+
+impl Stats {
+    /// How many living processes have this role.
+    pub fn processes_of(&self, role: &str) -> usize {
+        self.processes.iter().filter(|process| process.role == role).count()
+    }
+
+    /// Connections open, of all processes together.
+    pub fn connections(&self) -> u64 {
+        self.processes.iter().map(|process| process.connections).sum()
+    }
+}
+
+/// Gathers the figures of the server of a data directory, without rates: those take two looks.
+///
+/// # Errors
+/// There is no server's data, or it cannot be read.
+pub fn collect(data_dir: &Path) -> Result<Stats, StatsError> {
+    let runtime = Runtime::open_for_reading(data_dir)?;
+    let conf = active::read(data_dir, runtime.generation())?;
+    Ok(of(&runtime, &conf, clock::now()))
+}
+
+/// Gathers the figures of a server whose configuration in force is `conf`.
+pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
+    let sums = runtime.sums();
+    Stats {
+        version: env!("CARGO_PKG_VERSION"),
+        now_ms,
+        generation: runtime.generation(),
+        degraded: conf.srv.degrade,
+        flush_failed: runtime.flush_failed(),
+        master: runtime.master_counts(),
+        processes: processes(runtime),
+        groups: groups(&sums, conf),
+        bizs: bizs(&sums, conf),
+        sums,
+    }
+}
+
+pub(super) fn processes(runtime: &Runtime) -> Vec<Process> {
+    let living = runtime.slots().into_iter().filter(|slot| slot.alive);
+    living.map(|slot| process(runtime, &slot)).collect()
+}
+
+fn process(runtime: &Runtime, slot: &SlotStatus) -> Process {
+    let counts = runtime.slot_counts(slot.slot);
+    Process {
+        slot: slot.slot,
+        pid: slot.pid,
+        role: role_word(slot.role),
+        generation: slot.generation,
+        cpu_ms: sys::cpu_ms(slot.pid),
+        connections: counts.connections,
+        requests: counts.requests,
+        requests_per_s: None,
+        cpu_share: None,
+    }
+}
+
+fn role_word(role: u32) -> &'static str {
+    match role {
+        store::ROLE_PREPARE => "prepare",
+        role if role == Role::Worker as u32 => "worker",
+        role if role == Role::Keeper as u32 => "keeper",
+        role if role == Role::Program as u32 => "program",
+        role if role == Role::Admin as u32 => "admin",
+        _ => "unknown",
+    }
+}
+
+fn groups(sums: &Sums, conf: &Conf) -> Vec<Group> {
+    let named = conf.map.groups.iter().map(|group| {
+        let key = GroupKey::Name(group.name.clone());
+        let sums = sums.groups.get(&key).cloned().unwrap_or_default();
+        Group { key, geometry: Some(group.geometry), sums }
+    });
+    let is_named = |key: &GroupKey| match key {
+        GroupKey::Name(name) => conf.map.groups.iter().any(|group| group.name == *name),
+        GroupKey::Others => false,
+    };
+    let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| Group {
+        key: key.clone(),
+        geometry: None,
+        sums: sums.clone(),
+    });
+    named.chain(gone).collect()
+}
+
+fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
+    let mut items = sums.bizs.clone();
+    let mut counted: Vec<Counted> = conf
+        .map
+        .bizs
+        .iter()
+        .map(|biz| {
+            let items = items.remove(&BizKey::Id(biz.id)).unwrap_or_default();
+            Counted { name: Some(biz.name.clone()), limits: limits(biz), ..unnamed(biz.id, items) }
+        })
+        .collect();
+    counted.extend(items.into_iter().map(|(key, items)| Counted { key, ..unnamed(0, items) }));
+    counted
+}
+
+fn unnamed(id: u32, items: [[u64; OUTCOMES]; 2]) -> Counted {
+    Counted {
+        key: BizKey::Id(id),
+        name: None,
+        limits: Vec::new(),
+        items,
+        rates: Rates::default(),
+        hottest: Vec::new(),
+    }
+}
+
+fn limits(biz: &Biz) -> Vec<String> {
+    biz.limits.iter().map(limit_words).collect()
+}
