@@ -312,6 +312,29 @@ fn a_file_that_somebody_else_has_written_is_left_alone() {
     assert!(command.drain(..).all(|output| output.status.success()));
 }
 
+/// What passes the check and is refused by the master all the same: a group's file is damaged.
+#[test]
+fn a_map_that_the_master_refuses_does_not_stay() {
+    use std::os::unix::fs::FileExt;
+    let plane = Plane::new(1);
+    let server = plane.start(1);
+    let path = plane.setup.path("data/default.1.mmap");
+    let file = std::fs::File::options().write(true).open(path).expect("there");
+    file.write_all_at(b"FRSGROUX", 0).expect("written");
+    let answer = plane.ask("PUT", "/biz/9", &biz(9, 5));
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(
+        answer.body.contains("code=\"refused\"") && answer.body.contains("magic"),
+        "{answer:?}"
+    );
+    assert_eq!(plane.map(), common::MAP);
+    assert_eq!(server.client().get("/query?biz=b9&key=k").status, 400);
+    // The switch needs nothing of the files.
+    assert_eq!(plane.ask("POST", "/degrade?on=true", "").status, 200);
+    file.write_all_at(b"FRSGROUP", 0).expect("written");
+    assert_eq!(plane.ask("PUT", "/biz/9", &biz(9, 5)).status, 201);
+}
+
 #[test]
 fn eight_clients_at_once_lose_nothing() {
     const CLIENTS: u32 = 8;
