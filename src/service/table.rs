@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub rules: Rules,
     pub lists: Option<Lists>,
     pub mode: Mode,
+    /// Nodes of another one start fresh.
+    pub epoch: u8,
     pub on_full: OnFull,
     /// Where its items are counted.
     pub row: BizRow,
@@ -49,33 +51,28 @@ impl Table {
     /// Makes the businesses of `conf` ready; `handle` has mapped its groups. It must be told the
     /// time before it is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
-        let ids: Vec<u32> = conf.map.bizs.iter().map(|biz| biz.id).collect();
-        let find = |name: &str| {
+        let mut table = Table::over(conf, |name| {
             let index = handle.index_of(name)?;
             Some((index, handle.groups()[index].header()))
-        };
-        Table::of(conf, find, handle.biz_rows(&ids))
+        });
+        let ids: Vec<u32> = table.entries.iter().map(|entry| entry.id).collect();
+        for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
+            entry.row = row;
+        }
+        table
     }
 
-    /// As [`Table::new`], over the groups that `find` knows, by index and header; it counts nothing.
+    /// As [`Table::new`], over the groups that `find` knows, by index and header; nothing is counted
+    /// of what is asked of it.
     pub fn over<'a>(
         conf: &Conf,
         find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
-    ) -> Table {
-        Table::of(conf, find, std::iter::repeat(BizRow::OTHERS))
-    }
-
-    fn of<'a>(
-        conf: &Conf,
-        find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
-        rows: impl IntoIterator<Item = BizRow>,
     ) -> Table {
         let entries: Vec<Entry> = conf
             .map
             .bizs
             .iter()
-            .zip(rows)
-            .map(|(biz, row)| {
+            .map(|biz| {
                 let configured = &conf.map.groups[biz.group];
                 let found = find(&configured.name);
                 let group = found.map(|(index, _)| index);
@@ -97,8 +94,9 @@ impl Table {
                     lists,
                     life_ms,
                     mode: biz.mode,
+                    epoch: biz.epoch,
                     on_full: configured.on_full,
-                    row,
+                    row: BizRow::OTHERS,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
                     key_type: biz.key,
                     group,
@@ -136,16 +134,16 @@ impl Table {
         &self.entries[index]
     }
 
-    /// As [`Table::entry`], of an index that may be another configuration's.
-    #[inline]
-    pub fn get(&self, index: usize) -> Option<&Entry> {
-        self.entries.get(index)
-    }
-
     /// Index in the map of the business of an id.
     pub fn index_of(&self, id: u32) -> Option<usize> {
         let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.by_id[found].1)
+    }
+
+    /// As [`Table::entry`], of an index that may be another configuration's.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
     }
 
     /// The business of a node in a group; none: map.xml does not name it there (any more).
@@ -237,14 +235,21 @@ impl Entry {
         node::FIELD + self.geometry.key_bytes as usize / 8
     }
 
-    /// Makes a working copy one of this configuration: another shape starts fresh, a word for the
-    /// ban comes or goes, a ring becomes longer or shorter.
+    /// Was a node with this word written under other limits, or before a reset: then its states are
+    /// void.
+    #[inline]
+    pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
+        node::shape(check) != self.rules.shape(scope) || node::epoch(check) != self.epoch
+    }
+
+    /// Makes a working copy one of this configuration: another shape or epoch starts fresh, a word
+    /// for the ban comes or goes, a ring becomes longer or shorter.
     #[inline]
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
         let had_ban = node::flags(check) & node::FLAG_BAN != 0;
         let states = &mut words[self.states_at()..];
-        if node::shape(check) != shape {
+        if self.is_outdated(check, scope) {
             states.fill(0);
         } else if !self.rules.is_adopted(scope, had_ban, states) {
             self.rules.adopt(scope, had_ban, states);
@@ -252,7 +257,7 @@ impl Entry {
             return;
         }
         let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
-        words[node::CHECK] = node::check_word(shape, flags);
+        words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch));
     }
 }
 
@@ -271,7 +276,7 @@ impl Judge for Table {
         let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
             return Rank::Expired;
         };
-        if node::shape(words[node::CHECK]) != entry.rules.shape(scope) {
+        if entry.is_outdated(words[node::CHECK], scope) {
             // Its states would start fresh at the next use.
             return Rank::Expired;
         }

@@ -9,5 +9,6 @@ mod counters;
 mod crash;
 mod listed;
 mod model;
+mod records;
 mod stopped;
 mod verdicts;
