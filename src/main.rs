@@ -88,8 +88,10 @@ fn become_child(seed: Seed) -> Result<(), Failed> {
 fn check(conf_dir: &Path) -> Result<(), Failed> {
     let conf = say(Conf::load(conf_dir), |conf| conf)?;
     let report = report::report(&conf, &Machine::look(&conf));
+    let token_warnings = conf.token_warnings();
     print!("{}", report.text);
-    report.warnings.iter().for_each(|warning| println!("warning: {warning}"));
+    let warnings = report.warnings.iter().chain(&token_warnings);
+    warnings.for_each(|warning| println!("warning: {warning}"));
     report.faults.iter().for_each(|fault| eprintln!("{fault}"));
     if report.faults.is_empty() { Ok(()) } else { Err(Failed) }
 }

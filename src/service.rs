@@ -35,6 +35,7 @@
 //! ```
 
 mod execute;
+mod record;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -176,6 +177,8 @@ pub enum ItemError {
     Full,
 }
 
+pub use record::{RecordError, VoidSweep};
+
 pub use crate::limit::{Figures, LimitFigures, List, Verdict};
 
 /// The answer on one item.
@@ -236,6 +239,8 @@ pub enum Role {
     Keeper = 2,
     /// A local program using the library.
     Program = 3,
+    /// The admin plane, a thread of the keeper's process.
+    Admin = 4,
 }
 
 /// One attachment to a data directory: the store and the configuration in force.
@@ -351,6 +356,16 @@ impl Service {
     /// Did the last flush fail: what is answered may not outlive a loss of power.
     pub fn flush_failed(&self) -> bool {
         self.handle.runtime().flush_failed()
+    }
+
+    /// Names of the groups of the configuration that are not served: their files failed.
+    pub fn unserved_groups(&self) -> Vec<String> {
+        let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
+        let unserved = names.filter(|name| {
+            let index = self.handle.index_of(name);
+            index.is_none_or(|index| self.handle.is_group_quarantined(index))
+        });
+        unserved.map(str::to_owned).collect()
     }
 
     /// Tells all processes what came of a flush; for the keeper.

@@ -508,6 +508,11 @@ pub mod process {
             Ok((Channel(a), Channel(b)))
         }
 
+        /// Another handle of the same end.
+        pub fn try_clone(&self) -> io::Result<Channel> {
+            self.0.try_clone().map(Channel)
+        }
+
         /// Sends a message; false if there is no room for it yet.
         pub fn send(&self, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<bool> {
             let rights = [ControlMessage::ScmRights(descriptors)];

@@ -62,6 +62,11 @@ pub(super) const PROCESS_BYTES: u64 = 8 << 20;
 const LISTED_BYTES: u64 = 2 << 10;
 /// Of these, for each limit of its biz.
 const LISTED_LIMIT_BYTES: u64 = 512;
+/// Attachments of the admin plane that map all groups: its own, and that of who looks into them.
+const ADMIN_MAPS: u64 = 2;
+/// What the admin plane holds: 16 connections with a body of 1 MiB, doubled as it grows; map.xml as
+/// it was, as it is made and as it is answered, each parsed once.
+const ADMIN_BYTES: u64 = 16 * (2 << 20) + 6 * (16 << 20);
 /// Buffers that grow with the longest answer, doubled as they grow: a request and its answers for
 /// each that can wait, the document in hand, and the output of a batch.
 const BUFFERS_IN_HAND: u64 = 2 * (QUEUE as u64 + 3);
@@ -79,6 +84,8 @@ pub struct Memory {
     pub processes: u64,
     /// What workers hold of clients.
     pub clients: u64,
+    /// The admin plane, if there is one: its slot, its maps of all groups, what it holds of clients.
+    pub admin: u64,
 }
 
 impl Memory {
@@ -95,13 +102,19 @@ impl Memory {
             processes: (workers + OTHER_PROCESSES) * process_bytes(&conf.map)
                 + workers * bench_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
+            admin: conf.srv.admin.as_ref().map_or(0, |_| admin_bytes(groups)),
         }
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.groups + self.page_tables + self.runtime + self.processes + self.clients
+        self.groups + self.page_tables + self.runtime + self.processes + self.clients + self.admin
     }
+}
+
+/// Bytes of the admin plane over groups of so many bytes.
+fn admin_bytes(groups: u64) -> u64 {
+    groups.div_ceil(PAGE_TABLE_PARTS) * ADMIN_MAPS + SLOT_BYTES + ADMIN_BYTES
 }
 
 /// Bytes of all groups' files.

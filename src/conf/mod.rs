@@ -22,6 +22,7 @@ mod srv;
 mod srv_read;
 #[cfg(test)]
 mod tests;
+mod token;
 mod turns_read;
 mod value;
 mod walk;
@@ -46,6 +47,7 @@ pub use map::{
 };
 pub use overlay::{Overlay, OverlayError};
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+pub use token::{AdminToken, TokenError};
 pub use words::{biz_words, limit_words};
 
 /// A checked configuration: both files.

@@ -137,6 +137,10 @@ fn memory_text(text: &mut String, conf: &Conf) {
     let kept = size_text(memory::input_bytes(http));
     let turn = size_text(TURN_ANSWER_BYTES as u64);
     let words = u64::from(http.max_atomic_items) * map.item_undo_words();
+    let admin = match memory.admin {
+        0 => String::new(),
+        bytes => format!("admin plane at worst: {}\n  ", bytes_text(bytes)),
+    };
     let _ = writeln!(
         text,
         "memory\n  \
@@ -149,7 +153,7 @@ fn memory_text(text: &mut String, conf: &Conf) {
          input: the largest of max-head, max-body and {}\n    \
          reply, the longest to one request: {} items × {ANSWER_BYTES} × (1 + limits of a biz) + \
          {ECHO_FACTOR} × the rest of max-body (echoed, escaped)\n  \
-         all at worst: {}, and the kernel's socket buffers\n\
+         {admin}all at worst: {}, and the kernel's socket buffers\n\
          largest atomic request: {words} of {UNDO_WORDS} words of the undo log",
         bytes_text(memory.groups),
         bytes_text(memory.page_tables),

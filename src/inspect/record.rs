@@ -116,7 +116,7 @@ impl Reader {
         let Some(biz) = self.biz_of(record.biz_id) else { return };
         record.biz = Some(biz.name.clone());
         record.states_at = entry.states_at();
-        record.outdated = node::shape(record.words[node::CHECK]) != entry.rules.shape(scope);
+        record.outdated = entry.is_outdated(record.words[node::CHECK], scope);
         let listing = match record.form {
             KeyForm::Digest | KeyForm::Biz => None,
             _ => entry.listing(record.key.as_bytes()),

@@ -5,6 +5,7 @@
 //! answer so where they are asked for the server's health, until another one has succeeded. The
 //! keeper serves no request, so that waiting for a disk delays nobody.
 
+pub mod admin;
 pub mod document;
 pub mod history;
 pub mod metrics;
@@ -23,6 +24,7 @@ use crate::service::{Role, Service};
 use crate::store::counter::Timed;
 use crate::store::{Counter, Error};
 use crate::sys::process::{self, PollFd, PollFlags};
+use admin::{Admin, Post};
 pub use recorder::Recorder;
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
@@ -51,15 +53,27 @@ pub enum KeeperError {
 /// # Errors
 /// The master starts another keeper in this one's place.
 pub fn run(child: Child) -> Result<(), KeeperError> {
+    let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
+    let admin = match child.share.admin.take() {
+        Some(listener) => Some(Admin::start(Post {
+            listener,
+            channel: child.channel.try_clone()?,
+            master: child.master,
+            conf_dir: child.conf_dir.clone(),
+            data_dir: child.data_dir.clone(),
+        })?),
+        None => None,
+    };
     message::say_ready(&child.channel)?;
-    Keeper::new(child, service).run()?;
+    Keeper::new(child, service, admin).run()?;
     Ok(())
 }
 
 struct Keeper {
     child: Child,
     service: Service,
+    admin: Option<Admin>,
     /// None where no file is on disk.
     next_flush: Option<Instant>,
     complaints: Seldom,
@@ -69,11 +83,12 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(child: Child, service: Service) -> Keeper {
+    fn new(child: Child, service: Service, admin: Option<Admin>) -> Keeper {
         let now = clock::instant();
         let mut keeper = Keeper {
             child,
             service,
+            admin,
             next_flush: None,
             complaints: Seldom::new(COMPLAIN_EVERY),
             // The keeper before this one may have died of what it was to recover.
@@ -96,6 +111,8 @@ impl Keeper {
                 self.plan_flush(clock::instant());
                 self.recorder.restart_sweep(clock::instant());
             }
+            // It takes a new configuration, too.
+            self.admin.as_mut().map_or(Ok(()), Admin::wake)?;
             self.recover();
             self.flush();
             self.recorder.turn(&mut self.service, clock::instant(), clock::now());
@@ -164,7 +181,9 @@ impl Keeper {
             return;
         }
         let begun = clock::instant();
+        self.tell_flushing(true);
         let result = self.service.flush();
+        self.tell_flushing(false);
         self.count_flush(&result, begun.elapsed());
         note_flush(&self.service, result, &mut self.complaints, clock::instant());
         // Counted from its end: a slow disk is not flushed without a pause.
@@ -176,6 +195,14 @@ impl Keeper {
         match result {
             Ok(()) => counters.add_time(Timed::Flush, took.as_micros() as u64, 1),
             Err(_) => counters.count(Counter::FlushErrors),
+        }
+    }
+}
+
+impl Keeper {
+    fn tell_flushing(&self, flushing: bool) {
+        if let Some(admin) = &self.admin {
+            admin.pulse.set_flushing(flushing);
         }
     }
 }

@@ -373,6 +373,35 @@ impl Rules {
         }
     }
 
+    /// Sets what one limit, by its position, has used in its current window; the states are rolled.
+    /// False: it cannot have used so much, and the states are of no use any more.
+    pub fn set_used(&self, states: &mut States<'_>, now: u64, position: usize, used: u32) -> bool {
+        let Some(rule) = self.rules.get(position) else { return false };
+        let shown = |states: &States<'_>| self.figures_of(rule, states, now).used;
+        let differing = i128::from(used) - i128::from(shown(states));
+        let count = differing.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        self.charge_one(rule, states, now, count);
+        if shown(states) != u64::from(used) && !matches!(rule.policy, Policy::Sliding(_)) {
+            // What earlier windows have left cannot be given back one by one.
+            states.of_mut(rule).fill(0);
+            policy::roll(&rule.policy, states.of_mut(rule), now);
+            self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
+        }
+        shown(states) == u64::from(used)
+    }
+
+    fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
+        match (&rule.policy, self.node(rule.scope)) {
+            (Policy::Sliding(_), node) => {
+                if let Some(ring) = node.ring {
+                    let words = &mut states.node_mut(rule.scope)[node.ring_at()..];
+                    ring::charge(ring, words, now, count);
+                }
+            }
+            (policy, _) => policy::charge(policy, states.of_mut(rule), now, count),
+        }
+    }
+
     /// Starts the ban that the judgement asks for, and makes the judgement one under it. When it
     /// ends, if there is one, so that the key's node must be written. Not for Query and forced
     /// items: they start none.

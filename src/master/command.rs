@@ -128,6 +128,7 @@ fn slot_line(slot: &SlotStatus, generation: u64) -> String {
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
         role if role == Role::Program as u32 => "program",
+        role if role == Role::Admin as u32 => "admin",
         _ => "unknown",
     };
     let state = match slot.generation {
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(line(worker, 5, false), "worker       process 17, dead\n");
         assert_eq!(line(keeper, 5, true), "keeper       process 17, generation 5\n");
         assert_eq!(line(Role::Program as u32, 5, true), "program      process 17, generation 5\n");
+        assert_eq!(line(Role::Admin as u32, 5, true), "admin        process 17, generation 5\n");
         assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");
         assert_eq!(line(PREPARE, 0, false), "prepare      process 17, dead\n");
         assert_eq!(line(77, 5, true), "unknown      process 17, generation 5\n");

@@ -70,6 +70,12 @@ pub fn segment<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error
     utf8(&decoded.biz)
 }
 
+/// Percent-decodes the value of a parameter, where `+` is a space.
+pub fn value<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> {
+    decode(raw, &mut decoded.other, b' ')?;
+    utf8(&decoded.other)
+}
+
 /// Which parameters were met.
 struct Seen(u8);
 

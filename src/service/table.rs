@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub rules: Rules,
     pub lists: Option<Lists>,
     pub mode: Mode,
+    /// Nodes of another one start fresh.
+    pub epoch: u8,
     pub on_full: OnFull,
     /// Where its items are counted.
     pub row: BizRow,
@@ -97,6 +99,7 @@ impl Table {
                     lists,
                     life_ms,
                     mode: biz.mode,
+                    epoch: biz.epoch,
                     on_full: configured.on_full,
                     row,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
@@ -232,14 +235,21 @@ impl Entry {
         node::FIELD + self.geometry.key_bytes as usize / 8
     }
 
-    /// Makes a working copy one of this configuration: another shape starts fresh, a word for the
-    /// ban comes or goes, a ring becomes longer or shorter.
+    /// Was a node with this word written under other limits, or before a reset: then its states are
+    /// void.
+    #[inline]
+    pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
+        node::shape(check) != self.rules.shape(scope) || node::epoch(check) != self.epoch
+    }
+
+    /// Makes a working copy one of this configuration: another shape or epoch starts fresh, a word
+    /// for the ban comes or goes, a ring becomes longer or shorter.
     #[inline]
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
         let had_ban = node::flags(check) & node::FLAG_BAN != 0;
         let states = &mut words[self.states_at()..];
-        if node::shape(check) != shape {
+        if self.is_outdated(check, scope) {
             states.fill(0);
         } else if !self.rules.is_adopted(scope, had_ban, states) {
             self.rules.adopt(scope, had_ban, states);
@@ -247,7 +257,7 @@ impl Entry {
             return;
         }
         let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
-        words[node::CHECK] = node::check_word(shape, flags);
+        words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch));
     }
 }
 
@@ -266,7 +276,7 @@ impl Judge for Table {
         let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
             return Rank::Expired;
         };
-        if node::shape(words[node::CHECK]) != entry.rules.shape(scope) {
+        if entry.is_outdated(words[node::CHECK], scope) {
             // Its states would start fresh at the next use.
             return Rank::Expired;
         }

@@ -13,7 +13,8 @@
 //!   then     key-nodes     head: 0 semaphore (u32), spare (u32) | 1..8 tags, a byte a place
 //!                          then `chain` nodes
 //!   node                   0 CRC-32C (0..32; of the node, with 0 for
-//!                          itself and the last use), shape (32..48), flags (48..64)
+//!                          itself and the last use), shape (32..48), flags (48..64):
+//!                          reset epoch of the biz (48..56), has a ban (56)
 //!                          1 biz id (0..32), key length (32..48), key form (48..56)
 //!                          2 last use ms (outside the CRC) | 3.. key field | states | zero
 //! runtime.mmap
@@ -93,6 +94,11 @@ pub mod node {
     pub const FIELD: usize = 3;
     /// Flag: a word with the end of a ban stands behind the states.
     pub const FLAG_BAN: u16 = 1 << 8;
+
+    /// The reset epoch of the node's business, the low bits of its flags.
+    pub const fn epoch(check: u64) -> u8 {
+        flags(check) as u8
+    }
 
     /// Word 1 of a node.
     pub const fn key_word(biz_id: u32, form: u8, length: u16) -> u64 {

@@ -46,8 +46,9 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
-    // Workers, the keeper, and one that is replaced before its slot is recovered.
-    runtime.reserve(u32::from(conf.srv.workers) + 2, conf.map.bizs.len())?;
+    // Workers, the keeper, its admin plane, and one that is replaced before its slot is recovered.
+    let admin = u32::from(conf.srv.admin.is_some());
+    runtime.reserve(u32::from(conf.srv.workers) + 2 + admin, conf.map.bizs.len())?;
     // Undo first, and only where it is valid: recovery passes over groups that are not registered
     // as they stand.
     let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;

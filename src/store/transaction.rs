@@ -151,6 +151,11 @@ impl Handle {
         self.runtime.is_quarantined(self.groups[wanted.group].mark())
     }
 
+    /// The same of the group of this index.
+    pub fn is_group_quarantined(&self, group: usize) -> bool {
+        self.runtime.is_quarantined(self.groups[group].mark())
+    }
+
     /// Asks the processor to fetch the head that a key leads to.
     #[inline]
     pub fn prefetch_head(&self, wanted: &Wanted) {
@@ -424,6 +429,17 @@ impl Transaction<'_> {
         debug_assert!(node.place.is_some());
         node.dirty = true;
         words[node.start + node::LAST_USE] = now;
+    }
+
+    /// Notes that a node is to leave its chain at the commit; nothing of it is kept.
+    pub fn erase(&mut self, index: NodeIndex) {
+        let Scratch { nodes, key_nodes, .. } = &mut self.handle.scratch;
+        let node = &mut nodes[index.0];
+        let Some(place) = node.place.take() else { return };
+        node.dirty = false;
+        let key_node = &mut key_nodes[node.key_node];
+        set_tag(&mut key_node.tags, place, 0);
+        key_node.dirty = true;
     }
 
     /// Stamps the last use of a node found, at once: a refused Update changes nothing else. It is

@@ -8,7 +8,7 @@ mod client;
 pub mod connection;
 mod desk;
 mod doors;
-mod stream;
+pub(crate) mod stream;
 mod timers;
 mod turn;
 

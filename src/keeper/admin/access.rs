@@ -1,0 +1,201 @@
+//! Who may ask for what.
+//!
+//! Invariant: over TCP only who names a loopback address or name as the host is answered, so that no
+//! web page reaches the plane under a name of its own (DNS rebinding); a page of another origin
+//! never is; and nothing is changed without the token. Over a unix socket the file's mode decides.
+
+use super::reply::Refusal;
+use super::route::{Route, route};
+use crate::conf::AdminToken;
+use crate::protocol::Error;
+use crate::protocol::http::Head;
+
+/// What a client came over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Over {
+    Tcp,
+    Unix,
+}
+
+/// Finds what a request asks for, if who sends it may.
+pub fn admit(
+    head: &Head<'_, '_>,
+    over: Over,
+    token: Option<&AdminToken>,
+) -> Result<Route, Refusal> {
+    if head.cross_site {
+        return Err(Error::CrossSite.into());
+    }
+    let host = host(head)?;
+    if over == Over::Tcp && !is_loopback(host) {
+        return Err(Refusal::forbidden("Host: expected a loopback name or address"));
+    }
+    if let Some(origin) = field(head, "origin")?
+        && !is_own_origin(origin, host)
+    {
+        return Err(Refusal::forbidden("Origin: expected none, or this server's own"));
+    }
+    let route = route(head.method, head.target)?;
+    if let (Route::Change(_), Over::Tcp) = (&route, over) {
+        check_token(head, token)?;
+    }
+    Ok(route)
+}
+
+fn check_token(head: &Head<'_, '_>, token: Option<&AdminToken>) -> Result<(), Refusal> {
+    let Some(token) = token else {
+        return Err(Refusal::forbidden(
+            "nothing can be changed over TCP: srv.xml's <admin> names no token-file that holds a \
+             token",
+        ));
+    };
+    let Some(given) = field(head, "authorization")? else {
+        return Err(Refusal::unauthorized("expected Authorization: Bearer TOKEN"));
+    };
+    let bearer =
+        given.split_at_checked(7).filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "));
+    match bearer {
+        Some((_, given)) if token.is(given.trim_ascii()) => Ok(()),
+        _ => Err(Refusal::unauthorized("not the token: expected Authorization: Bearer TOKEN")),
+    }
+}
+
+/// The value of a field that may stand once.
+fn field<'b>(head: &Head<'_, 'b>, name: &str) -> Result<Option<&'b [u8]>, Refusal> {
+    let mut found = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+    match (found.next(), found.next()) {
+        (None, _) => Ok(None),
+        (Some(field), None) => Ok(Some(field.value)),
+        _ => Err(Refusal::forbidden(format!("several {name} fields: expected one"))),
+    }
+}
+
+fn host<'b>(head: &Head<'_, 'b>) -> Result<&'b [u8], Refusal> {
+    Ok(field(head, "host")?.unwrap_or_default().trim_ascii())
+}
+
+/// `localhost`, 127.0.0.0/8 or `[::1]`, with a port or without.
+fn is_loopback(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    if let Some(rest) = host.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else { return false };
+        let address = address.parse::<std::net::Ipv6Addr>();
+        return address.is_ok_and(|address| address.is_loopback()) && is_port(port);
+    }
+    let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
+    let address = name.parse::<std::net::Ipv4Addr>();
+    let local = name.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.is_loopback());
+    local && is_port(port)
+}
+
+fn is_port(text: &str) -> bool {
+    text.is_empty()
+        || text.strip_prefix(':').is_some_and(|digits| {
+            (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+        })
+}
+
+/// Is it the origin of a page that came from here.
+fn is_own_origin(origin: &[u8], host: &[u8]) -> bool {
+    let own = origin.split_at_checked(7).filter(|(scheme, _)| *scheme == b"http://");
+    own.is_some_and(|(_, origin)| !host.is_empty() && origin.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::http::fields;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn status(over: Over, with_token: bool, request: &str) -> u16 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        std::fs::write(&path, TOKEN).unwrap();
+        let token = with_token.then(|| AdminToken::read(&path).unwrap());
+        let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
+        let mut room = fields();
+        let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
+        admit(&head, over, token.as_ref()).map_or_else(|refusal| refusal.status, |_| 200)
+    }
+
+    #[test]
+    fn hosts_are_loopback() {
+        for host in [
+            "localhost",
+            "LocalHost:7601",
+            "127.0.0.1",
+            "127.8.9.10:1",
+            "[::1]",
+            "[::1]:7601",
+            "[0:0:0:0:0:0:0:1]:65535",
+        ] {
+            let request = format!("GET /health HTTP/1.1\nHost: {host}");
+            assert_eq!(status(Over::Tcp, true, &request), 200, "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1@evil.example",
+            "localhost:",
+            "localhost:x",
+            "localhost:1:2",
+            "10.0.0.1",
+            "0.0.0.0",
+            "[::]",
+            "[::1",
+            "[::1]evil",
+            "::1",
+            "2130706433",
+        ] {
+            let request = format!("GET /health HTTP/1.1\nHost: {host}");
+            assert_eq!(status(Over::Tcp, true, &request), 403, "{host}");
+            assert_eq!(status(Over::Unix, true, &request), 200, "{host}");
+        }
+        assert_eq!(status(Over::Tcp, true, "GET /health HTTP/1.1"), 403);
+        let two = "GET /health HTTP/1.1\nHost: localhost\nHost: evil.example";
+        assert_eq!(status(Over::Tcp, true, two), 403);
+    }
+
+    #[test]
+    fn pages_of_others_are_refused() {
+        for (origin, expected) in [
+            ("http://localhost:7601", 200),
+            ("http://LOCALHOST:7601", 200),
+            ("http://localhost", 403),
+            ("https://localhost:7601", 403),
+            ("http://evil.example", 403),
+            ("null", 403),
+            ("", 403),
+        ] {
+            for over in [Over::Tcp, Over::Unix] {
+                let request =
+                    format!("GET /health HTTP/1.1\nHost: localhost:7601\nOrigin: {origin}");
+                assert_eq!(status(over, true, &request), expected, "{origin}");
+            }
+        }
+        let cross = "GET /health HTTP/1.1\nHost: localhost\nSec-Fetch-Site: cross-site";
+        assert_eq!(status(Over::Tcp, true, cross), 403);
+    }
+
+    #[test]
+    fn changes_need_the_token() {
+        let ask =
+            |authorization: &str| format!("POST /reload HTTP/1.1\nHost: localhost{authorization}");
+        let bearer = |token: &str| ask(&format!("\nAuthorization: Bearer {token}"));
+        assert_eq!(status(Over::Tcp, true, &bearer(TOKEN)), 200);
+        assert_eq!(status(Over::Tcp, true, &ask("\nAuthorization: bEARER 0123456789abcdef ")), 200);
+        assert_eq!(status(Over::Tcp, true, &ask("")), 401);
+        for wrong in ["", "0123456789abcde", "0123456789abcdef0", "x"] {
+            assert_eq!(status(Over::Tcp, true, &bearer(wrong)), 401, "{wrong}");
+        }
+        assert_eq!(status(Over::Tcp, true, &ask("\nAuthorization: Basic 0123456789abcdef")), 401);
+        assert_eq!(status(Over::Tcp, false, &bearer(TOKEN)), 403);
+        assert_eq!(status(Over::Unix, false, &ask("")), 200);
+        assert_eq!(status(Over::Tcp, false, "GET /health HTTP/1.1\nHost: localhost"), 200);
+    }
+}

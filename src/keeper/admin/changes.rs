@@ -1,0 +1,247 @@
+//! Changes, one after the other: each is made, handed to the master, and answered when all living
+//! processes use it.
+//!
+//! Invariant: while one is on its way no other is begun, so that each is whole and the last one
+//! wins; and a map.xml that the master refuses does not stay.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use super::document::Element;
+use super::files;
+use super::reply::Refusal;
+use super::route::Change;
+use crate::conf::edit::{self, BizName, EditError};
+use crate::conf::{Conf, Machine, Texts, active, report};
+use crate::master::message::{self, Ask};
+use crate::master::outcome::{Outcome, Reloaded};
+use crate::store::Runtime;
+use crate::sys::process::Channel;
+
+/// The master answers within this: two seconds for laggards, the rest for a disk that is busy.
+const BOUND_NS: u64 = 60_000_000_000;
+
+/// A change that somebody waits for.
+#[derive(Debug)]
+pub struct Wanted<W> {
+    /// Whom to answer.
+    pub who: W,
+    /// What is wanted.
+    pub change: Change,
+    /// The `<biz>` of a PUT.
+    pub body: Vec<u8>,
+}
+
+/// What a change came to: a status and a document.
+pub type Done = Result<(u16, Element), Refusal>;
+
+/// All changes that are wanted or on their way.
+pub struct Changes<W> {
+    conf_dir: PathBuf,
+    data_dir: PathBuf,
+    channel: Channel,
+    last_number: u64,
+    queue: VecDeque<Wanted<W>>,
+    asked: Option<Asked<W>>,
+}
+
+/// What the master was asked for.
+#[derive(Debug)]
+struct Asked<W> {
+    who: W,
+    number: u64,
+    begun_ns: u64,
+    /// Of the answer, where it is taken.
+    status: u16,
+    /// map.xml as it was, and as it was made.
+    texts: Option<(String, String)>,
+}
+
+impl<W> Changes<W> {
+    /// None yet.
+    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> Changes<W> {
+        let (queue, asked) = (VecDeque::new(), None);
+        Changes { conf_dir, data_dir, channel, last_number: 0, queue, asked }
+    }
+
+    /// Puts one into the queue.
+    pub fn push(&mut self, wanted: Wanted<W>) {
+        self.queue.push_back(wanted);
+    }
+
+    /// Is any on its way, or waiting for that one.
+    pub fn is_busy(&self) -> bool {
+        self.asked.is_some() || !self.queue.is_empty()
+    }
+
+    /// Takes the next one, if none is on its way.
+    pub fn next(&mut self) -> Option<Wanted<W>> {
+        if self.asked.is_some() { None } else { self.queue.pop_front() }
+    }
+
+    /// Makes a change of the configuration; an answer where it comes to nothing.
+    pub fn begin(
+        &mut self,
+        wanted: Wanted<W>,
+        runtime: &Runtime,
+        now_ns: u64,
+    ) -> Option<(W, Done)> {
+        let Wanted { who, change, body } = wanted;
+        match self.make(&change, &body, runtime) {
+            Ok(Made { ask, status, texts }) => {
+                let number = now_ns.max(self.last_number + 1);
+                self.last_number = number;
+                match message::say_ask(&self.channel, number, ask) {
+                    Ok(()) => {
+                        let begun_ns = now_ns;
+                        self.asked = Some(Asked { who, number, begun_ns, status, texts });
+                        None
+                    }
+                    Err(error) => {
+                        let undone = self.undo(texts);
+                        let words = format!("cannot ask the master: {error}{undone}");
+                        Some((who, Err(Refusal::io(words))))
+                    }
+                }
+            }
+            Err(refusal) => Some((who, Err(refusal))),
+        }
+    }
+
+    /// The answer to the one on its way, once it is there.
+    pub fn poll(&mut self, now_ns: u64) -> Option<(W, Done)> {
+        let number = self.asked.as_ref()?.number;
+        let outcome = Outcome::read_asked(&self.data_dir).ok().flatten();
+        let result = outcome.filter(|outcome| outcome.begun_ns == number);
+        if let Some(outcome) = result {
+            let Asked { who, status, texts, .. } = self.asked.take()?;
+            return Some((who, self.done(outcome.result, status, texts)));
+        }
+        if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
+            let words = "the master has not answered for 60 s: it may still do what was asked";
+            return Some((self.asked.take()?.who, Err(Refusal::new(504, "no-answer", words))));
+        }
+        None
+    }
+
+    fn done(&self, result: Reloaded, status: u16, texts: Option<(String, String)>) -> Done {
+        match result {
+            Reloaded::Taken { generation, laggards } => {
+                let status = if laggards.is_empty() { status } else { 202 };
+                let laggards = laggards.into_iter().map(|who| Element::text("laggard", who));
+                Ok((status, Element::new("done").with("generation", generation).holding(laggards)))
+            }
+            Reloaded::Refused { mut faults } => {
+                let undone = self.undo(texts);
+                faults.extend((!undone.is_empty()).then(|| undone.trim_start().to_owned()));
+                Err(Refusal::new(422, "refused", faults.join("\n")))
+            }
+        }
+    }
+
+    /// Puts map.xml back as it was, unless somebody has written it since; what went wrong.
+    fn undo(&self, texts: Option<(String, String)>) -> String {
+        let Some((old, new)) = texts else { return String::new() };
+        let path = self.conf_dir.join("map.xml");
+        let result = match files::read(&path) {
+            Ok(found) if found == new => files::replace(&path, &old),
+            Ok(_) => {
+                return " map.xml was written by somebody else meanwhile: it is left so".into();
+            }
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => String::new(),
+            Err(error) => format!(" map.xml cannot be put back as it was: {error}"),
+        }
+    }
+
+    fn make(&self, change: &Change, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
+        let made = |ask| Made { ask, status: 200, texts: None };
+        match change {
+            Change::Reload => Ok(made(Ask::Reload)),
+            Change::Degrade(on) => Ok(made(Ask::Degrade(*on))),
+            Change::Reset(biz) => self.reset(biz, runtime).map(|id| made(Ask::Reset(id))),
+            Change::PutBiz(name) => self.put(name, body, runtime),
+            Change::DeleteBiz(name) => {
+                let texts = self.texts_in_force(runtime)?;
+                let removed = edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
+                self.write(texts, removed.map_err(refused)?, 200)
+            }
+            Change::PutNode { .. } | Change::DeleteNode(_) => {
+                Err(Refusal::bad("a record is no part of the configuration"))
+            }
+        }
+    }
+
+    fn put(&self, name: &str, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
+        let body = std::str::from_utf8(body)
+            .map_err(|_| Refusal::new(415, "bad-content-type", "expected a document in UTF-8"))?;
+        let texts = self.texts_in_force(runtime)?;
+        let names = (texts.map_name.as_str(), "body");
+        let put = edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
+        let status = if put.is_new { 201 } else { 200 };
+        self.write(texts, put.text, status)
+    }
+
+    fn reset(&self, biz: &str, runtime: &Runtime) -> Result<u32, Refusal> {
+        let conf = active::read(&self.data_dir, runtime.generation())
+            .map_err(|error| Refusal::io(error.to_string()))?;
+        let index = conf.map.find_biz(biz).ok_or_else(|| Refusal::not_found(UNKNOWN))?;
+        Ok(conf.map.bizs[index].id)
+    }
+
+    /// Both texts, which are those of the files and those in force.
+    fn texts_in_force(&self, runtime: &Runtime) -> Result<Texts, Refusal> {
+        let texts = active::read_texts(&self.data_dir, runtime.generation())
+            .map_err(|error| Refusal::io(error.to_string()))?;
+        for (name, text) in [("srv.xml", &texts.srv), ("map.xml", &texts.map)] {
+            let path = self.conf_dir.join(name);
+            let found = files::read(&path)
+                .map_err(|error| Refusal::io(format!("{}: {error}", path.display())))?;
+            if found != *text {
+                let words = format!(
+                    "{} differs from the configuration in force: reload it, or put it back",
+                    path.display()
+                );
+                return Err(Refusal::new(409, "conflict", words));
+            }
+        }
+        Ok(texts)
+    }
+
+    /// Checks a new map as `frs check` does, and writes it.
+    fn write(&self, texts: Texts, map: String, status: u16) -> Result<Made, Refusal> {
+        let faulty = |words: String| Refusal::new(422, "faulty", words);
+        let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &map)
+            .map_err(|faults| faulty(faults.to_string()))?;
+        let faults = report::report(&conf, &Machine::look(&conf)).faults;
+        if !faults.is_empty() {
+            return Err(faulty(faults.join("\n")));
+        }
+        let path = self.conf_dir.join("map.xml");
+        files::replace(&path, &map)
+            .map_err(|error| Refusal::io(format!("{}: {error}", path.display())))?;
+        Ok(Made { ask: Ask::Reload, status, texts: Some((texts.map, map)) })
+    }
+}
+
+struct Made {
+    ask: Ask,
+    status: u16,
+    texts: Option<(String, String)>,
+}
+
+pub(super) const UNKNOWN: &str = "map.xml has no such biz";
+
+fn biz_name(name: &str) -> Result<BizName<'_>, Refusal> {
+    BizName::of(name).ok_or_else(|| Refusal::not_found(UNKNOWN))
+}
+
+fn refused(error: EditError) -> Refusal {
+    match error {
+        EditError::Faults(faults) => Refusal::new(422, "faulty", faults.to_string()),
+        EditError::Another => Refusal::bad(error.to_string()),
+        EditError::Unknown => Refusal::not_found(error.to_string()),
+    }
+}

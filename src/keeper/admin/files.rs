@@ -1,0 +1,81 @@
+//! map.xml on the disk: read whole, replaced whole.
+//!
+//! Invariant: whoever reads the file, at whatever moment and after whatever death, finds the old
+//! text or the new one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
+use std::path::Path;
+
+/// Bytes of a configuration file.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads a file of text.
+pub fn read(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long"));
+    }
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Puts a text in the place of a file's; owner and mode stay. On disk when it returns.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // A link stays one: what it leads to is replaced.
+    let path = &fs::canonicalize(path)?;
+    let was = fs::metadata(path)?;
+    let draft = path.with_extension("xml.new");
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let written = write(&draft, text, &was).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        // The disk may be full: give the room back.
+        let _ = fs::remove_file(&draft);
+    }
+    written?;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    File::open(directory)?.sync_all()
+}
+
+fn write(draft: &Path, text: &str, was: &fs::Metadata) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    file.write_all(text.as_bytes())?;
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (was.uid(), was.gid()) {
+        // Only root can give it to another owner; the group may be one of ours.
+        let _ = fchown(&file, Some(was.uid()), Some(was.gid()))
+            .or_else(|_| fchown(&file, None, Some(was.gid())));
+    }
+    file.set_permissions(fs::Permissions::from_mode(was.mode() & 0o777))?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mode_and_links_stay_and_drafts_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("map.xml"), dir.path().join("link.xml"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        fs::write(dir.path().join("map.xml.new"), "left behind").unwrap();
+        std::os::unix::fs::symlink("map.xml", &link).unwrap();
+        replace(&link, "new").unwrap();
+        assert_eq!(read(&path).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        assert!(replace(&dir.path().join("none.xml"), "x").is_err());
+        assert!(read(dir.path()).is_err());
+    }
+}
