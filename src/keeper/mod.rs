@@ -9,7 +9,7 @@ pub mod admin;
 pub mod document;
 pub mod history;
 pub mod metrics;
-mod recorder;
+pub mod recorder;
 pub mod stats;
 
 use std::io;
@@ -25,7 +25,7 @@ use crate::store::counter::Timed;
 use crate::store::{Counter, Error};
 use crate::sys::process::{self, PollFd, PollFlags};
 use admin::{Admin, Post};
-pub use recorder::Recorder;
+use recorder::{Recorder, Shared};
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
 /// some 100 ms after its end, while large maps are torn down.
@@ -55,6 +55,7 @@ pub enum KeeperError {
 pub fn run(child: Child) -> Result<(), KeeperError> {
     let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
+    let history = Shared::default();
     let admin = match child.share.admin.take() {
         Some(listener) => Some(Admin::start(Post {
             listener,
@@ -62,11 +63,12 @@ pub fn run(child: Child) -> Result<(), KeeperError> {
             master: child.master,
             conf_dir: child.conf_dir.clone(),
             data_dir: child.data_dir.clone(),
+            history: Shared::clone(&history),
         })?),
         None => None,
     };
     message::say_ready(&child.channel)?;
-    Keeper::new(child, service, admin).run()?;
+    Keeper::new(child, service, admin, history).run()?;
     Ok(())
 }
 
@@ -83,7 +85,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(child: Child, service: Service, admin: Option<Admin>) -> Keeper {
+    fn new(child: Child, service: Service, admin: Option<Admin>, history: Shared) -> Keeper {
         let now = clock::instant();
         let mut keeper = Keeper {
             child,
@@ -94,7 +96,7 @@ impl Keeper {
             // The keeper before this one may have died of what it was to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
-            recorder: Recorder::new(now),
+            recorder: Recorder::new(now, history),
         };
         keeper.plan_flush(now);
         keeper

@@ -57,7 +57,7 @@ pub struct Process {
     pub slot: u32,
     /// Its process id.
     pub pid: u32,
-    /// `worker`, `keeper`, `program`, `prepare` or `unknown`.
+    /// `worker`, `keeper`, `admin`, `program`, `prepare` or `unknown`.
     pub role: &'static str,
     /// Generation of the configuration that it has acknowledged.
     pub generation: u64,
@@ -211,6 +211,7 @@ fn role_word(role: u32) -> &'static str {
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
         role if role == Role::Program as u32 => "program",
+        role if role == Role::Admin as u32 => "admin",
         _ => "unknown",
     }
 }

@@ -12,12 +12,16 @@ use super::connection::Asked;
 use super::document::Element;
 use super::health::Vitals;
 use super::looks::{LookFor, Looks};
+use super::page;
 use super::reply::{Refusal, Reply};
 use super::route::{Change, Route};
 use crate::clock;
 use crate::conf::AdminToken;
 use crate::conf::active;
 use crate::conf::edit::{self, BizName};
+use crate::keeper::recorder::{self, Shared};
+use crate::keeper::stats::Stats;
+use crate::keeper::{document, metrics};
 use crate::protocol::Format;
 use crate::service::{ItemError, RecordError, Role, Service, VoidSweep};
 use crate::sys::process::{self, Pid};
@@ -56,6 +60,7 @@ pub struct Desk {
     data_dir: PathBuf,
     master: Pid,
     pulse: Arc<Pulse>,
+    history: Shared,
 }
 
 /// Clearing away on its way, and the reset that waits for it.
@@ -76,15 +81,26 @@ pub struct Furniture {
     pub data_dir: PathBuf,
     pub master: Pid,
     pub pulse: Arc<Pulse>,
+    pub history: Shared,
 }
 
 impl Desk {
     /// One that has read the token.
     pub fn new(furniture: Furniture) -> Desk {
-        let Furniture { service, changes, looks, data_dir, master, pulse } = furniture;
+        let Furniture { service, changes, looks, data_dir, master, pulse, history } = furniture;
         let (token, sweeping, map) = (None, None, None);
-        let mut desk =
-            Desk { service, changes, looks, token, sweeping, map, data_dir, master, pulse };
+        let mut desk = Desk {
+            service,
+            changes,
+            looks,
+            token,
+            sweeping,
+            map,
+            data_dir,
+            master,
+            pulse,
+            history,
+        };
         desk.read_token();
         desk
     }
@@ -126,6 +142,12 @@ impl Desk {
             Route::Health => {
                 let (status, root) = self.vitals().document();
                 return Some(Reply::document(status, format, &root));
+            }
+            Route::Page => return Some(page::reply()),
+            Route::Stats => return Some(self.figures(format)),
+            Route::Metrics => {
+                let text = metrics::text(&self.stats());
+                return Some(Reply::text(metrics::CONTENT_TYPE, text.into_bytes()));
             }
             Route::Bizs => return Some(reply(format, self.map_in_force())),
             Route::Biz(name) => return Some(reply(format, self.biz_in_force(&name))),
@@ -257,6 +279,19 @@ impl Desk {
         let texts = texts.map_err(|error| Refusal::io(error.to_string()))?;
         edit::elements(&texts.map, name, &texts.map_name)
             .map_err(|error| Refusal::io(error.to_string()))
+    }
+
+    fn stats(&self) -> Stats {
+        recorder::stats(&self.history, &self.service, clock::now())
+    }
+
+    fn figures(&self, format: Format) -> Reply {
+        let stats = self.stats();
+        let text = match format {
+            Format::Xml => document::stats_xml(&stats),
+            Format::Json => document::stats_json(&stats),
+        };
+        Reply::written(format, text)
     }
 
     fn vitals(&self) -> Vitals {

@@ -12,6 +12,7 @@
 //! | [`reply`] | answers and refusals |
 //! | [`document`] | documents, in XML and JSON |
 //! | [`health`] | is the server well |
+//! | [`page`] | the dashboard |
 //! | [`changes`] | changes of the configuration, one after the other |
 //! | [`files`] | map.xml on the disk |
 //! | [`looks`] | looking into the group files, on a thread of its own |
@@ -26,6 +27,7 @@ pub mod document;
 pub mod files;
 pub mod health;
 pub mod looks;
+pub mod page;
 pub mod reply;
 pub mod route;
 pub mod server;
@@ -38,6 +40,7 @@ use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
 
+use super::recorder::Shared;
 use crate::master::listeners::AdminListener;
 use crate::master::log;
 use crate::service::{Role, Service};
@@ -57,6 +60,8 @@ pub struct Post {
     pub conf_dir: PathBuf,
     /// Where the store is.
     pub data_dir: PathBuf,
+    /// The looks of late.
+    pub history: Shared,
 }
 
 /// What the keeper is at, for those who ask whether it is well.
@@ -97,7 +102,7 @@ impl Admin {
     /// # Errors
     /// It cannot attach, or the kernel has no room for it.
     pub fn start(post: Post) -> Result<Admin, super::KeeperError> {
-        let Post { listener, channel, master, conf_dir, data_dir } = post;
+        let Post { listener, channel, master, conf_dir, data_dir, history } = post;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
@@ -105,7 +110,8 @@ impl Admin {
         let changes = changes::Changes::new(conf_dir, data_dir.clone(), channel);
         let looks = looks::Looks::start(data_dir.clone(), Arc::clone(&waker))?;
         let told = Arc::clone(&pulse);
-        let furniture = Furniture { service, changes, looks, data_dir, master, pulse: told };
+        let furniture =
+            Furniture { service, changes, looks, data_dir, master, pulse: told, history };
         let is_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
             let _name = log::name_process("admin");

@@ -12,7 +12,10 @@ use crate::protocol::form::{self, Decoded};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Route {
+    Page,
     Health,
+    Stats,
+    Metrics,
     /// The whole map in force, or one business of it.
     Bizs,
     Biz(String),
@@ -70,7 +73,10 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(unknown)?.split('/').collect();
     match (&segments[..], method) {
+        ([""], "GET" | "HEAD") => none(query, Route::Page),
         (["health"], "GET" | "HEAD") => none(query, Route::Health),
+        (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
+        (["metrics"], "GET" | "HEAD") => none(query, Route::Metrics),
         (["biz"], "GET" | "HEAD") => none(query, Route::Bizs),
         (["biz", name], "GET" | "HEAD") => none(query, Route::Biz(biz(name)?)),
         (["biz", name], "PUT") => none(query, change(Change::PutBiz(biz(name)?))),
@@ -84,7 +90,9 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
         (["degrade"], "POST") => degrade(&mut Params::of(query, &["on"])?),
-        (["health" | "biz" | "top"], _) => Err(Refusal::method("GET, HEAD")),
+        (["" | "health" | "stats" | "metrics" | "biz" | "top"], _) => {
+            Err(Refusal::method("GET, HEAD"))
+        }
         (["biz", _], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
         (["node"], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
         (["biz", _, "reset"] | ["reload" | "degrade"], _) => Err(Refusal::method("POST")),
@@ -98,8 +106,8 @@ const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
 
 fn unknown() -> Refusal {
     Refusal::not_found(
-        "no such path: expected /health, /biz, /biz/BIZ, /biz/BIZ/reset, /node, /top, /reload or \
-         /degrade",
+        "no such path: expected /, /health, /stats, /metrics, /biz, /biz/BIZ, /biz/BIZ/reset, /node, \
+         /top, /reload or /degrade",
     )
 }
 
@@ -204,6 +212,9 @@ mod tests {
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
             ("HEAD", "/health?", Route::Health),
+            ("GET", "/", Route::Page),
+            ("GET", "/stats", Route::Stats),
+            ("GET", "/metrics", Route::Metrics),
             ("GET", "/biz", Route::Bizs),
             ("GET", "/biz/login", Route::Biz("login".into())),
             ("GET", "/biz/%6cogin", Route::Biz("login".into())),
@@ -244,6 +255,10 @@ mod tests {
             ("GET", "/BIZ", 404),
             ("GET", "/health/", 404),
             ("POST", "/health", 405),
+            ("POST", "/", 405),
+            ("PUT", "/stats", 405),
+            ("GET", "//", 404),
+            ("GET", "/dashboard.html", 404),
             ("POST", "/biz", 405),
             ("PATCH", "/biz/a", 405),
             ("GET", "/biz/a/reset", 405),
