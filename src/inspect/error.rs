@@ -30,6 +30,9 @@ pub enum Error {
     /// The text is no key of the business.
     #[error("{0:?} is no key of the business: {1}")]
     BadKey(String, BadKey),
+    /// A migration was broken off by whom it told its steps.
+    #[error("broken off: another run goes on")]
+    BrokenOff,
     /// The group of the business cannot be looked at.
     #[error("group {group}: {message}")]
     Group {

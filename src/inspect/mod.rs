@@ -23,9 +23,14 @@
 //! # }
 //! ```
 
+mod carry;
 mod error;
+mod migrate;
+#[cfg(test)]
+mod migrate_tests;
 mod reader;
 mod record;
+mod repair;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -33,8 +38,10 @@ mod top;
 mod walk;
 
 pub use error::Error;
+pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use reader::{Look, Reader};
 pub use record::{NodeRecord, Place};
+pub use repair::{Repaired, repair};
 pub use stats::{FileStats, GroupStats};
 pub use top::By;
 pub use walk::{Skipped, Walked};

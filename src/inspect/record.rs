@@ -184,7 +184,7 @@ impl Reader {
 
 /// A copy of a node with room for the states of the configuration: the files may still be of
 /// another geometry.
-fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
+pub(super) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
     let mut copy = words.to_vec();
     copy.resize(words.len().max(needed), 0);
     copy

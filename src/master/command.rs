@@ -117,6 +117,12 @@ pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
             Listen::Unix(path) => format!("listens on   unix:{}\n", path.display()),
         };
     }
+    if let Some(admin) = &conf.srv.admin {
+        text += &match &admin.listen {
+            Listen::Tcp(address) => format!("admin plane  {address}\n"),
+            Listen::Unix(path) => format!("admin plane  unix:{}\n", path.display()),
+        };
+    }
     runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
     Ok(text)
 }

@@ -29,12 +29,20 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(2);
 /// How often acknowledgements are looked at.
 const LOOK_AGAIN_MS: u64 = 2;
 
-/// A reload on its way.
+/// A reload on its way to be published: a child makes new groups and checks the others.
 pub struct Reload {
     report: Report,
-    stage: Stage,
+    preparation: Preparation,
+    checked: Box<(Conf, Texts)>,
     /// Asked for once more, while it could not be begun.
     again: bool,
+}
+
+/// A published generation: processes take it one after the other.
+pub(super) struct Acknowledging {
+    report: Report,
+    generation: u64,
+    published_ns: u64,
 }
 
 /// Whom to tell what became of it.
@@ -46,33 +54,23 @@ struct Report {
     asked: Option<u64>,
 }
 
-enum Stage {
-    /// A child makes new groups and checks the others.
-    Preparing(Preparation, Box<(Conf, Texts)>),
-    /// It is published; processes take it one after the other.
-    Acknowledging { generation: u64, published_ns: u64 },
-}
-
 impl Reload {
     /// What to wait on.
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
-        match &self.stage {
-            Stage::Preparing(preparation, _) => Some(preparation.as_fd()),
-            Stage::Acknowledging { .. } => None,
-        }
-    }
-
-    /// How long to wait.
-    pub(super) fn wait_ms(&self) -> Option<u64> {
-        matches!(self.stage, Stage::Acknowledging { .. }).then_some(LOOK_AGAIN_MS)
+        self.preparation.as_fd()
     }
 
     /// Notes that a child was reaped.
     pub(super) fn note_end(&mut self, pid: Pid, exit: Exit) {
-        if let Stage::Preparing(preparation, _) = &mut self.stage {
-            preparation.note_end(pid, exit);
-        }
+        self.preparation.note_end(pid, exit);
+    }
+}
+
+impl Acknowledging {
+    /// How long to wait.
+    pub(super) fn wait_ms(all: &[Acknowledging]) -> Option<u64> {
+        (!all.is_empty()).then_some(LOOK_AGAIN_MS)
     }
 }
 
@@ -108,16 +106,16 @@ impl Master {
             tracing::warn!("not reloaded: the server is about to stop");
             return self.answer(Report { begun_ns: None, asked }, refusal(&ReloadError::Ending));
         }
-        if let Some(Reload { stage: Stage::Preparing(..), again, .. }) = &mut self.reload {
+        if let Some(Reload { again, .. }) = &mut self.reload {
             *again = true;
             return;
         }
-        self.cut_acknowledging_short();
+        self.answer_early();
         let report = Report { begun_ns: Some(process::monotonic_ns()), asked };
         match self.check() {
             Ok((preparation, checked)) => {
-                let stage = Stage::Preparing(preparation, Box::new(checked));
-                self.reload = Some(Reload { report, stage, again: false });
+                let checked = Box::new(checked);
+                self.reload = Some(Reload { report, preparation, checked, again: false });
             }
             Err(error) => self.refuse(report, &error),
         }
@@ -126,7 +124,7 @@ impl Master {
     /// Begins what the keeper has asked for, one after the other, but while a reload is prepared:
     /// that would be published over it.
     pub(super) fn begin_asked(&mut self) {
-        while !matches!(self.reload, Some(Reload { stage: Stage::Preparing(..), .. })) {
+        while self.reload.is_none() {
             let Some((number, ask)) = self.asks.pop_front() else { return };
             match ask {
                 Ask::Reload => self.begin_reload(Some(number)),
@@ -147,16 +145,16 @@ impl Master {
     /// Puts what was switched or reset in force, over the configuration that is: its files were
     /// checked and its groups prepared, so that nothing has to be looked at again.
     fn begin_overlay(&mut self, overlay: Overlay, asked: u64) {
-        self.cut_acknowledging_short();
         let report = Report { begun_ns: None, asked: Some(asked) };
         match self.publish_overlay(overlay) {
-            Ok(generation) => {
-                let published_ns = process::monotonic_ns();
-                let stage = Stage::Acknowledging { generation, published_ns };
-                self.reload = Some(Reload { report, stage, again: false });
-            }
+            Ok(generation) => self.wait_for(report, generation),
             Err(error) => self.refuse(report, &error),
         }
+    }
+
+    fn wait_for(&mut self, report: Report, generation: u64) {
+        let published_ns = process::monotonic_ns();
+        self.acknowledging.push(Acknowledging { report, generation, published_ns });
     }
 
     fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
@@ -184,63 +182,59 @@ impl Master {
         children.into_iter().for_each(|pid| self.say(pid, Word::Generation));
     }
 
-    /// Who asked for what is being acknowledged is not to take the answer to the next one for it.
-    fn cut_acknowledging_short(&mut self) {
-        if let Some(Reload { stage: Stage::Acknowledging { generation, .. }, report, .. }) =
-            self.reload
-        {
-            let laggards = self.laggards(generation);
-            self.answer(report, Reloaded::Taken { generation, laggards });
-            self.reload = None;
+    /// Who waits for an earlier reload is not to take the answer to the next one for its own.
+    fn answer_early(&mut self) {
+        for at in 0..self.acknowledging.len() {
+            let Acknowledging { report, generation, .. } = &mut self.acknowledging[at];
+            let (begun_ns, generation) = (report.begun_ns.take(), *generation);
+            if begun_ns.is_some() {
+                let laggards = self.laggards(generation);
+                let report = Report { begun_ns, asked: None };
+                self.answer(report, Reloaded::Taken { generation, laggards });
+            }
         }
     }
 
-    /// Takes the reload on its way a step further, if it can be.
+    /// Takes what is on its way a step further, if it can be.
     pub(super) fn follow_reload(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
-        let Some(Reload { report, stage, again }) = self.reload.take() else { return Ok(()) };
-        match stage {
-            Stage::Preparing(preparation, checked) => {
-                if !preparation.is_done()? {
-                    let stage = Stage::Preparing(preparation, checked);
-                    self.reload = Some(Reload { report, stage, again });
-                    return Ok(());
-                }
+        if let Some(Reload { report, preparation, checked, again }) = self.reload.take() {
+            if !preparation.is_done()? {
+                self.reload = Some(Reload { report, preparation, checked, again });
+            } else {
                 match self.publish(preparation, *checked, events) {
-                    Ok(generation) => {
-                        let published_ns = process::monotonic_ns();
-                        let stage = Stage::Acknowledging { generation, published_ns };
-                        self.reload = Some(Reload { report, stage, again: false });
-                    }
+                    Ok(generation) => self.wait_for(report, generation),
                     Err(error) => self.refuse(report, &error),
                 }
                 if again {
                     self.begin_reload(None);
                 }
             }
-            Stage::Acknowledging { generation, published_ns } => {
-                let laggards = self.laggards(generation);
-                let waited_ns = process::monotonic_ns().saturating_sub(published_ns);
-                if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
-                    self.reload = Some(Reload { report, stage, again });
-                    return Ok(());
-                }
-                let waited_ms = waited_ns / 1_000_000;
-                tracing::info!(generation, waited_ms, "the new configuration is in force");
-                for laggard in &laggards {
-                    tracing::warn!(generation, "not acknowledged by {laggard}");
-                }
-                self.answer(report, Reloaded::Taken { generation, laggards });
-            }
+        }
+        for acknowledging in std::mem::take(&mut self.acknowledging) {
+            self.follow_acknowledging(acknowledging);
         }
         Ok(())
     }
 
+    fn follow_acknowledging(&mut self, acknowledging: Acknowledging) {
+        let Acknowledging { report, generation, published_ns } = acknowledging;
+        let laggards = self.laggards(generation);
+        let waited_ns = process::monotonic_ns().saturating_sub(published_ns);
+        if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
+            self.acknowledging.push(acknowledging);
+            return;
+        }
+        let waited_ms = waited_ns / 1_000_000;
+        tracing::info!(generation, waited_ms, "the new configuration is in force");
+        for laggard in &laggards {
+            tracing::warn!(generation, "not acknowledged by {laggard}");
+        }
+        self.answer(report, Reloaded::Taken { generation, laggards });
+    }
+
     /// Breaks off what is not published yet: the server ends.
     pub(super) fn break_reload_off(&mut self) -> io::Result<()> {
-        match self.reload.take() {
-            Some(Reload { stage: Stage::Preparing(preparation, _), .. }) => preparation.kill(),
-            _ => Ok(()),
-        }
+        self.reload.take().map_or(Ok(()), |reload| reload.preparation.kill())
     }
 
     fn check(&mut self) -> Result<(Preparation, (Conf, Texts)), ReloadError> {

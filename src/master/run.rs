@@ -15,7 +15,7 @@ use super::account::Account;
 use super::listeners::Listeners;
 use super::lock::DataLock;
 use super::message::{Ask, Line, Said, Word};
-use super::reload::Reload;
+use super::reload::{Acknowledging, Reload};
 use super::seed::Seed;
 use super::start::MasterError;
 use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
@@ -51,6 +51,7 @@ pub struct Master {
     pub(super) supervisor: Supervisor,
     pub(super) lines: BTreeMap<Pid, Line>,
     pub(super) reload: Option<Reload>,
+    pub(super) acknowledging: Vec<Acknowledging>,
     /// What the keeper has asked for and is not begun.
     pub(super) asks: VecDeque<(u64, Ask)>,
     origin: Instant,
@@ -81,6 +82,7 @@ impl Master {
             runtime,
             lines: BTreeMap::new(),
             reload: None,
+            acknowledging: Vec::new(),
             asks: VecDeque::new(),
             origin: clock::instant(),
             is_over: false,
@@ -137,14 +139,14 @@ impl Master {
     fn wait(&self) -> io::Result<()> {
         let now_ms = self.now_ms();
         let due_ms = self.supervisor.due_ms().map(|due_ms| due_ms.saturating_sub(now_ms));
-        let reload_ms = self.reload.as_ref().and_then(Reload::wait_ms);
+        let reload_ms = Acknowledging::wait_ms(&self.acknowledging);
         let timeout = due_ms.into_iter().chain(reload_ms).min().map(Duration::from_millis);
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.lines.values().map(|line| {
             let room = if line.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
             PollFd::new(line.channel().as_fd(), PollFlags::POLLIN | room)
         }));
-        let reload = self.reload.as_ref().and_then(Reload::fd);
+        let reload = self.reload.as_ref().map(Reload::fd);
         fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         process::poll(&mut fds, timeout)?;
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
-use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Seed};
+use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{List, Listing, Lists, Rules, Span};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
@@ -227,6 +227,11 @@ impl Entry {
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
         let group = self.key_group?;
         Some(Wanted { group, at: key.locate(self.id, &self.geometry, self.seed) })
+    }
+
+    /// Where a node of this key of the business stands, in the group that it was made over.
+    pub fn place_of(&self, key: &KeyRef<'_>) -> Location {
+        key.locate(self.id, &self.geometry, self.seed)
     }
 
     /// First state word of a node.

@@ -43,6 +43,15 @@ pub enum Error {
         /// What map.xml says.
         expected: String,
     },
+    /// A migration was broken off after the new files were written.
+    #[error(
+        "group {group}: its migration was broken off: stop the server and run again: frs-inspect \
+         migrate DATA --conf DIR"
+    )]
+    Unfinished {
+        /// The group.
+        group: String,
+    },
     /// A file of a finished group is gone.
     #[error(
         "group {group}: file 0 is there, {} is missing: put it back, or remove the group's files",

@@ -119,7 +119,7 @@ fn header_files(live_dir: &Path, name: &str) -> Result<u32, Error> {
     Ok(read_header(&path, &file)?.geometry.files)
 }
 
-fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
+pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -254,6 +254,9 @@ pub(super) fn open_files_with(
     live_dir: &Path,
     name: &str,
 ) -> Result<(Header, Vec<OpenFile>), Error> {
+    if super::draft::is_unfinished(live_dir, name) {
+        return Err(Error::Unfinished { group: name.to_string() });
+    }
     let open = |index: u32| -> Result<OpenFile, Error> {
         let path = path_of(live_dir, name, index);
         let file = options.open(&path).map_err(io_error(&path, "open it"))?;

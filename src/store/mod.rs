@@ -16,6 +16,8 @@ mod model;
 #[cfg(not(loom))]
 pub mod counter;
 #[cfg(not(loom))]
+pub(crate) mod draft;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod evict;
@@ -52,3 +54,6 @@ pub use {
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
     verify::{Fault, Finding, Report},
 };
+
+#[cfg(not(loom))]
+pub(crate) use prepare::{recover_alone, scan_group};

@@ -101,13 +101,10 @@ fn admit(
         runtime.register_file(entry)?;
     }
     if !clean {
-        let group = Group::open(live, &configured.name, runtime)?;
-        assert!(group.is_sized(), "a group mapped to its geometry");
-        let report = group.scan();
+        let report = scan(live, &configured.name, runtime)?;
         log_report(&configured.name, &report);
         prepared.scanned.push(configured.name.clone());
         prepared.dropped_nodes += report.dropped();
-        group.flush(live)?;
         count_dropped(live, runtime, &configured.name, &report)?;
     }
     write_marks(&files, boot)?;
@@ -138,6 +135,50 @@ fn count_dropped(
         handle.count_of_group(group, counter, 1);
     }
     Ok(())
+}
+
+/// Scans a registered group and has what it put right on disk.
+fn scan(live: &Path, name: &str, runtime: &Runtime) -> Result<Report, Error> {
+    let group = Group::open(live, name, runtime)?;
+    assert!(group.is_sized(), "a group mapped to its geometry");
+    let report = group.scan();
+    group.flush(live)?;
+    Ok(report)
+}
+
+/// Undoes what dead processes left half done, for one who wants the files for itself; how many slots
+/// were recovered. Only where the directory's lock is held.
+pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
+    let (data, live) = (&conf.srv.data.dir, live_dir(conf));
+    let mut handle = Handle::attach(data, live, ROLE_PREPARE)?;
+    let recovered = handle.recover_dead();
+    drop(handle);
+    let runtime = Runtime::open(data)?;
+    if is_alone(&runtime) {
+        return Ok(recovered);
+    }
+    let reason = "the files are to be rewritten".to_owned();
+    Err(Error::Attached { path: runtime.path().to_owned(), reason })
+}
+
+/// Scans a group whatever its marks say, and lifts its quarantine: it is sound then. Only where
+/// [`recover_alone`] went well before, and the directory's lock is held.
+pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
+    let live = live_dir(conf);
+    let runtime = Runtime::open(&conf.srv.data.dir)?;
+    let (header, files) = group::open_files(live, name)?;
+    let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
+    let mut entries = Vec::new();
+    for (index, (path, file)) in files.iter().enumerate() {
+        entries.push(group::entry_of(path, file, &header, index as u32)?);
+    }
+    for entry in &entries {
+        runtime.register_file(entry)?;
+    }
+    let report = scan(live, name, &runtime)?;
+    write_marks(&files, boot)?;
+    entries.iter().for_each(|entry| runtime.release_file(entry));
+    Ok(report)
 }
 
 /// Is no living process attached. The lock of one that was killed may stand for some 100 ms.

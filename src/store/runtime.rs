@@ -378,6 +378,26 @@ impl Runtime {
         Ok(index)
     }
 
+    /// Frees the entries of all files of a group; nobody may be attached.
+    pub(crate) fn forget_named(&self, name: &str) {
+        for index in 0..at::FILES_MAX {
+            let words = self.entry_words(index);
+            if words[1] & at::FILE_USED != 0 && entry_of(words).name == name {
+                self.region.store(Self::entry(index) + 1, 0);
+            }
+        }
+    }
+
+    /// Holds the locks of all slots until what it answers is dropped, so that nobody attaches; none
+    /// if somebody is attached.
+    pub(crate) fn keep_alone(&self) -> Result<Option<File>, Error> {
+        let file = open_file(&self.path, true)?;
+        let (start, len) = Self::slots_span();
+        let locked = sys::try_lock_range(&file, start, len)
+            .map_err(io_error(&self.path, "lock its slots"))?;
+        Ok((locked && self.slots().is_empty()).then_some(file))
+    }
+
     /// The word of a register entry that holds its quarantine bit.
     #[inline]
     pub(crate) fn mark_of(&self, index: usize) -> &crate::sync::AtomicU64 {

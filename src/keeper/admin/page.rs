@@ -12,8 +12,8 @@ const PAGE: &str = include_str!("../dashboard.html");
 /// test below says what they are after a change.
 /// (<https://www.w3.org/TR/CSP3/>, <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    style-src 'sha256-t1zqPTpCSA7mflSWhgAstCcGhG0rW0wPpWCvYd1teV8='; \
-    script-src 'sha256-L7nZLgq9tqHQOzuiha5slgBSY2SU8+VxvEhCzDnie8w='; \
+    style-src 'sha256-3zQMgQ1JYhZD8lMTiJ5uU1zs8ih7ok2QTupH91KPUp8='; \
+    script-src 'sha256-wuzmflAuSXClN/B+y+0Aw2VwdOmj7mTxCOPZ2r1hjmA='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types map";
 

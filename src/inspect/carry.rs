@@ -1,0 +1,133 @@
+//! One node from the geometry of the files to that of map.xml.
+
+use crate::conf::{Conf, KeyType};
+use crate::key::{KeyField, KeyForm, KeyRef, Location};
+use crate::service::table::Table;
+use crate::store::group::{Header, seal};
+use crate::store::inspect::LiveGroup;
+use crate::store::layout::node;
+use crate::store::{Judge, Rank};
+
+use super::record::with_room;
+
+/// What becomes of a node.
+pub(super) enum Carried {
+    /// It stands there, sealed.
+    To {
+        at: Location,
+        words: Vec<u64>,
+        /// It may not be found by its key any more.
+        is_doubtful: bool,
+    },
+    /// Nobody would miss it.
+    Expired,
+    /// map.xml does not name its business in this group.
+    Unnamed,
+    /// Its key is none of its business's key type.
+    Keyless,
+}
+
+/// Carries nodes of one group.
+pub(super) struct Carrier<'a> {
+    conf: &'a Conf,
+    index: usize,
+    old: &'a LiveGroup,
+    /// The businesses of the new configuration over the old files, and over the new.
+    from: Table,
+    to: Table,
+    node_words: usize,
+    /// The key field becomes longer.
+    widens: bool,
+    now: u64,
+}
+
+impl<'a> Carrier<'a> {
+    pub fn new(
+        conf: &'a Conf,
+        index: usize,
+        old: &'a LiveGroup,
+        new: &Header,
+        now: u64,
+    ) -> Carrier<'a> {
+        let name = &conf.map.groups[index].name;
+        let [mut from, mut to] = [old.header(), new]
+            .map(|header| Table::over(conf, |other| (other == *name).then_some((index, header))));
+        from.set_now(now);
+        to.set_now(now);
+        Carrier {
+            conf,
+            index,
+            old,
+            from,
+            to,
+            node_words: new.geometry.node_bytes as usize / 8,
+            widens: new.geometry.key_bytes > old.geometry().key_bytes,
+            now,
+        }
+    }
+
+    /// A sound node of the old files.
+    pub fn carry(&self, words: &[u64]) -> Carried {
+        let Some((entry, scope)) = self.from.of_key_word(self.index, words[node::KEY]) else {
+            return Carried::Unnamed;
+        };
+        let states = entry.rules.words(scope);
+        let mut old = with_room(words, entry.states_at() + states);
+        if self.from.rank(self.index, &mut old.clone(), self.now) == Rank::Expired {
+            return Carried::Expired;
+        }
+        entry.adopt(&mut old, scope);
+        let biz_id = words[node::KEY] as u32;
+        let mut field = KeyField::default();
+        let Some(key) = self.key(words, biz_id, &mut field) else {
+            return Carried::Keyless;
+        };
+        let Some((new_entry, _)) = self.to.of_key_word(self.index, words[node::KEY]) else {
+            return Carried::Unnamed;
+        };
+        let mut new = vec![0; self.node_words];
+        new[node::CHECK] = old[node::CHECK];
+        new[node::KEY] = node::key_word(biz_id, key.form() as u8, key.bytes());
+        new[node::LAST_USE] = words[node::LAST_USE];
+        new[node::FIELD..][..key.words().len()].copy_from_slice(key.words());
+        new[new_entry.states_at()..][..states].copy_from_slice(&old[entry.states_at()..][..states]);
+        seal(&mut new);
+        let is_doubtful = self.widens
+            && key.form() == KeyForm::Digest
+            && self.key_type(biz_id) == Some(KeyType::String);
+        Carried::To { at: new_entry.place_of(&key), words: new, is_doubtful }
+    }
+
+    /// The key as the new files store it, if a key of its business can be so: a text may have become
+    /// too long for the field, or its business one of digests. A digest stays one: its seed does.
+    fn key<'k>(
+        &self,
+        words: &'k [u64],
+        biz_id: u32,
+        field: &'k mut KeyField,
+    ) -> Option<KeyRef<'k>> {
+        let key = self.old.key_of(words)?;
+        match (key.form(), self.key_type(biz_id)?) {
+            (KeyForm::Text, KeyType::String | KeyType::Digest) => {
+                let entry = self.to.entry(self.to.index_of(biz_id)?);
+                entry.encode(key.to_string().as_bytes(), field).ok()?;
+                Some(field.key())
+            }
+            (KeyForm::Digest, KeyType::String | KeyType::Digest)
+            | (KeyForm::Integer, KeyType::Integer)
+            | (KeyForm::V4 | KeyForm::V6, KeyType::Ip { .. })
+            | (KeyForm::Biz, _) => Some(key),
+            _ => None,
+        }
+    }
+
+    fn key_type(&self, biz_id: u32) -> Option<KeyType> {
+        self.to.index_of(biz_id).map(|index| self.conf.map.bizs[index].key)
+    }
+
+    /// What is lost with a node of the new files; of equals, the one used later is worth more.
+    pub fn worth(&self, words: &[u64]) -> (Rank, u64) {
+        let rank = self.to.rank(self.index, &mut words.to_vec(), self.now);
+        (rank, words[node::LAST_USE].min(self.now))
+    }
+}

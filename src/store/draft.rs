@@ -1,0 +1,200 @@
+//! A group written anew beside the files it is to replace.
+//!
+//! Invariant: at whatever step this is broken off, either the old files serve as before (until
+//! [`commit`]), or nobody opens the group before [`complete`] has gone through: the draft of file 0
+//! under its committed name tells so, and goes last.
+//!
+//! ```text
+//! NAME.I.mmap.migrating   written, flushed, not yet believed
+//! NAME.0.mmap.migrated    all of them are whole: complete() gives them their names
+//! ```
+
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, io_error};
+use super::group::{self, Group, Header};
+use super::layout::TAG_WORDS;
+use super::region::Region;
+use super::runtime::sync_directory;
+use super::verify::Report;
+use crate::key::Location;
+
+/// The new files of a group, mapped.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    group: Group,
+    paths: Vec<PathBuf>,
+}
+
+fn draft_path(live_dir: &Path, name: &str, file: u32) -> PathBuf {
+    group::path_of(live_dir, name, file).with_extension("mmap.migrating")
+}
+
+fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
+    group::path_of(live_dir, name, 0).with_extension("mmap.migrated")
+}
+
+/// Is there a draft that has been committed and has not got all of its names.
+pub(crate) fn is_unfinished(live_dir: &Path, name: &str) -> bool {
+    committed_path(live_dir, name).exists()
+}
+
+impl Draft {
+    /// Makes the files, as empty as a new group's, for the owner of those they are to replace.
+    pub fn create(live_dir: &Path, header: &Header) -> Result<Draft, Error> {
+        let files = 0..header.geometry.files;
+        let paths: Vec<PathBuf> =
+            files.map(|file| draft_path(live_dir, &header.name, file)).collect();
+        let made = Self::make(live_dir, header, &paths);
+        if made.is_err() {
+            // Give the blocks back: the disk is full, or will be asked again.
+            remove_drafts(live_dir, &header.name)?;
+        }
+        Ok(Draft { group: made?, paths })
+    }
+
+    fn make(live_dir: &Path, header: &Header, paths: &[PathBuf]) -> Result<Group, Error> {
+        let first = group::path_of(live_dir, &header.name, 0);
+        let old = fs::metadata(&first).map_err(io_error(&first, "look at its owner"))?;
+        let words = header.geometry.file_bytes() as usize / 8;
+        let mut regions = Vec::new();
+        for (path, file) in paths.iter().zip(0..) {
+            group::create_file(path, &Header { file, ..header.clone() })?;
+            chown(path, Some(old.uid()), Some(old.gid()))
+                .and_then(|()| fs::set_permissions(path, old.permissions()))
+                .map_err(io_error(path, "give it to the owner of the old file"))?;
+            let mut options = OpenOptions::new();
+            let file =
+                options.read(true).write(true).open(path).map_err(io_error(path, "open it"))?;
+            regions.push(Region::map(&file, 0, words).map_err(io_error(path, "map it"))?);
+        }
+        // Nobody is told of it by the register, and nobody else writes to it.
+        Ok(Group::of_regions(regions, Vec::new(), (header.clone(), Vec::new(), 0, false)))
+    }
+
+    /// Puts a sealed node into a free place; false: its chain is full.
+    pub fn put(&self, at: &Location, words: &[u64]) -> bool {
+        let chain = self.group.geometry().chain as usize;
+        let Some(place) = (0..chain).find(|&place| self.tag(at, place) == 0) else {
+            return false;
+        };
+        self.replace(at, place, words);
+        true
+    }
+
+    /// Puts a sealed node into a place, whatever is there.
+    pub fn replace(&self, at: &Location, place: usize, words: &[u64]) {
+        let region = self.group.file(at.file);
+        region.write(self.group.node(at.key_node, place), words);
+        let word = self.group.head(at.key_node) + 1 + place / 8;
+        let shift = place % 8 * 8;
+        let tags = region.load(word) & !(0xff << shift) | u64::from(at.tag) << shift;
+        region.store(word, tags);
+    }
+
+    /// The nodes of a chain and their places.
+    pub fn chain(&self, at: &Location) -> Vec<(usize, Vec<u64>)> {
+        let taken = (0..self.group.geometry().chain as usize).filter(|&p| self.tag(at, p) != 0);
+        let copy = |place| {
+            let mut words = vec![0; self.group.node_words()];
+            self.group.file(at.file).read(self.group.node(at.key_node, place), &mut words);
+            (place, words)
+        };
+        taken.map(copy).collect()
+    }
+
+    fn tag(&self, at: &Location, place: usize) -> u8 {
+        debug_assert!(place < TAG_WORDS * 8);
+        let word = self.group.file(at.file).load(self.group.head(at.key_node) + 1 + place / 8);
+        (word >> (place % 8 * 8)) as u8
+    }
+
+    /// What is off in it: nothing, or it must not be committed.
+    pub fn verify(&self) -> Report {
+        self.group.verify()
+    }
+
+    /// Has all of it on disk.
+    pub fn flush(&self) -> Result<(), Error> {
+        for (region, path) in self.group.files().iter().zip(&self.paths) {
+            region.flush().map_err(io_error(path, "flush it"))?;
+            OpenOptions::new()
+                .write(true)
+                .open(path)
+                .and_then(|file| file.sync_all())
+                .map_err(io_error(path, "sync it"))?;
+        }
+        sync_directory(&self.paths[0])
+    }
+}
+
+/// The point of no return: from here the draft is the group.
+pub(crate) fn commit(live_dir: &Path, name: &str) -> Result<(), Error> {
+    let committed = committed_path(live_dir, name);
+    fs::rename(draft_path(live_dir, name, 0), &committed)
+        .map_err(io_error(&committed, "rename it into place"))?;
+    sync_directory(&committed)
+}
+
+/// Gives a committed draft its names, file 0 last, and removes files that the group has no more.
+/// `go_on` is asked before each step; false breaks it off there. Whether it went through.
+pub(crate) fn complete(
+    live_dir: &Path,
+    name: &str,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<bool, Error> {
+    let committed = committed_path(live_dir, name);
+    let file = fs::File::open(&committed).map_err(io_error(&committed, "open it"))?;
+    let files = group::read_header(&committed, &file)?.geometry.files;
+    for file in (1..files).rev() {
+        if !go_on() {
+            return Ok(false);
+        }
+        let path = group::path_of(live_dir, name, file);
+        match fs::rename(draft_path(live_dir, name, file), &path) {
+            // Renamed before this was broken off.
+            Err(error) if error.kind() == ErrorKind::NotFound && path.exists() => {}
+            renamed => renamed.map_err(io_error(&path, "rename it into place"))?,
+        }
+    }
+    if !go_on() {
+        return Ok(false);
+    }
+    let first = group::path_of(live_dir, name, 0);
+    sync_directory(&first)?;
+    fs::rename(&committed, &first).map_err(io_error(&first, "rename it into place"))?;
+    sync_directory(&first)?;
+    if go_on() { remove_surplus(live_dir, name).map(|()| true) } else { Ok(false) }
+}
+
+/// Removes files of a group behind the last that its header counts: a migration to fewer files was
+/// broken off before it did.
+pub(crate) fn remove_surplus(live_dir: &Path, name: &str) -> Result<(), Error> {
+    let first = group::path_of(live_dir, name, 0);
+    let file = fs::File::open(&first).map_err(io_error(&first, "open it"))?;
+    let files = group::read_header(&first, &file)?.geometry.files;
+    let surplus = (files..).map(|file| group::path_of(live_dir, name, file));
+    for path in surplus.take_while(|path| path.exists()) {
+        fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
+    }
+    sync_directory(&first)
+}
+
+/// Removes drafts that were not committed.
+pub(crate) fn remove_drafts(live_dir: &Path, name: &str) -> Result<(), Error> {
+    let draft = format!("{name}.");
+    let entries = fs::read_dir(live_dir).map_err(io_error(live_dir, "read the directory"))?;
+    for entry in entries {
+        let path = entry.map_err(io_error(live_dir, "read the directory"))?.path();
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number =
+            file.strip_prefix(&draft).and_then(|file| file.strip_suffix(".mmap.migrating"));
+        if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+            fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
+        }
+    }
+    Ok(())
+}

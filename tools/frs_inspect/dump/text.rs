@@ -1,0 +1,34 @@
+//! A line for each node, for people.
+
+use std::io::{self, Write as _};
+
+use frs::inspect::NodeRecord;
+
+use crate::output::Out;
+use crate::show;
+
+pub struct Text;
+
+impl super::Write for Text {
+    fn begin(&mut self, _: &mut Out) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+        let number = record.biz_id.to_string();
+        let (biz, key) = (record.biz.as_deref().unwrap_or(&number), show::key(&record.key));
+        write!(out, "{biz} {key} {}", show::rank(record.rank))?;
+        if let Some(until) = record.banned_until_ms {
+            write!(out, " until {}", show::time(until))?;
+        }
+        if !record.limits.is_empty() {
+            write!(out, "; {}", super::limits(record))?;
+        }
+        let (last, place) = (show::time(record.last_use_ms), show::place(&record.place));
+        writeln!(out, "; last used {last}; {} {place}", record.group)
+    }
+
+    fn end(&mut self, _: &mut Out) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Values as people read them: times, durations, bytes, ranks, keys.
+
+use frs::inspect::{Place, Skipped};
+use frs::key::KeyForm;
+use frs::limit::LimitFigures;
+use frs::store::{Fault, Rank};
+
+/// A time in milliseconds since the epoch, as RFC 3339 in UTC; one that no calendar has as it is.
+pub fn time(ms: u64) -> String {
+    let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    instant.map_or_else(|| format!("{ms} ms"), |instant| format!("{instant:.3}"))
+}
+
+/// A length of time.
+pub fn span(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..120_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        120_000..7_200_000 => format!("{} m {} s", ms / 60_000, ms / 1000 % 60),
+        7_200_000..172_800_000 => format!("{} h {} m", ms / 3_600_000, ms / 60_000 % 60),
+        _ => format!("{} d {} h", ms / 86_400_000, ms / 3_600_000 % 24),
+    }
+}
+
+/// How long ago a time is.
+pub fn ago(ms: u64, now: u64) -> String {
+    match now.checked_sub(ms) {
+        Some(since) => format!("{} ago", span(since)),
+        None => format!("{} ahead of this clock", span(ms - now)),
+    }
+}
+
+/// A number of bytes.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut unit = None;
+    let (mut whole, mut tenths) = (bytes, 0);
+    for name in UNITS {
+        if whole < 1024 {
+            break;
+        }
+        (whole, tenths) = (whole / 1024, whole % 1024 * 10 / 1024);
+        unit = Some(name);
+    }
+    unit.map_or_else(|| format!("{bytes} B"), |unit| format!("{whole}.{tenths} {unit}"))
+}
+
+/// A share in hundredths, of which a part that is not 0 is never shown as 0.
+pub fn share(part: u64, whole: u64) -> String {
+    if part == 0 || whole == 0 {
+        return "0 %".to_owned();
+    }
+    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
+    match hundredths {
+        0 => "< 0.01 %".to_owned(),
+        hundredths => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
+    }
+}
+
+/// What would be lost with a node.
+pub const fn rank(rank: Rank) -> &'static str {
+    match rank {
+        Rank::Expired => "expired",
+        Rank::Idle => "idle",
+        Rank::Limiting => "limiting",
+        Rank::Banned => "banned",
+        Rank::Kept => "kept",
+    }
+}
+
+/// How a key is stored.
+pub const fn form(form: KeyForm) -> &'static str {
+    match form {
+        KeyForm::Text => "text",
+        KeyForm::Integer => "integer",
+        KeyForm::V4 => "IPv4 address",
+        KeyForm::V6 => "IPv6 address",
+        KeyForm::Digest => "digest",
+        KeyForm::Biz => "the whole business",
+    }
+}
+
+/// A key on a line of text: quoted, with what would break the line escaped.
+pub fn key(key: &str) -> String {
+    format!("\"{}\"", key.escape_debug())
+}
+
+/// What a limit says: `3 of 5 used, 2 left, turns in 59.9 s`.
+pub fn figures(limit: &LimitFigures) -> String {
+    let figures = &limit.figures;
+    let mut text = match limit.policy {
+        "count" => format!("{} counted", figures.used),
+        _ => format!("{} of {} used, {} left", figures.used, figures.max, figures.remaining),
+    };
+    match figures.reset_ms {
+        Some(0) => {}
+        Some(ms) => text.push_str(&format!(", fresh in {}", span(ms))),
+        None => text.push_str(", never fresh again"),
+    }
+    if limit.limited {
+        text.push_str(", limits");
+    }
+    text
+}
+
+/// A place in a group.
+pub fn place(place: &Place) -> String {
+    format!("file {} key-node {} place {}", place.file, place.key_node, place.place)
+}
+
+/// What is wrong with a place of a chain.
+pub fn fault(fault: Fault) -> String {
+    match fault {
+        Fault::Crc => "the node's CRC fails".to_owned(),
+        Fault::Misplaced => "the node's key belongs elsewhere, or is no key".to_owned(),
+        Fault::Duplicate => "another place holds the same key, used later".to_owned(),
+        Fault::Tag { expected } => format!("the tag is wrong: {expected} was expected"),
+        Fault::Beyond => "a tag behind the end of the chain".to_owned(),
+    }
+}
+
+/// A node that could not be read.
+pub fn skipped(skipped: &Skipped) -> String {
+    match skipped {
+        Skipped::InTransaction { group, place: at, slot } => {
+            format!("group {group}: {}: in transaction of slot {slot}", place(at))
+        }
+        Skipped::Damaged { group, place: at, fault: what } => {
+            format!("group {group}: {}: {}", place(at), fault(*what))
+        }
+    }
+}

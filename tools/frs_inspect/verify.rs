@@ -1,0 +1,85 @@
+//! `verify`: what is off in the files; with `--repair`, putting it right while no server runs.
+
+use std::io::Write;
+use std::path::Path;
+
+use frs::inspect::{Reader, repair as repair_files};
+use frs::master::lock::DataLock;
+use frs::store::{Fault, Finding};
+
+use crate::output::{Done, Failed, finish, out, say_faults};
+use crate::show;
+
+pub fn run(data_dir: &Path) -> Result<Done, Failed> {
+    let reader = Reader::open(data_dir)?;
+    let mut is_off = say_faults(&reader);
+    let mut out = out();
+    for (name, group) in reader.groups() {
+        let Ok(group) = group else {
+            writeln!(out, "group {name}: its files cannot be opened")?;
+            continue;
+        };
+        let live = group.verify();
+        for finding in &live.report.findings {
+            writeln!(out, "group {name}: {}", finding_words(finding))?;
+        }
+        for (file, key_node, slot) in &live.in_transaction {
+            writeln!(
+                out,
+                "group {name}: file {file} key-node {key_node}: in transaction of slot {slot}"
+            )?;
+        }
+        let quarantined = reader.is_quarantined(group);
+        if quarantined {
+            writeln!(out, "group {name}: quarantined")?;
+        }
+        let (nodes, off) = (live.report.nodes, live.report.findings.len());
+        writeln!(out, "group {name}: {nodes} nodes are sound, {off} faults")?;
+        is_off |= off > 0 || quarantined;
+    }
+    finish(out, is_off)
+}
+
+pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
+    // Read first: a directory that is none of ours gets no lock file.
+    let conf = Reader::open(data_dir)?.conf().clone();
+    let lock = DataLock::take(data_dir).map_err(Failed::of)?;
+    let repaired = repair_files(&conf)?;
+    let mut out = out();
+    if repaired.recovered_slots > 0 {
+        writeln!(out, "{} slots of the dead were recovered", repaired.recovered_slots)?;
+    }
+    let mut is_off = false;
+    for (name, result) in &repaired.groups {
+        match result {
+            Err(error) => {
+                is_off = true;
+                eprintln!("{error}");
+                writeln!(out, "group {name}: cannot be repaired: remove or replace its files")?;
+            }
+            Ok(report) => {
+                for finding in &report.findings {
+                    let done = match finding.fault {
+                        Fault::Tag { .. } => "written again",
+                        _ => "dropped",
+                    };
+                    writeln!(out, "group {name}: {}: {done}", finding_words(finding))?;
+                }
+                let (nodes, dropped) = (report.nodes, report.dropped());
+                let freed = report.taken;
+                writeln!(
+                    out,
+                    "group {name}: {nodes} nodes are sound, {dropped} dropped, {freed} semaphores freed"
+                )?;
+            }
+        }
+    }
+    lock.give_back().map_err(Failed::of)?;
+    finish(out, is_off)
+}
+
+fn finding_words(finding: &Finding) -> String {
+    let Finding { file, key_node, place, fault } = *finding;
+    let place = frs::inspect::Place { file, key_node, place };
+    format!("{}: {}", show::place(&place), show::fault(fault))
+}
