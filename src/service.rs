@@ -177,7 +177,7 @@ pub enum ItemError {
     Full,
 }
 
-pub use record::{RecordError, VoidSweep};
+pub use record::{Clearing, RecordError};
 
 pub use crate::limit::{Figures, LimitFigures, List, Verdict};
 

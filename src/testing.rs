@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::conf::{Conf, Texts, active};
+use crate::conf::{Conf, Overlay, Texts, active};
 use crate::service::{Answer, Answers, Command, ItemError, Request, Role, Service, Verdict};
 use crate::store::layout::runtime::FILE_QUARANTINE;
 use crate::store::{self, Group, Prepared, Runtime};
@@ -55,6 +55,15 @@ impl World {
         let srv = srv(&self.dir, self.lock_timeout);
         let srv = srv.replace("</srv>", "<degrade>true</degrade></srv>");
         self.publish_both(srv, map, generation);
+    }
+
+    /// The same, with what was switched and reset.
+    pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
+        let srv = srv(&self.dir, self.lock_timeout);
+        let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), map.into());
+        let texts = Texts { srv_name, srv, map_name, map };
+        active::write_overlaid(&self.dir, generation, &texts, overlay).unwrap();
+        self.runtime().publish(generation);
     }
 
     fn publish_both(&self, srv: String, map: &str, generation: u64) {

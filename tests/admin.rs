@@ -136,6 +136,14 @@ fn what_is_there_can_be_looked_at() {
     assert_eq!(plane.get("/node?biz=three&key=nobody").status, 404);
     assert_eq!(plane.get("/node?biz=nope&key=x").status, 404);
     assert_eq!(plane.get("/node?biz=three&key=").status, 400);
+    let metrics = plane.get("/metrics");
+    assert!(metrics.head.contains("Content-Type: text/plain; version=0.0.4"), "{metrics:?}");
+    assert!(metrics.body.contains("frs_config_generation 1\n"), "{metrics:?}");
+    let counted = "frs_items_total{biz=\"three\",command=\"update\",verdict=\"allowed\"} 3";
+    assert!(metrics.body.contains(counted), "{metrics:?}");
+    let json = ask(&mut plane.client(), "GET", "/stats", "Accept: application/json\r\n", "");
+    assert!(json.expect("answered").body.starts_with('{'));
+    assert!(plane.get("/stats").body.starts_with("<stats"));
     let top = plane.get("/top?biz=three&n=2").body;
     let most = top.find("key=\"most\" used=\"3\"").expect("it is there");
     assert!(most < top.find("key=\"more\" used=\"2\"").expect("so is that"), "{top}");

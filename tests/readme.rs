@@ -66,6 +66,7 @@ fn run(setup: &Setup, lines: &str) -> String {
     let frs = env!("CARGO_BIN_EXE_frs");
     let lines = lines
         .replace("127.0.0.1:7600", &setup.address.to_string())
+        .replace("127.0.0.1:7601", &admin_address(setup))
         .replace("target/release/frs", &format!("'{frs}'"));
     let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1\n{lines}")])
@@ -73,6 +74,11 @@ fn run(setup: &Setup, lines: &str) -> String {
         .output()
         .expect("sh runs");
     text(&output.stdout)
+}
+
+/// The same port, which is nobody else's, of another loopback address.
+fn admin_address(setup: &Setup) -> String {
+    format!("127.0.0.2:{}", setup.address.port())
 }
 
 fn has_curl() -> bool {
@@ -94,6 +100,7 @@ fn its_commands_are_answered_as_shown() {
     let setup = Setup::new(&Settings::default());
     let srv = include_str!("../conf/srv.xml");
     let here = srv.replace("127.0.0.1:7600", &setup.address.to_string());
+    let here = here.replace("127.0.0.1:7601", &admin_address(&setup));
     std::fs::write(setup.path("conf/srv.xml"), here).expect("written");
     setup.write_map(include_str!("../conf/map.xml"));
 
@@ -115,7 +122,7 @@ fn its_commands_are_answered_as_shown() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 9, "answers that the page shows");
+    assert_eq!(compared, 12, "answers that the page shows");
     assert!(setup.frs(&["stop"]).status.success());
     assert!(server.expect("a server").wait().success());
 }

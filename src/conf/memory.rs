@@ -55,7 +55,8 @@ pub(super) const MAPPING_PROCESSES: u64 = 1;
 pub(super) const OTHER_SLOTS: u64 = 2;
 /// Processes besides the workers: master and keeper.
 pub(super) const OTHER_PROCESSES: u64 = 2;
-/// A process without what is counted apart: stack, allocator, configuration.
+/// A process without what is counted apart: stack, allocator, configuration; of the keeper what it
+/// remembers of the last ten minutes, too.
 pub(super) const PROCESS_BYTES: u64 = 8 << 20;
 /// An entry of a list in a process, when a configuration is taken while another is in force: its
 /// text read and looked up, and limits of its own.

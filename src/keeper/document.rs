@@ -354,3 +354,6 @@ fn end_tag(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(name.as_bytes());
     out.push(b'>');
 }
+
+#[cfg(test)]
+mod tests;

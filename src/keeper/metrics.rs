@@ -290,3 +290,6 @@ impl Page {
         self.sample("frs_build_info", &[("version", stats.version)], 1);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ pub mod admin;
 pub mod document;
 pub mod history;
 pub mod metrics;
-pub mod recorder;
+mod recorder;
 pub mod stats;
 
 use std::io;
@@ -24,8 +24,9 @@ use crate::service::{Role, Service};
 use crate::store::counter::Timed;
 use crate::store::{Counter, Error};
 use crate::sys::process::{self, PollFd, PollFlags};
+pub use recorder::Recorder;
+
 use admin::{Admin, Post};
-use recorder::{Recorder, Shared};
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
 /// some 100 ms after its end, while large maps are torn down.
@@ -55,7 +56,6 @@ pub enum KeeperError {
 pub fn run(child: Child) -> Result<(), KeeperError> {
     let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
-    let history = Shared::default();
     let admin = match child.share.admin.take() {
         Some(listener) => Some(Admin::start(Post {
             listener,
@@ -63,12 +63,11 @@ pub fn run(child: Child) -> Result<(), KeeperError> {
             master: child.master,
             conf_dir: child.conf_dir.clone(),
             data_dir: child.data_dir.clone(),
-            history: Shared::clone(&history),
         })?),
         None => None,
     };
     message::say_ready(&child.channel)?;
-    Keeper::new(child, service, admin, history).run()?;
+    Keeper::new(child, service, admin).run()?;
     Ok(())
 }
 
@@ -85,7 +84,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(child: Child, service: Service, admin: Option<Admin>, history: Shared) -> Keeper {
+    fn new(child: Child, service: Service, admin: Option<Admin>) -> Keeper {
         let now = clock::instant();
         let mut keeper = Keeper {
             child,
@@ -96,7 +95,7 @@ impl Keeper {
             // The keeper before this one may have died of what it was to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
-            recorder: Recorder::new(now, history),
+            recorder: Recorder::new(now),
         };
         keeper.plan_flush(now);
         keeper
@@ -113,8 +112,7 @@ impl Keeper {
                 self.plan_flush(clock::instant());
                 self.recorder.restart_sweep(clock::instant());
             }
-            // It takes a new configuration, too.
-            self.admin.as_mut().map_or(Ok(()), Admin::wake)?;
+            self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();
             self.flush();
             self.recorder.turn(&mut self.service, clock::instant(), clock::now());
@@ -140,6 +138,10 @@ impl Keeper {
                 Heard::Word(Word::Recover, _) => {
                     self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
+                }
+                // It takes the new configuration, too.
+                Heard::Word(Word::Generation, _) => {
+                    self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
                 }
                 Heard::Word(..) => {}
                 Heard::Nothing => return Ok(true),

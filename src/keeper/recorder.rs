@@ -4,7 +4,6 @@
 //! Invariant: a turn of it takes about a millisecond, so that no flush waits for it, and over time
 //! it takes a small share of a processor, however large the groups are.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::history::{self, History};
@@ -22,28 +21,24 @@ const REST: Duration = Duration::from_secs(10);
 /// And at least so many times what the last one took.
 const REST_TIMES: u32 = 4;
 
-/// The looks of late: the keeper adds to them, and the admin plane answers from them. Held for no
-/// longer than one look takes to be added or read.
-pub type Shared = Arc<Mutex<History>>;
-
 /// The keeper's figures.
 #[derive(Debug)]
 pub struct Recorder {
     sweep: Sweep,
     sweep_begun: Instant,
     next_portion: Instant,
-    history: Shared,
+    history: History,
     next_look: Instant,
 }
 
 impl Recorder {
     /// One that has looked at nothing yet.
-    pub fn new(now: Instant, history: Shared) -> Recorder {
+    pub fn new(now: Instant) -> Recorder {
         Recorder {
             sweep: Sweep::default(),
             sweep_begun: now,
             next_portion: now,
-            history,
+            history: History::default(),
             next_look: now,
         }
     }
@@ -63,9 +58,7 @@ impl Recorder {
     pub fn turn(&mut self, service: &mut Service, now: Instant, now_ms: Millis) {
         if self.next_look <= now {
             let runtime = service.handle().runtime();
-            let (sums, processes) = (runtime.sums(), stats::processes(runtime));
-            let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-            history.note(now, &sums, &processes);
+            self.history.note(now, &runtime.sums(), &stats::processes(runtime));
             self.next_look = now + history::EVERY;
         }
         if self.next_portion <= now {
@@ -81,11 +74,11 @@ impl Recorder {
         let took = now.saturating_duration_since(self.sweep_begun);
         REST.max(took.saturating_mul(REST_TIMES))
     }
-}
 
-/// All figures, rates among them.
-pub fn stats(history: &Shared, service: &Service, now_ms: Millis) -> Stats {
-    let mut stats = stats::of(service.handle().runtime(), service.conf(), now_ms);
-    history.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut stats);
-    stats
+    /// All figures, rates among them.
+    pub fn stats(&self, service: &Service, now_ms: Millis) -> Stats {
+        let mut stats = stats::of(service.handle().runtime(), service.conf(), now_ms);
+        self.history.fill(&mut stats);
+        stats
+    }
 }

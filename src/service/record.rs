@@ -38,7 +38,7 @@ pub enum RecordError {
 
 /// How far clearing away has come: the key-nodes of one group after the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct VoidSweep {
+pub struct Clearing {
     group: usize,
     file: u32,
     key_node: u32,
@@ -183,10 +183,10 @@ impl Service {
     ///
     /// # Errors
     /// As items would fail; the sweep can go on.
-    pub fn sweep_void(
+    pub fn clear_void(
         &mut self,
         biz_id: u32,
-        sweep: &mut VoidSweep,
+        sweep: &mut Clearing,
         key_nodes: u32,
         now: Millis,
     ) -> Result<bool, ItemError> {
@@ -210,13 +210,13 @@ impl Service {
     fn sweep_one(
         &mut self,
         (biz_id, epoch): (u32, u8),
-        sweep: &mut VoidSweep,
+        sweep: &mut Clearing,
         now: Millis,
     ) -> Result<(), ItemError> {
         let is_void = |words: &[u64]| {
             words[node::KEY] as u32 == biz_id && node::epoch(words[node::CHECK]) != epoch
         };
-        let &mut VoidSweep { group: at, file, key_node, .. } = sweep;
+        let &mut Clearing { group: at, file, key_node, .. } = sweep;
         let mut tags = [0; TAG_WORDS];
         let region = self.handle.groups()[at].file(file);
         region.read(self.handle.groups()[at].head(key_node) + 1, &mut tags);

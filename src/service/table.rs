@@ -51,33 +51,28 @@ impl Table {
     /// Makes the businesses of `conf` ready; `handle` has mapped its groups. It must be told the
     /// time before it is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
-        let ids: Vec<u32> = conf.map.bizs.iter().map(|biz| biz.id).collect();
-        let find = |name: &str| {
+        let mut table = Table::over(conf, |name| {
             let index = handle.index_of(name)?;
             Some((index, handle.groups()[index].header()))
-        };
-        Table::of(conf, find, handle.biz_rows(&ids))
+        });
+        let ids: Vec<u32> = table.entries.iter().map(|entry| entry.id).collect();
+        for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
+            entry.row = row;
+        }
+        table
     }
 
-    /// As [`Table::new`], over the groups that `find` knows, by index and header; it counts nothing.
+    /// As [`Table::new`], over the groups that `find` knows, by index and header; nothing is counted
+    /// of what is asked of it.
     pub fn over<'a>(
         conf: &Conf,
         find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
-    ) -> Table {
-        Table::of(conf, find, std::iter::repeat(BizRow::OTHERS))
-    }
-
-    fn of<'a>(
-        conf: &Conf,
-        find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
-        rows: impl IntoIterator<Item = BizRow>,
     ) -> Table {
         let entries: Vec<Entry> = conf
             .map
             .bizs
             .iter()
-            .zip(rows)
-            .map(|(biz, row)| {
+            .map(|biz| {
                 let configured = &conf.map.groups[biz.group];
                 let found = find(&configured.name);
                 let group = found.map(|(index, _)| index);
@@ -101,7 +96,7 @@ impl Table {
                     mode: biz.mode,
                     epoch: biz.epoch,
                     on_full: configured.on_full,
-                    row,
+                    row: BizRow::OTHERS,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
                     key_type: biz.key,
                     group,
@@ -139,16 +134,16 @@ impl Table {
         &self.entries[index]
     }
 
-    /// As [`Table::entry`], of an index that may be another configuration's.
-    #[inline]
-    pub fn get(&self, index: usize) -> Option<&Entry> {
-        self.entries.get(index)
-    }
-
     /// Index in the map of the business of an id.
     pub fn index_of(&self, id: u32) -> Option<usize> {
         let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.by_id[found].1)
+    }
+
+    /// As [`Table::entry`], of an index that may be another configuration's.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index)
     }
 
     /// The business of a node in a group; none: map.xml does not name it there (any more).

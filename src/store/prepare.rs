@@ -113,30 +113,6 @@ fn admit(
     Ok(())
 }
 
-/// Counts what a scan dropped, in a slot taken for that: while a scan ran nobody was attached.
-fn count_dropped(
-    live: &Path,
-    runtime: &Runtime,
-    group: &str,
-    report: &Report,
-) -> Result<(), Error> {
-    if report.dropped() == 0 {
-        return Ok(());
-    }
-    let data_dir = runtime.path().parent().unwrap_or(Path::new("."));
-    let handle = Handle::attach(data_dir, live, ROLE_PREPARE)?;
-    for finding in &report.findings {
-        let counter = match finding.fault {
-            Fault::Tag { .. } => continue,
-            Fault::Crc => GroupCounter::DroppedCrc,
-            Fault::Misplaced | Fault::Beyond => GroupCounter::DroppedMisplaced,
-            Fault::Duplicate => GroupCounter::DroppedDuplicate,
-        };
-        handle.count_of_group(group, counter, 1);
-    }
-    Ok(())
-}
-
 /// Scans a registered group and has what it put right on disk.
 fn scan(live: &Path, name: &str, runtime: &Runtime) -> Result<Report, Error> {
     let group = Group::open(live, name, runtime)?;
@@ -179,6 +155,30 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     write_marks(&files, boot)?;
     entries.iter().for_each(|entry| runtime.release_file(entry));
     Ok(report)
+}
+
+/// Counts what a scan dropped, in a slot taken for that: while a scan ran nobody was attached.
+fn count_dropped(
+    live: &Path,
+    runtime: &Runtime,
+    group: &str,
+    report: &Report,
+) -> Result<(), Error> {
+    if report.dropped() == 0 {
+        return Ok(());
+    }
+    let data_dir = runtime.path().parent().unwrap_or(Path::new("."));
+    let handle = Handle::attach(data_dir, live, ROLE_PREPARE)?;
+    for finding in &report.findings {
+        let counter = match finding.fault {
+            Fault::Tag { .. } => continue,
+            Fault::Crc => GroupCounter::DroppedCrc,
+            Fault::Misplaced | Fault::Beyond => GroupCounter::DroppedMisplaced,
+            Fault::Duplicate => GroupCounter::DroppedDuplicate,
+        };
+        handle.count_of_group(group, counter, 1);
+    }
+    Ok(())
 }
 
 /// Is no living process attached. The lock of one that was killed may stand for some 100 ms.

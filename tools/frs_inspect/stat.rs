@@ -6,8 +6,7 @@ use std::path::Path;
 use frs::inspect::{GroupStats, Reader};
 use frs::master::lock::{self, LockError};
 use frs::service::Role;
-use frs::store::counter::GroupCounter;
-use frs::store::{Counter, Runtime, SlotStatus};
+use frs::store::{Counter, GroupCounter, Runtime, SlotStatus};
 
 use crate::output::{Done, Failed, Out, finish, out, say_faults};
 use crate::show;
@@ -15,16 +14,13 @@ use crate::show;
 /// Columns of the longest bar of a histogram.
 const BAR: u64 = 40;
 
-const GROUP_COUNTERS: [(GroupCounter, &str); 7] = [
+const GROUP_COUNTERS: [(GroupCounter, &str); 5] = [
     (GroupCounter::Creates, "nodes created"),
     (GroupCounter::EvictionsExpired, "evicted: expired"),
     (GroupCounter::EvictionsIdle, "evicted: idle"),
     (GroupCounter::EvictionsLimiting, "evicted: limiting"),
     (GroupCounter::DroppedCrc, "dropped: CRC failed"),
-    (GroupCounter::DroppedMisplaced, "dropped: misplaced"),
-    (GroupCounter::DroppedDuplicate, "dropped: duplicate"),
 ];
-
 const COUNTERS: [(Counter, &str); 4] = [
     (Counter::SemaphoreWaits, "semaphore waits"),
     (Counter::SemaphoreBusy, "semaphore busy"),
@@ -107,13 +103,13 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
 
 fn write_counters(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
-    let sums = runtime.sums();
+    let groups = runtime.sums().groups;
     for (counter, name) in GROUP_COUNTERS {
-        let all: u64 = sums.groups.values().map(|group| group.count(counter)).sum();
-        writeln!(out, "  {name:<20} {all:>12}")?;
+        let count: u64 = groups.values().map(|group| group.count(counter)).sum();
+        writeln!(out, "  {name:<20} {count:>12}")?;
     }
     for (counter, name) in COUNTERS {
-        writeln!(out, "  {name:<20} {:>12}", sums.count(counter))?;
+        writeln!(out, "  {name:<20} {:>12}", runtime.count(counter))?;
     }
     Ok(())
 }

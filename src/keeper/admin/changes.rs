@@ -75,7 +75,7 @@ impl<W> Changes<W> {
     }
 
     /// Takes the next one, if none is on its way.
-    pub fn next(&mut self) -> Option<Wanted<W>> {
+    pub fn take_next(&mut self) -> Option<Wanted<W>> {
         if self.asked.is_some() { None } else { self.queue.pop_front() }
     }
 

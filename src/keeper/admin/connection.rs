@@ -59,6 +59,9 @@ enum Framed {
     Chunked(Chunked),
 }
 
+/// A request in words for the log, why it is refused, and in which format that is said.
+type Refused<E> = (String, E, Format);
+
 /// What came of the input.
 #[derive(Debug)]
 pub enum Step {
@@ -136,7 +139,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
-    ) -> Result<(), (String, Refusal, Format)> {
+    ) -> Result<(), Refused<Refusal>> {
         self.manner = MANNER;
         let mut room = http::fields();
         let head = Head::parse(bytes, &mut room, MAX_HEAD_BYTES)
@@ -174,7 +177,7 @@ impl Connection {
     }
 
     /// The request, once all of its body is there.
-    fn read_body(&mut self) -> Result<Option<Box<Asked>>, (String, Error, Format)> {
+    fn read_body(&mut self) -> Result<Option<Box<Asked>>, Refused<Error>> {
         let Stage::Body(asked, framed) = &mut self.stage else { return Ok(None) };
         let done = match framed {
             Framed::Length(length) => {

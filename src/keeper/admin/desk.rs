@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::Pulse;
 use super::changes::{Changes, Done, UNKNOWN, Wanted};
@@ -13,17 +14,18 @@ use super::document::Element;
 use super::health::Vitals;
 use super::looks::{LookFor, Looks};
 use super::page;
-use super::reply::{Refusal, Reply};
+use super::reply::{JSON, Refusal, Reply, XML};
 use super::route::{Change, Route};
 use crate::clock;
 use crate::conf::AdminToken;
 use crate::conf::active;
 use crate::conf::edit::{self, BizName};
-use crate::keeper::recorder::{self, Shared};
-use crate::keeper::stats::Stats;
-use crate::keeper::{document, metrics};
+use crate::keeper::document::{stats_json, stats_xml};
+use crate::keeper::history::{self, History};
+use crate::keeper::metrics;
+use crate::keeper::stats::{self, Stats};
 use crate::protocol::Format;
-use crate::service::{ItemError, RecordError, Role, Service, VoidSweep};
+use crate::service::{Clearing, ItemError, RecordError, Role, Service};
 use crate::sys::process::{self, Pid};
 
 /// Resets of a biz between two that clear void records away first: so no epoch, of 256, is ever
@@ -57,17 +59,19 @@ pub struct Desk {
     token: Option<AdminToken>,
     sweeping: Option<Sweeping>,
     map: Option<(u64, Arc<[u8]>)>,
+    /// Of figures, for their rates.
+    history: History,
+    next_note: Instant,
     data_dir: PathBuf,
     master: Pid,
     pulse: Arc<Pulse>,
-    history: Shared,
 }
 
 /// Clearing away on its way, and the reset that waits for it.
 struct Sweeping {
     wanted: Wanted<Who>,
     biz_id: u32,
-    sweep: VoidSweep,
+    sweep: Clearing,
     /// Since when a key-node is not to be had.
     stuck_ns: Option<u64>,
 }
@@ -81,25 +85,24 @@ pub struct Furniture {
     pub data_dir: PathBuf,
     pub master: Pid,
     pub pulse: Arc<Pulse>,
-    pub history: Shared,
 }
 
 impl Desk {
     /// One that has read the token.
     pub fn new(furniture: Furniture) -> Desk {
-        let Furniture { service, changes, looks, data_dir, master, pulse, history } = furniture;
-        let (token, sweeping, map) = (None, None, None);
+        let Furniture { service, changes, looks, data_dir, master, pulse } = furniture;
         let mut desk = Desk {
             service,
             changes,
             looks,
-            token,
-            sweeping,
-            map,
+            token: None,
+            sweeping: None,
+            map: None,
+            history: History::default(),
+            next_note: clock::instant(),
             data_dir,
             master,
             pulse,
-            history,
         };
         desk.read_token();
         desk
@@ -123,6 +126,28 @@ impl Desk {
         self.token = conf.token().unwrap_or(None);
     }
 
+    /// Notes the figures, once a second: rates take two looks.
+    pub fn note_figures(&mut self, now: Instant) {
+        if self.next_note > now {
+            return;
+        }
+        let runtime = self.service.handle().runtime();
+        self.history.note(now, &runtime.sums(), &stats::processes(runtime));
+        self.next_note = now + history::EVERY;
+    }
+
+    /// When they are to be noted next.
+    pub fn next_note(&self) -> Instant {
+        self.next_note
+    }
+
+    fn figures(&self) -> Stats {
+        let runtime = self.service.handle().runtime();
+        let mut figures = stats::of(runtime, self.service.conf(), clock::now());
+        self.history.fill(&mut figures);
+        figures
+    }
+
     /// Is something on its way that has to be looked after.
     pub fn is_busy(&self) -> bool {
         self.sweeping.is_some() || self.changes.is_busy()
@@ -144,10 +169,16 @@ impl Desk {
                 return Some(Reply::document(status, format, &root));
             }
             Route::Page => return Some(page::reply()),
-            Route::Stats => return Some(self.figures(format)),
             Route::Metrics => {
-                let text = metrics::text(&self.stats());
-                return Some(Reply::text(metrics::CONTENT_TYPE, text.into_bytes()));
+                let text = metrics::text(&self.figures());
+                return Some(Reply::page(metrics::CONTENT_TYPE, text.into_bytes()));
+            }
+            Route::Stats => {
+                let (kind, text) = match format {
+                    Format::Xml => (XML, stats_xml(&self.figures())),
+                    Format::Json => (JSON, stats_json(&self.figures())),
+                };
+                return Some(Reply::page(kind, text.into_bytes()));
             }
             Route::Bizs => return Some(reply(format, self.map_in_force())),
             Route::Biz(name) => return Some(reply(format, self.biz_in_force(&name))),
@@ -199,7 +230,7 @@ impl Desk {
             tell.push((who, reply));
         }
         while self.sweeping.is_none()
-            && let Some(wanted) = self.changes.next()
+            && let Some(wanted) = self.changes.take_next()
         {
             self.begin_change(wanted, tell);
         }
@@ -210,7 +241,7 @@ impl Desk {
         // The answer to the change before was that all use it: so does this process.
         self.begin_turn();
         if let Some(biz_id) = self.needs_sweep(&wanted.change) {
-            let (sweep, stuck_ns) = (VoidSweep::default(), None);
+            let (sweep, stuck_ns) = (Clearing::default(), None);
             self.sweeping = Some(Sweeping { wanted, biz_id, sweep, stuck_ns });
             return;
         }
@@ -238,7 +269,7 @@ impl Desk {
         let Some(mut sweeping) = self.sweeping.take() else { return };
         let Sweeping { biz_id, sweep, stuck_ns, .. } = &mut sweeping;
         let now_ns = process::monotonic_ns();
-        match self.service.sweep_void(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
+        match self.service.clear_void(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
             Ok(false) => *stuck_ns = None,
             Ok(true) => {
                 tracing::info!(biz = *biz_id, erased = sweep.erased, "cleared void records away");
@@ -279,19 +310,6 @@ impl Desk {
         let texts = texts.map_err(|error| Refusal::io(error.to_string()))?;
         edit::elements(&texts.map, name, &texts.map_name)
             .map_err(|error| Refusal::io(error.to_string()))
-    }
-
-    fn stats(&self) -> Stats {
-        recorder::stats(&self.history, &self.service, clock::now())
-    }
-
-    fn figures(&self, format: Format) -> Reply {
-        let stats = self.stats();
-        let text = match format {
-            Format::Xml => document::stats_xml(&stats),
-            Format::Json => document::stats_json(&stats),
-        };
-        Reply::written(format, text)
     }
 
     fn vitals(&self) -> Vitals {

@@ -40,7 +40,6 @@ use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
 
-use super::recorder::Shared;
 use crate::master::listeners::AdminListener;
 use crate::master::log;
 use crate::service::{Role, Service};
@@ -60,8 +59,6 @@ pub struct Post {
     pub conf_dir: PathBuf,
     /// Where the store is.
     pub data_dir: PathBuf,
-    /// The looks of late.
-    pub history: Shared,
 }
 
 /// What the keeper is at, for those who ask whether it is well.
@@ -102,7 +99,7 @@ impl Admin {
     /// # Errors
     /// It cannot attach, or the kernel has no room for it.
     pub fn start(post: Post) -> Result<Admin, super::KeeperError> {
-        let Post { listener, channel, master, conf_dir, data_dir, history } = post;
+        let Post { listener, channel, master, conf_dir, data_dir } = post;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
@@ -110,8 +107,7 @@ impl Admin {
         let changes = changes::Changes::new(conf_dir, data_dir.clone(), channel);
         let looks = looks::Looks::start(data_dir.clone(), Arc::clone(&waker))?;
         let told = Arc::clone(&pulse);
-        let furniture =
-            Furniture { service, changes, looks, data_dir, master, pulse: told, history };
+        let furniture = Furniture { service, changes, looks, data_dir, master, pulse: told };
         let is_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
             let _name = log::name_process("admin");
@@ -123,12 +119,20 @@ impl Admin {
     /// There is a new configuration.
     ///
     /// # Errors
-    /// The plane is gone, and with it who looks after this process.
-    pub fn wake(&mut self) -> io::Result<()> {
-        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-            return Err(io::Error::other("the admin plane has ended"));
-        }
+    /// The kernel does not let it be told.
+    pub fn wake(&self) -> io::Result<()> {
         self.waker.wake()
+    }
+
+    /// Is it still there.
+    ///
+    /// # Errors
+    /// It has ended: another keeper is to start another one.
+    pub fn check(&self) -> io::Result<()> {
+        match self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            true => Err(io::Error::other("the admin plane has ended")),
+            false => Ok(()),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
 /// The page, for whoever may look at the figures.
 pub fn reply() -> Reply {
     let field = Some(("Content-Security-Policy", POLICY));
-    Reply { field, ..Reply::text("text/html; charset=utf-8", PAGE.as_bytes()) }
+    Reply { field, ..Reply::page("text/html; charset=utf-8", PAGE.into()) }
 }
 
 #[cfg(test)]

@@ -20,35 +20,27 @@ pub struct Reply {
 }
 
 /// Media types.
-const XML: &str = "application/xml";
-const JSON: &str = "application/json";
-
-fn media_type(format: Format) -> &'static str {
-    match format {
-        Format::Xml => XML,
-        Format::Json => JSON,
-    }
-}
+pub(super) const XML: &str = "application/xml";
+pub(super) const JSON: &str = "application/json";
 
 impl Reply {
     /// A document.
     pub fn document(status: u16, format: Format, root: &Element) -> Reply {
-        Reply { status, ..Reply::text(media_type(format), root.document(format)) }
+        let kind = match format {
+            Format::Xml => XML,
+            Format::Json => JSON,
+        };
+        Reply { status, kind, body: root.document(format).into(), field: None }
     }
 
     /// Text in XML that stands as it is.
     pub fn xml(text: Arc<[u8]>) -> Reply {
-        Reply::text(XML, text)
+        Reply { status: 200, kind: XML, body: text, field: None }
     }
 
-    /// Text of another media type.
-    pub fn text(kind: &'static str, text: impl Into<Arc<[u8]>>) -> Reply {
-        Reply { status: 200, kind, body: text.into(), field: None }
-    }
-
-    /// A document that is written.
-    pub fn written(format: Format, text: String) -> Reply {
-        Reply::text(media_type(format), text.into_bytes())
+    /// A page of another kind.
+    pub fn page(kind: &'static str, body: Vec<u8>) -> Reply {
+        Reply { status: 200, kind, body: body.into(), field: None }
     }
 
     /// A refusal.

@@ -14,8 +14,8 @@ use crate::protocol::form::{self, Decoded};
 pub enum Route {
     Page,
     Health,
-    Stats,
     Metrics,
+    Stats,
     /// The whole map in force, or one business of it.
     Bizs,
     Biz(String),
@@ -75,8 +75,8 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
     match (&segments[..], method) {
         ([""], "GET" | "HEAD") => none(query, Route::Page),
         (["health"], "GET" | "HEAD") => none(query, Route::Health),
-        (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
         (["metrics"], "GET" | "HEAD") => none(query, Route::Metrics),
+        (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
         (["biz"], "GET" | "HEAD") => none(query, Route::Bizs),
         (["biz", name], "GET" | "HEAD") => none(query, Route::Biz(biz(name)?)),
         (["biz", name], "PUT") => none(query, change(Change::PutBiz(biz(name)?))),
@@ -90,7 +90,7 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
         (["degrade"], "POST") => degrade(&mut Params::of(query, &["on"])?),
-        (["" | "health" | "stats" | "metrics" | "biz" | "top"], _) => {
+        (["" | "health" | "metrics" | "stats" | "biz" | "top"], _) => {
             Err(Refusal::method("GET, HEAD"))
         }
         (["biz", _], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
@@ -106,7 +106,7 @@ const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
 
 fn unknown() -> Refusal {
     Refusal::not_found(
-        "no such path: expected /, /health, /stats, /metrics, /biz, /biz/BIZ, /biz/BIZ/reset, /node, \
+        "no such path: expected /, /health, /metrics, /stats, /biz, /biz/BIZ, /biz/BIZ/reset, /node, \
          /top, /reload or /degrade",
     )
 }
@@ -211,10 +211,10 @@ mod tests {
         let put = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
-            ("HEAD", "/health?", Route::Health),
             ("GET", "/", Route::Page),
-            ("GET", "/stats", Route::Stats),
+            ("HEAD", "/health?", Route::Health),
             ("GET", "/metrics", Route::Metrics),
+            ("HEAD", "/stats", Route::Stats),
             ("GET", "/biz", Route::Bizs),
             ("GET", "/biz/login", Route::Biz("login".into())),
             ("GET", "/biz/%6cogin", Route::Biz("login".into())),
@@ -245,7 +245,7 @@ mod tests {
             ("GET", "biz", 404),
             ("GET", "http://127.0.0.1/biz", 404),
             ("GET", "/biz/", 404),
-            ("GET", "/biz//reset", 404),
+            ("POST", "/biz//reset", 404),
             ("GET", "/../etc/passwd", 404),
             ("GET", "/biz/../../conf/admin.token", 404),
             ("GET", "/biz/%2e%2e%2fconf", 404),
@@ -256,7 +256,6 @@ mod tests {
             ("GET", "/health/", 404),
             ("POST", "/health", 405),
             ("POST", "/", 405),
-            ("PUT", "/stats", 405),
             ("GET", "//", 404),
             ("GET", "/dashboard.html", 404),
             ("POST", "/biz", 405),

@@ -147,6 +147,7 @@ impl Server {
     fn turn(&mut self) -> io::Result<()> {
         self.desk.begin_turn();
         let now = clock::instant();
+        self.desk.note_figures(now);
         let clients: Vec<usize> = self.clients.keys().copied().collect();
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
@@ -171,8 +172,9 @@ impl Server {
         }
         let deadlines = self.clients.values().filter(|client| client.stage != Stage::Waiting);
         let paused = self.paused_until.filter(|_| self.knocked);
-        let next = deadlines.map(|client| client.deadline).chain(paused).min()?;
-        Some(next.saturating_duration_since(now))
+        let next = deadlines.map(|client| client.deadline).chain(paused).min();
+        let note = self.desk.next_note();
+        Some(next.map_or(note, |next| next.min(note)).saturating_duration_since(now))
     }
 
     // Clients.

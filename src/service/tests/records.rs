@@ -1,0 +1,146 @@
+//! Single records changed by hand, and counters that were reset.
+
+use crate::conf::Overlay;
+use crate::service::{Clearing, Command, ItemError, RecordError, Service};
+use crate::testing::World;
+
+const NOW: u64 = 1_700_000_000_000;
+const HOUR: u64 = 3_600_000;
+
+const MAP: &str = r#"<map>
+  <group name="g" files="2" key-nodes="4" chain="4" node-size="256"/>
+  <biz id="1" name="interval" key="string">
+    <limit policy="interval" interval="1h" max="10" debt="5"/></biz>
+  <biz id="2" name="calendar" key="string"><limit policy="calendar" unit="day" max="10"/></biz>
+  <biz id="3" name="sliding" key="string">
+    <limit policy="sliding" interval="1m" max="10"/><limit policy="sliding" interval="1h" max="20"/>
+  </biz>
+  <biz id="4" name="counter" key="string">
+    <limit policy="sliding-counter" interval="1h" max="10"/></biz>
+  <biz id="5" name="token" key="string"><limit policy="token" rate="10/h" burst="10"/></biz>
+  <biz id="6" name="total" key="string"><limit policy="total" max="10"/></biz>
+  <biz id="7" name="count" key="string"><limit policy="count"/></biz>
+  <biz id="8" name="banned" key="string">
+    <limit policy="interval" interval="1h" max="1" ban="1h"/></biz>
+  <biz id="9" name="both" key="string">
+    <limit policy="total" max="10"/><limit policy="total" scope="biz" max="20"/></biz>
+</map>"#;
+
+const NAMES: [&str; 7] = ["interval", "calendar", "sliding", "counter", "token", "total", "count"];
+
+fn set(service: &mut Service, biz: &str, used: u32, now: u64) -> Result<(), RecordError> {
+    service.begin_turn();
+    service.set_used((biz, Some("k")), 1, used, now)
+}
+
+fn reset(world: &World, overlay: &mut Overlay, biz: u32, generation: u64) {
+    overlay.reset(biz);
+    world.publish_overlaid(MAP, generation, overlay);
+}
+
+#[test]
+fn every_policy_can_be_set_up_and_down() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    for biz in NAMES {
+        for used in [4, 10, 1, 7, 0, 3] {
+            set(&mut service, biz, used, NOW).unwrap_or_else(|error| panic!("{biz}: {error}"));
+            assert_eq!(service.used(biz, "k", NOW), u64::from(used), "{biz}");
+        }
+        assert_eq!(service.update(biz, "k", NOW).figures.used, 4, "{biz} goes on from there");
+        // What an earlier window has left is no obstacle.
+        set(&mut service, biz, 2, NOW + HOUR + HOUR / 2).unwrap();
+        assert_eq!(service.used(biz, "k", NOW + HOUR + HOUR / 2), 2, "{biz}");
+    }
+    world.verify();
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_nothing_is_changed() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    for (biz, used) in [("sliding", 21), ("token", 11)] {
+        set(&mut service, biz, 5, NOW).unwrap();
+        assert_eq!(set(&mut service, biz, used, NOW), Err(RecordError::TooMuch), "{biz}");
+        assert_eq!(service.used(biz, "k", NOW), 5, "{biz}");
+    }
+    service.set_used(("sliding", Some("k")), 2, 7, NOW).unwrap();
+    let of = |which, limit| world.attach().set_used(which, limit, 1, NOW);
+    assert_eq!(of(("nope", None), 1), Err(ItemError::UnknownBiz.into()));
+    assert_eq!(of(("total", Some("")), 1), Err(ItemError::BadKey.into()));
+    assert_eq!(of(("total", None), 1), Err(RecordError::NoKey));
+    assert_eq!(of(("total", Some("k")), 2), Err(RecordError::UnknownLimit));
+    assert_eq!(of(("total", Some("k")), 0), Err(RecordError::UnknownLimit));
+    world.quarantine("g");
+    assert_eq!(of(("total", Some("k")), 1), Err(ItemError::Store.into()));
+}
+
+#[test]
+fn a_record_is_erased_and_leaves_its_place() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    for biz in NAMES {
+        assert_eq!(service.erase((biz, Some("k")), NOW), Ok(false));
+        service.update(biz, "k", NOW);
+        assert_eq!(service.erase((biz, Some("k")), NOW), Ok(true));
+        assert_eq!(service.used(biz, "k", NOW), 0);
+    }
+    service.update("both", "k", NOW);
+    assert_eq!(service.erase(("both", None), NOW), Ok(true));
+    service.set_used(("both", None), 2, 20, NOW).unwrap();
+    assert!(service.update("both", "k", NOW).limited, "20 for all");
+    assert_eq!(service.erase(("total", None), NOW), Err(RecordError::NoRecord));
+    let nodes = world.group("g").verify().nodes;
+    assert_eq!(nodes, 2, "of both, and nothing of the others");
+    world.verify();
+}
+
+#[test]
+fn a_reset_makes_counters_and_bans_of_one_biz_fresh() {
+    let world = World::new(MAP);
+    let (mut service, mut other) = (world.attach(), world.attach());
+    for biz in NAMES.into_iter().chain(["both"]) {
+        service.one(Command::Update, biz, "k", 6, NOW).unwrap();
+    }
+    service.update("banned", "k", NOW);
+    assert!(service.update("banned", "k", NOW).banned);
+    let mut overlay = Overlay::default();
+    for (biz, generation) in (1..=9).zip(2..) {
+        reset(&world, &mut overlay, biz, generation);
+        let name = &world.conf.map.bizs[biz as usize - 1].name;
+        assert_eq!(other.used(name, "k", NOW), 0, "{name}");
+        assert_eq!(service.update(name, "k", NOW).figures.used, 1, "{name}");
+        assert_eq!(other.update(name, "k", NOW).figures.used, if biz == 8 { 1 } else { 2 });
+        for later in &world.conf.map.bizs[biz as usize..] {
+            assert!(service.used(&later.name, "k", NOW) > 0, "{} is not meant", later.name);
+        }
+    }
+    assert_eq!(world.attach().used("total", "k", NOW), 2, "who comes later sees the same");
+    world.verify();
+}
+
+#[test]
+fn void_records_make_room_first_and_are_cleared_away() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    let keys: Vec<String> = (0..200).map(|key| key.to_string()).collect();
+    let created =
+        keys.iter().filter(|key| service.one(Command::Update, "total", key, 1, NOW).is_ok());
+    let created: Vec<&String> = created.collect();
+    assert!(created.len() < keys.len(), "a total in use is never evicted: the group is full");
+    let mut overlay = Overlay::default();
+    reset(&world, &mut overlay, 6, 2);
+    for key in &keys[..8] {
+        assert_eq!(service.update("interval", key, NOW).figures.used, 1, "there is room again");
+    }
+    let mut clearing = Clearing::default();
+    while !service.clear_void(6, &mut clearing, 3, NOW).unwrap() {}
+    assert!(clearing.erased > 0);
+    let report = world.group("g").verify();
+    assert_eq!(report.nodes, created.len() as u64 - 8 + 8 - clearing.erased);
+    for key in &keys[..8] {
+        assert_eq!(service.used("interval", key, NOW), 1, "others stay");
+    }
+    assert_eq!(service.clear_void(77, &mut clearing, 1, NOW), Err(ItemError::UnknownBiz));
+    world.verify();
+}
