@@ -13,6 +13,7 @@ use super::connection::Asked;
 use super::document::Element;
 use super::health::Vitals;
 use super::looks::{LookFor, Looks};
+use super::page;
 use super::reply::{JSON, Refusal, Reply, XML};
 use super::route::{Change, Route};
 use crate::clock;
@@ -167,6 +168,7 @@ impl Desk {
                 let (status, root) = self.vitals().document();
                 return Some(Reply::document(status, format, &root));
             }
+            Route::Page => return Some(page::reply()),
             Route::Metrics => {
                 let text = metrics::text(&self.figures());
                 return Some(Reply::page(metrics::CONTENT_TYPE, text.into_bytes()));

@@ -12,6 +12,7 @@
 //! | [`reply`] | answers and refusals |
 //! | [`document`] | documents, in XML and JSON |
 //! | [`health`] | is the server well |
+//! | [`page`] | the dashboard |
 //! | [`changes`] | changes of the configuration, one after the other |
 //! | [`files`] | map.xml on the disk |
 //! | [`looks`] | looking into the group files, on a thread of its own |
@@ -26,6 +27,7 @@ pub mod document;
 pub mod files;
 pub mod health;
 pub mod looks;
+pub mod page;
 pub mod reply;
 pub mod route;
 pub mod server;

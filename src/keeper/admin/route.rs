@@ -12,6 +12,7 @@ use crate::protocol::form::{self, Decoded};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Route {
+    Page,
     Health,
     Metrics,
     Stats,
@@ -72,6 +73,7 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(unknown)?.split('/').collect();
     match (&segments[..], method) {
+        ([""], "GET" | "HEAD") => none(query, Route::Page),
         (["health"], "GET" | "HEAD") => none(query, Route::Health),
         (["metrics"], "GET" | "HEAD") => none(query, Route::Metrics),
         (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
@@ -88,7 +90,9 @@ pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
         (["degrade"], "POST") => degrade(&mut Params::of(query, &["on"])?),
-        (["health" | "metrics" | "stats" | "biz" | "top"], _) => Err(Refusal::method("GET, HEAD")),
+        (["" | "health" | "metrics" | "stats" | "biz" | "top"], _) => {
+            Err(Refusal::method("GET, HEAD"))
+        }
         (["biz", _], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
         (["node"], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
         (["biz", _, "reset"] | ["reload" | "degrade"], _) => Err(Refusal::method("POST")),
@@ -102,8 +106,8 @@ const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
 
 fn unknown() -> Refusal {
     Refusal::not_found(
-        "no such path: expected /health, /metrics, /stats, /biz, /biz/BIZ, /biz/BIZ/reset, /node, /top, /reload or \
-         /degrade",
+        "no such path: expected /, /health, /metrics, /stats, /biz, /biz/BIZ, /biz/BIZ/reset, /node, \
+         /top, /reload or /degrade",
     )
 }
 
@@ -207,6 +211,7 @@ mod tests {
         let put = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
+            ("GET", "/", Route::Page),
             ("HEAD", "/health?", Route::Health),
             ("GET", "/metrics", Route::Metrics),
             ("HEAD", "/stats", Route::Stats),
@@ -250,6 +255,9 @@ mod tests {
             ("GET", "/BIZ", 404),
             ("GET", "/health/", 404),
             ("POST", "/health", 405),
+            ("POST", "/", 405),
+            ("GET", "//", 404),
+            ("GET", "/dashboard.html", 404),
             ("POST", "/biz", 405),
             ("PATCH", "/biz/a", 405),
             ("GET", "/biz/a/reset", 405),

@@ -1,0 +1,176 @@
+//! A real browser without a window: Chromium, told what to do over its debugging pipe.
+//! (<https://chromedevtools.github.io/devtools-protocol/>: messages in JSON, each ended by a zero
+//! byte, read from file 3 and written to file 4.)
+//!
+//! It ends with its value, and every answer has its time.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
+use serde_json::{Value, json};
+
+use crate::common::wait_until;
+
+/// A browser starts slowly on a machine that is busy.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Where Chromium is; without it a test is skipped, but where all must run.
+pub fn chromium(test: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found = std::env::split_paths(&path)
+        .flat_map(|dir| names.map(|name| dir.join(name)))
+        .find(|program| program.is_file());
+    if found.is_none() {
+        assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "chromium is not installed");
+        println!("SKIPPED {test}: chromium is not installed");
+    }
+    found
+}
+
+/// A browser with one page.
+pub struct Browser {
+    child: Child,
+    orders: File,
+    said: Receiver<Value>,
+    /// Numbers of orders.
+    last: u64,
+    session: String,
+    /// What the page complained of.
+    pub complaints: Vec<String>,
+    _dir: tempfile::TempDir,
+}
+
+impl Browser {
+    /// Starts it on an empty page.
+    pub fn start(program: &Path) -> Browser {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pipes = ["orders", "answers"].map(|name| dir.path().join(name));
+        pipes.iter().for_each(|pipe| mkfifo(pipe, Mode::S_IRWXU).expect("a pipe"));
+        let child = Command::new("sh")
+            .args(["-c", "exec \"$@\" 3<\"$ORDERS\" 4>\"$ANSWERS\"", "sh"])
+            .arg(program)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["--no-first-run", "--disable-background-networking", "--remote-debugging-pipe"])
+            .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
+            .arg("about:blank")
+            .env("HOME", dir.path())
+            .env("ORDERS", &pipes[0])
+            .env("ANSWERS", &pipes[1])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("the browser starts");
+        // Opened both ways, so that neither waits for the other.
+        let open = |pipe| OpenOptions::new().read(true).write(true).open(pipe).expect("opened");
+        let (orders, answers) = (open(&pipes[0]), open(&pipes[1]));
+        let (tell, said) = channel();
+        std::thread::spawn(move || {
+            for message in BufReader::new(answers).split(0) {
+                let Ok(message) = message else { return };
+                let value = serde_json::from_slice(&message).expect("JSON");
+                if tell.send(value).is_err() {
+                    return;
+                }
+            }
+        });
+        let (session, complaints) = (String::new(), Vec::new());
+        let mut browser = Browser { child, orders, said, last: 0, session, complaints, _dir: dir };
+        let page = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let attach = json!({"targetId": page["targetId"], "flatten": true});
+        let attached = browser.call("Target.attachToTarget", attach);
+        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
+            browser.call(domain, json!({}));
+        }
+        browser
+    }
+
+    /// Gives an order and waits for its answer.
+    #[track_caller]
+    pub fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.last += 1;
+        let mut order = json!({"id": self.last, "method": method, "params": parameters});
+        if !self.session.is_empty() {
+            order["sessionId"] = json!(self.session);
+        }
+        self.orders.write_all(format!("{order}\0").as_bytes()).expect("told");
+        loop {
+            let message = self.said.recv_timeout(BOUND).expect("the browser answers");
+            if message["id"] == json!(self.last) {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            self.note(&message);
+        }
+    }
+
+    fn note(&mut self, event: &Value) {
+        let parameters = &event["params"];
+        match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => {
+                self.complaints.push(parameters["exceptionDetails"].to_string());
+            }
+            Some("Log.entryAdded") if parameters["entry"]["level"] == "error" => {
+                self.complaints.push(parameters["entry"]["text"].to_string());
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes to a page.
+    pub fn go(&mut self, url: &str) {
+        self.call("Page.navigate", json!({"url": url}));
+    }
+
+    /// The value of an expression on the page.
+    #[track_caller]
+    pub fn value(&mut self, expression: &str) -> Value {
+        let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let result = self.call("Runtime.evaluate", asked);
+        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true there.
+    #[track_caller]
+    pub fn wait(&mut self, expression: &str) {
+        wait_until(&format!("{expression} on the page"), || {
+            (self.value(expression) == json!(true)).then_some(())
+        });
+    }
+
+    /// Presses the button that a selector finds, as a pointer or a key would.
+    #[track_caller]
+    pub fn press(&mut self, selector: &str) {
+        let button = format!("document.querySelector({})", json!(selector));
+        self.wait(&format!("!!{button} && !{button}.disabled"));
+        self.value(&format!("{button}.click()"));
+    }
+
+    /// The shape of the window, and light or dark.
+    pub fn look_like(&mut self, width: u32, scheme: &str) {
+        let shape =
+            json!({"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": width < 500});
+        self.call("Emulation.setDeviceMetricsOverride", shape);
+        let scheme = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", json!({"features": scheme}));
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // It and its helpers: it was started as the first of a group of its own.
+        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
