@@ -182,13 +182,49 @@ impl Service {
     /// Runs a request: one transaction an item, or one for all of them if it is atomic. There is
     /// an answer for each item, in order.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        let generation = self.generation;
+        self.run_uncounted(request, now, answers);
+        if self.generation != generation {
+            self.name_again(request, answers);
+        }
+        self.count(request, answers);
+    }
+
+    fn run_uncounted(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         answers.clear();
         self.table.set_now(now);
         if request.atomic {
             self.run_atomic(request, now, answers);
-            self.count(request.command, &answers.items);
         } else {
             self.run_each(request, now, answers);
+        }
+    }
+
+    /// Gives the answers the indices of the configuration in force now.
+    #[cold]
+    fn name_again(&self, request: &Request, answers: &mut Answers) {
+        for (item, answer) in request.items().iter().zip(&mut answers.items) {
+            answer.biz = self.conf.map.find_biz(request.biz(item));
+        }
+    }
+
+    /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
+    /// Their indices are those of the configuration in force now.
+    #[inline]
+    fn count(&self, request: &Request, answers: &Answers) {
+        let Some(counters) = self.handle.counters() else { return };
+        let is_update = request.command == Command::Update;
+        for Answer { biz, result, .. } in &answers.items {
+            let entry = biz.and_then(|biz| self.table.get(biz));
+            let row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
+            let outcome = match result {
+                Ok(verdict) => outcome_of(verdict),
+                Err(error) => {
+                    counters.count_item_error(*error as usize);
+                    Outcome::Error
+                }
+            };
+            counters.count_item(row, is_update, outcome);
         }
     }
 
@@ -200,16 +236,14 @@ impl Service {
             self.run_singles(exchanges, now);
         } else {
             for Exchange { request, answers } in &mut *exchanges {
-                self.run(request, now, answers);
+                self.run_uncounted(request, now, answers);
             }
         }
-        if self.generation != generation {
-            // The indices are those of the configuration in force now.
-            for Exchange { request, answers } in exchanges {
-                for (item, answer) in request.items().iter().zip(&mut answers.items) {
-                    answer.biz = self.conf.map.find_biz(request.biz(item));
-                }
+        for Exchange { request, answers } in exchanges {
+            if self.generation != generation {
+                self.name_again(request, answers);
             }
+            self.count(request, answers);
         }
     }
 
@@ -282,38 +316,6 @@ impl Service {
 
     #[inline]
     fn run_one(
-        &mut self,
-        request: &Request,
-        item: &Item,
-        at: usize,
-        now: Millis,
-        answers: &mut Answers,
-    ) {
-        let from = answers.items.len();
-        self.answer_one(request, item, at, now, answers);
-        self.count(request.command, &answers.items[from..]);
-    }
-
-    /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
-    #[inline]
-    fn count(&self, command: Command, answers: &[Answer]) {
-        let Some(counters) = self.handle.counters() else { return };
-        for answer in answers {
-            let entry = answer.biz.and_then(|biz| self.table.get(biz));
-            let row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
-            let outcome = match &answer.result {
-                Ok(verdict) => outcome_of(verdict),
-                Err(error) => {
-                    counters.count_item_error(*error as usize);
-                    Outcome::Error
-                }
-            };
-            counters.count_item(row, command == Command::Update, outcome);
-        }
-    }
-
-    #[inline]
-    fn answer_one(
         &mut self,
         request: &Request,
         item: &Item,

@@ -1,7 +1,7 @@
 //! What is counted of items, and of nodes: exactly, in the row of the business that it was of,
 //! whatever becomes of the configuration and of the one who counted.
 
-use crate::service::{Command, ItemError, Role, Service};
+use crate::service::{Answers, Command, ItemError, Role, Service};
 use crate::store::counter::{BizKey, GroupKey, ITEM_ERRORS, OUTCOMES};
 use crate::store::layout::slot::BIZ_ROWS;
 use crate::store::{BizRow, GroupCounter, Outcome, Sweep};
@@ -292,4 +292,24 @@ fn what_a_scan_drops_is_counted_by_reason() {
     let counts = [DroppedCrc, DroppedMisplaced, DroppedDuplicate];
     assert_eq!(counts.map(|counter| runtime.count_of_groups(counter)), [1, 1, 0]);
     assert!(runtime.slots().is_empty(), "who counted it has left");
+}
+
+#[test]
+fn items_of_a_request_that_meets_a_reload_are_counted_where_they_belong() {
+    let world = World::new(&map(&[(1, "a"), (2, "b")]));
+    let mut service = world.attach();
+    let asks = [Ask("a", "k", 1), Ask("b", "k", 1), Ask("b", "l", 1)];
+    for (atomic, generation) in [(false, 2), (true, 4)] {
+        let request = request(Command::Update, atomic, &asks);
+        let mut answers = Answers::default();
+        service.begin_turn();
+        // Another order: the places of the table are others in the middle of the request.
+        world.publish(&map(&[(3, "c"), (2, "b"), (1, "a")]), generation);
+        service.run(&request, NOW, &mut answers);
+        assert_eq!(service.generation(), generation);
+        assert!(answers.items.iter().all(|answer| answer.result.is_ok()));
+        world.publish(&map(&[(1, "a"), (2, "b")]), generation + 1);
+    }
+    let updates = |id| items(&world, BizKey::Id(id))[1][0];
+    assert_eq!([1, 2, 3].map(updates), [2, 4, 0]);
 }
