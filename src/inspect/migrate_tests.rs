@@ -31,7 +31,7 @@ fn map(group: &str) -> String {
     )
 }
 
-const SMALL: &str = r#"files="2" key-nodes="4" chain="12" node-size="128""#;
+const SMALL: &str = r#"files="2" key-nodes="4" chain="30" node-size="128""#;
 
 /// Every key with what is used of its first limit.
 type Uses = BTreeMap<(&'static str, String), u64>;
@@ -108,11 +108,11 @@ fn used(world: &World, biz: &str, key: &str, limit: u16) -> u64 {
 #[test]
 fn no_live_node_is_lost_whatever_changes() {
     for group in [
-        r#"files="3" key-nodes="16" chain="12" node-size="128""#,
-        r#"files="1" key-nodes="2" chain="30" node-size="128""#,
-        r#"files="2" key-nodes="4" chain="12" node-size="192""#,
-        r#"files="2" key-nodes="4" chain="12" node-size="128" key-bytes="16""#,
-        r#"files="2" key-nodes="4" chain="12" node-size="128" hash="siphash""#,
+        r#"files="3" key-nodes="16" chain="30" node-size="128""#,
+        r#"files="1" key-nodes="2" chain="50" node-size="128""#,
+        r#"files="2" key-nodes="4" chain="30" node-size="192""#,
+        r#"files="2" key-nodes="4" chain="30" node-size="128" key-bytes="16""#,
+        r#"files="2" key-nodes="4" chain="30" node-size="128" hash="siphash""#,
     ] {
         let world = world();
         let (counts, completed) = migrate(&conf(&world, group), &mut |_| true).unwrap();
@@ -142,7 +142,7 @@ fn files_that_are_no_more_are_removed() {
 #[test]
 fn broken_off_at_any_step_nothing_is_lost() {
     for group in [
-        r#"files="3" key-nodes="5" chain="12" node-size="128""#,
+        r#"files="3" key-nodes="5" chain="30" node-size="128""#,
         r#"files="1" key-nodes="6" chain="30" node-size="128""#,
     ] {
         let mut steps = 0;
@@ -205,7 +205,7 @@ fn what_cannot_fit_is_said_beforehand_and_the_least_is_left_out() {
 #[test]
 fn digests_of_texts_that_may_fit_now_are_in_doubt() {
     let world = world();
-    let group = r#"files="2" key-nodes="4" chain="12" node-size="128" key-bytes="32""#;
+    let group = r#"files="2" key-nodes="4" chain="30" node-size="128" key-bytes="32""#;
     let conf = conf(&world, group);
     let migration = Migration::begin(&conf, T, &mut |_| true).unwrap();
     let plans = migration.plan(&mut |_| true).unwrap();
@@ -233,7 +233,7 @@ fn a_damaged_node_is_left_behind_and_counted() {
     let word = group.node(at.key_node, at.place) + 7;
     group.file(at.file).store(word, group.file(at.file).load(word) ^ 1);
     drop(group);
-    let group = r#"files="3" key-nodes="5" chain="12" node-size="128""#;
+    let group = r#"files="3" key-nodes="5" chain="30" node-size="128""#;
     let (counts, _) = migrate(&conf(&world, group), &mut |_| true).unwrap();
     let all = uses().len() as u64 + 1;
     assert_eq!(counts, [Counts { carried: all - 1, expired: 1, damaged: 1, ..Counts::default() }]);
