@@ -12,7 +12,7 @@ const PAGE: &str = include_str!("../dashboard.html");
 /// test below says what they are after a change.
 /// (<https://www.w3.org/TR/CSP3/>, <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    style-src 'sha256-3zQMgQ1JYhZD8lMTiJ5uU1zs8ih7ok2QTupH91KPUp8='; \
+    style-src 'sha256-3odKIn7l5rRFJScpSx6QcgNoGZt4eJaDxaq0VB6eVHk='; \
     script-src 'sha256-Ag8trI58TIwyQt0rSqnEoWeEx6j6Upcgxp/x/aKZZ+M='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types map";
