@@ -138,7 +138,8 @@ fn every_node_is_walked_once() {
         stats.iter().map(|group| (group.live, group.expired)).collect::<Vec<_>>(),
         [(7, 0), (1, 0)]
     );
-    assert_eq!((stats[0].limiting, stats[0].whole, stats[0].free), (2, 1, 2 * 8 * 8 - 7));
+    // mallory; vip goes by an override that leaves some.
+    assert_eq!((stats[0].limiting, stats[0].whole, stats[0].free), (1, 1, 2 * 8 * 8 - 7));
     for group in &stats {
         let chains = group.chains.iter().sum::<u64>();
         assert_eq!(chains, u64::from(group.geometry.files * group.geometry.key_nodes));
