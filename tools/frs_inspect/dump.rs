@@ -24,7 +24,7 @@ pub enum Format {
     Json,
     /// RFC 4180, with a header
     Csv,
-    /// A <nodes> document
+    /// A `<nodes>` document
     Xml,
 }
 
