@@ -113,30 +113,54 @@ pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), Acti
 /// # Errors
 /// A damaged file names the field, what was found and what was expected.
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
+    let active = load(data_dir, generation)?;
+    // The user was known to the writer; whether it still is, is no matter of the reader's.
+    let host = Host { processors: active.processors, knows_user: |_| true };
+    let conf = active.texts.check(&host).map_err(|source| {
+        let path = path(data_dir, generation);
+        ActiveError::Faults { path, source }
+    })?;
+    Ok(placed(conf, data_dir, &active.directory))
+}
+
+/// Is a generation exactly what [`write`] would write of these texts here and now.
+///
+/// # Errors
+/// The generation cannot be read.
+pub fn is_of(data_dir: &Path, generation: u64, texts: &Texts) -> Result<bool, ActiveError> {
+    let active = load(data_dir, generation)?;
+    let here = std::env::current_dir().is_ok_and(|here| here == active.directory);
+    Ok(here && active.processors == Host::this().processors && active.texts == *texts)
+}
+
+/// A configuration read in `directory`, with paths that do not depend on it; the data directory is
+/// the one given.
+pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
+    let data = &mut conf.srv.data;
+    data.dir = data_dir.to_owned();
+    data.live = data.live.take().map(|live| directory.join(live));
+    conf.srv.log.file = conf.srv.log.file.take().map(|file| directory.join(file));
+    for listen in &mut conf.srv.listen {
+        if let Listen::Unix(path) = listen {
+            *path = directory.join(&path);
+        }
+    }
+    conf
+}
+
+fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
     let path = path(data_dir, generation);
     let failed = |source| ActiveError::Io { path: path.clone(), doing: "read it", source };
     let mut bytes = Vec::new();
     File::open(&path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
-    let active = decode(&bytes, generation).map_err(|Damage { field, found, expected }| {
-        ActiveError::Damaged { path: path.clone(), field, found, expected }
-    })?;
-    // The user was known to the writer; whether it still is, is no matter of the reader's.
-    let host = Host { processors: active.processors, knows_user: |_| true };
-    let mut conf = active
-        .texts
-        .check(&host)
-        .map_err(|source| ActiveError::Faults { path: path.clone(), source })?;
-    let data = &mut conf.srv.data;
-    data.dir = data_dir.to_owned();
-    data.live = data.live.take().map(|live| active.directory.join(live));
-    for listen in &mut conf.srv.listen {
-        if let Listen::Unix(path) = listen {
-            *path = active.directory.join(&path);
-        }
-    }
-    Ok(conf)
+    decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {
+        path: path.clone(),
+        field,
+        found,
+        expected,
+    })
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -284,6 +308,10 @@ mod tests {
         );
         assert_eq!(conf.srv.user.as_deref(), Some("surely-nobody-here"));
         assert_eq!(conf.srv.workers, Host::this().processors.min(200));
+        assert!(is_of(dir.path(), 7, &texts()).unwrap());
+        let other = Texts { map: texts().map + " ", ..texts() };
+        assert!(!is_of(dir.path(), 7, &other).unwrap());
+        is_of(dir.path(), 8, &texts()).unwrap_err();
     }
 
     #[test]

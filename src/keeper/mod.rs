@@ -109,6 +109,7 @@ impl Keeper {
                     self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
                 }
+                Heard::Word(Word::ReopenLog, _) => log::reopen(),
                 Heard::Word(..) => {}
                 Heard::Nothing => return Ok(true),
                 Heard::MasterGone => {

@@ -79,6 +79,8 @@ enum ReloadError {
     Prepare(#[from] PrepareError),
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
+    #[error("a new binary is taking over: reload when it has")]
+    TakingOver,
     #[error("the reload failed: {0}")]
     Io(#[from] io::Error),
 }
@@ -91,7 +93,7 @@ impl Master {
     /// Begins to take the configuration that the files hold now.
     pub(super) fn begin_reload(&mut self) {
         if self.supervisor.is_ending() {
-            tracing::warn!("not reloaded: the server is about to stop");
+            tracing::warn!("not reloaded: this master is about to stop");
             return;
         }
         if let Some(Reload { stage: Stage::Preparing(..), again, .. }) = &mut self.reload {
@@ -107,6 +109,10 @@ impl Master {
             self.reload = None;
         }
         let begun_ns = process::monotonic_ns();
+        self.notifier.reloading(begun_ns);
+        if self.upgrade.is_some() || self.predecessor.is_some() {
+            return self.refuse(begun_ns, &ReloadError::TakingOver);
+        }
         match self.check() {
             Ok((preparation, checked)) => {
                 let stage = Stage::Preparing(preparation, Box::new(checked));
@@ -154,6 +160,11 @@ impl Master {
             }
         }
         Ok(())
+    }
+
+    /// Is a new configuration on its way that is not published yet.
+    pub(super) fn is_preparing_reload(&self) -> bool {
+        matches!(self.reload, Some(Reload { stage: Stage::Preparing(..), .. }))
     }
 
     /// Breaks off what is not published yet: the server ends.
@@ -233,6 +244,15 @@ impl Master {
     }
 
     fn answer(&self, begun_ns: u64, result: Reloaded) {
+        let words = match &result {
+            Reloaded::Taken { .. } => self.status_words(),
+            Reloaded::Refused { faults } => format!(
+                "{}; the last reload was refused, {} faults: see the log",
+                self.status_words(),
+                faults.len()
+            ),
+        };
+        self.notifier.ready(&words);
         let outcome = Outcome { master: Pid::this().as_raw(), begun_ns, result };
         if let Err(error) = outcome.write(&self.conf.srv.data.dir) {
             tracing::error!(%error, "cannot write down what became of the reload");

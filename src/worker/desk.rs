@@ -16,6 +16,8 @@ pub struct Desk {
     pub now: Millis,
     /// The worker is about to end.
     pub draining: bool,
+    /// Others serve in its place.
+    pub replaced: bool,
 }
 
 impl Serve for Desk {
@@ -33,6 +35,10 @@ impl Serve for Desk {
 
     fn draining(&self) -> bool {
         self.draining
+    }
+
+    fn replaced(&self) -> bool {
+        self.replaced
     }
 
     fn ailment(&self) -> Option<&'static str> {

@@ -56,7 +56,7 @@ fn nothing_but_a_group_gives_the_defaults() {
         Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false }
     );
     assert_eq!(conf.srv.http, Http::default());
-    assert_eq!(conf.srv.log, Log { level: LogLevel::Info, format: LogFormat::Text });
+    assert_eq!(conf.srv.log, Log { level: LogLevel::Info, format: LogFormat::Text, file: None });
     assert_eq!((conf.srv.user, conf.srv.authz), (None, AuthzKey::Peer));
     assert_eq!(conf.srv.trusted, []);
     assert!(!conf.srv.degrade);
@@ -82,7 +82,7 @@ fn everything_is_taken() {
         <srv>
           <!-- in any order -->
           <trusted>10.0.0.0/8</trusted>
-          <log format='json' level='debug'/>
+          <log format='json' level='debug' file='log/frs.log'/>
           <authz key='header:X-User'><trusted>192.0.2.1</trusted></authz>
           <http max-connections='10' max-body='1MiB' max-head='512' max-items='2048'
                 max-atomic-items='1024' idle-timeout='1h' request-timeout='5s' lock-timeout='1ms'/>
@@ -129,7 +129,8 @@ fn everything_is_taken() {
     );
     assert_eq!(conf.srv.http.max_body_bytes, 1 << 20);
     assert_eq!(conf.srv.http.max_atomic_items, 1024);
-    assert_eq!(conf.srv.log, Log { level: LogLevel::Debug, format: LogFormat::Json });
+    let file = Some("log/frs.log".into());
+    assert_eq!(conf.srv.log, Log { level: LogLevel::Debug, format: LogFormat::Json, file });
     assert_eq!(conf.srv.authz, AuthzKey::Header("x-user".to_owned()));
     assert_eq!(conf.srv.trusted.len(), 2);
     assert_eq!(conf.srv.user.as_deref(), Some("root"));
