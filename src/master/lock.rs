@@ -111,7 +111,11 @@ impl DataLock {
 }
 
 fn is_lock_of(file: &File, path: &Path) -> io::Result<bool> {
-    let (ours, there) = (file.metadata()?, std::fs::metadata(path)?);
+    let there = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        there => there?,
+    };
+    let ours = file.metadata()?;
     let same = (ours.dev(), ours.ino()) == (there.dev(), there.ino());
     // Another description's lock would be in the way; the one that came along is not.
     Ok(same && sys::try_lock_range(file, 0, 1)?)

@@ -167,7 +167,7 @@ impl Master {
         }));
         let reload = self.reload.as_ref().and_then(Reload::fd);
         fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        let upgrade = self.upgrade.as_ref().map(Upgrade::fd);
+        let upgrade = self.upgrade.as_ref().and_then(Upgrade::fd);
         fds.extend(upgrade.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         process::poll(&mut fds, timeout)?;
         Ok(())

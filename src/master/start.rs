@@ -132,10 +132,9 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     let _name = log::name_process("master");
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    make_directories(&conf, account.as_ref())?;
     let signals = take_signals()?;
     let Inherited { sockets, predecessor, notifier, environment } = inherited;
-    let (lock, predecessor) = take_lock(&data_dir, predecessor)?;
+    let (lock, predecessor) = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
     let runtime = open_runtime(&data_dir, &conf, predecessor.is_some())?;
     account.as_ref().map_or(Ok(()), Account::raise)?;
@@ -203,11 +202,16 @@ fn take_signals() -> io::Result<Signals> {
 
 /// Takes the directory's lock, or has it from the older master; the channel to that one.
 fn take_lock(
-    data_dir: &Path,
+    conf: &Conf,
+    account: Option<&Account>,
     predecessor: Option<Predecessor>,
 ) -> Result<(DataLock, Option<Channel>), MasterError> {
+    let data_dir = &conf.srv.data.dir;
     match predecessor {
-        None => Ok((DataLock::take(data_dir)?, None)),
+        None => {
+            make_directories(conf, account)?;
+            Ok((DataLock::take(data_dir)?, None))
+        }
         Some(Predecessor { channel, lock }) => {
             Ok((DataLock::adopt(lock, data_dir)?, Some(channel)))
         }

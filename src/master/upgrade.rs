@@ -41,6 +41,8 @@ const PREPARE: Duration = Duration::from_secs(60);
 const TAKE_OVER: Duration = Duration::from_secs(20);
 /// The older master answers within this, whatever it is at.
 const ANSWER: Duration = Duration::from_secs(10);
+/// One that has given up ends within this.
+const END: Duration = Duration::from_secs(2);
 /// Exit status of a child that could not become the new binary.
 const EXIT_NO_BINARY: i32 = 127;
 
@@ -81,6 +83,8 @@ pub(super) struct Upgrade {
     /// In force when it was started.
     generation: u64,
     exit: Option<Exit>,
+    /// It has closed its end of the channel: it ends, and may say why before it does.
+    closed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +97,8 @@ enum Stage {
 
 impl Upgrade {
     /// What to wait on.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.closed).then_some(self.channel.as_fd())
     }
 
     /// When it is late.
@@ -163,6 +167,7 @@ impl Master {
                 until: clock::instant() + PREPARE,
                 generation: self.runtime.generation(),
                 exit: None,
+                closed: false,
             }),
         }
     }
@@ -211,12 +216,18 @@ impl Master {
                     return self.hand_over(&upgrade, events);
                 }
                 (Ok(Received::Message(..)), stage) => break format!("nonsense while {stage:?}"),
-                (Ok(Received::Nothing), _) if upgrade.until > clock::instant() => {
+                (Ok(Received::Closed), _) if upgrade.exit.is_some() => {
+                    break "it has ended".to_owned();
+                }
+                (Ok(Received::Closed), _) if !upgrade.closed => {
+                    upgrade.closed = true;
+                    upgrade.until = clock::instant() + END;
+                }
+                (Ok(_), _) if upgrade.until > clock::instant() => {
                     self.upgrade = Some(upgrade);
                     return;
                 }
-                (Ok(Received::Nothing), stage) => break format!("too long {stage:?}"),
-                (Ok(Received::Closed), _) => break "it has ended".to_owned(),
+                (Ok(_), stage) => break format!("too long {stage:?}"),
                 (Err(error), _) => break error.to_string(),
             }
         };
