@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -121,19 +120,21 @@ impl Drop for Life<'_> {
 /// Puts a program under the name of the server's binary, as a package manager does.
 fn install(setup: &Setup, program: &Path) {
     let draft = setup.path("frs.new");
-    fs::copy(program, &draft).expect("copied");
-    put_in_place(setup, &draft);
-}
-
-fn install_script(setup: &Setup, script: &str) {
-    let draft = setup.path("frs.new");
-    fs::write(&draft, script).expect("written");
-    put_in_place(setup, &draft);
-}
-
-fn put_in_place(setup: &Setup, draft: &Path) {
-    fs::set_permissions(draft, fs::Permissions::from_mode(0o755)).expect("set");
+    std::os::unix::fs::symlink(program, &draft).expect("linked");
     fs::rename(draft, setup.path("frs")).expect("renamed");
+}
+
+/// Puts a script there.
+fn install_script(setup: &Setup, script: &str, mode: &str) {
+    // By a program: a file that this process had open for writing could still be so in a child
+    // that another test has just forked, and cannot be run then.
+    let made = Command::new("sh")
+        .args(["-c", "printf %s \"$0\" > frs.new && chmod \"$1\" frs.new && mv -f frs.new frs"])
+        .args([script, mode])
+        .current_dir(setup.dir.path())
+        .status()
+        .expect("run");
+    assert!(made.success());
 }
 
 const CLIENTS: u64 = 6;
@@ -248,10 +249,9 @@ fn a_binary_or_configuration_that_does_not_start_leaves_the_old_one_serving() {
         assert!(is_alive(master));
     };
     under_load(setup.address, |answered| {
-        install_script(&setup, "#!/bin/sh\nexit 3\n");
+        install_script(&setup, "#!/bin/sh\nexit 3\n", "755");
         fails("exit status 3");
-        install_script(&setup, "no program at all");
-        fs::set_permissions(setup.path("frs"), fs::Permissions::from_mode(0o644)).expect("set");
+        install_script(&setup, "no program at all", "644");
         fails("cannot become the new binary");
         fs::remove_file(setup.path("frs")).expect("removed");
         fails("exit status 127");
@@ -412,11 +412,12 @@ fn pretends_to_take_over() {
     let mut adopted = process::adopt(&[fd]).expect("open");
     let channel = Channel::from_inherited(adopted.pop().expect("a channel"));
     assert!(channel.send(b"prepared", &[]).expect("sent"));
-    wait_until("the server is this one's", || match channel.receive().expect("received") {
-        Received::Message(word, _) => Some(assert_eq!(word, b"yours")),
+    let answer = wait_until("there is an answer", || match channel.receive().expect("received") {
+        Received::Message(word, _) => Some(word),
         Received::Nothing => None,
         Received::Closed => panic!("the older master is gone"),
     });
+    assert_eq!(answer, b"yours");
     fs::write("data/lock", format!("{}\n", std::process::id())).expect("written");
 }
 
@@ -431,7 +432,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
     let this = std::env::current_exe().expect("a path");
     let script =
         format!("#!/bin/sh\n{PRETEND}=1 exec {} --exact pretends_to_take_over\n", this.display());
-    install_script(&setup, &script);
+    install_script(&setup, &script, "755");
     under_load(setup.address, |answered| {
         for round in 1..=2 {
             kill(life.first(), Signal::SIGUSR2).expect("signalled");

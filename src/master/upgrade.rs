@@ -245,21 +245,21 @@ impl Master {
     /// The new binary has failed: this master goes on.
     fn go_on(&mut self, upgrade: &Upgrade, reason: &str) {
         let exit = upgrade.kill().map_or_else(|error| error.to_string(), |exit| exit.to_string());
+        if upgrade.stage == Stage::TakingOver {
+            self.notifier.main_process(Pid::this());
+            if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign()) {
+                tracing::error!(%error, "cannot write this master's id into the lock file");
+            }
+        }
         tracing::error!(
             child = %upgrade.pid,
             reason,
             exit,
             "the new binary does not take over; this one goes on"
         );
-        if upgrade.stage == Stage::TakingOver {
-            self.notifier.main_process(Pid::this());
-            if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign()) {
-                tracing::error!(%error, "cannot write this master's id into the lock file");
-            }
-            if self.runtime.generation() != upgrade.generation {
-                // It has put its configuration in force: this master is to know the same one.
-                self.begin_reload();
-            }
+        if self.runtime.generation() != upgrade.generation {
+            // It has put its configuration in force: this master is to know the same one.
+            self.begin_reload();
         }
     }
 

@@ -169,7 +169,7 @@ fn all_faults_of_both_files_at_once() {
         &[
             "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, degrade, listen, allow, trusted (nearest: workers)",
             "srv.xml:3:19: found max-body=\"1KB\", expected a size from 64 to 64MiB, such as 512, 64KiB or 1MiB",
-            "srv.xml:4:8: found attribute levle of <log>, expected one of level, format (nearest: level)",
+            "srv.xml:4:8: found attribute levle of <log>, expected one of level, format, file (nearest: level)",
             "map.xml:2:26: found files=\"0\", expected a whole number from 1 to 4096",
             "map.xml:3:12: found id=\"0\", expected a whole number from 1 to 4294967295",
             "map.xml:3:21: found name=\"7\", expected 1 to 64 of A-Z, a-z, 0-9, ., _ and -, not digits only",
