@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, RawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -316,6 +317,91 @@ fn an_idle_connection_is_served_to_its_end_by_the_old_binary() {
     });
     assert!(answer.closes() && idle.is_closed());
     wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+    life.stop();
+}
+
+#[test]
+fn an_old_binary_that_drains_stands_in_nobodys_way() {
+    let more = "<listen>unix:frs.sock</listen>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let mut life = Life::start(&setup);
+    let mut idle = Client::connect(setup.address);
+    assert_eq!(idle.get("/update?biz=plenty&key=k").status, 200);
+    let old = life.master();
+    kill(old, Signal::SIGUSR2).expect("signalled");
+    let new = wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
+    life.wait_for_log("finishes what it has begun");
+    let output = setup.frs(&["stop"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    wait_until("the new one has ended", || (!is_alive(new)).then_some(()));
+    assert!(!setup.path("frs.sock").exists());
+    let again = Life::start(&setup);
+    assert_eq!(again.master(), again.first(), "the lock is free");
+    UnixStream::connect(setup.path("frs.sock")).expect("served");
+    let answer = Client::connect(setup.address).get("/update?biz=plenty&key=k");
+    assert_eq!(answer.attribute("used"), Some("2"));
+    assert!(is_alive(old));
+    assert_eq!(idle.get("/update?biz=plenty&key=k").attribute("used"), Some("3"), "by the old one");
+    assert!(life.first.wait().expect("waited").success());
+    assert_eq!(again.master(), again.first());
+    assert!(setup.path("frs.sock").exists(), "the old one has removed nothing");
+    again.stop();
+}
+
+/// Is a new binary that never says a word.
+const SILENT: &str = "#!/bin/sh\nexec sleep 1000\n";
+
+#[test]
+fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
+    let setup = Setup::new(&Settings::default());
+    let mut life = Life::start(&setup);
+    install_script(&setup, SILENT, "755");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("a new binary is started");
+    let log = setup.log();
+    let pid = log.split("take over child=").nth(1).and_then(|rest| rest.lines().next());
+    let silent = Pid::from_raw(pid.expect("named").parse().expect("a pid"));
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("a new binary is taking over"), "{output:?}");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("one is taking over already");
+    assert!(is_alive(silent));
+    kill(life.first(), Signal::SIGTERM).expect("signalled");
+    assert!(life.first.wait().expect("waited").success());
+    assert!(!is_alive(silent));
+    assert!(setup.log().contains("marked clean"), "{}", setup.log());
+}
+
+#[test]
+fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let user = nix::unistd::User::from_name("nobody").expect("asked").expect("there");
+    let more = "<user>nobody</user><log file=\"logs/frs.log\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    fs::set_permissions(setup.dir.path(), fs::Permissions::from_mode(0o755)).expect("set");
+    fs::set_permissions(setup.path("conf/map.xml"), fs::Permissions::from_mode(0o600))
+        .expect("set");
+    fs::create_dir(setup.path("logs")).expect("created");
+    nix::unistd::chown(&setup.path("logs"), Some(user.uid), None).expect("given");
+    let life = Life::start(&setup);
+    under_load(setup.address, |_| {
+        for _ in 0..2 {
+            let master = life.upgrade();
+            fs::rename(setup.path("logs/frs.log"), setup.path("logs/old")).expect("renamed");
+            kill(master, Signal::SIGUSR1).expect("signalled");
+            wait_until("it is opened anew", || {
+                let log = fs::read_to_string(setup.path("logs/frs.log")).unwrap_or_default();
+                log.contains("the log is opened anew").then_some(())
+            });
+            assert_eq!(setup.frs(&["reload"]).status.code(), Some(0), "root's file is read");
+        }
+    });
+    let log = fs::metadata(setup.path("logs/frs.log")).expect("there");
+    assert_eq!((log.uid(), log.mode() & 0o777), (user.uid.as_raw(), 0o640));
     life.stop();
 }
 

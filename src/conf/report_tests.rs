@@ -164,6 +164,7 @@ fn file_systems_are_judged() {
         (0x517b, "CIFS"),
         (0x0102_1997, "9p"),
         (0x6573_5546, "FUSE"),
+        (0x794c_7630, "overlayfs"),
     ] {
         let expected = format!(
             "data: found {name}, expected ext4, xfs or tmpfs: mapped files there are not safe"
