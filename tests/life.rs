@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use common::{BOUND, Client, Settings, Setup, is_alive, text, wait_until};
+use frs::service::{Role, Service};
 use frs::sys::process::{self, Channel, Received};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -346,6 +347,24 @@ fn an_old_binary_that_drains_stands_in_nobodys_way() {
     assert_eq!(again.master(), again.first());
     assert!(setup.path("frs.sock").exists(), "the old one has removed nothing");
     again.stop();
+}
+
+#[test]
+fn an_upgrade_without_slots_for_its_workers_is_refused() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let programs: Vec<Service> = (0..60)
+        .map(|_| Service::attach(&setup.path("data"), Role::Program).expect("attached"))
+        .collect();
+    setup.write_srv(&Settings { workers: 200, ..Settings::default() });
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("this one goes on");
+    assert!(setup.log().contains("slots are in use, 202 are needed"), "{}", setup.log());
+    assert_eq!(life.master(), life.first());
+    drop(programs);
+    setup.write_srv(&Settings::default());
+    assert_ne!(life.upgrade(), life.first());
+    life.stop();
 }
 
 /// Is a new binary that never says a word.
