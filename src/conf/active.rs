@@ -123,7 +123,7 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     Ok(placed(conf, data_dir, &active.directory))
 }
 
-/// Is a generation exactly what [`write`] would write of these texts here and now.
+/// Is a generation exactly what [`write()`] would write of these texts here and now.
 ///
 /// # Errors
 /// The generation cannot be read.
