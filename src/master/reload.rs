@@ -109,7 +109,10 @@ impl Master {
             self.reload = None;
         }
         let begun_ns = process::monotonic_ns();
-        self.notifier.reloading(begun_ns);
+        // Before it serves there is nothing to reload for systemd, and it is not ready yet.
+        if self.announced {
+            self.notifier.reloading(begun_ns);
+        }
         if self.upgrade.is_some() || self.predecessor.is_some() {
             return self.refuse(begun_ns, &ReloadError::TakingOver);
         }
@@ -243,16 +246,23 @@ impl Master {
         behind.map(|process| format!("{} (process {})", process.place, process.pid)).collect()
     }
 
+    fn reloaded_words(&self, result: &Reloaded) -> String {
+        let words = self.status_words();
+        match result {
+            Reloaded::Taken { .. } => words,
+            Reloaded::Refused { faults } => {
+                format!(
+                    "{words}; the last reload was refused, {} faults: see the log",
+                    faults.len()
+                )
+            }
+        }
+    }
+
     fn answer(&self, begun_ns: u64, result: Reloaded) {
-        let words = match &result {
-            Reloaded::Taken { .. } => self.status_words(),
-            Reloaded::Refused { faults } => format!(
-                "{}; the last reload was refused, {} faults: see the log",
-                self.status_words(),
-                faults.len()
-            ),
-        };
-        self.notifier.ready(&words);
+        if self.announced {
+            self.notifier.ready(&self.reloaded_words(&result));
+        }
         let outcome = Outcome { master: Pid::this().as_raw(), begun_ns, result };
         if let Err(error) = outcome.write(&self.conf.srv.data.dir) {
             tracing::error!(%error, "cannot write down what became of the reload");
