@@ -76,12 +76,12 @@ impl DataLock {
             return Ok(None);
         }
         let lock = DataLock { file };
-        lock.sign()?;
+        lock.sign(Pid::this())?;
         Ok(Some(lock))
     }
 
     /// Takes the lock of a data directory over from the master that holds it, which shares it until
-    /// it closes its own copy. The file names that one until this one [signs](DataLock::sign).
+    /// it closes its own copy. The file names that one until the new one is [signed](DataLock::sign) in.
     pub fn adopt(fd: OwnedFd, data_dir: &Path) -> Result<DataLock, LockError> {
         let path = path_in(data_dir);
         let file = File::from(fd);
@@ -92,9 +92,10 @@ impl DataLock {
         }
     }
 
-    /// Writes this process's id into the file, never leaving it empty.
-    pub fn sign(&self) -> io::Result<()> {
-        let line = format!("{}\n", std::process::id());
+    /// Writes a process's id into the file, never leaving it empty: this one's, or that of who has
+    /// the lock from now on.
+    pub fn sign(&self, master: Pid) -> io::Result<()> {
+        let line = format!("{master}\n");
         self.file.write_all_at(line.as_bytes(), 0)?;
         self.file.set_len(line.len() as u64)
     }
@@ -195,7 +196,7 @@ mod tests {
         drop(first);
         DataLock::take(dir.path()).expect_err("held by the second");
         std::fs::write(dir.path().join("lock"), "1234567890\n").expect("written");
-        second.sign().expect("signed");
+        second.sign(Pid::this()).expect("signed");
         assert_eq!(holder(dir.path()).expect("held"), Pid::this());
         second.give_back().expect("emptied");
         let file = File::open(dir.path().join("lock")).expect("there");

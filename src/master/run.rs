@@ -52,8 +52,10 @@ pub struct Master {
     pub(super) lock: Option<DataLock>,
     pub(super) listeners: Listeners,
     pub(super) runtime: Runtime,
-    /// The older master, until this one's processes serve.
+    /// The older master, until it has let go.
     pub(super) predecessor: Option<Channel>,
+    /// It was told that this one's processes serve.
+    pub(super) said_serving: bool,
     pub(super) notifier: Notifier,
     pub(super) program: Program,
     pub(super) upgrade: Option<Upgrade>,
@@ -83,6 +85,7 @@ impl Master {
         Master {
             conf_dir,
             predecessor: basis.predecessor,
+            said_serving: false,
             notifier: basis.notifier,
             program: basis.program,
             upgrade: None,
@@ -169,6 +172,8 @@ impl Master {
         fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let upgrade = self.upgrade.as_ref().and_then(Upgrade::fd);
         fds.extend(upgrade.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
+        fds.extend(predecessor.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         process::poll(&mut fds, timeout)?;
         Ok(())
     }
@@ -371,8 +376,8 @@ impl Master {
     }
 
     fn close(self) {
-        // Until its processes have served, lock, files and sockets are the older master's; without
-        // the lock they are the newer one's.
+        // Until the older master has let go, lock, files and sockets are its; without the lock they
+        // are the newer one's.
         let (None, Some(lock)) = (&self.predecessor, self.lock) else {
             tracing::info!(restarts = self.supervisor.restarts(), "ended; another master serves");
             return;

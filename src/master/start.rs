@@ -152,8 +152,6 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     };
     if let Some(predecessor) = &predecessor {
         upgrade::ask_for(predecessor).map_err(MasterError::TakeOver)?;
-        lock.sign().map_err(MasterError::TakeOver)?;
-        Outcome::forget(&data_dir)?;
     }
     let generation = publish(&data_dir, &runtime, &texts, predecessor.is_some())?;
     tell(&conf, &listeners, &prepared, generation);

@@ -5,14 +5,17 @@
 //! fork, exec ────────────────────▶ adopts listeners and lock; checks configuration, layout, slots;
 //!                                  prepares the store
 //!            ◀── prepared ────────
-//! tells systemd ── yours ────────▶ signs the lock, publishes its configuration, starts its own
-//!                                  workers, which accept beside the older ones
+//!            ── yours ───────────▶ publishes its configuration, starts its own workers, which
+//!                                  accept beside the older ones
 //!            ◀── serving ─────────
-//! closes lock and listeners, ends its keeper, lets its workers drain
+//! writes the newer one's id into the lock, tells systemd; closes lock, listeners and channel
+//!            ── (closed) ────────▶ is the master
+//! ends its keeper, lets its workers drain
 //! ```
 //!
-//! Invariant: until `serving` the older master serves as ever, and goes on if the newer one fails,
-//! whenever and however that is; after it the older one touches neither lock, files nor sockets.
+//! Invariant: until `serving` the older master is the one that all others know, serves as ever, and
+//! goes on if the newer one fails, whenever and however that is; after it the older one touches
+//! neither lock, files nor sockets.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -26,6 +29,7 @@ use super::account::Account;
 use super::inherit::{HANDOVER, Legacy};
 use super::listeners::Listeners;
 use super::notify::Notifier;
+use super::outcome::Outcome;
 use super::run::Master;
 use super::supervise::{Ending, Event};
 use crate::clock;
@@ -91,7 +95,7 @@ pub(super) struct Upgrade {
 enum Stage {
     /// It checks and prepares; nothing has changed.
     Preparing,
-    /// It is the server's master, and starts its workers.
+    /// It puts its configuration in force and starts its workers.
     TakingOver,
 }
 
@@ -204,8 +208,6 @@ impl Master {
         let failure = loop {
             match (upgrade.channel.receive(), upgrade.stage) {
                 (Ok(Received::Message(word, _)), Stage::Preparing) if word == PREPARED => {
-                    // First systemd learns whom to listen to, then there is something to hear.
-                    self.notifier.main_process(upgrade.pid);
                     upgrade.stage = Stage::TakingOver;
                     upgrade.until = clock::instant() + TAKE_OVER;
                     if let Err(error) = upgrade.channel.send(YOURS, &[]) {
@@ -245,12 +247,6 @@ impl Master {
     /// The new binary has failed: this master goes on.
     fn go_on(&mut self, upgrade: &Upgrade, reason: &str) {
         let exit = upgrade.kill().map_or_else(|error| error.to_string(), |exit| exit.to_string());
-        if upgrade.stage == Stage::TakingOver {
-            self.notifier.main_process(Pid::this());
-            if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign()) {
-                tracing::error!(%error, "cannot write this master's id into the lock file");
-            }
-        }
         tracing::error!(
             child = %upgrade.pid,
             reason,
@@ -268,7 +264,12 @@ impl Master {
             child = %upgrade.pid,
             "the new binary serves; this one finishes what it has begun"
         );
-        // Nothing of it may stand in the way of the new one's end, or of its start.
+        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(upgrade.pid)) {
+            tracing::error!(%error, "cannot write the new master's id into the lock file");
+        }
+        // First systemd learns whom to listen to, then there is something to hear.
+        self.notifier.main_process(upgrade.pid);
+        // Nothing of this one may stand in the way of the new one's end, or of its next start.
         self.lines.values_mut().for_each(|line| line.forget_listeners());
         self.listeners = Listeners::default();
         self.lock = None;
@@ -277,18 +278,37 @@ impl Master {
         events.push_back(Event::End(Ending::HandOver));
     }
 
-    /// Says, once, that all processes serve: to systemd and to the older master.
+    /// Says that all processes serve: to the older master, and once that one has let go, to systemd.
     pub(super) fn announce(&mut self) {
-        if self.announced || !self.supervisor.is_complete() {
+        if self.announced {
             return;
         }
-        self.announced = true;
-        if let Some(predecessor) = self.predecessor.take()
-            && let Err(error) = predecessor.send(SERVING, &[])
-        {
-            tracing::warn!(%error, "the older master does not listen");
+        let complete = self.supervisor.is_complete();
+        if let Some(predecessor) = &self.predecessor {
+            if complete && !std::mem::replace(&mut self.said_serving, true) {
+                let said = predecessor.send(SERVING, &[]);
+                tracing::debug!(?said, "this master's processes serve");
+            }
+            if matches!(predecessor.receive(), Ok(Received::Nothing)) {
+                return;
+            }
+            self.succeed();
         }
-        self.notifier.ready(&self.status_words());
+        if complete {
+            self.announced = true;
+            self.notifier.ready(&self.status_words());
+        }
+    }
+
+    /// The older master has let go, or has died.
+    fn succeed(&mut self) {
+        self.predecessor = None;
+        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(Pid::this())) {
+            tracing::error!(%error, "cannot write this master's id into the lock file");
+        }
+        if let Err(error) = Outcome::forget(&self.conf.srv.data.dir) {
+            tracing::warn!(%error, "cannot remove what the older master said of a reload");
+        }
     }
 }
 
