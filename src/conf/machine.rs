@@ -20,9 +20,6 @@ pub enum Filesystem {
     Cifs,
     NineP,
     Fuse,
-    /// A map of a file there is one of another file below: the locks that tell who is alive would
-    /// not live as long as the maps do.
-    Overlay,
     /// Another one, by its magic number.
     Other(u32),
 }
@@ -40,7 +37,6 @@ impl Filesystem {
             0xff53_4d42 | 0xfe53_4d42 | 0x0000_517b => Filesystem::Cifs,
             0x0102_1997 => Filesystem::NineP,
             0x6573_5546 => Filesystem::Fuse,
-            0x794c_7630 => Filesystem::Overlay,
             other => Filesystem::Other(other),
         }
     }

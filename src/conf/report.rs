@@ -248,7 +248,6 @@ fn judged(filesystem: Filesystem) -> Judged {
         Filesystem::Cifs => Judged::Faulty("CIFS"),
         Filesystem::NineP => Judged::Faulty("9p"),
         Filesystem::Fuse => Judged::Faulty("FUSE"),
-        Filesystem::Overlay => Judged::Faulty("overlayfs"),
         Filesystem::Other(magic) => Judged::Doubtful(format!(
             "found a file system that is not known here (magic {magic:#x}); frs is made for ext4, \
              xfs and tmpfs"
