@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -298,6 +299,83 @@ fn unix_sockets_and_new_addresses_live_on_in_the_new_binary() {
     }
     life.stop();
     assert!(!setup.path("frs.sock").exists());
+}
+
+/// What the admin plane on a unix socket answers.
+fn ask_admin(setup: &Setup, method: &str, target: &str) -> String {
+    try_ask_admin(setup, method, target).expect("answered")
+}
+
+fn try_ask_admin(setup: &Setup, method: &str, target: &str) -> io::Result<String> {
+    let mut stream = UnixStream::connect(setup.path("admin.sock"))?;
+    stream.set_read_timeout(Some(BOUND))?;
+    let head =
+        format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn the_admin_plane_and_what_it_switched_and_reset_live_on_in_the_new_binary() {
+    let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    let change = |target: &str| {
+        let answer = ask_admin(&setup, "POST", target);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    };
+    let update = || Client::connect(setup.address).get("/update?biz=three&key=k&count=3");
+    assert_eq!(update().attribute("allowed"), Some("true"));
+    assert_eq!(update().attribute("allowed"), Some("false"));
+    change("/biz/three/reset");
+    let socket = fs::metadata(setup.path("admin.sock")).expect("there").ino();
+    for _ in 0..2 {
+        assert_eq!(update().attribute("allowed"), Some("true"), "it was reset");
+        assert_eq!(update().attribute("allowed"), Some("false"), "and counts since");
+        change("/degrade?on=true");
+        life.upgrade();
+        let answer = update();
+        assert!(answer.body.contains("degraded=\"true\""), "{answer:?}");
+        assert_eq!(fs::metadata(setup.path("admin.sock")).expect("there").ino(), socket);
+        change("/degrade?on=false");
+        assert_eq!(update().attribute("allowed"), Some("false"), "a reset is not forgotten");
+        change("/biz/three/reset");
+        change("/reload");
+    }
+    let log = setup.log();
+    assert!(!log.contains("ERROR"), "{log}");
+    life.stop();
+    assert!(!setup.path("admin.sock").exists());
+}
+
+#[test]
+fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten() {
+    let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    for round in 0..3 {
+        let old = life.master();
+        kill(old, Signal::SIGUSR2).expect("signalled");
+        let mut is_on = false;
+        let begun = std::time::Instant::now();
+        while life.try_master().is_none_or(|pid| pid == old) {
+            assert!(begun.elapsed() < BOUND, "no other master in round {round}");
+            let wanted = !is_on;
+            let target = format!("/degrade?on={wanted}");
+            // One that asked the old keeper last may be left without an answer.
+            if try_ask_admin(&setup, "POST", &target).is_ok_and(|said| said.contains(" 200 OK")) {
+                is_on = wanted;
+                let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+                assert_eq!(answer.body.contains("degraded=\"true\""), is_on, "{answer:?}");
+            }
+        }
+        wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+        let answer = ask_admin(&setup, "POST", "/degrade?on=false");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    life.stop();
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn its_commands_are_answered_as_shown() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 12, "answers that the page shows");
+    assert_eq!(compared, 15, "answers that the page shows");
     assert!(setup.frs(&["stop"]).status.success());
     assert!(server.expect("a server").wait().success());
 }

@@ -299,7 +299,7 @@ impl Sorted {
                     None => Ok(()),
                 }
             }
-            None => Err(invalid(format!("neither <listen> nor <admin listen> names {shown}"))),
+            None => Err(invalid(format!("no <listen> names {shown}, nor does <admin>"))),
         }
     }
 }
