@@ -46,6 +46,10 @@ fuzz target="all" seconds="60":
         cargo +nightly fuzz run "$target" -- -max_total_time={{ seconds }}
     done
 
+# the Debian package, and its life on an overlay of this machine; needs cargo-deb and root
+deb:
+    .ci/deb
+
 # what the continuous check runs
 ci:
     .ci/run

@@ -310,10 +310,13 @@ fn say(bytes: &[u8]) {
 
 /// Processes: fork, reaping, signals, credentials, and the channel between master and child.
 pub mod process {
+    use std::ffi::OsString;
     use std::io::{self, IoSlice, IoSliceMut};
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
+    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
     use nix::sys::signal::{SigHandler, SigSet, SigmaskHow};
     use nix::sys::signalfd::{SfdFlags, SignalFd};
     use nix::sys::socket::{
@@ -485,6 +488,47 @@ pub mod process {
         Ok(hard)
     }
 
+    /// Takes a variable out of the environment, so that no child inherits it.
+    pub fn take_variable(name: &str) -> io::Result<Option<OsString>> {
+        let value = std::env::var_os(name);
+        if value.is_some() {
+            let threads = std::fs::read_dir("/proc/self/task")?.count();
+            assert_eq!(threads, 1, "the environment is changed with {threads} threads");
+            // SAFETY: this is the only thread (counted above), so nobody reads the environment
+            // meanwhile.
+            unsafe { std::env::remove_var(name) };
+        }
+        Ok(value)
+    }
+
+    /// Makes descriptors this process's own that whoever started it has left open for it; all at
+    /// once, and once only. They are closed by an exec from now on.
+    pub fn adopt(fds: &[RawFd]) -> io::Result<Vec<OwnedFd>> {
+        static DONE: AtomicBool = AtomicBool::new(false);
+        let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
+        if DONE.swap(true, Ordering::Relaxed) {
+            return Err(wrong("descriptors are taken over once".to_owned()));
+        }
+        for (index, &fd) in fds.iter().enumerate() {
+            if fd <= io::stderr().as_raw_fd() || fds[..index].contains(&fd) {
+                return Err(wrong(format!("descriptor {fd} is not to be had, or named twice")));
+            }
+            // SAFETY: borrowed for this one call, which fails on a number that is not open.
+            let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+            fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))
+                .map_err(|error| wrong(format!("descriptor {fd}: {error}")))?;
+        }
+        // SAFETY: all are open (looked at above), each is named once, and this is done once, for
+        // numbers that were open before this process opened anything: nobody else here owns them.
+        Ok(fds.iter().map(|&fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect())
+    }
+
+    /// Leaves a descriptor open over an exec.
+    pub fn pass_on(fd: BorrowedFd<'_>) -> io::Result<()> {
+        fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        Ok(())
+    }
+
     /// One end of a two-way row of messages between the master and one child. A message is at most
     /// 16 bytes and [`DESCRIPTORS_MAX`] descriptors.
     pub struct Channel(OwnedFd);
@@ -511,6 +555,11 @@ pub mod process {
         /// Another handle of the same end.
         pub fn try_clone(&self) -> io::Result<Channel> {
             self.0.try_clone().map(Channel)
+        }
+
+        /// The end that another process has left open for this one.
+        pub fn from_inherited(fd: OwnedFd) -> Channel {
+            Channel(fd)
         }
 
         /// Sends a message; false if there is no room for it yet.

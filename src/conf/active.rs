@@ -139,29 +139,52 @@ pub fn write_overlaid(
 /// # Errors
 /// A damaged file names the field, what was found and what was expected.
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
-    let path = path(data_dir, generation);
-    let active = read_active(&path, generation)?;
+    let active = load(data_dir, generation)?;
     // The user was known to the writer; whether it still is, is no matter of the reader's.
     let host = Host { processors: active.processors, knows_user: |_| true };
-    let mut conf = active
-        .texts
-        .check(&host)
-        .map_err(|source| ActiveError::Faults { path: path.clone(), source })?;
+    let mut conf = active.texts.check(&host).map_err(|source| {
+        let path = path(data_dir, generation);
+        ActiveError::Faults { path, source }
+    })?;
     active.overlay.lay_over(&mut conf);
+    Ok(placed(conf, data_dir, &active.directory))
+}
+
+/// Is a generation exactly what [`write_overlaid()`] would write of these texts and this overlay
+/// here and now.
+///
+/// # Errors
+/// The generation cannot be read.
+pub fn is_of(
+    data_dir: &Path,
+    generation: u64,
+    texts: &Texts,
+    overlay: &Overlay,
+) -> Result<bool, ActiveError> {
+    let active = load(data_dir, generation)?;
+    let here = std::env::current_dir().is_ok_and(|here| here == active.directory);
+    let host = active.processors == Host::this().processors;
+    Ok(here && host && active.texts == *texts && active.overlay == *overlay)
+}
+
+/// A configuration read in `directory`, with paths that do not depend on it; the data directory is
+/// the one given.
+pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     let data = &mut conf.srv.data;
     data.dir = data_dir.to_owned();
-    data.live = data.live.take().map(|live| active.directory.join(live));
+    data.live = data.live.take().map(|live| directory.join(live));
+    conf.srv.log.file = conf.srv.log.file.take().map(|file| directory.join(file));
     let absolute = |listen: &mut Listen| {
         if let Listen::Unix(path) = listen {
-            *path = active.directory.join(&path);
+            *path = directory.join(&path);
         }
     };
     conf.srv.listen.iter_mut().for_each(absolute);
     if let Some(Admin { listen, token_file }) = &mut conf.srv.admin {
         absolute(listen);
-        *token_file = token_file.take().map(|path| active.directory.join(path));
+        *token_file = token_file.take().map(|path| directory.join(path));
     }
-    Ok(conf)
+    conf
 }
 
 /// The texts of a generation as they were checked.
@@ -169,17 +192,18 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
 /// # Errors
 /// A damaged file names the field, what was found and what was expected.
 pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
-    read_active(&path(data_dir, generation), generation).map(|active| active.texts)
+    load(data_dir, generation).map(|active| active.texts)
 }
 
-fn read_active(path: &Path, generation: u64) -> Result<Active, ActiveError> {
-    let failed = |source| ActiveError::Io { path: path.to_owned(), doing: "read it", source };
+fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
+    let path = path(data_dir, generation);
+    let failed = |source| ActiveError::Io { path: path.clone(), doing: "read it", source };
     let mut bytes = Vec::new();
-    File::open(path)
+    File::open(&path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
     decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {
-        path: path.to_owned(),
+        path: path.clone(),
         field,
         found,
         expected,
@@ -355,6 +379,12 @@ mod tests {
         );
         assert_eq!(conf.srv.user.as_deref(), Some("surely-nobody-here"));
         assert_eq!(conf.srv.workers, Host::this().processors.min(200));
+        let none = Overlay::default();
+        assert!(is_of(dir.path(), 7, &texts(), &none).unwrap());
+        assert!(!is_of(dir.path(), 7, &texts(), &overlay()).unwrap(), "switched or reset since");
+        let other = Texts { map: texts().map + " ", ..texts() };
+        assert!(!is_of(dir.path(), 7, &other, &none).unwrap());
+        is_of(dir.path(), 8, &texts(), &none).unwrap_err();
     }
 
     #[test]

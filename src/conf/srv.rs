@@ -87,12 +87,14 @@ pub struct Http {
 }
 
 /// `<log>`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// Least severe level written.
     pub level: LogLevel,
     /// Shape of a line.
     pub format: LogFormat,
+    /// The file that lines are appended to; none: standard error.
+    pub file: Option<PathBuf>,
 }
 
 /// Log levels.

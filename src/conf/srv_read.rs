@@ -37,7 +37,7 @@ const HTTP: Shape = Shape {
     ],
     ..Shape::EMPTY
 };
-const LOG: Shape = Shape { attributes: &["level", "format"], ..Shape::EMPTY };
+const LOG: Shape = Shape { attributes: &["level", "format", "file"], ..Shape::EMPTY };
 const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
 /// Worker processes: with the keeper and programs they must find slots.
 const MAX_WORKERS: u16 = 200;
@@ -200,6 +200,10 @@ fn path(text: &str) -> Value<PathBuf> {
     if text.is_empty() { Err("a directory".to_owned()) } else { Ok(text.into()) }
 }
 
+fn file_path(text: &str) -> Value<PathBuf> {
+    if text.is_empty() || text.ends_with('/') { Err("a file".to_owned()) } else { Ok(text.into()) }
+}
+
 fn http(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Http> {
     let Some(element) = element else { return Ok(Http::default()) };
     HTTP.check(notes, element);
@@ -238,7 +242,7 @@ fn atomic_items(notes: &mut Notes<'_>, http: &Element, items: Checked<u32>) -> C
 }
 
 fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
-    let default = Log { level: LogLevel::Info, format: LogFormat::Text };
+    let default = Log { level: LogLevel::Info, format: LogFormat::Text, file: None };
     let Some(element) = element else { return Ok(default) };
     LOG.check(notes, element);
     let levels = word(&[
@@ -251,7 +255,8 @@ fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
     let level = element.or(notes, "level", default.level, levels);
     let formats = word(&[("text", LogFormat::Text), ("json", LogFormat::Json)]);
     let format = element.or(notes, "format", default.format, formats);
-    Ok(Log { level: level?, format: format? })
+    let file = element.optional(notes, "file", file_path);
+    Ok(Log { level: level?, format: format?, file: file? })
 }
 
 fn user(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Option<String>> {

@@ -143,6 +143,7 @@ impl Keeper {
                 Heard::Word(Word::Generation, _) => {
                     self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
                 }
+                Heard::Word(Word::ReopenLog, _) => log::reopen(),
                 Heard::Word(..) => {}
                 Heard::Nothing => return Ok(true),
                 Heard::MasterGone => {

@@ -5,6 +5,8 @@
 
 use crate::conf::{Conf, Geometry, Group, Listen};
 
+const ADMIN: &str = "<admin listen>";
+
 /// A change that needs more than a reload; says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -43,23 +45,37 @@ impl std::fmt::Display for Change {
 
 /// All changes from `old` to `new` that a reload cannot make.
 pub fn refused(old: &Conf, new: &Conf) -> Vec<Change> {
-    let restart = |differs: bool, setting| differs.then_some(Change::NeedsRestart { setting });
     let (was, is) = (&old.srv, &new.srv);
-    let mut changes: Vec<Change> = [
-        restart(was.listen != is.listen, "<listen>"),
-        restart(admin(old) != admin(new), "<admin listen>"),
-        restart((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
-        restart(was.user != is.user, "<user>"),
-        restart(was.log.format != is.log.format, "<log format>"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    for group in &new.map.groups {
+    let settings = [
+        (was.listen != is.listen, "<listen>"),
+        (was.log.format != is.log.format, "<log format>"),
+        (was.log.file != is.log.file, "<log file>"),
+        // What else there is of it is named below.
+        (admin(old).is_none() && admin(new).is_some(), ADMIN),
+    ];
+    restarts(settings).chain(refused_to_a_new_binary(old, new)).collect()
+}
+
+/// All changes from `old` to `new` that a newly started binary cannot make while processes of the
+/// older one still serve. It gets the listener of the admin plane, and cannot close it: if it fails
+/// late, the older one needs it.
+pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<Change> {
+    let (was, is) = (&old.srv, &new.srv);
+    let settings = [
+        (admin(old).is_some() && admin(old) != admin(new), ADMIN),
+        ((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
+        (was.user != is.user, "<user>"),
+    ];
+    let geometry = new.map.groups.iter().flat_map(|group| {
         let live = old.map.groups.iter().find(|live| live.name == group.name);
-        changes.extend(live.into_iter().flat_map(|live| geometry_changes(live, group)));
-    }
-    changes
+        live.into_iter().flat_map(|live| geometry_changes(live, group))
+    });
+    restarts(settings).chain(geometry).collect()
+}
+
+fn restarts<const N: usize>(settings: [(bool, &'static str); N]) -> impl Iterator<Item = Change> {
+    let differing = settings.into_iter().filter(|(differs, _)| *differs);
+    differing.map(|(_, setting)| Change::NeedsRestart { setting })
 }
 
 fn admin(conf: &Conf) -> Option<&Listen> {
@@ -121,7 +137,7 @@ mod tests {
                     request_timeout_ms: 1,
                     lock_timeout_ms: 1,
                 },
-                log: Log { level: LogLevel::Info, format: LogFormat::Text },
+                log: Log { level: LogLevel::Info, format: LogFormat::Text, file: None },
                 user: None,
                 authz: AuthzKey::Peer,
                 trusted: vec![],
@@ -150,6 +166,35 @@ mod tests {
         added.geometry.chain = 3;
         new.map.groups.push(added);
         assert_eq!(refused(&old, &new), []);
+    }
+
+    #[test]
+    fn a_new_binary_may_listen_and_log_elsewhere_and_nothing_more() {
+        let (old, mut new) = (conf(), conf());
+        new.srv.listen.push(Listen::Unix("other.sock".into()));
+        new.srv.log.format = LogFormat::Json;
+        new.srv.log.file = Some("frs.log".into());
+        let listen = Listen::Unix("admin.sock".into());
+        new.srv.admin = Some(Admin { listen, token_file: None });
+        assert_eq!(refused_to_a_new_binary(&old, &new), []);
+        assert_eq!(refused(&old, &new).len(), 4);
+        new.srv.data.live = Some("/dev/shm/frs".into());
+        new.srv.user = Some("frs".into());
+        new.map.groups[0].geometry.files = 3;
+        assert_eq!(refused_to_a_new_binary(&old, &new).len(), 3);
+    }
+
+    #[test]
+    fn the_admin_plane_moves_and_goes_with_a_restart_only() {
+        let (mut old, mut new) = (conf(), conf());
+        let listen = Listen::Unix("admin.sock".into());
+        old.srv.admin = Some(Admin { listen, token_file: None });
+        for admin in [None, Some(Listen::Unix("other.sock".into()))] {
+            new.srv.admin = admin.map(|listen| Admin { listen, token_file: None });
+            let expected = [Change::NeedsRestart { setting: "<admin listen>" }];
+            assert_eq!(refused(&old, &new), expected);
+            assert_eq!(refused_to_a_new_binary(&old, &new), expected);
+        }
     }
 
     #[test]

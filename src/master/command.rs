@@ -170,7 +170,7 @@ fn wait<T>(
             Ok(holder) if holder == pid => {}
             Ok(_) | Err(LockError::Free { .. }) => return Err(CommandError::Ended { pid }),
             // Emptied as its last step: about to end.
-            Err(LockError::Io { .. } | LockError::Held { .. }) => {}
+            Err(LockError::Io { .. } | LockError::Held { .. } | LockError::Foreign { .. }) => {}
         }
         let waited = begun.elapsed();
         if waited > bound {

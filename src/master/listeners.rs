@@ -1,17 +1,17 @@
 //! The listening sockets: for each lane one for each TCP address, and one for each unix socket.
 //!
-//! Invariant: a lane that was opened stays open until the master ends: closing a listener would
-//! reset the connections in its queue.
+//! Invariant: a lane that was opened stays open until the master ends, or another one has it too:
+//! closing the last copy of a listener would reset the connections in its queue.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::conf::Listen;
 use crate::sys::process::DESCRIPTORS_MAX;
@@ -38,6 +38,15 @@ impl ListenError {
     }
 }
 
+/// A listening socket that this process was started with.
+#[derive(Debug)]
+pub struct Given {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Whoever opened it keeps it: systemd. Else it is frs's own, from an older master.
+    pub lent: bool,
+}
+
 /// What one worker listens on.
 #[derive(Debug, Default)]
 pub struct Share {
@@ -58,74 +67,129 @@ pub enum AdminListener {
     Unix(UnixListener),
 }
 
+impl AsFd for AdminListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            AdminListener::Tcp(listener) => listener.as_fd(),
+            AdminListener::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
 /// All listening sockets of the server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Listeners {
     addresses: Vec<SocketAddr>,
     lanes: Vec<Vec<TcpListener>>,
-    unix: Vec<(PathBuf, UnixListener)>,
-    admin: Option<(Listen, AdminListener)>,
+    unix: Vec<UnixDoor>,
+    admin: Option<AdminDoor>,
+}
+
+#[derive(Debug)]
+struct UnixDoor {
+    path: PathBuf,
+    listener: UnixListener,
+    /// Its file is systemd's.
+    lent: bool,
+}
+
+#[derive(Debug)]
+struct AdminDoor {
+    listen: Listen,
+    listener: AdminListener,
+    /// It is systemd's.
+    lent: bool,
 }
 
 impl Listeners {
-    /// Opens this many lanes on all addresses.
-    pub fn open(listen: &[Listen], lanes: u16) -> Result<Listeners, ListenError> {
-        let (addresses, lanes_open, unix) = (Vec::new(), Vec::new(), Vec::new());
-        let mut listeners = Listeners { addresses, lanes: lanes_open, unix, admin: None };
+    /// Opens at least this many lanes on all addresses, and the admin plane's. Of the sockets that
+    /// are given, those of an address are its first lanes; an address without any is opened, a
+    /// socket that no address names is an error: nobody would ever serve who comes there.
+    pub fn open(
+        listen: &[Listen],
+        admin: Option<&Listen>,
+        lanes: u16,
+        given: &[Given],
+    ) -> Result<Listeners, ListenError> {
+        let mut listeners = Listeners::default();
         let tcp = listen.iter().filter(|listen| matches!(listen, Listen::Tcp(_))).count();
         if tcp > DESCRIPTORS_MAX {
-            let source = io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}"),
-            );
-            return Err(ListenError { address: "all addresses".to_owned(), source });
+            let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
+            return Err(at(&"all addresses")(invalid(found)));
         }
-        let mut first = Vec::new();
+        let mut sorted = Sorted::new(given, listen, admin)?;
+        let mut columns = Vec::new();
         for address in listen {
             match address {
                 Listen::Tcp(address) => {
-                    let listener = open_first(*address).map_err(at(address))?;
+                    let mut column = std::mem::take(sorted.tcp.entry(*address).or_default());
+                    if column.is_empty() {
+                        column.push(open_first(*address).map_err(at(address))?);
+                    }
                     // Port 0 is whatever the kernel chose: the same for all lanes.
-                    listeners.addresses.push(listener.local_addr().map_err(at(address))?);
-                    first.push(listener);
+                    listeners.addresses.push(column[0].local_addr().map_err(at(address))?);
+                    columns.push(column);
                 }
                 Listen::Unix(path) => {
-                    let listener = open_unix(path, OPEN_MODE).map_err(at(&path.display()))?;
-                    listeners.unix.push((path.clone(), listener));
+                    let door = match sorted.unix.remove(path) {
+                        Some((listener, lent)) => UnixDoor { path: path.clone(), listener, lent },
+                        None => UnixDoor {
+                            path: path.clone(),
+                            listener: open_unix(path, OPEN_MODE).map_err(at(&path.display()))?,
+                            lent: false,
+                        },
+                    };
+                    listeners.unix.push(door);
                 }
             }
         }
-        listeners.lanes.push(first);
-        listeners.grow(lanes)?;
+        listeners.set_lanes(columns, lanes)?;
+        listeners.admin = admin.map(|admin| open_admin(admin, sorted.admin)).transpose()?;
         Ok(listeners)
     }
 
-    /// Opens the admin plane's.
-    pub fn open_admin(&mut self, listen: &Listen) -> Result<(), ListenError> {
-        let listener = match listen {
-            Listen::Tcp(address) => AdminListener::Tcp(open_first(*address).map_err(at(address))?),
-            Listen::Unix(path) => {
-                AdminListener::Unix(open_unix(path, ADMIN_MODE).map_err(at(&path.display()))?)
+    /// Makes lanes of the listeners of each address, as many as the longest row has.
+    fn set_lanes(&mut self, columns: Vec<Vec<TcpListener>>, lanes: u16) -> Result<(), ListenError> {
+        let longest = columns.iter().map(Vec::len).max().unwrap_or(1).max(usize::from(lanes));
+        self.lanes.resize_with(longest, Vec::new);
+        for (column, address) in columns.into_iter().zip(&self.addresses) {
+            let mut column = column;
+            while column.len() < longest {
+                column.push(open_beside(&column[0], *address).map_err(at(address))?);
             }
-        };
-        self.admin = Some((listen.clone(), listener));
+            self.lanes.iter_mut().zip(column).for_each(|(lane, listener)| lane.push(listener));
+        }
         Ok(())
     }
 
     /// Opens lanes until there are this many; never closes one.
     pub fn grow(&mut self, lanes: u16) -> Result<(), ListenError> {
         while self.lanes.len() < usize::from(lanes) {
-            let open = |address: &SocketAddr| open_tcp(*address).map_err(at(address));
-            let lane: Result<Vec<_>, _> = self.addresses.iter().map(open).collect();
+            let first = self.lanes.first().into_iter().flatten();
+            let open = |(first, address): (&TcpListener, &SocketAddr)| {
+                open_beside(first, *address).map_err(at(address))
+            };
+            let lane: Result<Vec<_>, _> = first.zip(&self.addresses).map(open).collect();
             self.lanes.push(lane?);
         }
         Ok(())
     }
 
+    /// All of them, to be handed over: first frs's own, lane by lane, then those that are lent.
+    pub fn all(&self) -> (Vec<BorrowedFd<'_>>, Vec<BorrowedFd<'_>>) {
+        let tcp = self.lanes.iter().flatten().map(AsFd::as_fd);
+        let unix = self.unix.iter().map(|door| (door.lent, door.listener.as_fd()));
+        let admin = self.admin.iter().map(|door| (door.lent, door.listener.as_fd()));
+        let (lent, own): (Vec<_>, Vec<_>) = unix.chain(admin).partition(|(lent, _)| *lent);
+        let own = tcp.chain(own.into_iter().map(|(_, fd)| fd)).collect();
+        (own, lent.into_iter().map(|(_, fd)| fd).collect())
+    }
+
     /// What is listened on, in words.
     pub fn addresses(&self) -> Vec<String> {
         let tcp = self.addresses.iter().map(SocketAddr::to_string);
-        tcp.chain(self.unix.iter().map(|(path, _)| format!("unix:{}", path.display()))).collect()
+        let unix = self.unix.iter().map(|door| format!("unix:{}", door.path.display()));
+        tcp.chain(unix).collect()
     }
 
     /// How many lanes there are.
@@ -144,23 +208,24 @@ impl Listeners {
         let numbered = (0..).zip(self.lanes);
         Share {
             lanes: numbered.filter(|(number, _)| lanes.contains(number)).collect(),
-            shared: self.unix.into_iter().map(|(_, listener)| listener).collect(),
+            shared: self.unix.into_iter().map(|door| door.listener).collect(),
             admin: None,
         }
     }
 
     /// Keeps only the share of the keeper.
     pub fn into_admin_share(self) -> Share {
-        Share { admin: self.admin.map(|(_, listener)| listener), ..Share::default() }
+        Share { admin: self.admin.map(|door| door.listener), ..Share::default() }
     }
 
-    /// Removes the files of the unix sockets: the server ends.
+    /// Removes the files of its own unix sockets: the server ends.
     pub fn remove_files(&self) {
-        let admin = self.admin.iter().filter_map(|(listen, _)| match listen {
-            Listen::Unix(path) => Some(path),
-            Listen::Tcp(_) => None,
+        let admin = self.admin.iter().filter_map(|door| match &door.listen {
+            Listen::Unix(path) if !door.lent => Some(path),
+            _ => None,
         });
-        for path in self.unix.iter().map(|(path, _)| path).chain(admin) {
+        let doors = self.unix.iter().filter(|door| !door.lent).map(|door| &door.path);
+        for path in doors.chain(admin) {
             if let Err(error) = std::fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), %error, "cannot remove the socket's file");
             }
@@ -168,9 +233,109 @@ impl Listeners {
     }
 }
 
+/// Given sockets by the address that they listen on.
+#[derive(Default)]
+struct Sorted {
+    tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
+    unix: BTreeMap<PathBuf, (UnixListener, bool)>,
+    admin: Option<(Socket, bool)>,
+}
+
+impl Sorted {
+    fn new(
+        given: &[Given],
+        listen: &[Listen],
+        admin: Option<&Listen>,
+    ) -> Result<Sorted, ListenError> {
+        let mut sorted = Sorted::default();
+        for given in given {
+            // A copy: who opens may have to try again.
+            let socket = given.socket.try_clone().map(Socket::from);
+            socket
+                .and_then(|socket| sorted.add(socket, given.lent, listen, admin))
+                .map_err(at(&"a socket this process was started with"))?;
+        }
+        Ok(sorted)
+    }
+
+    fn add(
+        &mut self,
+        socket: Socket,
+        lent: bool,
+        listen: &[Listen],
+        admin: Option<&Listen>,
+    ) -> io::Result<()> {
+        let local = socket.local_addr()?;
+        let address = local.as_socket();
+        let path = local.as_pathname();
+        let shown = match (address, path) {
+            (Some(address), _) => address.to_string(),
+            (_, Some(path)) => format!("unix:{}", path.display()),
+            _ => "an address of no known kind".to_owned(),
+        };
+        if socket.r#type()? != Type::STREAM || !socket.is_listener()? {
+            return Err(invalid(format!("{shown}: expected a stream socket that listens")));
+        }
+        socket.set_nonblocking(true)?;
+        let is_its = |listen: &&Listen| match listen {
+            Listen::Tcp(named) => address.is_some_and(|address| is_same(address, *named)),
+            Listen::Unix(named) => path.is_some_and(|path| is_same_path(path, named)),
+        };
+        match listen.iter().find(is_its) {
+            Some(Listen::Tcp(named)) => {
+                self.tcp.entry(*named).or_default().push(socket.into());
+                Ok(())
+            }
+            Some(Listen::Unix(named)) => {
+                let socket = OwnedFd::from(socket).into();
+                match self.unix.insert(named.clone(), (socket, lent)) {
+                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
+                    None => Ok(()),
+                }
+            }
+            None if admin.as_ref().is_some_and(is_its) => {
+                match self.admin.replace((socket, lent)) {
+                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
+                    None => Ok(()),
+                }
+            }
+            None => Err(invalid(format!("no <listen> names {shown}, nor does <admin>"))),
+        }
+    }
+}
+
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    (one.ip(), one.port()) == (other.ip(), other.port())
+}
+
+fn is_same_path(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| std::path::absolute(path).ok();
+    one == other || whole(one).is_some() && whole(one) == whole(other)
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
 fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenError {
     let address = address.to_string();
     move |source| ListenError { address, source }
+}
+
+/// The admin plane's: the one that is given, or a new one.
+fn open_admin(listen: &Listen, given: Option<(Socket, bool)>) -> Result<AdminDoor, ListenError> {
+    let lent = given.as_ref().is_some_and(|(_, lent)| *lent);
+    let listener = match (listen, given) {
+        (Listen::Tcp(_), Some((socket, _))) => AdminListener::Tcp(socket.into()),
+        (Listen::Unix(_), Some((socket, _))) => AdminListener::Unix(OwnedFd::from(socket).into()),
+        (Listen::Tcp(address), None) => {
+            AdminListener::Tcp(open_first(*address).map_err(at(address))?)
+        }
+        (Listen::Unix(path), None) => {
+            AdminListener::Unix(open_unix(path, ADMIN_MODE).map_err(at(&path.display()))?)
+        }
+    };
+    Ok(AdminDoor { listen: listen.clone(), listener, lent })
 }
 
 /// The first listener of an address. SO_REUSEPORT alone would let two servers of one user share an
@@ -180,6 +345,22 @@ fn open_first(address: SocketAddr) -> io::Result<TcpListener> {
     probe.bind(&address.into())?;
     drop(probe);
     open_tcp(address)
+}
+
+/// One more listener of an address: with a queue of its own, where `first` allows others beside it
+/// (systemd's does not, as a rule, nor would one of another user), else a copy of `first`.
+fn open_beside(first: &TcpListener, address: SocketAddr) -> io::Result<TcpListener> {
+    if SockRef::from(first).reuse_port()? {
+        match open_tcp(address) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
+                ) => {}
+            result => return result,
+        }
+    }
+    first.try_clone()
 }
 
 fn open_tcp(address: SocketAddr) -> io::Result<TcpListener> {
@@ -236,9 +417,108 @@ mod tests {
         Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     }
 
+    fn open(listen: &[Listen], lanes: u16) -> Result<Listeners, ListenError> {
+        Listeners::open(listen, None, lanes, &[])
+    }
+
+    fn handed_over(listeners: &Listeners) -> Vec<Given> {
+        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().expect("a copy");
+        let (own, lent) = listeners.all();
+        let own = own.into_iter().map(|fd| Given { socket: copy(fd), lent: false });
+        own.chain(lent.into_iter().map(|fd| Given { socket: copy(fd), lent: true })).collect()
+    }
+
+    /// Which socket it is, whoever has a copy.
+    fn inode(fd: RawFd) -> PathBuf {
+        std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("open")
+    }
+
+    #[test]
+    fn what_is_handed_over_keeps_its_lanes_and_grows() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let unix = Listen::Unix(dir.path().join("frs.sock"));
+        let first = open(&[any_port(), unix.clone()], 3).expect("opened");
+        let named = |text: &str| Listen::Tcp(text.parse().expect("an address"));
+        let listen = [named(&first.addresses()[0]), unix, any_port()];
+        let second = Listeners::open(&listen, None, 2, &handed_over(&first)).expect("opened");
+        assert_eq!(second.lanes(), 3, "none is closed");
+        for lane in 0..3 {
+            assert_eq!(second.lane(lane).len(), 2, "the new address, too");
+            assert_eq!(inode(second.lane(lane)[0]), inode(first.lane(lane)[0]));
+        }
+        let mut second = second;
+        second.grow(4).expect("opened");
+        assert_ne!(inode(second.lane(3)[0]), inode(second.lane(0)[0]), "a queue of its own");
+        drop(first);
+        TcpStream::connect(&second.addresses()[0]).expect("listened on");
+        second.remove_files();
+        assert!(!dir.path().join("frs.sock").exists());
+    }
+
+    #[test]
+    fn the_admin_planes_is_handed_over_with_the_others() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("admin.sock");
+        let mode = || std::fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+        let tcp = open_first(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("opened");
+        let address = tcp.local_addr().expect("bound");
+        drop(tcp);
+        for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
+            let first = Listeners::open(&[any_port()], Some(&admin), 1, &[]).expect("opened");
+            let named = Listen::Tcp(first.addresses()[0].parse().expect("an address"));
+            let given = handed_over(&first);
+            Listeners::open(std::slice::from_ref(&named), None, 1, &given).expect_err("not named");
+            let second = Listeners::open(&[named], Some(&admin), 1, &given).expect("matched");
+            let of = |listeners: Listeners| {
+                let admin = listeners.into_admin_share().admin.expect("there");
+                inode(admin.as_fd().as_raw_fd())
+            };
+            if let Listen::Unix(_) = admin {
+                assert_eq!(mode(), ADMIN_MODE);
+                second.remove_files();
+                assert!(!path.exists(), "it is frs's own");
+            }
+            assert_eq!(of(first), of(second));
+        }
+    }
+
+    #[test]
+    fn a_lent_socket_is_shared_by_all_lanes_and_its_file_kept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("frs.sock");
+        let (tcp, unix) = (
+            TcpListener::bind("127.0.0.1:0").expect("bound"),
+            UnixListener::bind(&path).expect("bound"),
+        );
+        let listen = [Listen::Tcp(tcp.local_addr().expect("bound")), Listen::Unix(path.clone())];
+        let lend = |socket: OwnedFd| Given { socket, lent: true };
+        let given = [lend(unix.into()), lend(tcp.into())];
+        let mut listeners = Listeners::open(&listen, None, 2, &given).expect("matched");
+        listeners.grow(3).expect("a copy");
+        assert_eq!(inode(listeners.lane(2)[0]), inode(listeners.lane(0)[0]));
+        let again = Listeners::open(&listen, None, 1, &handed_over(&listeners)).expect("matched");
+        drop(listeners);
+        again.remove_files();
+        assert!(path.exists(), "it is systemd's, after a hand-over too");
+    }
+
+    #[test]
+    fn a_given_socket_that_nothing_names_is_an_error() {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = tcp.local_addr().expect("bound").to_string();
+        let given = [Given { socket: tcp.into(), lent: true }];
+        let error = Listeners::open(&[any_port()], None, 1, &given).expect_err("not named");
+        let text = error.to_string();
+        assert!(text.contains("<listen>") && text.contains(&address), "{text}");
+        let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let given = [Given { socket: deaf.into(), lent: true }];
+        let error = Listeners::open(&[any_port()], None, 1, &given).expect_err("deaf");
+        assert!(error.to_string().contains("that listens"), "{error}");
+    }
+
     #[test]
     fn lanes_share_the_addresses_and_only_grow() {
-        let mut listeners = Listeners::open(&[any_port(), any_port()], 2).expect("opened");
+        let mut listeners = open(&[any_port(), any_port()], 2).expect("opened");
         assert_eq!(listeners.lane(1).len(), 2);
         listeners.grow(3).expect("opened");
         listeners.grow(1).expect("nothing to do");
@@ -252,9 +532,9 @@ mod tests {
 
     #[test]
     fn an_address_in_use_is_an_error_that_names_it() {
-        let first = Listeners::open(&[any_port()], 1).expect("opened");
+        let first = open(&[any_port()], 1).expect("opened");
         let address: SocketAddr = first.addresses()[0].parse().expect("an address");
-        let error = Listeners::open(&[Listen::Tcp(address)], 1).expect_err("in use");
+        let error = open(&[Listen::Tcp(address)], 1).expect_err("in use");
         assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
 
@@ -265,13 +545,13 @@ mod tests {
         drop(UnixListener::bind(&path).expect("bound"));
         assert!(path.exists(), "left behind");
         let listen = [Listen::Unix(path.clone())];
-        let listeners = Listeners::open(&listen, 1).expect("opened");
-        Listeners::open(&listen, 1).expect_err("in use");
+        let listeners = open(&listen, 1).expect("opened");
+        open(&listen, 1).expect_err("in use");
         UnixStream::connect(&path).expect("still served");
         listeners.remove_files();
         assert!(!path.exists());
         std::fs::write(&path, "precious").expect("written");
-        Listeners::open(&listen, 1).expect_err("no socket");
+        open(&listen, 1).expect_err("no socket");
         assert!(path.exists());
     }
 }

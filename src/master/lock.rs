@@ -2,11 +2,13 @@
 //!
 //! Invariant: who holds a [`DataLock`] is the only master of the directory. The kernel's lock lives
 //! as long as the file's description, so it ends with the process however that ends; nothing is
-//! ever unlocked by hand, for a forked child shares the description and must only close it.
+//! ever unlocked by hand, for a forked child shares the description and must only close it. A newly
+//! started binary gets the description over its exec, so that nobody can come between.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::sys;
@@ -35,6 +37,15 @@ pub enum LockError {
         /// The lock file.
         path: PathBuf,
     },
+    /// What another master handed over is not this directory's lock, or is not held.
+    #[error(
+        "{}: the lock that was handed over is another one: <data> needs a restart",
+        path.display()
+    )]
+    Foreign {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// A call to the kernel failed.
     #[error("{}: {source}", path.display())]
     Io {
@@ -59,20 +70,56 @@ impl DataLock {
 
     fn try_take(path: &Path) -> io::Result<Option<DataLock>> {
         let mut options = OpenOptions::new();
-        let mut file =
+        let file =
             options.read(true).write(true).create(true).truncate(false).mode(0o644).open(path)?;
         if !sys::try_lock_range(&file, 0, 1)? {
             return Ok(None);
         }
-        file.set_len(0)?;
-        writeln!(file, "{}", std::process::id())?;
-        Ok(Some(DataLock { file }))
+        let lock = DataLock { file };
+        lock.sign(Pid::this())?;
+        Ok(Some(lock))
+    }
+
+    /// Takes the lock of a data directory over from the master that holds it, which shares it until
+    /// it closes its own copy. The file names that one until the new one is [signed](DataLock::sign) in.
+    pub fn adopt(fd: OwnedFd, data_dir: &Path) -> Result<DataLock, LockError> {
+        let path = path_in(data_dir);
+        let file = File::from(fd);
+        match is_lock_of(&file, &path) {
+            Ok(true) => Ok(DataLock { file }),
+            Ok(false) => Err(LockError::Foreign { path }),
+            Err(source) => Err(LockError::Io { path, source }),
+        }
+    }
+
+    /// Writes a process's id into the file, never leaving it empty: this one's, or that of who has
+    /// the lock from now on.
+    pub fn sign(&self, master: Pid) -> io::Result<()> {
+        let line = format!("{master}\n");
+        self.file.write_all_at(line.as_bytes(), 0)?;
+        self.file.set_len(line.len() as u64)
+    }
+
+    /// The description that holds the lock.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Empties the file: this master ends in order.
     pub fn give_back(self) -> io::Result<()> {
         self.file.set_len(0)
     }
+}
+
+fn is_lock_of(file: &File, path: &Path) -> io::Result<bool> {
+    let there = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        there => there?,
+    };
+    let ours = file.metadata()?;
+    let same = (ours.dev(), ours.ino()) == (there.dev(), there.ino());
+    // Another description's lock would be in the way; the one that came along is not.
+    Ok(same && sys::try_lock_range(file, 0, 1)?)
 }
 
 /// The master that holds the lock of a data directory.
@@ -133,6 +180,30 @@ mod tests {
         lock.give_back().expect("emptied");
         assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
         DataLock::take(dir.path()).expect("free again");
+    }
+
+    #[test]
+    fn a_lock_handed_over_stays_held_by_who_has_a_copy() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let first = DataLock::take(dir.path()).expect("free");
+        let copy = || first.as_fd().try_clone_to_owned().expect("a copy");
+        let other = tempfile::tempdir().expect("a directory");
+        let others = DataLock::take(other.path()).expect("free");
+        let error = DataLock::adopt(copy(), other.path()).expect_err("another directory's");
+        assert!(error.to_string().contains("<data>"), "{error}");
+        let second = DataLock::adopt(copy(), dir.path()).expect("the same lock");
+        drop(others);
+        drop(first);
+        DataLock::take(dir.path()).expect_err("held by the second");
+        std::fs::write(dir.path().join("lock"), "1234567890\n").expect("written");
+        second.sign(Pid::this()).expect("signed");
+        assert_eq!(holder(dir.path()).expect("held"), Pid::this());
+        second.give_back().expect("emptied");
+        let file = File::open(dir.path().join("lock")).expect("there");
+        drop(DataLock::take(dir.path()).expect("free"));
+        let taken = DataLock::take(dir.path()).expect("free");
+        DataLock::adopt(file.into(), dir.path()).expect_err("not the one that is held");
+        drop(taken);
     }
 
     #[test]

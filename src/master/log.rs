@@ -1,9 +1,14 @@
-//! The log: lines on standard error that say what, where and which process.
+//! The log: lines on standard error, or in a file, that say what, where and which process.
 //!
 //! Invariant: a process that serves writes no line in its steady state, and a log that cannot be
-//! written to harms nobody.
+//! written to harms nobody. A line is appended with one call, so that those of several processes
+//! stand in one file whole.
 
-use std::sync::OnceLock;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
@@ -11,17 +16,88 @@ use tracing::span::EnteredSpan;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
+use super::account::Account;
 use crate::conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+/// Where lines go; none: to standard error.
+static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
 
-/// Starts the log of this process and of those it forks. Only the first call does anything.
-pub fn start(log: &Log) {
+/// Read and written by the server's user, read by its group.
+const FILE_MODE: u32 = 0o640;
+
+struct Output {
+    path: PathBuf,
+    file: File,
+}
+
+/// Starts the log of this process and of those it forks. Only the first call does anything. A file
+/// that is made belongs to the account: its processes will open it anew.
+///
+/// # Errors
+/// The log's file cannot be opened.
+pub(super) fn start(log: &Log, account: Option<&Account>) -> io::Result<()> {
+    if let Some(path) = &log.file {
+        let is_new = !path.exists();
+        let file = open(path)?;
+        if let (true, Some(account)) = (is_new, account) {
+            account.give(path)?;
+        }
+        *output() = Some(Output { path: path.clone(), file });
+    }
+    install(log);
+    Ok(())
+}
+
+/// Opens the log's file anew, by its name: after it was renamed, lines go to a new one. One that
+/// cannot be opened is said in the old one.
+pub fn reopen() {
+    let Some(path) = file_path() else { return };
+    match open(&path) {
+        Ok(file) => *output() = Some(Output { path, file }),
+        Err(error) => {
+            let path = path.display();
+            tracing::error!(%path, %error, "the log cannot be opened anew; it goes on in the old file");
+        }
+    }
+}
+
+/// The log's file, if it goes to one.
+pub fn file_path() -> Option<PathBuf> {
+    output().as_ref().map(|output| output.path.clone())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
+}
+
+fn output() -> MutexGuard<'static, Option<Output>> {
+    // What a thread that panicked left is a file all the same.
+    OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes to wherever lines go now.
+struct Sink;
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut *output() {
+            Some(output) => output.file.write(bytes),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn install(log: &Log) {
     let (level, handle) = reload::Layer::new(filter(log.level));
     if LEVEL.set(handle).is_err() {
         return;
     }
-    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let layer = fmt::layer().with_writer(|| Sink).with_target(false);
     // What cannot be written is lost: the default would panic on a closed standard error.
     let layer = layer.with_ansi(false).log_internal_errors(false);
     let registry = Registry::default().with(level);

@@ -20,6 +20,10 @@ pub enum Word {
     Yield(u16),
     /// Recover the slots of dead processes.
     Recover,
+    /// Drain: others serve in this worker's place.
+    Leave,
+    /// Open the log's file anew: its name may be another file's by now.
+    ReopenLog,
 }
 
 /// From a child to the master.
@@ -97,6 +101,8 @@ impl Word {
             Word::Serve(lane) => (b's', lane),
             Word::Yield(lane) => (b'y', lane),
             Word::Recover => (b'r', 0),
+            Word::Leave => (b'l', 0),
+            Word::ReopenLog => (b'o', 0),
         };
         let [low, high] = lane.to_le_bytes();
         [kind, low, high]
@@ -110,6 +116,8 @@ impl Word {
             b's' => Some(Word::Serve(lane)),
             b'y' => Some(Word::Yield(lane)),
             b'r' => Some(Word::Recover),
+            b'l' => Some(Word::Leave),
+            b'o' => Some(Word::ReopenLog),
             _ => None,
         }
     }
@@ -166,6 +174,11 @@ impl Line {
             self.waiting.pop_front();
         }
         Ok(())
+    }
+
+    /// Takes words about listeners back that had no room yet: their descriptors are to be closed.
+    pub fn forget_listeners(&mut self) {
+        self.waiting.retain(|(_, descriptors)| descriptors.is_empty());
     }
 
     /// Does anything wait for room.
@@ -225,6 +238,38 @@ mod tests {
             assert!(matches!(hear(&child), Ok(Heard::MasterGone)));
         }
         say_ready(&child).expect("nobody hears it");
+    }
+
+    #[test]
+    fn every_word_is_understood() {
+        use Word::*;
+        for word in [Generation, Serve(513), Yield(7), Recover, Leave, ReopenLog] {
+            assert_eq!(Word::decode(&word.encode()), Some(word));
+        }
+        assert_eq!(Word::decode(b"x\0\0"), None);
+    }
+
+    #[test]
+    fn words_that_wait_forget_their_listeners() {
+        let (master, child) = Channel::pair().expect("a channel");
+        let mut line = Line::new(master);
+        while !line.is_full() {
+            line.say(Word::Recover, vec![]).expect("said");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        line.say(Word::Serve(1), vec![listener.as_raw_fd()]).expect("waits");
+        line.say(Word::Leave, vec![]).expect("waits");
+        line.forget_listeners();
+        drop(listener);
+        let mut last = None;
+        loop {
+            line.flush().expect("flushed");
+            match hear(&child).expect("heard") {
+                Heard::Word(word, _) => last = Some(word),
+                _ => break,
+            }
+        }
+        assert_eq!(last, Some(Word::Leave));
     }
 
     #[test]

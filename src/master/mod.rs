@@ -1,4 +1,4 @@
-//! The master: listeners, supervision, reload, and the commands that ask it.
+//! The master: listeners, supervision, reload, taking over, and the commands that ask it.
 //!
 //! It forks, reaps and tells; it serves no request and maps no group. Its decisions are values in,
 //! values out ([`supervise`]); everything else carries them out. It stays a single thread.
@@ -6,10 +6,12 @@
 pub mod account;
 pub mod changes;
 pub mod command;
+mod inherit;
 pub mod listeners;
 pub mod lock;
 pub mod log;
 pub mod message;
+pub mod notify;
 pub mod outcome;
 pub mod prepare;
 mod reload;
@@ -17,6 +19,7 @@ mod run;
 pub mod seed;
 mod start;
 pub mod supervise;
+mod upgrade;
 
 pub use start::{MasterError, serve};
 

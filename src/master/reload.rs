@@ -89,6 +89,8 @@ enum ReloadError {
     Active(#[from] ActiveError),
     #[error("{0}")]
     Overlay(#[from] OverlayError),
+    #[error("a new binary is taking over: try again when it has")]
+    TakingOver,
     #[error("the reload failed: {0}")]
     Io(#[from] io::Error),
     #[error("the server is about to stop")]
@@ -103,7 +105,7 @@ impl Master {
     /// Begins to take the configuration that the files hold now.
     pub(super) fn begin_reload(&mut self, asked: Option<u64>) {
         if self.supervisor.is_ending() {
-            tracing::warn!("not reloaded: the server is about to stop");
+            tracing::warn!("not reloaded: this master is about to stop");
             return self.answer(Report { begun_ns: None, asked }, refusal(&ReloadError::Ending));
         }
         if let Some(Reload { again, .. }) = &mut self.reload {
@@ -111,7 +113,15 @@ impl Master {
             return;
         }
         self.answer_early();
-        let report = Report { begun_ns: Some(process::monotonic_ns()), asked };
+        let begun_ns = process::monotonic_ns();
+        let report = Report { begun_ns: Some(begun_ns), asked };
+        // Before it serves there is nothing to reload for systemd, and it is not ready yet.
+        if self.announced {
+            self.notifier.reloading(begun_ns);
+        }
+        if self.upgrade.is_some() || self.predecessor.is_some() {
+            return self.refuse(report, &ReloadError::TakingOver);
+        }
         match self.check() {
             Ok((preparation, checked)) => {
                 let checked = Box::new(checked);
@@ -122,9 +132,9 @@ impl Master {
     }
 
     /// Begins what the keeper has asked for, one after the other, but while a reload is prepared:
-    /// that would be published over it.
+    /// that would be published over it; and not before the older master has let go.
     pub(super) fn begin_asked(&mut self) {
-        while self.reload.is_none() {
+        while self.reload.is_none() && self.predecessor.is_none() {
             let Some((number, ask)) = self.asks.pop_front() else { return };
             match ask {
                 Ask::Reload => self.begin_reload(Some(number)),
@@ -160,6 +170,9 @@ impl Master {
     fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
         if self.supervisor.is_ending() {
             return Err(ReloadError::Ending);
+        }
+        if self.is_giving_away() {
+            return Err(ReloadError::TakingOver);
         }
         let data_dir = self.conf.srv.data.dir.clone();
         let generation = self.runtime.generation();
@@ -214,6 +227,11 @@ impl Master {
             self.follow_acknowledging(acknowledging);
         }
         Ok(())
+    }
+
+    /// Is a new configuration on its way that is not published yet.
+    pub(super) fn is_preparing_reload(&self) -> bool {
+        self.reload.is_some()
     }
 
     fn follow_acknowledging(&mut self, acknowledging: Acknowledging) {
@@ -306,7 +324,27 @@ impl Master {
         behind.map(|process| format!("{} (process {})", process.place, process.pid)).collect()
     }
 
+    fn reloaded_words(&self, result: &Reloaded) -> String {
+        let words = self.status_words();
+        match result {
+            Reloaded::Taken { .. } => words,
+            Reloaded::Refused { faults } => {
+                format!(
+                    "{words}; the last reload was refused, {} faults: see the log",
+                    faults.len()
+                )
+            }
+        }
+    }
+
     fn answer(&self, report: Report, result: Reloaded) {
+        if self.lock.is_none() {
+            // Handed over: whoever asks reads what the newer master says.
+            return;
+        }
+        if self.announced && report.begun_ns.is_some() {
+            self.notifier.ready(&self.reloaded_words(&result));
+        }
         let (master, data_dir) = (Pid::this().as_raw(), &self.conf.srv.data.dir);
         let outcome = |begun_ns| Outcome { master, begun_ns, result: result.clone() };
         let told = report.begun_ns.map_or(Ok(()), |at| outcome(at).write(data_dir));

@@ -10,15 +10,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Ended;
 use super::account::Account;
 use super::listeners::Listeners;
 use super::lock::DataLock;
 use super::message::{Ask, Line, Said, Word};
+use super::notify::Notifier;
 use super::reload::{Acknowledging, Reload};
 use super::seed::Seed;
 use super::start::MasterError;
 use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
+use super::upgrade::{Program, Upgrade};
+use super::{Ended, log};
 use crate::clock;
 use crate::conf::{Conf, Group, Map, Overlay};
 use crate::store::{self, MasterPlace, Runtime};
@@ -36,6 +38,9 @@ pub(super) struct Basis {
     pub lock: DataLock,
     pub listeners: Listeners,
     pub runtime: Runtime,
+    pub predecessor: Option<Channel>,
+    pub notifier: Notifier,
+    pub program: Program,
 }
 
 /// The master of a server.
@@ -45,9 +50,21 @@ pub struct Master {
     pub(super) overlay: Overlay,
     pub(super) account: Option<Account>,
     signals: Signals,
-    lock: DataLock,
+    /// None once it was handed over.
+    pub(super) lock: Option<DataLock>,
     pub(super) listeners: Listeners,
     pub(super) runtime: Runtime,
+    /// The older master, until it has let go.
+    pub(super) predecessor: Option<Channel>,
+    /// It was told that this one's processes serve.
+    pub(super) said_serving: bool,
+    pub(super) notifier: Notifier,
+    pub(super) program: Program,
+    pub(super) upgrade: Option<Upgrade>,
+    /// Asked for, while it could not be begun.
+    pub(super) upgrade_wanted: bool,
+    /// All processes have served once.
+    pub(super) announced: bool,
     pub(super) supervisor: Supervisor,
     pub(super) lines: BTreeMap<Pid, Line>,
     pub(super) reload: Option<Reload>,
@@ -69,15 +86,23 @@ struct IsChild {
 impl Master {
     /// A master that has started nothing yet.
     pub(super) fn new(basis: Basis) -> Master {
-        let Basis { conf_dir, conf, overlay, account, signals, lock, listeners, runtime } = basis;
+        let Basis { conf_dir, conf, overlay, account, signals, lock, listeners, runtime, .. } =
+            basis;
         Master {
             conf_dir,
+            predecessor: basis.predecessor,
+            said_serving: false,
+            notifier: basis.notifier,
+            program: basis.program,
+            upgrade: None,
+            upgrade_wanted: false,
+            announced: false,
             supervisor: Supervisor::new(conf.srv.workers),
             conf: Arc::new(conf),
             overlay,
             account,
             signals,
-            lock,
+            lock: Some(lock),
             listeners,
             runtime,
             lines: BTreeMap::new(),
@@ -91,7 +116,7 @@ impl Master {
 
     /// Serves until asked to end; returns in each child, too, which then keeps nothing of it.
     pub(super) fn run(mut self) -> Result<Ended, MasterError> {
-        let mut child = self.tell(Event::Tick);
+        let mut child = self.tell(Event::Lanes(self.listeners.lanes()));
         while !self.is_over && child.is_none() {
             self.wait()?;
             child = self.turn()?;
@@ -125,7 +150,9 @@ impl Master {
             }
         }
         self.follow_reload(&mut events)?;
-        self.begin_asked();
+        self.begin_wanted_upgrade();
+        self.follow_upgrade(&mut events);
+        self.notifier.keep_alive(clock::instant());
         events.push_back(Event::Tick);
         for event in events {
             let child = self.tell(event);
@@ -133,6 +160,9 @@ impl Master {
                 return Ok(child);
             }
         }
+        self.announce();
+        // What had to wait for the older master to let go.
+        self.begin_asked();
         Ok(None)
     }
 
@@ -140,7 +170,12 @@ impl Master {
         let now_ms = self.now_ms();
         let due_ms = self.supervisor.due_ms().map(|due_ms| due_ms.saturating_sub(now_ms));
         let reload_ms = Acknowledging::wait_ms(&self.acknowledging);
-        let timeout = due_ms.into_iter().chain(reload_ms).min().map(Duration::from_millis);
+        let upgrade_until = self.upgrade.as_ref().map(Upgrade::until);
+        let now = clock::instant();
+        let others = self.notifier.due().into_iter().chain(upgrade_until);
+        let others = others.map(|until| until.saturating_duration_since(now));
+        let own = due_ms.into_iter().chain(reload_ms).map(Duration::from_millis);
+        let timeout = own.chain(others).min();
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.lines.values().map(|line| {
             let room = if line.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -148,6 +183,10 @@ impl Master {
         }));
         let reload = self.reload.as_ref().map(Reload::fd);
         fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let upgrade = self.upgrade.as_ref().and_then(Upgrade::fd);
+        fds.extend(upgrade.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
+        fds.extend(predecessor.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         process::poll(&mut fds, timeout)?;
         Ok(())
     }
@@ -162,24 +201,55 @@ impl Master {
             Signal::SIGHUP => self.begin_reload(None),
             Signal::SIGTERM | Signal::SIGINT => {
                 tracing::info!(%signal, "asked to stop: finishing what has been read");
+                self.begin_end("finishing what has been read");
                 events.push_back(Event::End(Ending::Finish));
             }
             Signal::SIGQUIT => {
                 tracing::info!(%signal, "asked to stop: waiting for clients to close");
+                self.begin_end("waiting for clients to close");
                 events.push_back(Event::End(Ending::Drain));
             }
-            Signal::SIGUSR1 => {
-                tracing::info!(%signal, "nothing to reopen: the log goes to standard error");
-            }
-            other => {
-                tracing::warn!(signal = %other, "ignored: a restart in place is not supported")
-            }
+            Signal::SIGUSR1 => self.reopen_log(),
+            Signal::SIGUSR2 => self.begin_upgrade(),
+            other => tracing::warn!(signal = %other, "ignored"),
         }
+    }
+
+    fn begin_end(&mut self, words: &str) {
+        self.abandon_upgrade();
+        if self.predecessor.is_none() {
+            self.notifier.stopping(words);
+        }
+    }
+
+    /// Opens the log's file anew, here first: who may not open it finds it made.
+    fn reopen_log(&mut self) {
+        let Some(path) = log::file_path() else {
+            tracing::info!("SIGUSR1: nothing to reopen: the log goes to standard error");
+            return;
+        };
+        log::reopen();
+        let children: Vec<Pid> = self.lines.keys().copied().collect();
+        children.into_iter().for_each(|pid| self.say(pid, Word::ReopenLog));
+        tracing::info!(path = %path.display(), "the log is opened anew");
+    }
+
+    /// What the server is at, for people.
+    pub(super) fn status_words(&self) -> String {
+        format!(
+            "{} workers on {}, generation {}",
+            self.conf.srv.workers,
+            self.listeners.addresses().join(" "),
+            self.runtime.generation()
+        )
     }
 
     fn take_change(&mut self, pid: Pid, change: Change, events: &mut VecDeque<Event>) {
         if let (Some(reload), Change::Ended(exit)) = (&mut self.reload, change) {
             reload.note_end(pid, exit);
+        }
+        if let (Some(upgrade), Change::Ended(exit)) = (&mut self.upgrade, change) {
+            upgrade.note_end(pid, exit);
         }
         let processes = self.supervisor.processes();
         let Some(process) = processes.iter().find(|process| process.pid == pid) else { return };
@@ -251,6 +321,7 @@ impl Master {
             Order::Spawn(..) => {}
             Order::Ask(pid, request) => {
                 let signal = match request {
+                    Request::Leave => return self.say(pid, Word::Leave),
                     Request::Finish => Signal::SIGTERM,
                     Request::Drain => Signal::SIGQUIT,
                     Request::Kill => Signal::SIGKILL,
@@ -331,6 +402,12 @@ impl Master {
     }
 
     fn close(self) {
+        // Until the older master has let go, lock, files and sockets are its; without the lock they
+        // are the newer one's.
+        let (None, Some(lock)) = (&self.predecessor, self.lock) else {
+            tracing::info!(restarts = self.supervisor.restarts(), "ended; another master serves");
+            return;
+        };
         match store::close_clean(&self.conf) {
             Ok(true) => tracing::info!("files are written back and marked clean"),
             Ok(false) => tracing::warn!("a process is still attached: files are not marked clean"),
@@ -341,7 +418,7 @@ impl Master {
             tracing::warn!(%error, "cannot act as root again");
         }
         self.listeners.remove_files();
-        if let Err(error) = self.lock.give_back() {
+        if let Err(error) = lock.give_back() {
             tracing::warn!(%error, "cannot empty the lock file");
         }
         tracing::info!(restarts = self.supervisor.restarts(), "stopped");

@@ -9,19 +9,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::account::Account;
-use super::listeners::{ListenError, Listeners};
+use super::changes::{self, Change};
+use super::inherit::{Inherited, Predecessor};
+use super::listeners::{Given, ListenError, Listeners};
 use super::lock::{DataLock, LockError};
 use super::outcome::Outcome;
 use super::prepare::{Preparation, PrepareError};
 use super::run::{Basis, Master};
+use super::upgrade::{self, Program};
 use super::{Ended, log};
 use crate::clock;
 use crate::conf::Machine;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::memory::Memory;
-use crate::conf::{Conf, Faults, Overlay, OverlayError, report};
+use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts, report};
 use crate::store::{self, Prepared, Runtime};
-use crate::sys::process::{self, Signal, Signals};
+use crate::sys::process::{self, Channel, Signal, Signals};
 
 /// The workers of a dead master have ended by then.
 const ORPHANS: Duration = Duration::from_secs(6);
@@ -70,6 +73,36 @@ pub enum MasterError {
         /// Why.
         source: io::Error,
     },
+    /// The log's file cannot be opened.
+    #[error("<log file>: {}: {source}", path.display())]
+    Log {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What whoever started this process left it is not to be had.
+    #[error("what this process was started with: {0}")]
+    Inherited(io::Error),
+    /// The configuration cannot take the place of the older binary's while that one serves.
+    #[error("{}", .0.iter().map(Change::to_string).collect::<Vec<_>>().join("\n"))]
+    Changes(Vec<Change>),
+    /// Beside the older binary's processes there is no room.
+    #[error(
+        "{used} of {most} slots are in use, {needed} are needed beside them: wait until older \
+         processes have ended, or restart"
+    )]
+    Slots {
+        /// In use.
+        used: usize,
+        /// Needed beside them.
+        needed: usize,
+        /// All there are.
+        most: usize,
+    },
+    /// The older master does not let go.
+    #[error("cannot take over from the older master: {0}")]
+    TakeOver(io::Error),
     /// A call to the kernel failed that the master cannot do without.
     #[error("the master's loop failed: {0}")]
     Loop(#[from] io::Error),
@@ -86,53 +119,153 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
 /// # Errors
 /// The server is not started, or ends: the master says why.
 pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
+    start(conf_dir).inspect_err(|error| {
+        // Whoever looks into the log's file is to find it there, too.
+        if log::file_path().is_some() {
+            error.to_string().lines().for_each(|line| tracing::error!("{line}"));
+        }
+    })
+}
+
+fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
+    let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     let (conf, texts) = Conf::load_texts(conf_dir)?;
-    log::start(&conf.srv.log);
-    let _name = log::name_process("master");
-    let report = report::report(&conf, &Machine::look(&conf));
-    report.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    if !report.faults.is_empty() {
-        return Err(MasterError::Machine(report.faults));
-    }
     let account = find_account(&conf)?;
+    start_log(&conf, account.as_ref())?;
+    let _name = log::name_process("master");
+    look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    make_directories(&conf, account.as_ref())?;
-    let signals = Signals::take(
-        &[
-            Signal::SIGCHLD,
-            Signal::SIGHUP,
-            Signal::SIGTERM,
-            Signal::SIGINT,
-            Signal::SIGQUIT,
-            Signal::SIGUSR1,
-            Signal::SIGUSR2,
-        ],
-        &[],
-    )?;
-    let lock = DataLock::take(&data_dir)?;
+    let signals = take_signals()?;
+    let Inherited { sockets, predecessor, notifier, environment } = inherited;
+    let (lock, predecessor) = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
-    Outcome::forget(&data_dir)?;
-    let runtime = Runtime::create_or_open(&data_dir)?;
+    let runtime = open_runtime(&data_dir, &conf, predecessor.is_some())?;
     account.as_ref().map_or(Ok(()), Account::raise)?;
-    let listeners = listen(&conf, &runtime)?;
+    let listeners = listen(&conf, &runtime, &sockets)?;
+    drop(sockets);
     account.as_ref().map_or(Ok(()), Account::lower)?;
+    notifier.status("preparing the store");
     let preparation = Preparation::start(&conf, || become_for_good(account.as_ref()))?;
     let Some(prepared) = preparation.wait(&signals)? else {
         tracing::info!("asked to end while the store was being prepared");
-        listeners.remove_files();
+        if predecessor.is_none() {
+            listeners.remove_files();
+        }
         return Ok(Ended::Stopped);
     };
+    if let Some(predecessor) = &predecessor {
+        upgrade::ask_for(predecessor).map_err(MasterError::TakeOver)?;
+    }
+    // Only now: until then the older master may have switched or reset something.
     let overlay = Overlay::read(&data_dir)?;
     if overlay.degrade {
         tracing::warn!("nothing is limited: it was degraded before this start");
     }
-    let generation = runtime.generation() + 1;
-    active::write_overlaid(&data_dir, generation, &texts, &overlay)?;
-    runtime.set_started(clock::now());
-    runtime.publish(generation);
+    if predecessor.is_none() {
+        runtime.set_started(clock::now());
+    }
+    let generation = publish(&data_dir, &runtime, (&texts, &overlay), predecessor.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
     let conf_dir = conf_dir.to_owned();
-    Master::new(Basis { conf_dir, conf, overlay, account, signals, lock, listeners, runtime }).run()
+    let program = Program::this(environment);
+    let basis = Basis {
+        conf_dir,
+        conf,
+        overlay,
+        account,
+        signals,
+        lock,
+        listeners,
+        runtime,
+        predecessor,
+        notifier,
+        program,
+    };
+    Master::new(basis).run()
+}
+
+fn start_log(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {
+    log::start(&conf.srv.log, account).map_err(|source| {
+        let path = conf.srv.log.file.clone().unwrap_or_default();
+        MasterError::Log { path, source }
+    })
+}
+
+fn look_at_machine(conf: &Conf) -> Result<(), MasterError> {
+    let report = report::report(conf, &Machine::look(conf));
+    report.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    if report.faults.is_empty() { Ok(()) } else { Err(MasterError::Machine(report.faults)) }
+}
+
+fn take_signals() -> io::Result<Signals> {
+    let read = [
+        Signal::SIGCHLD,
+        Signal::SIGHUP,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+    ];
+    Signals::take(&read, &[])
+}
+
+/// Takes the directory's lock, or has it from the older master; the channel to that one.
+fn take_lock(
+    conf: &Conf,
+    account: Option<&Account>,
+    predecessor: Option<Predecessor>,
+) -> Result<(DataLock, Option<Channel>), MasterError> {
+    let data_dir = &conf.srv.data.dir;
+    match predecessor {
+        None => {
+            make_directories(conf, account)?;
+            Ok((DataLock::take(data_dir)?, None))
+        }
+        Some(Predecessor { channel, lock }) => {
+            Ok((DataLock::adopt(lock, data_dir)?, Some(channel)))
+        }
+    }
+}
+
+/// Makes or opens runtime.mmap. While an older binary's processes use it, it is opened or refused,
+/// and so is a configuration that cannot go with what they have in force.
+fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime, MasterError> {
+    if !is_in_use {
+        Outcome::forget(data_dir)?;
+        return Ok(Runtime::create_or_open(data_dir)?);
+    }
+    let runtime = Runtime::open(data_dir)?;
+    let old = active::read(data_dir, runtime.generation())?;
+    let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
+    let refused = changes::refused_to_a_new_binary(&old, &new);
+    if !refused.is_empty() {
+        return Err(MasterError::Changes(refused));
+    }
+    // Workers, the keeper, and the child that prepares.
+    let (used, needed) = (runtime.slots().len(), usize::from(conf.srv.workers) + 2);
+    let most = Runtime::SLOTS;
+    if used + needed > most {
+        return Err(MasterError::Slots { used, needed, most });
+    }
+    Ok(runtime)
+}
+
+/// Puts the configuration in force; its generation. One that an older binary has in force already
+/// stays as it is: its processes may not understand what this one would write.
+fn publish(
+    data_dir: &Path,
+    runtime: &Runtime,
+    (texts, overlay): (&Texts, &Overlay),
+    is_in_use: bool,
+) -> Result<u64, MasterError> {
+    let generation = runtime.generation();
+    if is_in_use && active::is_of(data_dir, generation, texts, overlay)? {
+        return Ok(generation);
+    }
+    active::write_overlaid(data_dir, generation + 1, texts, overlay)?;
+    runtime.publish(generation + 1);
+    Ok(generation + 1)
 }
 
 /// In a child: gives root up, where there is a user to become.
@@ -142,10 +275,11 @@ pub(super) fn become_for_good(account: Option<&Account>) -> io::Result<()> {
 
 /// Opens all listeners. Workers whose master was killed hold its addresses until they notice, which
 /// whoever starts the server again should not have to know.
-fn listen(conf: &Conf, runtime: &Runtime) -> Result<Listeners, ListenError> {
+fn listen(conf: &Conf, runtime: &Runtime, given: &[Given]) -> Result<Listeners, ListenError> {
     let begun = clock::instant();
     loop {
-        match open(conf) {
+        let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
+        match Listeners::open(&conf.srv.listen, admin, conf.srv.workers, given) {
             Err(error) if error.is_in_use() && begun.elapsed() < ORPHANS => {
                 if !runtime.slots().iter().any(|slot| slot.alive) {
                     return Err(error);
@@ -155,12 +289,6 @@ fn listen(conf: &Conf, runtime: &Runtime) -> Result<Listeners, ListenError> {
             result => return result,
         }
     }
-}
-
-fn open(conf: &Conf) -> Result<Listeners, ListenError> {
-    let mut listeners = Listeners::open(&conf.srv.listen, conf.srv.workers)?;
-    conf.srv.admin.as_ref().map_or(Ok(()), |admin| listeners.open_admin(&admin.listen))?;
-    Ok(listeners)
 }
 
 fn find_account(conf: &Conf) -> Result<Option<Account>, MasterError> {

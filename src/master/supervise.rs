@@ -51,6 +51,8 @@ pub enum Ending {
     Finish,
     /// Wait for clients to close: within 60 s.
     Drain,
+    /// As [`Ending::Drain`], while another master's processes serve in their place.
+    HandOver,
 }
 
 /// What happened.
@@ -78,13 +80,15 @@ pub enum Event {
     End(Ending),
 }
 
-/// What a process is asked by signal.
+/// What a process is asked, by signal or in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// SIGTERM.
     Finish,
     /// SIGQUIT.
     Drain,
+    /// To drain, others serve in its place.
+    Leave,
     /// SIGKILL.
     Kill,
 }
@@ -214,6 +218,12 @@ impl Supervisor {
         self.ending.is_some()
     }
 
+    /// Do the keeper and all workers serve.
+    pub fn is_complete(&self) -> bool {
+        let places = std::iter::once(Place::Keeper).chain((0..self.workers).map(Place::Worker));
+        places.into_iter().all(|place| self.find(place).is_some_and(|process| process.ready))
+    }
+
     /// When a place that has no process gets one, where it has none.
     pub fn vacant_until_ms(&self, place: Place) -> Option<u64> {
         self.vacancies.iter().find(|vacancy| vacancy.place == place).map(|found| found.until_ms)
@@ -297,7 +307,12 @@ impl Supervisor {
         let (request, bound_ms) = match ending {
             Ending::Finish => (Request::Finish, FINISH_MS),
             Ending::Drain => (Request::Drain, DRAIN_MS),
+            Ending::HandOver => (Request::Leave, DRAIN_MS),
         };
+        if ending == Ending::HandOver {
+            // The other master's keeper recovers and writes back from now on.
+            self.end_keeper(now_ms, orders);
+        }
         for process in self.processes.iter_mut().filter(|process| process.place != Place::Keeper) {
             process.kill_at_ms = Some(now_ms + bound_ms);
             orders.push(Order::Ask(process.pid, request));
@@ -371,7 +386,7 @@ impl Supervisor {
         let asked = |process: &&mut Process| process.leaving && process.kill_at_ms.is_none();
         for process in self.processes.iter_mut().filter(asked) {
             process.kill_at_ms = Some(now_ms + DRAIN_MS);
-            orders.push(Order::Ask(process.pid, Request::Drain));
+            orders.push(Order::Ask(process.pid, Request::Leave));
         }
     }
 
@@ -388,18 +403,23 @@ impl Supervisor {
         if self.ending.is_none() || self.ended {
             return;
         }
-        match self.processes.as_mut_slice() {
+        match self.processes.as_slice() {
             [] => {
                 self.ended = true;
                 orders.push(Order::End);
             }
             // The keeper recovers what the workers leave: it goes last.
-            [keeper] if keeper.place == Place::Keeper && !keeper.leaving => {
-                keeper.leaving = true;
-                keeper.kill_at_ms = Some(now_ms + KEEPER_END_MS);
-                orders.push(Order::Ask(keeper.pid, Request::Finish));
-            }
+            [last] if last.place == Place::Keeper => self.end_keeper(now_ms, orders),
             _ => {}
+        }
+    }
+
+    fn end_keeper(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
+        let staying = |process: &&mut Process| process.place == Place::Keeper && !process.leaving;
+        for keeper in self.processes.iter_mut().filter(staying) {
+            keeper.leaving = true;
+            keeper.kill_at_ms = Some(now_ms + KEEPER_END_MS);
+            orders.push(Order::Ask(keeper.pid, Request::Finish));
         }
     }
 }

@@ -94,6 +94,9 @@ pub(crate) struct FileEntry {
 }
 
 impl Runtime {
+    /// How many slots there are.
+    pub const SLOTS: usize = at::SLOTS;
+
     /// The file's path in a data directory.
     pub fn path_in(data_dir: &Path) -> PathBuf {
         data_dir.join("runtime.mmap")

@@ -374,7 +374,9 @@ impl Connection {
                 request.push(biz, key, Some(1), false, false);
                 Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
             }
-            Route::Health if side.serve.draining() => Err(Error::Draining),
+            Route::Health if side.serve.draining() && !side.serve.replaced() => {
+                Err(Error::Draining)
+            }
             Route::Health => Ok(Plan::Greet(side.serve.ailment())),
         }
     }

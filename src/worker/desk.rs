@@ -19,6 +19,8 @@ pub struct Desk {
     pub draining: bool,
     /// Requests answered in this turn.
     pub answered: u64,
+    /// Others serve in its place.
+    pub replaced: bool,
 }
 
 impl Serve for Desk {
@@ -36,6 +38,10 @@ impl Serve for Desk {
 
     fn draining(&self) -> bool {
         self.draining
+    }
+
+    fn replaced(&self) -> bool {
+        self.replaced
     }
 
     #[inline]

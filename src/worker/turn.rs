@@ -116,7 +116,13 @@ impl Worker {
             signals,
             channel,
             doors,
-            desk: Desk { service, now: clock::now(), draining: false, answered: 0 },
+            desk: Desk {
+                service,
+                now: clock::now(),
+                draining: false,
+                answered: 0,
+                replaced: false,
+            },
             conf,
             clients: Vec::new(),
             free: Vec::new(),
@@ -267,6 +273,11 @@ impl Worker {
                 Heard::Word(Word::Yield(lane), _) => {
                     self.doors.close_lane(self.poll.registry(), lane)?;
                 }
+                Heard::Word(Word::Leave, _) => {
+                    self.desk.replaced = true;
+                    self.end(false);
+                }
+                Heard::Word(Word::ReopenLog, _) => log::reopen(),
                 // That there is a new configuration, the turn finds by itself.
                 Heard::Word(Word::Generation | Word::Recover, _) => {}
                 Heard::Nothing => return Ok(()),

@@ -78,6 +78,7 @@ fn faulty_srv_values() {
             "<srv><log level='inof'/></srv>",
             "1:18: found level=\"inof\", expected one of error, warn, info, debug, trace (nearest: info)",
         ),
+        ("<srv><log file='log/'/></srv>", "1:17: found file=\"log/\", expected a file"),
         (
             "<srv><user>no such user</user></srv>",
             "1:12: found <user>no such user</user>, expected the name of a user of this system",

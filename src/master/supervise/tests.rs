@@ -196,7 +196,7 @@ fn with_fewer_workers_the_remaining_serve_the_lanes_of_those_that_drain() {
     let mut world = World::started(4);
     let (old2, old3) = (world.worker(2), world.worker(3));
     world.tell(Event::Resize(2));
-    assert_eq!(world.asked, [(old2, Request::Drain), (old3, Request::Drain)]);
+    assert_eq!(world.asked, [(old2, Request::Leave), (old3, Request::Leave)]);
     assert_eq!(world.lanes_of(world.worker(0)), [0, 2]);
     assert_eq!(world.lanes_of(world.worker(1)), [1, 3]);
     assert!(world.lanes_of(old3).is_empty());
@@ -241,7 +241,7 @@ fn a_worker_that_drains_makes_room_for_one_of_the_same_number() {
     assert_eq!(world.lanes_of(new), [1]);
     world.ends(old, Exit::Status(0));
     assert_eq!(world.worker(1), new);
-    assert_eq!(world.asked, [(old, Request::Drain)], "asked once");
+    assert_eq!(world.asked, [(old, Request::Leave)], "asked once");
 }
 
 #[test]
@@ -324,4 +324,27 @@ fn no_order_of_deaths_leaves_a_lane_unserved() {
             assert_eq!(world.every_lane_is_served(), can_serve, "sequence {sequence}");
         }
     }
+}
+
+#[test]
+fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
+    let mut world = World::new(2);
+    assert!(!world.supervisor.is_complete());
+    world.all_ready();
+    assert!(world.supervisor.is_complete());
+    let keeper = world.pid(Place::Keeper).expect("runs");
+    let workers = [world.worker(0), world.worker(1)];
+    world.tell(Event::End(Ending::HandOver));
+    let asked =
+        [(keeper, Request::Finish), (workers[0], Request::Leave), (workers[1], Request::Leave)];
+    assert_eq!(world.asked, asked);
+    world.ends(keeper, Exit::Status(0));
+    world.ends(workers[1], KILLED);
+    assert_eq!(world.recovered_by, [], "it recovers nothing any more");
+    world.after(59_000);
+    assert!(!world.ended && world.asked.len() == 3, "the other one drains still");
+    world.tell(Event::End(Ending::Finish));
+    assert_eq!(world.asked.last(), Some(&(workers[0], Request::Finish)));
+    world.ends(workers[0], Exit::Status(0));
+    assert!(world.ended);
 }

@@ -20,8 +20,13 @@ pub trait Serve {
     fn biz_name(&self, index: usize) -> Option<&str>;
 
     /// Is the worker about to end? Then a connection is closed with the last answer to what was
-    /// read, and /health answers 503.
+    /// read, and /health answers 503, unless the worker [is replaced](Serve::replaced).
     fn draining(&self) -> bool;
+
+    /// Do others serve in this worker's place, so that the server is as healthy as ever?
+    fn replaced(&self) -> bool {
+        false
+    }
 
     /// What is wrong with the server although this worker serves, in words for /health. Asked for
     /// nothing else.
