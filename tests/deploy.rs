@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use frs::conf::Conf;
+use frs::conf::{Conf, Listen};
 
 fn deploy(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name);
@@ -39,7 +39,14 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     let (mut packaged, shipped) = (parse(&deploy("srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(packaged.srv.data.dir, Path::new("/var/lib/frs"));
     packaged.srv.data.dir = shipped.srv.data.dir.clone();
+    // Whoever installs the package decides whether there is an admin plane.
+    assert_eq!(packaged.srv.admin, None);
+    packaged.srv.admin = shipped.srv.admin.clone();
     assert_eq!(packaged.srv, shipped.srv);
+    let proposed =
+        deploy("srv.xml").replace("  <admin", "  --><admin").replace("sock\"/>\n  -->", "sock\"/>");
+    let admin = parse(&proposed).srv.admin.expect("the proposed one");
+    assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
 }
 
 #[test]
