@@ -12,17 +12,6 @@ use frs::store::counter::{Asked, GroupCounter, OUTCOMES};
 use frs::store::{Counter, Outcome};
 use nix::sys::signal::{Signal, kill};
 
-const MAP: &str = r#"<map>
-  <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
-  <biz id="1" name="plenty" key="string">
-    <limit policy="interval" interval="1h" max="1000000"/>
-  </biz>
-  <biz id="2" name="three" key="string">
-    <limit policy="interval" interval="1h" max="3"/>
-  </biz>
-</map>
-"#;
-
 fn stats(setup: &Setup) -> Stats {
     stats::collect(&setup.path("data")).expect("there is a server")
 }
@@ -109,7 +98,6 @@ fn clients_of_all(server: &Server<'_>, workers: usize) -> Vec<Client> {
 fn sums_are_exact_over_all_workers_and_their_deaths() {
     const WORKERS: usize = 3;
     let setup = Setup::new(&Settings { workers: WORKERS as u16, ..Settings::default() });
-    setup.write_map(MAP);
     let server = setup.start();
     let workers = server.wait_for_workers(WORKERS);
     assert_eq!(stats(&setup).processes_of("worker"), WORKERS);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use frs::service::{Answers, Request, Role, Service};
 
-use common::{Client, Server, Settings, Setup, text};
+use common::{Client, Server, Setup, text};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -28,9 +28,7 @@ const MAP: &str = r#"<map>
 "#;
 
 fn setup() -> Setup {
-    let setup = Setup::new(&Settings::default());
-    setup.write_map(MAP);
-    setup
+    Setup::of_map(MAP)
 }
 
 fn command(setup: &Setup, arguments: &[&str]) -> Command {

@@ -1,19 +1,17 @@
 //! The worked cases of `calendar` and of `count`, by name, and both against a model that steps from
 //! window to window.
 //!
-//! [`Record`] stands for service and store, as in the cases of the other policies; it tells the
-//! time before each command.
+//! [`Record`] stands for service and store, as in the cases of the other policies.
 
-use frs::conf::{Biz, Calendar, Count, KeyType, Limit, Policy, Scope, Turns, Unit};
-use frs::limit::{Judgement, MAX_USED, Rules, States, Verdict};
+mod record;
+
+use frs::conf::{Calendar, Count, Limit, Policy, Scope, Turns, Unit};
+use frs::limit::{MAX_USED, Verdict};
 use frs::store::Rank;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use proptest::prelude::*;
-
-const MINUTE: u64 = 60_000;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
+use record::{DAY, HOUR, MINUTE, Record, brief};
 
 fn utc(text: &str) -> u64 {
     let instant: Timestamp = text.parse().expect(text);
@@ -32,97 +30,30 @@ fn count(turns: Option<Turns>) -> Limit {
     Limit::new(Scope::Key, Policy::Count(Count { turns }))
 }
 
-#[derive(Debug, Clone)]
-struct Record {
-    rules: Rules,
-    key: Vec<u64>,
-}
-
-impl Record {
-    fn new(limits: &[Limit]) -> Record {
-        let rules = Rules::new(&Biz::new(1, "biz", KeyType::String, limits.to_vec()));
-        let key = vec![0; rules.words(Scope::Key)];
-        Record { rules, key }
-    }
-
-    fn of(turns: Turns, max: u64, debt: u64) -> Record {
-        Record::new(&[calendar(turns, max, debt)])
-    }
-
-    /// The same words under other limits.
-    fn under(&self, limit: Limit) -> Record {
-        Record { key: self.key.clone(), ..Record::new(&[limit]) }
-    }
-
-    fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
-        let Record { rules, key } = self;
-        work(rules, &mut States { key, biz: &mut [] })
-    }
-
-    fn judge(&mut self, now: u64, count: i32) -> Judgement {
-        self.rules.set_now(now);
-        self.on_states(|rules, states| {
-            rules.roll(states, now);
-            rules.judge(states, now, count)
-        })
-    }
-
-    fn query(&self, now: u64, count: i32) -> Verdict {
-        let mut copy = self.clone();
-        let judgement = copy.judge(now, count);
-        copy.on_states(|rules, states| rules.verdict(states, now, &judgement))
-    }
-
-    fn update(&mut self, now: u64, count: i32) -> Verdict {
-        let mut copy = self.clone();
-        let judgement = copy.judge(now, count);
-        if !judgement.limited {
-            copy.on_states(|rules, states| rules.charge(states, now, count));
-            self.key.clone_from(&copy.key);
-        }
-        copy.on_states(|rules, states| rules.verdict(states, now, &judgement))
-    }
-
-    fn force(&mut self, now: u64, count: i32) -> Verdict {
-        let judgement = self.judge(now, count);
-        self.on_states(|rules, states| {
-            rules.charge(states, now, count);
-            rules.verdict(states, now, &judgement)
-        })
-    }
-
-    fn rank(&mut self, now: u64) -> Rank {
-        self.rules.set_now(now);
-        self.rules.rank(Scope::Key, &mut self.key.clone(), now)
-    }
-}
-
-/// used, remaining, reset, retry
-fn brief(verdict: &Verdict) -> (u64, u64, Option<u64>, Option<u64>) {
-    let figures = verdict.figures;
-    (figures.used, figures.remaining, figures.reset_ms, verdict.retry_ms)
+fn of(turns: Turns, max: u64, debt: u64) -> Record {
+    Record::new(&[calendar(turns, max, debt)])
 }
 
 #[test]
 fn a_calendar_window_turns_for_all_uses_alike() {
-    let mut record = Record::of(turns(Unit::Hour, "UTC"), 3, 0);
+    let mut record = of(turns(Unit::Hour, "UTC"), 3, 0);
     let ten = utc("2026-03-01T10:00Z");
     assert_eq!(brief(&record.query(ten + 5, 1)), (0, 3, Some(0), None));
     assert_eq!(brief(&record.update(ten + 50 * MINUTE, 1)), (1, 2, Some(10 * MINUTE), None));
-    assert_eq!(record.key, [ten, 1]);
+    assert_eq!(record.node, [ten, 1]);
     assert_eq!(brief(&record.update(ten + 59 * MINUTE, 2)), (3, 0, Some(MINUTE), None));
     let refused = record.update(ten + HOUR - 1, 1);
     assert_eq!((refused.limited, brief(&refused)), (true, (3, 0, Some(1), Some(1))));
-    assert_eq!(record.key, [ten, 3]);
+    assert_eq!(record.node, [ten, 3]);
     let passed = record.update(ten + HOUR, 1);
     assert_eq!((passed.limited, brief(&passed)), (false, (1, 2, Some(HOUR), None)));
     assert_eq!((passed.window_ms, passed.figures.max), (Some(HOUR), 3));
-    assert_eq!(record.key, [ten + HOUR, 1]);
+    assert_eq!(record.node, [ten + HOUR, 1]);
 }
 
 #[test]
 fn a_window_is_as_long_as_the_day_month_or_year_that_it_is() {
-    let length = |unit, at| Record::of(turns(unit, "America/New_York"), 1, 0).query(utc(at), 0);
+    let length = |unit, at| of(turns(unit, "America/New_York"), 1, 0).query(utc(at), 0);
     let cases = [
         (Unit::Minute, "2026-03-08T12:00Z", MINUTE),
         (Unit::Day, "2026-03-08T12:00Z", 23 * HOUR),
@@ -143,7 +74,7 @@ fn a_window_is_as_long_as_the_day_month_or_year_that_it_is() {
 #[test]
 fn a_day_turns_at_its_local_time() {
     let at_0230 = Turns { at_minutes: 150, ..turns(Unit::Day, "America/New_York") };
-    let mut record = Record::of(at_0230, 1, 0);
+    let mut record = of(at_0230, 1, 0);
     // The gap of 2026-03-08 ends at 07:00Z.
     assert!(!record.update(utc("2026-03-08T06:00Z"), 1).limited);
     let refused = record.update(utc("2026-03-08T06:59:59.999Z"), 1);
@@ -168,20 +99,20 @@ fn the_time_told_holds_for_its_window() {
 
 #[test]
 fn debt_is_settled_at_each_turn() {
-    let mut record = Record::of(turns(Unit::Hour, "UTC"), 1000, 300);
+    let mut record = of(turns(Unit::Hour, "UTC"), 1000, 300);
     let ten = utc("2026-03-01T10:00Z");
     let hour_1 = record.update(ten + 7, 1200);
     assert_eq!((hour_1.limited, brief(&hour_1)), (false, (1200, 100, Some(HOUR - 7), None)));
     assert_eq!(brief(&record.query(ten + HOUR, 0)), (200, 1100, Some(HOUR), None));
     let hour_2 = record.update(ten + HOUR + 5, 700);
     assert_eq!((hour_2.limited, brief(&hour_2)), (false, (900, 400, Some(HOUR - 5), None)));
-    assert_eq!(record.key, [ten + HOUR, 900]);
+    assert_eq!(record.node, [ten + HOUR, 900]);
     assert_eq!(brief(&record.query(ten + 2 * HOUR, 0)), (0, 1300, Some(0), None));
 }
 
 #[test]
 fn debt_lasts_over_several_windows_of_unequal_length() {
-    let mut record = Record::of(turns(Unit::Day, "America/New_York"), 10, 5);
+    let mut record = of(turns(Unit::Day, "America/New_York"), 10, 5);
     let friday = utc("2026-03-06T05:00Z");
     record.force(friday + HOUR, 38);
     // Saturday: 28. Sunday, of 23 hours: 18. Monday: 8, from 04:00Z on.
@@ -204,7 +135,7 @@ fn debt_lasts_over_several_windows_of_unequal_length() {
 
 #[test]
 fn without_debt_forced_use_is_forgotten_at_the_turn() {
-    let mut record = Record::of(turns(Unit::Month, "UTC"), 10, 0);
+    let mut record = of(turns(Unit::Month, "UTC"), 10, 0);
     let now = utc("2026-01-31T23:00Z");
     record.force(now, 5000);
     assert_eq!(brief(&record.query(now, 10)), (5000, 0, Some(HOUR), Some(HOUR)));
@@ -213,16 +144,16 @@ fn without_debt_forced_use_is_forgotten_at_the_turn() {
 
 #[test]
 fn a_count_over_max_and_debt_never_passes() {
-    let fresh = Record::of(turns(Unit::Day, "UTC"), 10, 0).query(DAY, 11);
+    let fresh = of(turns(Unit::Day, "UTC"), 10, 0).query(DAY, 11);
     assert_eq!((fresh.limited, brief(&fresh)), (true, (0, 10, Some(0), None)));
-    let nothing = Record::of(turns(Unit::Day, "UTC"), 0, 0);
+    let nothing = of(turns(Unit::Day, "UTC"), 0, 0);
     assert!(!nothing.query(DAY, 0).limited);
     assert_eq!((nothing.query(DAY, 1).limited, nothing.query(DAY, 1).retry_ms), (true, None));
 }
 
 #[test]
 fn a_debt_that_outlasts_the_calendar_has_no_retry() {
-    let mut record = Record::of(turns(Unit::Year, "UTC"), 1, 1);
+    let mut record = of(turns(Unit::Year, "UTC"), 1, 1);
     record.force(utc("2026-01-01T00:00Z"), i32::MAX);
     let refused = record.query(utc("2026-07-01T00:00Z"), 1);
     assert_eq!((refused.limited, refused.retry_ms), (true, None));
@@ -231,22 +162,22 @@ fn a_debt_that_outlasts_the_calendar_has_no_retry() {
 
 #[test]
 fn giving_back_all_makes_the_state_fresh() {
-    let mut record = Record::of(turns(Unit::Week, "Asia/Tokyo"), 5, 0);
+    let mut record = of(turns(Unit::Week, "Asia/Tokyo"), 5, 0);
     let now = utc("2026-03-04T12:00Z");
     record.update(now, 3);
-    assert_eq!(record.key, [utc("2026-03-01T15:00Z"), 3]);
+    assert_eq!(record.node, [utc("2026-03-01T15:00Z"), 3]);
     record.update(now + 1, -2);
-    assert_eq!(record.key, [utc("2026-03-01T15:00Z"), 1]);
+    assert_eq!(record.node, [utc("2026-03-01T15:00Z"), 1]);
     assert_eq!(brief(&record.update(now + 2, -2)), (0, 5, Some(0), None));
-    assert_eq!(record.key, [0, 0]);
+    assert_eq!(record.node, [0, 0]);
 }
 
 #[test]
 fn used_saturates() {
-    let mut record = Record::of(turns(Unit::Hour, "UTC"), 5, 0);
-    record.key = vec![5 * HOUR, MAX_USED - 3];
+    let mut record = of(turns(Unit::Hour, "UTC"), 5, 0);
+    record.node = vec![5 * HOUR, MAX_USED - 3];
     assert_eq!(record.force(5 * HOUR, i32::MAX).figures.used, MAX_USED);
-    assert_eq!(record.key, [5 * HOUR, MAX_USED]);
+    assert_eq!(record.node, [5 * HOUR, MAX_USED]);
     assert_eq!(record.force(5 * HOUR, -1).figures.used, MAX_USED - 1);
 }
 
@@ -254,7 +185,7 @@ fn used_saturates() {
 fn a_clock_set_back_by_less_than_the_states_window_stands_still_at_its_start() {
     // Sunday has 23 hours, the Saturday before it 24.
     let sunday = utc("2026-03-08T05:00Z");
-    let mut record = Record::of(turns(Unit::Day, "America/New_York"), 2, 0);
+    let mut record = of(turns(Unit::Day, "America/New_York"), 2, 0);
     record.update(sunday + HOUR, 1);
     let back = sunday - 23 * HOUR + 1;
     let second = record.update(back, 1);
@@ -262,7 +193,7 @@ fn a_clock_set_back_by_less_than_the_states_window_stands_still_at_its_start() {
         (brief(&second), second.window_ms),
         ((2, 0, Some(23 * HOUR), None), Some(23 * HOUR))
     );
-    assert_eq!(record.key, [sunday, 2]);
+    assert_eq!(record.node, [sunday, 2]);
     assert_eq!(brief(&record.update(back, 1)), (2, 0, Some(23 * HOUR), Some(23 * HOUR)));
     assert_eq!(brief(&record.update(sunday - 1, 1)), (2, 0, Some(23 * HOUR), Some(23 * HOUR)));
     assert_eq!(brief(&record.update(sunday + HOUR, 1)), (2, 0, Some(22 * HOUR), Some(22 * HOUR)));
@@ -271,7 +202,7 @@ fn a_clock_set_back_by_less_than_the_states_window_stands_still_at_its_start() {
 
 #[test]
 fn a_clock_set_back_within_the_window_changes_its_reset_alone() {
-    let mut record = Record::of(turns(Unit::Hour, "UTC"), 2, 0);
+    let mut record = of(turns(Unit::Hour, "UTC"), 2, 0);
     record.update(5 * HOUR + 30 * MINUTE, 1);
     assert_eq!(brief(&record.update(5 * HOUR + 10 * MINUTE, 1)), (2, 0, Some(50 * MINUTE), None));
 }
@@ -280,19 +211,19 @@ fn a_clock_set_back_within_the_window_changes_its_reset_alone() {
 fn a_clock_set_back_by_the_states_window_or_more_makes_the_state_fresh() {
     let sunday = utc("2026-03-08T05:00Z");
     for debt in [0, 9] {
-        let mut record = Record::of(turns(Unit::Day, "America/New_York"), 1, debt);
+        let mut record = of(turns(Unit::Day, "America/New_York"), 1, debt);
         record.force(sunday + HOUR, 7);
         let fresh = record.query(sunday - 23 * HOUR, 1);
         assert_eq!((fresh.limited, fresh.window_ms), (false, Some(24 * HOUR)));
         assert_eq!(brief(&fresh), (0, 1 + debt, Some(0), None));
         record.update(sunday - 23 * HOUR, 1);
-        assert_eq!(record.key, [sunday - DAY, 1]);
+        assert_eq!(record.node, [sunday - DAY, 1]);
     }
 }
 
 #[test]
 fn a_clock_set_back_leaves_debt_and_counts_retry_from_the_states_time() {
-    let mut record = Record::of(turns(Unit::Hour, "UTC"), 10, 5);
+    let mut record = of(turns(Unit::Hour, "UTC"), 10, 5);
     record.force(100 * HOUR + 1, 38);
     let back = record.query(99 * HOUR + 20 * MINUTE, 7);
     assert_eq!(brief(&back), (38, 0, Some(HOUR), Some(3 * HOUR)));
@@ -303,7 +234,7 @@ fn a_clock_set_back_leaves_debt_and_counts_retry_from_the_states_time() {
 
 #[test]
 fn no_step_of_the_clock_locks_a_key_out_for_longer_than_two_windows() {
-    let mut record = Record::of(turns(Unit::Month, "UTC"), 1, 0);
+    let mut record = of(turns(Unit::Month, "UTC"), 1, 0);
     record.update(utc("9998-12-31T23:00Z"), 1);
     assert!(!record.query(utc("2026-03-01T00:00Z"), 1).limited);
     // December has 31 days.
@@ -314,7 +245,7 @@ fn no_step_of_the_clock_locks_a_key_out_for_longer_than_two_windows() {
         let limit = calendar(turns(Unit::Month, "UTC"), 1, debt);
         let mut hostile = Record::new(&[limit]);
         for start in [u64::MAX, 1 << 62, utc("9999-06-01T00:00Z")] {
-            hostile.key = vec![start, 100];
+            hostile.node = vec![start, 100];
             assert_eq!(hostile.query(utc("2026-03-01T00:00Z"), 1).figures.used, 0);
         }
     }
@@ -323,7 +254,7 @@ fn no_step_of_the_clock_locks_a_key_out_for_longer_than_two_windows() {
 #[test]
 fn another_time_zone_starts_a_new_window_under_live_state() {
     let now = utc("2026-03-04T12:00Z");
-    let mut record = Record::of(turns(Unit::Day, "UTC"), 9, 0);
+    let mut record = of(turns(Unit::Day, "UTC"), 9, 0);
     record.update(now, 4);
     let tokyo = calendar(turns(Unit::Day, "Asia/Tokyo"), 9, 0);
     assert_eq!(
@@ -331,34 +262,34 @@ fn another_time_zone_starts_a_new_window_under_live_state() {
         Record::new(std::slice::from_ref(&tokyo)).rules.shape(Scope::Key)
     );
     // Tokyo's day began at 15:00Z the day before: the state's start is another.
-    let mut moved = record.under(tokyo);
+    let mut moved = record.under(&[tokyo]);
     assert_eq!(brief(&moved.update(now + 1, 1)), (1, 8, Some(3 * HOUR - 1), None));
-    assert_eq!(moved.key, [utc("2026-03-03T15:00Z"), 1]);
+    assert_eq!(moved.node, [utc("2026-03-03T15:00Z"), 1]);
 }
 
 #[test]
 fn another_time_zone_settles_debt_by_its_own_turns() {
     let now = utc("2026-03-04T12:00Z");
-    let mut record = Record::of(turns(Unit::Day, "UTC"), 10, 5);
+    let mut record = of(turns(Unit::Day, "UTC"), 10, 5);
     record.force(now, 38);
     // None of Tokyo's days began since 2026-03-04T00:00Z, then one at 15:00Z.
-    let mut tokyo = record.under(calendar(turns(Unit::Day, "Asia/Tokyo"), 10, 5));
+    let mut tokyo = record.under(&[calendar(turns(Unit::Day, "Asia/Tokyo"), 10, 5)]);
     assert_eq!(brief(&tokyo.query(now, 0)), (38, 0, Some(3 * HOUR), Some(3 * HOUR + 2 * DAY)));
     assert_eq!(tokyo.query(utc("2026-03-04T15:00Z"), 0).figures.used, 28);
     tokyo.force(now, 1);
-    assert_eq!(tokyo.key, [utc("2026-03-03T15:00Z"), 39]);
+    assert_eq!(tokyo.node, [utc("2026-03-03T15:00Z"), 39]);
     // One of New York's did, at 05:00Z.
-    let mut new_york = record.under(calendar(turns(Unit::Day, "America/New_York"), 10, 5));
+    let mut new_york = record.under(&[calendar(turns(Unit::Day, "America/New_York"), 10, 5)]);
     new_york.force(now, 1);
-    assert_eq!(new_york.key, [utc("2026-03-04T05:00Z"), 29]);
+    assert_eq!(new_york.node, [utc("2026-03-04T05:00Z"), 29]);
 }
 
 #[test]
 fn another_max_or_debt_counts_on() {
     let now = utc("2026-03-04T12:00Z");
-    let mut record = Record::of(turns(Unit::Day, "UTC"), 9, 0);
+    let mut record = of(turns(Unit::Day, "UTC"), 9, 0);
     record.update(now, 4);
-    let wider = record.under(calendar(turns(Unit::Day, "UTC"), 100, 20));
+    let wider = record.under(&[calendar(turns(Unit::Day, "UTC"), 100, 20)]);
     assert_eq!(brief(&wider.query(now, 0)), (4, 116, Some(12 * HOUR), None));
 }
 
@@ -396,8 +327,8 @@ fn a_count_without_unit_never_starts_again() {
     assert_eq!(brief(&record.update(7, 5)), (5, 0, None, None));
     assert_eq!(brief(&record.update(u64::MAX, 5)), (10, 0, None, None));
     assert_eq!(brief(&record.update(0, -10)), (0, 0, Some(0), None));
-    assert_eq!(record.key, [0]);
-    record.key = vec![u64::MAX];
+    assert_eq!(record.node, [0]);
+    record.node = vec![u64::MAX];
     assert_eq!(record.update(7, i32::MAX).figures.used, MAX_USED);
     assert_eq!(record.rules.longest_life_ms(Scope::Key), None);
 }
@@ -412,7 +343,7 @@ fn a_node_last_used_a_longest_life_ago_is_expired() {
 
     // The worst case: the longest day, and the clock set back for the last use.
     let (sunday, length) = (utc("2026-11-01T04:00Z"), 25 * HOUR);
-    let mut record = Record::of(turns(Unit::Day, "America/New_York"), 1, 0);
+    let mut record = of(turns(Unit::Day, "America/New_York"), 1, 0);
     record.update(sunday, 1);
     let last_use = sunday - length + 1;
     record.force(last_use, 1);
@@ -441,13 +372,13 @@ fn nothing_overflows_at_the_bounds() {
                 for now in [0, 1, now, 253_370_764_800_000, 1 << 63, u64::MAX] {
                     for count in [i32::MIN, -1, 0, 1, i32::MAX] {
                         let mut record = Record::new(&limits);
-                        record.key = [word, used].repeat(6)[..11].to_vec();
+                        record.node = [word, used].repeat(6)[..11].to_vec();
                         record.query(now, count);
                         record.update(now, count);
                         record.force(now, count);
                         assert!(
                             record
-                                .key
+                                .node
                                 .iter()
                                 .skip(1)
                                 .step_by(2)
@@ -464,9 +395,9 @@ fn nothing_overflows_at_the_bounds() {
 
 #[test]
 fn an_untold_time_is_no_panic() {
-    let mut record = Record::of(turns(Unit::Day, "UTC"), 5, 5);
+    let mut record = of(turns(Unit::Day, "UTC"), 5, 5);
     for words in [[0, 0], [DAY, 3], [u64::MAX, 3]] {
-        record.key = words.to_vec();
+        record.node = words.to_vec();
         record.on_states(|rules, states| {
             rules.roll(states, 5);
             let judgement = rules.judge(states, 5, 3);
@@ -621,7 +552,7 @@ proptest! {
         begin in 946_684_800_000..3_000_000_000_000_i64,
         commands in commands(),
     ) {
-        let mut record = Record::of(turns.clone(), max, debt);
+        let mut record = of(turns.clone(), max, debt);
         let unit_ms = unit_ms(turns.unit);
         let (max, debt) = (max as i64, debt as i64);
         let mut model = Model { turns, max, debt, state: None };
@@ -636,7 +567,7 @@ proptest! {
             };
             prop_assert_eq!(shown(&verdict), expected, "at {} count {}", now, count);
             let kept = model.state.map_or([0, 0], |(start, used)| [start as u64, used as u64]);
-            prop_assert_eq!(&record.key[..], kept);
+            prop_assert_eq!(&record.node[..], kept);
         }
     }
 }

@@ -50,9 +50,7 @@ const MAP: &str = r#"<map>
 "#;
 
 fn setup() -> Setup {
-    let setup = Setup::new(&Settings::default());
-    setup.write_map(MAP);
-    setup
+    Setup::of_map(MAP)
 }
 
 fn load(url: &str, words: &str) -> Output {

@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Client, Server, Settings, Setup, is_alive, text, wait_until};
+use common::load::{under_load, wait_for_more};
+use common::{Client, Settings, Setup, is_alive, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 
 fn used(client: &mut Client, key: &str) -> u64 {
@@ -19,47 +19,6 @@ fn charge(client: &mut Client, key: &str, times: u64) {
     for _ in 0..times {
         assert_eq!(client.get(&format!("/update?biz=plenty&key={key}")).status, 200);
     }
-}
-
-/// Clients that ask without a pause while `act` runs; how many requests were answered. Half of
-/// them connect anew for each request. Any request that fails, fails the test.
-fn under_load(server: &Server<'_>, act: impl FnOnce(&AtomicU64)) -> u64 {
-    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-    let address = server.setup.address;
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..6)
-            .map(|nth| {
-                let (stop, answered) = (&stop, &answered);
-                scope.spawn(move || {
-                    let mut client = Client::connect(address);
-                    while !stop.load(Ordering::Relaxed) {
-                        let answer = client.get(&format!("/update?biz=plenty&key=load{nth}"));
-                        assert_eq!(answer.status, 200, "{answer:?}");
-                        answered.fetch_add(1, Ordering::Relaxed);
-                        if answer.closes() || nth % 2 == 0 {
-                            client = Client::connect(address);
-                        }
-                    }
-                })
-            })
-            .collect();
-        let acted = catch_unwind(AssertUnwindSafe(|| {
-            wait_for_more(&answered, 100);
-            act(&answered);
-            wait_for_more(&answered, 100);
-        }));
-        stop.store(true, Ordering::Relaxed);
-        clients.into_iter().for_each(|client| client.join().expect("no request failed"));
-        acted.unwrap_or_else(|panic| resume_unwind(panic));
-    });
-    answered.into_inner()
-}
-
-fn wait_for_more(answered: &AtomicU64, more: u64) {
-    let begun = answered.load(Ordering::Relaxed);
-    wait_until("more is answered", || {
-        (answered.load(Ordering::Relaxed) >= begun + more).then_some(())
-    });
 }
 
 #[test]
@@ -160,7 +119,7 @@ fn reloads_good_and_bad_fail_no_request() {
          <biz id=\"3\" name=\"new\" group=\"second\" key=\"string\">\
          <limit policy=\"total\" max=\"9\"/></biz></map>",
     );
-    under_load(&server, |answered| {
+    under_load(server.setup.address, |answered| {
         for round in 0..3 {
             setup.write_map(&more);
             let output = setup.frs(&["reload"]);
@@ -205,7 +164,7 @@ fn a_reload_refuses_what_needs_a_restart() {
 fn more_and_fewer_workers_by_reload_fail_no_request() {
     let setup = Setup::new(&Settings::default());
     let server = setup.start();
-    under_load(&server, |answered| {
+    under_load(server.setup.address, |answered| {
         for workers in [4, 1, 3, 2] {
             setup.write_srv(&Settings { workers, ..Settings::default() });
             let output = setup.frs(&["reload"]);
@@ -240,7 +199,7 @@ fn a_killed_worker_is_replaced_and_others_notice_nothing() {
     let charged = used(&mut server.client(), "kept");
     // An Update whose answer was lost may have been charged.
     assert!((answered as u64..=32).contains(&charged), "{charged} of {answered}");
-    under_load(&server, |_| {});
+    under_load(server.setup.address, |_| {});
 }
 
 #[test]
@@ -248,7 +207,7 @@ fn a_killed_keeper_is_replaced() {
     let setup = Setup::new(&Settings::default());
     let server = setup.start();
     let keeper = wait_until("a keeper is attached", || server.attached("keeper").pop());
-    under_load(&server, |_| {
+    under_load(server.setup.address, |_| {
         kill(keeper, Signal::SIGKILL).expect("killed");
         wait_until("it is replaced", || {
             server.attached("keeper").pop().filter(|&now| now != keeper)

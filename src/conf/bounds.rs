@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::map::{Calendar, Interval, MAX_RING_USES, Policy, Token, Unit};
+use super::map::{Calendar, Interval, MAX_RING_USES, Policy, TOKEN_UNITS, Token};
 use super::value::{MAX_COUNT, MAX_DURATION_MS};
 
 /// The largest max of `sliding`: each use is kept.
@@ -15,8 +15,6 @@ pub(super) const MAX_SLIDING_MS: u64 = 45 * DAY_MS;
 pub(super) const MAX_BURST: u64 = u64::MAX / TOKEN_UNITS;
 
 const DAY_MS: u64 = 86_400_000;
-/// Parts of a token: of any rate a whole number of them comes back in a millisecond.
-const TOKEN_UNITS: u64 = 86_400_000;
 /// A thousand years: calendars end with the year 9999.
 const MAX_CALENDAR_MS: u64 = 366_000 * DAY_MS;
 
@@ -39,7 +37,7 @@ impl Credit {
 
     /// That of `calendar`.
     pub fn of_calendar(limit: &Calendar) -> Credit {
-        let window_ms = longest_ms(limit.turns.unit);
+        let window_ms = limit.turns.unit.longest_ms();
         Credit { debt: limit.debt, window_ms, most_ms: MAX_CALENDAR_MS }
     }
 
@@ -68,19 +66,6 @@ impl Credit {
             Some(least) => least + 1,
             None => u64::MAX,
         }
-    }
-}
-
-/// The longest window of a unit. A place that changes to the other side of the date line may have a
-/// day twice.
-const fn longest_ms(unit: Unit) -> u64 {
-    match unit {
-        Unit::Minute => 60_000,
-        Unit::Hour => 3_600_000,
-        Unit::Day => 2 * DAY_MS,
-        Unit::Week => 8 * DAY_MS,
-        Unit::Month => 32 * DAY_MS,
-        Unit::Year => 367 * DAY_MS,
     }
 }
 

@@ -22,6 +22,10 @@ pub const RING_HEADER_BYTES: u32 = 16;
 /// The most uses that a ring holds.
 pub const MAX_RING_USES: u32 = 4096;
 
+/// Units of a token, as many as a day has milliseconds: of any rate a whole number of them comes
+/// back in a millisecond.
+pub const TOKEN_UNITS: u64 = 86_400_000;
+
 /// Bytes of one use in a ring.
 pub const RING_USE_BYTES: u32 = 4;
 
@@ -418,6 +422,22 @@ pub enum Unit {
     Week = 4,
     Month = 5,
     Year = 6,
+}
+
+impl Unit {
+    /// The longest window. A place that changes to the other side of the date line may have a day
+    /// twice.
+    pub const fn longest_ms(self) -> u64 {
+        const DAY_MS: u64 = 86_400_000;
+        match self {
+            Unit::Minute => 60_000,
+            Unit::Hour => 3_600_000,
+            Unit::Day => 2 * DAY_MS,
+            Unit::Week => 8 * DAY_MS,
+            Unit::Month => 32 * DAY_MS,
+            Unit::Year => 367 * DAY_MS,
+        }
+    }
 }
 
 /// Settings of `sliding`.

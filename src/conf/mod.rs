@@ -42,13 +42,13 @@ pub use machine::{Filesystem, Machine};
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, Geometry, Group, HashKind, Interval, KeyType, Limit, ListRule,
     Listed, MAX_FILES, MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy,
-    RING_HEADER_BYTES, RING_USE_BYTES, Scope, Sliding, SlidingCounter, Token, Total, Turns,
-    UNDO_WORDS, Unit, Weight,
+    RING_HEADER_BYTES, RING_USE_BYTES, Scope, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total,
+    Turns, UNDO_WORDS, Unit, Weight,
 };
 pub use overlay::{Overlay, OverlayError};
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
 pub use token::{AdminToken, TokenError};
-pub use value::duration;
+pub use value::{MAX_COUNT, duration};
 pub use words::{biz_words, limit_words};
 
 /// A checked configuration: both files.

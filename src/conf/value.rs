@@ -10,7 +10,7 @@ use super::near::nearest;
 pub(super) type Value<T> = Result<T, String>;
 
 /// The largest count: integers up to here are exact everywhere, in JSON too.
-pub(super) const MAX_COUNT: u64 = (1 << 53) - 1;
+pub const MAX_COUNT: u64 = (1 << 53) - 1;
 
 /// The longest duration: sums of two of them and the time stay far from overflow.
 pub(super) const MAX_DURATION_MS: u64 = (1 << 53) - 1;

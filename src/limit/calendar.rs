@@ -178,7 +178,7 @@ pub(super) fn window_ms(limit: &Calendar, window: Window) -> u64 {
 pub(super) fn life_ms(limit: &Calendar) -> Option<u64> {
     let max = limit.limit.max.max(1);
     let turns = if limit.limit.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };
-    (turns + 1).checked_mul(turns::longest_ms(limit.unit()))
+    (turns + 1).checked_mul(limit.unit().longest_ms())
 }
 
 #[inline]

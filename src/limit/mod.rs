@@ -33,7 +33,7 @@ pub use rules::{Judgement, Rules, StateWord, States, WordUnit};
 pub use turns::Span;
 
 /// The most uses a state can hold, 2^53 - 1: what a JSON reader can take for exact.
-pub const MAX_USED: u64 = (1 << 53) - 1;
+pub const MAX_USED: u64 = crate::conf::MAX_COUNT;
 
 /// `used` after `count` more, or after a negative `count` given back: never below 0, nor above
 /// [`MAX_USED`].

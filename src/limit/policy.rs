@@ -106,7 +106,7 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
         Policy::SlidingCounter(limit) => {
             store_counters(sliding_counter::charge(limit, counters(state), now, count), state);
         }
-        Policy::Token(limit) => store_level(token::charge(limit, level(state), now, count), state),
+        Policy::Token(_) => store_level(token::charge(level(state), now, count), state),
         Policy::Total(_) | Policy::Count(None) => state[0] = total::charge(state[0], count),
     }
 }
@@ -119,7 +119,7 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
         Policy::Calendar(limit) => calendar::figures(limit, window(state), now),
         Policy::Sliding(limit) => sliding::figures(limit, state, now),
         Policy::SlidingCounter(limit) => sliding_counter::figures(limit, counters(state), now),
-        Policy::Token(limit) => token::figures(limit, level(state), now),
+        Policy::Token(limit) => token::figures(limit, level(state)),
         Policy::Total(limit) => total::figures(limit, state[0]),
         Policy::Count(Some(limit)) => count::figures_of_turns(limit, window(state), now),
         Policy::Count(None) => count::figures(state[0]),

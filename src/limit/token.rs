@@ -5,10 +5,7 @@
 //! in. It is fresh exactly if `level` is 0, and then `last` is 0 too.
 
 use super::Figures;
-use crate::conf::Token;
-
-/// Units of a token, as many as a day has milliseconds.
-const UNITS: u64 = 86_400_000;
+use crate::conf::{TOKEN_UNITS as UNITS, Token};
 
 /// Settings made ready, in units of 1/86,400,000 token.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +66,7 @@ pub(super) fn admits(limit: &Bucket, level: Level, count: u32) -> bool {
 
 /// A rolled state after `count` more, beyond the burst too.
 #[inline]
-pub(super) fn charge(_: &Bucket, level: Level, now: u64, count: i32) -> Level {
+pub(super) fn charge(level: Level, now: u64, count: i32) -> Level {
     let units = u64::from(count.unsigned_abs()) * UNITS;
     let last = if level.level == 0 { now } else { level.last };
     let level = if count < 0 {
@@ -82,7 +79,7 @@ pub(super) fn charge(_: &Bucket, level: Level, now: u64, count: i32) -> Level {
 
 /// What a rolled state shows.
 #[inline]
-pub(super) fn figures(limit: &Bucket, level: Level, _now: u64) -> Figures {
+pub(super) fn figures(limit: &Bucket, level: Level) -> Figures {
     let remaining = limit.capacity().saturating_sub(level.level) / UNITS;
     Figures {
         used: limit.burst - remaining,
@@ -205,12 +202,12 @@ mod tests {
                 let asked = count.max(0) as u32;
                 let excess = reference.excess(asked.into());
                 assert_eq!(admits(&limit, level, asked), excess <= 0);
-                assert_eq!(figures(&limit, level, now), reference.figures());
+                assert_eq!(figures(&limit, level), reference.figures());
                 if excess > 0 {
                     let retry = (u64::from(asked) <= burst).then(|| reference.ms(excess));
                     assert_eq!(retry_ms(&limit, level, asked), retry);
                 } else {
-                    level = charge(&limit, level, now, count);
+                    level = charge(level, now, count);
                     let charged = reference.level + i128::from(count) * i128::from(per_ms);
                     reference.level = charged.max(0);
                 }
@@ -228,7 +225,7 @@ mod tests {
                 let at = |ms| roll(&limit, level, ms);
                 let first = |holds: &dyn Fn(Level) -> bool| (0..).find(|&ms| holds(at(ms)));
                 let reset = first(&|level| level == Level::FRESH);
-                assert_eq!(figures(&limit, level, 0).reset_ms, reset);
+                assert_eq!(figures(&limit, level).reset_ms, reset);
                 for count in 0..=burst as u32 {
                     let retry = first(&|level| admits(&limit, level, count));
                     assert_eq!(retry_ms(&limit, level, count), retry);
@@ -255,15 +252,15 @@ mod tests {
         let slow = bucket(1, DAY, u64::MAX);
         let mut level = Level::FRESH;
         for _ in 0..200 {
-            level = charge(&slow, level, 5, i32::MAX);
+            level = charge(level, 5, i32::MAX);
         }
         assert_eq!(level, Level { level: u64::MAX, last: 5 });
         assert!(!admits(&slow, level, u32::MAX) && !admits(&slow, level, 0));
-        assert_eq!(figures(&slow, level, 5).remaining, 0);
+        assert_eq!(figures(&slow, level).remaining, 0);
         let missing = u128::from(u32::MAX) * u128::from(UNITS) + u128::from(u64::MAX % UNITS);
         assert_eq!(retry_ms(&slow, level, u32::MAX).map(u128::from), Some(missing));
         assert_eq!(retry_ms(&bucket(1, DAY, 1), level, 2), None);
-        assert_eq!(charge(&slow, level, 9, i32::MIN).last, 5);
+        assert_eq!(charge(level, 9, i32::MIN).last, 5);
         assert_eq!(life_ms(&slow), None);
     }
 
@@ -274,11 +271,11 @@ mod tests {
             let limit = bucket(rate, per_ms, burst);
             for (level, last, now) in triples(bounds) {
                 let level = roll(&limit, Level { level, last }, now);
-                figures(&limit, level, now);
+                figures(&limit, level);
                 for count in [i32::MIN, -1, 0, 1, i32::MAX] {
                     admits(&limit, level, count.unsigned_abs());
                     retry_ms(&limit, level, count.unsigned_abs());
-                    charge(&limit, level, now, count);
+                    charge(level, now, count);
                 }
             }
             assert!(life_ms(&limit).is_none_or(|life_ms| life_ms >= fill_ms(&limit)));

@@ -123,20 +123,6 @@ pub(super) fn turn_after(turns: &Turns, instant: u64, count: u64) -> Option<u64>
     turn.filter(|&turn| turn <= END_MS).map(|turn| turn as u64)
 }
 
-/// The longest that a window of a unit can be: one of a day and longer is lengthened by what the
-/// zone's clock is set back meanwhile.
-pub(super) fn longest_ms(unit: Unit) -> u64 {
-    let nominal_ms = match unit {
-        Unit::Minute => return MINUTE_MS as u64,
-        Unit::Hour => return HOUR_MS as u64,
-        Unit::Day => DAY_MS,
-        Unit::Week => WEEK_MS,
-        Unit::Month => 31 * DAY_MS,
-        Unit::Year => 366 * DAY_MS,
-    };
-    (nominal_ms + 2 * MAX_OFFSET_MS) as u64
-}
-
 /// An instant, not later than the end of time.
 fn reckoned(now: u64) -> i64 {
     i64::try_from(now).map_or(END_MS, |now| now.min(END_MS))

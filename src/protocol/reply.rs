@@ -266,10 +266,12 @@ fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
 }
 
-/// Words for the statuses that are answered, or that a refusal is likely to ask for.
-fn reason(status: u16) -> &'static str {
+/// Words for the statuses that either plane answers, or that a refusal is likely to ask for.
+pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
         400 => "Bad Request",
         401 => "Unauthorized",
         402 => "Payment Required",
@@ -280,6 +282,7 @@ fn reason(status: u16) -> &'static str {
         409 => "Conflict",
         413 => "Content Too Large",
         415 => "Unsupported Media Type",
+        422 => "Unprocessable Content",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         444 => "No Response",

@@ -1,20 +1,18 @@
 //! Running a request against the store: each item its own transaction, or all of them one.
 
 mod atomic;
+mod count;
+mod one;
+mod resolved;
 
-use std::sync::Arc;
-
-use super::{
-    Answer, Answers, Command, Exchange, Item, ItemError, Request, Service,
-    table::{Entry, Table},
-};
+use super::{Answer, Answers, Command, Exchange, Item, ItemError, Request, Service};
 use crate::clock::Millis;
-use crate::conf::{Conf, Mode, Scope};
-use crate::key::{KeyField, KeyRef};
-use crate::limit::{Judgement, LimitFigures, List, Rules, States, Verdict};
+use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
-use crate::store::{BizRow, Keep, NodeIndex, Outcome, Refused, Transaction, Wanted};
+use crate::store::{Refused, Wanted};
 use atomic::{All, Judged};
+use one::One;
+use resolved::{LastBiz, Resolved, Settled};
 
 /// Items by which a key-node's head is asked for before its node, and the node before it is used:
 /// so long memory takes.
@@ -34,147 +32,12 @@ pub(super) struct Scratch {
     judged: Vec<Option<Judged>>,
 }
 
-/// A biz as a request named it, and what that was in a generation.
-#[derive(Debug, Default)]
-struct LastBiz {
-    generation: u64,
-    name: Vec<u8>,
-    index: Option<usize>,
-}
-
-impl LastBiz {
-    #[inline]
-    fn find(&mut self, conf: &Conf, generation: u64, name: &[u8]) -> Option<usize> {
-        if self.generation != generation || self.name != name {
-            self.generation = generation;
-            self.name.clear();
-            self.name.extend_from_slice(name);
-            let name = std::str::from_utf8(name).ok();
-            self.index = name.and_then(|name| conf.map.find_biz(name));
-        }
-        self.index
-    }
-}
-
-/// An item made ready: its biz, its key and where that leads.
-#[derive(Debug, Default)]
-struct Resolved {
-    generation: u64,
-    biz: Option<usize>,
-    key: KeyField,
-    /// What the biz's lists have for the key.
-    listing: Option<usize>,
-    key_at: Option<Wanted>,
-    whole_at: Option<Wanted>,
-    /// Where the key's node seems to stand in its chain.
-    guess: Option<usize>,
-    settled: Option<Settled>,
-}
-
-/// What answers an item without a look at its states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settled {
-    /// It failed.
-    Failed(ItemError),
-    /// A list has decided.
-    Listed(List),
-    /// Its biz is off.
-    Off,
-    /// Nothing is limited at the moment.
-    Degraded,
-}
-
-/// The two nodes of an item.
-#[derive(Debug, Clone, Copy)]
-struct Nodes {
-    key: Option<NodeIndex>,
-    whole: Option<NodeIndex>,
-}
-
-/// What judging an item has come to.
-#[derive(Debug, Clone, Copy)]
-struct Done {
-    judgement: Judgement,
-    charged: bool,
-}
-
 impl Scratch {
     #[inline]
     fn make_room(&mut self, items: usize) {
         if self.resolved.len() < items {
             self.resolved.resize_with(items, Resolved::default);
         }
-    }
-}
-
-impl Resolved {
-    /// Errors in order of precedence: biz, key, count.
-    #[inline]
-    fn resolve(
-        &mut self,
-        (table, generation): (&Table, u64),
-        biz: Option<usize>,
-        key: &[u8],
-        item: &Item,
-    ) {
-        (self.generation, self.biz) = (generation, biz);
-        (self.listing, self.key_at, self.whole_at, self.guess) = (None, None, None, None);
-        self.settled = self.locate(table, key, item).err();
-    }
-
-    #[inline]
-    fn locate(&mut self, table: &Table, key: &[u8], item: &Item) -> Result<(), Settled> {
-        let biz = self.biz.ok_or(Settled::Failed(ItemError::UnknownBiz))?;
-        let entry = table.entry(biz);
-        let encoded = entry.encode(key, &mut self.key);
-        encoded.map_err(|_| Settled::Failed(ItemError::BadKey))?;
-        if item.key_is_number && !entry.takes_numbers() {
-            return Err(Settled::Failed(ItemError::BadKey));
-        }
-        item.count.ok_or(Settled::Failed(ItemError::BadCount))?;
-        if table.degraded {
-            return Err(Settled::Degraded);
-        }
-        if entry.mode == Mode::Off {
-            return Err(Settled::Off);
-        }
-        self.listing = entry.listing(key);
-        if let Some(list) = entry.decided(self.listing) {
-            return Err(Settled::Listed(list));
-        }
-        if !entry.is_available() {
-            return Err(Settled::Failed(ItemError::Store));
-        }
-        self.key_at = entry.locate(&self.key.key());
-        self.whole_at = entry.whole;
-        Ok(())
-    }
-
-    #[inline]
-    fn wanted(&self) -> impl Iterator<Item = &Wanted> {
-        self.key_at.iter().chain(&self.whole_at)
-    }
-}
-
-impl Settled {
-    /// The answer, where the item's biz has this mode.
-    fn result(self, mode: Mode) -> Result<Verdict, ItemError> {
-        let unjudged = Verdict::UNJUDGED;
-        Ok(match self {
-            Settled::Failed(error) => return Err(error),
-            Settled::Off => unjudged,
-            Settled::Degraded => Verdict { degraded: true, ..unjudged },
-            Settled::Listed(list) => {
-                let (refused, shadow) = (list == List::Deny, mode == Mode::Shadow);
-                let (limited, shadow) = (refused && !shadow, refused && shadow);
-                Verdict { limited, shadow, list: Some(list), ..unjudged }
-            }
-        })
-    }
-
-    /// Does it keep an atomic request from being charged? What has failed does, forced or not.
-    fn refuses(self, mode: Mode, force: bool) -> bool {
-        self.result(mode).map_or(true, |verdict| verdict.limited && !force)
     }
 }
 
@@ -205,26 +68,6 @@ impl Service {
     fn name_again(&self, request: &Request, answers: &mut Answers) {
         for (item, answer) in request.items().iter().zip(&mut answers.items) {
             answer.biz = self.conf.map.find_biz(request.biz(item));
-        }
-    }
-
-    /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
-    /// Their indices are those of the configuration in force now.
-    #[inline]
-    fn count(&self, request: &Request, answers: &Answers) {
-        let Some(counters) = self.handle.counters() else { return };
-        let is_update = request.command == Command::Update;
-        for Answer { biz, result, .. } in &answers.items {
-            let entry = biz.and_then(|biz| self.table.get(biz));
-            let row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
-            let outcome = match result {
-                Ok(verdict) => outcome_of(verdict),
-                Err(error) => {
-                    counters.count_item_error(*error as usize);
-                    Outcome::Error
-                }
-            };
-            counters.count_item(row, is_update, outcome);
         }
     }
 
@@ -455,8 +298,7 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) -> Result<(), Refused> {
-        answers.items.clear();
-        answers.details.clear();
+        answers.clear();
         let Scratch { resolved, wanted, judged, .. } = &mut self.scratch;
         if wanted.len() > INTENTS_MAX {
             return Err(log_too_large());
@@ -470,269 +312,8 @@ impl Service {
     }
 }
 
-/// What a verdict is counted as: what decided, before what came of it.
-#[inline]
-fn outcome_of(verdict: &Verdict) -> Outcome {
-    match verdict {
-        Verdict { degraded: true, .. } => Outcome::Degraded,
-        Verdict { list: Some(_), .. } => Outcome::Listed,
-        Verdict { shadow: true, .. } => Outcome::Shadowed,
-        Verdict { banned: true, .. } => Outcome::Banned,
-        Verdict { limited: true, .. } => Outcome::Limited,
-        _ => Outcome::Allowed,
-    }
-}
-
 #[cold]
 fn log_too_large() -> Refused {
     tracing::error!("a transaction did not fit the undo log: nothing was changed");
     Refused::Unavailable
-}
-
-/// One item with what it needs.
-struct One<'a> {
-    table: &'a Table,
-    entry: &'a Entry,
-    rules: &'a Rules,
-    resolved: &'a Resolved,
-    item: &'a Item,
-    now: Millis,
-}
-
-impl<'a> One<'a> {
-    #[inline]
-    fn of(table: &'a Table, resolved: &'a Resolved, item: &'a Item, now: Millis) -> One<'a> {
-        // Only an item without an error goes on, and that has a biz.
-        let entry = table.entry(resolved.biz.unwrap_or(0));
-        let rules = entry.rules(resolved.listing);
-        One { table, entry, rules, resolved, item, now }
-    }
-
-    #[inline]
-    fn count(&self) -> i32 {
-        // Resolving has refused items without a count.
-        self.item.count.unwrap_or(0)
-    }
-
-    /// The item's nodes, as this configuration sees them.
-    #[inline]
-    fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
-        let (entry, key) = (self.entry, self.resolved.key.key());
-        let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
-            wanted.map(|wanted| {
-                let index = transaction.node(&wanted, entry.id, key);
-                entry.adopt(transaction.words(index), scope);
-                index
-            })
-        };
-        Nodes {
-            key: node(self.resolved.key_at, &key, Scope::Key),
-            whole: node(self.resolved.whole_at, &KeyRef::BIZ, Scope::Biz),
-        }
-    }
-
-    /// Calls `work` with the item's states.
-    #[inline]
-    fn with_states<T>(
-        &self,
-        transaction: &mut Transaction<'_>,
-        nodes: Nodes,
-        work: impl FnOnce(&mut States<'_>) -> T,
-    ) -> T {
-        let (key, whole) = transaction.states(nodes.key, nodes.whole);
-        self.with_states_of(key, whole, work)
-    }
-
-    /// Calls `work` with the states that stand at the beginning of these words.
-    #[inline]
-    fn with_states_of<T>(
-        &self,
-        key: &mut [u64],
-        whole: &mut [u64],
-        work: impl FnOnce(&mut States<'_>) -> T,
-    ) -> T {
-        let rules = self.rules;
-        let key = &mut key[..rules.words(Scope::Key)];
-        let biz = &mut whole[..rules.words(Scope::Biz)];
-        work(&mut States { key, biz })
-    }
-
-    /// Notes a node to be written, unless that would create one that is fresh.
-    #[inline]
-    fn write(
-        &self,
-        transaction: &mut Transaction<'_>,
-        nodes: Nodes,
-        scope: Scope,
-    ) -> Result<(), ItemError> {
-        let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
-        let Some(index) = node else { return Ok(()) };
-        if !transaction.is_placed(index) {
-            let rules = self.rules;
-            if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
-                return Ok(());
-            }
-            transaction
-                .place(index, self.table, self.entry.on_full, self.now)
-                .map_err(|_| ItemError::Full)?;
-        }
-        transaction.touch(index, self.now);
-        Ok(())
-    }
-
-    /// Does this judgement keep an Update from charging: a shadow's does too, though it does not
-    /// refuse.
-    #[inline]
-    fn is_held_back(&self, judgement: &Judgement) -> bool {
-        judgement.limited && !self.item.force
-    }
-
-    #[inline]
-    fn run(
-        &self,
-        command: Command,
-        mut transaction: Transaction<'_>,
-        details: &mut Vec<LimitFigures>,
-    ) -> Result<Verdict, ItemError> {
-        let nodes = self.nodes(&mut transaction);
-        let from = details.len();
-        let mut done = self.with_states(&mut transaction, nodes, |states| {
-            self.judge_and_charge(command, states, details)
-        });
-        let mut ban_until = None;
-        if done.charged {
-            self.write(&mut transaction, nodes, Scope::Key)?;
-            self.write(&mut transaction, nodes, Scope::Biz)?;
-        } else if command == Command::Update {
-            ban_until = self.refuse(&mut transaction, nodes, &mut done.judgement);
-        }
-        let verdict = self.with_states(&mut transaction, nodes, |states| {
-            self.verdict(states, &done.judgement, &mut details[from..])
-        });
-        if let Some(ban_until) = ban_until {
-            transaction.reset();
-            self.write_ban(&mut transaction, ban_until);
-        }
-        match transaction.commit(self.now) {
-            Ok(()) => Ok(verdict),
-            Err(crate::store::TooLarge) => {
-                log_too_large();
-                Err(ItemError::Store)
-            }
-        }
-    }
-
-    /// A command on the copy of a node that is all an item needs; appends the answer. False: it
-    /// starts a ban, which takes more than this copy.
-    #[inline]
-    fn run_found(
-        &self,
-        command: Command,
-        words: &mut [u64],
-        answers: &mut Answers,
-    ) -> (bool, Keep) {
-        let (entry, from) = (self.entry, answers.details.len());
-        entry.adopt(words, Scope::Key);
-        let states = &mut words[entry.states_at()..];
-        self.with_states_of(states, &mut [], |states| {
-            let Done { judgement, charged } =
-                self.judge_and_charge(command, states, &mut answers.details);
-            let keep = match command {
-                Command::Query => Keep::Nothing,
-                Command::Update if charged => Keep::Node,
-                Command::Update if judgement.ban_ms.is_some() => return (false, Keep::Nothing),
-                Command::Update => Keep::Stamp,
-            };
-            let verdict = self.verdict(states, &judgement, &mut answers.details[from..]);
-            self.answer(verdict, from, answers);
-            (true, keep)
-        })
-    }
-
-    #[inline]
-    fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
-        let details = from..answers.details.len();
-        let action = self.action(&verdict, &mut answers.actions);
-        answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details, action });
-    }
-
-    /// Notes the word of advice that a verdict carries; its number.
-    #[inline]
-    fn action(&self, verdict: &Verdict, actions: &mut Vec<Arc<str>>) -> usize {
-        let limit = usize::from(verdict.advised).checked_sub(1);
-        match limit.and_then(|limit| self.entry.advice.get(limit)) {
-            Some(Some(word)) => {
-                actions.push(word.clone());
-                actions.len()
-            }
-            _ => 0,
-        }
-    }
-
-    /// What a command does to the working copies, short of a refusal.
-    #[inline]
-    fn judge_and_charge(
-        &self,
-        command: Command,
-        states: &mut States<'_>,
-        details: &mut Vec<LimitFigures>,
-    ) -> Done {
-        let rules = self.rules;
-        rules.roll(states, self.now);
-        if self.item.detail {
-            rules.details(states, self.now, self.count(), details);
-        }
-        let judgement = rules.judge(states, self.now, self.count());
-        let charged = command == Command::Update && !self.is_held_back(&judgement);
-        if charged {
-            rules.charge(states, self.now, self.count());
-        }
-        Done { judgement, charged }
-    }
-
-    /// The answer, with the figures as they are now.
-    #[inline]
-    fn verdict(
-        &self,
-        states: &States<'_>,
-        judgement: &Judgement,
-        details: &mut [LimitFigures],
-    ) -> Verdict {
-        let rules = self.rules;
-        if self.item.detail {
-            rules.refigure(states, self.now, details);
-        }
-        rules.verdict(states, self.now, judgement)
-    }
-
-    /// Stamps the last use, and starts the ban in the working copies if one is asked for and can be
-    /// kept; when it ends.
-    #[cold]
-    fn refuse(
-        &self,
-        transaction: &mut Transaction<'_>,
-        nodes: Nodes,
-        judgement: &mut Judgement,
-    ) -> Option<Millis> {
-        for index in [nodes.key, nodes.whole].into_iter().flatten() {
-            transaction.stamp(index, self.now);
-        }
-        judgement.ban_ms?;
-        let on_full = self.entry.on_full;
-        transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
-        self.with_states(transaction, nodes, |states| {
-            self.rules.start_ban(states, self.now, judgement)
-        })
-    }
-
-    /// Writes the end of a ban into the key's node as stored: a refused item changes no limit
-    /// state.
-    #[cold]
-    fn write_ban(&self, transaction: &mut Transaction<'_>, ban_until: Millis) {
-        let nodes = self.nodes(transaction);
-        let rules = self.rules;
-        self.with_states(transaction, nodes, |states| rules.set_ban_until(states, ban_until));
-        // There was a place for it when it was started, so there is one now.
-        let _ = self.write(transaction, nodes, Scope::Key);
-    }
 }

@@ -314,11 +314,6 @@ impl<'a> Counters<'a> {
         self.set(at::COUNTERS + at::OPEN, connections);
     }
 
-    /// Notes when a valid checkpoint of a group was written last.
-    pub fn set_checkpoint(self, row: GroupRow, at_ms: u64) {
-        self.set(row.word() + at::GROUP_CHECKPOINT, at_ms);
-    }
-
     /// Notes what a look at all nodes of a group has found.
     pub fn set_nodes(self, row: GroupRow, nodes: &Nodes) {
         let start = row.word() + at::GROUP_NODES;

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
 pub mod items;
+pub mod load;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -67,6 +68,13 @@ impl Setup {
         let setup = Setup { dir, address, _reserved: socket };
         setup.write_srv(settings);
         setup.write_map(MAP);
+        setup
+    }
+
+    /// With a map.xml of the test's own.
+    pub fn of_map(map: &str) -> Setup {
+        let setup = Setup::new(&Settings::default());
+        setup.write_map(map);
         setup
     }
 

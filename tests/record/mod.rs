@@ -27,7 +27,7 @@ fn rules(limits: &[Limit]) -> Rules {
 
 #[derive(Debug, Clone)]
 pub struct Record {
-    rules: Rules,
+    pub rules: Rules,
     /// All of the node's words behind its key field, of which the first are those of the rules.
     pub node: Vec<u64>,
 }
@@ -55,7 +55,19 @@ impl Record {
         self.rules = new;
     }
 
-    fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
+    /// The same words under other limits.
+    pub fn under(&self, limits: &[Limit]) -> Record {
+        Record { node: self.node.clone(), ..Record::new(limits) }
+    }
+
+    /// A copy whose limits have been told the time.
+    fn at(&self, now: u64) -> Record {
+        let mut copy = self.clone();
+        copy.rules.set_now(now);
+        copy
+    }
+
+    pub fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let words = self.words();
         let mut states = States { key: &mut self.node[..words], biz: &mut [] };
         work(&self.rules, &mut states)
@@ -63,7 +75,7 @@ impl Record {
 
     /// The answer to a command; what it charges is kept if it is not refused.
     fn command(&mut self, now: u64, count: i32, charges: impl Fn(bool) -> bool) -> Verdict {
-        let mut copy = self.clone();
+        let mut copy = self.at(now);
         let (charged, verdict) = copy.on_states(|rules, states| {
             rules.roll(states, now);
             let judgement = rules.judge(states, now, count);
@@ -94,7 +106,7 @@ impl Record {
     /// What each limit says of a Query.
     pub fn details(&self, now: u64, count: i32) -> Vec<LimitFigures> {
         let mut details = Vec::new();
-        self.clone().on_states(|rules, states| {
+        self.at(now).on_states(|rules, states| {
             rules.roll(states, now);
             rules.details(states, now, count, &mut details);
         });
@@ -102,16 +114,16 @@ impl Record {
     }
 
     pub fn is_fresh(&self, now: u64) -> bool {
-        self.clone().on_states(|rules, states| {
+        self.at(now).on_states(|rules, states| {
             rules.roll(states, now);
             rules.is_fresh(states, Scope::Key)
         })
     }
 
     pub fn rank(&self, now: u64) -> Rank {
-        let mut copy = self.clone();
+        let mut copy = self.at(now);
         let words = copy.words();
-        self.rules.rank(Scope::Key, &mut copy.node[..words], now)
+        copy.rules.rank(Scope::Key, &mut copy.node[..words], now)
     }
 
     pub fn longest_life_ms(&self) -> Option<u64> {

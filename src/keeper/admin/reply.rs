@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::document::Element;
 use crate::clock::Millis;
+use crate::protocol::reply::reason;
 use crate::protocol::{self, Format};
 
 /// An answer without its head.
@@ -145,30 +146,6 @@ pub fn head(reply: &Reply, manner: Manner, now: Millis) -> Vec<u8> {
         (false, false) => "\r\n",
     };
     text.into_bytes()
-}
-
-fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        409 => "Conflict",
-        413 => "Content Too Large",
-        415 => "Unsupported Media Type",
-        422 => "Unprocessable Content",
-        431 => "Request Header Fields Too Large",
-        501 => "Not Implemented",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        _ => "Internal Server Error",
-    }
 }
 
 #[cfg(test)]

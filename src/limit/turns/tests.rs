@@ -497,7 +497,7 @@ proptest! {
             _ => window_by_dates(&turns, now),
         };
         prop_assert_eq!(window_at(&turns, now), expected);
-        prop_assert!(expected.length_ms() <= longest_ms(turns.unit));
+        prop_assert!(expected.length_ms() <= turns.unit.longest_ms());
     }
 
     #[test]

@@ -3,19 +3,19 @@
 
 use std::ops::Range;
 
-use super::{One, Resolved, Table};
+use super::one::{Done, One};
+use super::resolved::Resolved;
 use crate::clock::Millis;
 use crate::conf::{Mode, Scope};
-use crate::limit::{Judgement, LimitFigures, Verdict};
+use crate::limit::{LimitFigures, Verdict};
+use crate::service::table::Table;
 use crate::service::{Answer, Answers, Command, ItemError, Request};
 use crate::store::{TooLarge, Transaction};
 
 /// An item of an atomic request, judged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judged {
-    judgement: Judgement,
-    /// It was not charged.
-    held_back: bool,
+    done: Done,
     /// The end of the ban that this refusal started.
     ban_until: Option<Millis>,
 }
@@ -41,7 +41,6 @@ impl All<'_> {
         answers: &mut Answers,
     ) -> Result<(), TooLarge> {
         judged.clear();
-        answers.refused = false;
         self.find_all(&mut transaction);
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
@@ -94,7 +93,7 @@ impl All<'_> {
             answers.details.truncate(from);
         }
         answers.refused |= match &charged {
-            Ok(judged) => judged.held_back && one.rules.refuses(&judged.judgement),
+            Ok(judged) => !judged.done.charged && one.rules.refuses(&judged.done.judgement),
             // A shadow keeps nobody else from being charged, even where it has no place.
             Err(_) => mode != Mode::Shadow,
         };
@@ -119,7 +118,7 @@ impl All<'_> {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
         }
-        Ok(Judged { judgement: done.judgement, held_back: !done.charged, ban_until: None })
+        Ok(Judged { done, ban_until: None })
     }
 
     /// The answer of an item, its figures as they will be stored.
@@ -133,8 +132,8 @@ impl All<'_> {
         let one = self.one(index);
         let rules = one.rules;
         let nodes = one.nodes(transaction);
-        if judged.held_back && self.request.command == Command::Update {
-            judged.ban_until = one.refuse(transaction, nodes, &mut judged.judgement);
+        if !judged.done.charged && self.request.command == Command::Update {
+            judged.ban_until = one.refuse(transaction, nodes, &mut judged.done.judgement);
             if judged.ban_until.is_some() {
                 // A shadow's ban is kept with the charges of the others; after a refusal all this is
                 // given up, and bans are written alone. There is a place for it already.
@@ -145,7 +144,7 @@ impl All<'_> {
         let details = &mut answers.details[answer.details.clone()];
         let verdict = one.with_states(transaction, nodes, |states| {
             rules.roll(states, self.now);
-            one.verdict(states, &judged.judgement, details)
+            one.verdict(states, &judged.done.judgement, details)
         });
         answer.action = one.action(&verdict, &mut answers.actions);
         answer.result = Ok(verdict);

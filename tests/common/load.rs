@@ -1,0 +1,54 @@
+//! Load that goes on while something happens to a server.
+
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use super::{Client, wait_until};
+
+pub const CLIENTS: usize = 6;
+
+/// Clients that charge a key of their own, `load0` and so on of `plenty`, without a pause while
+/// `act` runs; how many requests of each were answered. Half of them connect anew for each
+/// request. Any request that fails, fails the test.
+pub fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) -> Vec<u64> {
+    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|nth| {
+                let (stop, answered) = (&stop, &answered);
+                scope.spawn(move || {
+                    let (mut client, mut own) = (Client::connect(address), 0);
+                    while !stop.load(Ordering::Relaxed) {
+                        let answer = client.get(&format!("/update?biz=plenty&key=load{nth}"));
+                        assert_eq!(answer.status, 200, "{answer:?}");
+                        own += 1;
+                        answered.fetch_add(1, Ordering::Relaxed);
+                        if answer.closes() || nth % 2 == 0 {
+                            client = Client::connect(address);
+                        }
+                    }
+                    own
+                })
+            })
+            .collect();
+        let acted = catch_unwind(AssertUnwindSafe(|| {
+            wait_for_more(&answered, 100);
+            act(&answered);
+            wait_for_more(&answered, 100);
+        }));
+        stop.store(true, Ordering::Relaxed);
+        let own = clients.into_iter().map(|client| client.join().expect("no request failed"));
+        let own = own.collect();
+        acted.unwrap_or_else(|panic| resume_unwind(panic));
+        own
+    })
+}
+
+pub fn wait_for_more(answered: &AtomicU64, more: u64) {
+    let begun = answered.load(Ordering::Relaxed);
+    wait_until("more is answered", || {
+        (answered.load(Ordering::Relaxed) >= begun + more).then_some(())
+    });
+}

@@ -1,0 +1,395 @@
+//! A newly started binary takes over from the one that runs, or does not and harms nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use frs::service::{Role, Service};
+use frs::sys::process::{self, Channel, Received};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::common::load::wait_for_more;
+use crate::common::{BOUND, Client, Settings, Setup, is_alive, text, wait_until};
+use crate::systemd::Systemd;
+use crate::{Life, install, install_script, under_load};
+
+#[test]
+fn new_binaries_take_over_under_load_without_a_failed_request() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let mut masters = BTreeSet::from([life.master().as_raw()]);
+    under_load(setup.address, |answered| {
+        for _ in 0..4 {
+            let old_workers = life.workers();
+            install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+            let master = life.upgrade();
+            assert!(masters.insert(master.as_raw()), "another process each time");
+            let workers = life.workers();
+            assert_eq!(workers.len(), 2);
+            assert!(workers.is_disjoint(&old_workers), "{workers:?} {old_workers:?}");
+            wait_for_more(answered, 200);
+        }
+        let output = setup.frs(&["reload"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(text(&output.stdout), "taken: generation 2\n", "none was published before");
+    });
+    assert!(life.stop().success(), "the first one's status");
+    let log = setup.log();
+    assert!(log.contains("marked clean") && !log.contains("not marked clean"), "{log}");
+    assert!(!log.contains("ERROR"), "{log}");
+}
+
+#[test]
+fn an_upgrade_changes_the_number_of_workers_and_the_configuration() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    under_load(setup.address, |answered| {
+        for workers in [4, 1, 3] {
+            setup.write_srv(&Settings { workers, ..Settings::default() });
+            setup.write_map(
+                &crate::common::MAP.replace("max=\"3\"", &format!("max=\"{workers}0\"")),
+            );
+            life.upgrade();
+            assert_eq!(life.workers().len(), usize::from(workers));
+            let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+            assert_eq!(answer.attribute("max"), Some(format!("{workers}0").as_str()));
+            wait_for_more(answered, 200);
+        }
+    });
+    life.stop();
+}
+
+#[test]
+fn a_binary_or_configuration_that_does_not_start_leaves_the_old_one_serving() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let master = life.master();
+    let asked = std::cell::Cell::new(0);
+    let fails = |said: &str| {
+        kill(master, Signal::SIGUSR2).expect("signalled");
+        asked.set(asked.get() + 1);
+        wait_until("the failure is logged", || {
+            (setup.log().matches("this one goes on").count() == asked.get()).then_some(())
+        });
+        assert!(setup.log().contains(said), "{said:?} in {}", setup.log());
+        assert!(is_alive(master));
+    };
+    under_load(setup.address, |answered| {
+        install_script(&setup, "#!/bin/sh\nexit 3\n", "755");
+        fails("exit status 3");
+        install_script(&setup, "no program at all", "644");
+        fails("cannot become the new binary");
+        fs::remove_file(setup.path("frs")).expect("removed");
+        fails("exit status 127");
+        install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+        setup.write_map("<map><nonsense/></map>");
+        fails("conf/map.xml:1:6");
+        setup.write_map(&crate::common::MAP.replace("chain=\"8\"", "chain=\"9\""));
+        fails("frs-inspect migrate");
+        setup.write_map(crate::common::MAP);
+        let srv = fs::read_to_string(setup.path("conf/srv.xml")).expect("readable");
+        let other = |setting: &str| srv.replace("</srv>", &format!("{setting}</srv>"));
+        fs::write(setup.path("conf/srv.xml"), other("<data dir='other'/>")).expect("written");
+        fails("<data> needs a restart");
+        assert!(!setup.path("other").exists());
+        fs::write(setup.path("conf/srv.xml"), other("<data live='live'/>")).expect("written");
+        fails("<data> differs from the one in force");
+        let elsewhere = srv.replace(&setup.address.to_string(), "127.0.0.1:1");
+        fs::write(setup.path("conf/srv.xml"), elsewhere).expect("written");
+        fails("no <listen> names");
+        fs::write(setup.path("conf/srv.xml"), srv).expect("written");
+        assert_eq!(life.master(), master);
+        wait_for_more(answered, 100);
+        let output = setup.frs(&["reload"]);
+        assert_eq!(output.status.code(), Some(0), "it reloads as ever: {output:?}");
+        assert_ne!(life.upgrade(), master, "a good one takes over after all");
+    });
+    life.stop();
+}
+
+#[test]
+fn unix_sockets_and_new_addresses_live_on_in_the_new_binary() {
+    let more = "<listen>unix:frs.sock</listen>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    let spare = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+    let more = format!("<listen>unix:frs.sock</listen><listen>{spare}</listen>");
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    for _ in 0..2 {
+        life.upgrade();
+        assert_eq!(Client::connect(spare).get("/health").status, 200);
+        UnixStream::connect(setup.path("frs.sock")).expect("served");
+    }
+    life.stop();
+    assert!(!setup.path("frs.sock").exists());
+}
+
+/// What the admin plane on a unix socket answers.
+fn ask_admin(setup: &Setup, method: &str, target: &str) -> String {
+    try_ask_admin(setup, method, target).expect("answered")
+}
+
+fn try_ask_admin(setup: &Setup, method: &str, target: &str) -> io::Result<String> {
+    let mut stream = UnixStream::connect(setup.path("admin.sock"))?;
+    stream.set_read_timeout(Some(BOUND))?;
+    let head =
+        format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn the_admin_plane_and_what_it_switched_and_reset_live_on_in_the_new_binary() {
+    let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    let change = |target: &str| {
+        let answer = ask_admin(&setup, "POST", target);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    };
+    let update = || Client::connect(setup.address).get("/update?biz=three&key=k&count=3");
+    assert_eq!(update().attribute("limited"), Some("false"));
+    assert_eq!(update().attribute("limited"), Some("true"));
+    change("/biz/three/reset");
+    let socket = fs::metadata(setup.path("admin.sock")).expect("there").ino();
+    for _ in 0..2 {
+        assert_eq!(update().attribute("limited"), Some("false"), "it was reset");
+        assert_eq!(update().attribute("limited"), Some("true"), "and counts since");
+        change("/degrade?on=true");
+        life.upgrade();
+        let answer = update();
+        assert!(answer.body.contains("degraded=\"true\""), "{answer:?}");
+        assert_eq!(fs::metadata(setup.path("admin.sock")).expect("there").ino(), socket);
+        change("/degrade?on=false");
+        assert_eq!(update().attribute("limited"), Some("true"), "a reset is not forgotten");
+        change("/biz/three/reset");
+        change("/reload");
+    }
+    let log = setup.log();
+    assert!(!log.contains("ERROR"), "{log}");
+    life.stop();
+    assert!(!setup.path("admin.sock").exists());
+}
+
+#[test]
+fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten() {
+    let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    for round in 0..3 {
+        let old = life.master();
+        kill(old, Signal::SIGUSR2).expect("signalled");
+        // None: who asked the old keeper last may be left without an answer.
+        let mut is_on = Some(false);
+        let check = |is_on: bool| {
+            let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+            assert_eq!(answer.body.contains("degraded=\"true\""), is_on, "{answer:?}");
+        };
+        let begun = Instant::now();
+        while life.try_master().is_none_or(|pid| pid == old) {
+            assert!(begun.elapsed() < BOUND, "no other master in round {round}");
+            let wanted = is_on != Some(true);
+            match try_ask_admin(&setup, "POST", &format!("/degrade?on={wanted}")) {
+                Ok(said) if said.starts_with("HTTP/1.1 200 ") => is_on = Some(wanted),
+                Ok(said) if said.starts_with("HTTP/1.1 422 ") => {
+                    assert!(said.contains("taking over"), "{said}");
+                }
+                _ => is_on = None,
+            }
+            is_on.into_iter().for_each(check);
+        }
+        wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+        is_on.into_iter().for_each(check);
+        let answer = ask_admin(&setup, "POST", "/degrade?on=false");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    life.stop();
+}
+
+#[test]
+fn an_idle_connection_is_served_to_its_end_by_the_old_binary() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let mut idle = Client::connect(setup.address);
+    assert_eq!(idle.get("/health").status, 200);
+    let old = life.master();
+    kill(old, Signal::SIGUSR2).expect("signalled");
+    wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
+    life.wait_for_log("finishes what it has begun");
+    assert!(is_alive(old), "it waits for its client");
+    let answer = wait_until("it is told to go", || {
+        let answer = idle.get("/health");
+        assert_eq!(answer.status, 200, "the server is as healthy as ever");
+        answer.closes().then_some(answer)
+    });
+    assert!(answer.closes() && idle.is_closed());
+    wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+    life.stop();
+}
+
+#[test]
+fn an_old_binary_that_drains_stands_in_nobodys_way() {
+    let more = "<listen>unix:frs.sock</listen>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let mut life = Life::start(&setup);
+    let mut idle = Client::connect(setup.address);
+    assert_eq!(idle.get("/update?biz=plenty&key=k").status, 200);
+    let old = life.master();
+    kill(old, Signal::SIGUSR2).expect("signalled");
+    let new = wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
+    life.wait_for_log("finishes what it has begun");
+    let output = setup.frs(&["stop"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    wait_until("the new one has ended", || (!is_alive(new)).then_some(()));
+    assert!(!setup.path("frs.sock").exists());
+    let again = Life::start(&setup);
+    assert_eq!(again.master(), again.first(), "the lock is free");
+    UnixStream::connect(setup.path("frs.sock")).expect("served");
+    let answer = Client::connect(setup.address).get("/update?biz=plenty&key=k");
+    assert_eq!(answer.attribute("used"), Some("2"));
+    assert!(is_alive(old));
+    assert_eq!(idle.get("/update?biz=plenty&key=k").attribute("used"), Some("3"), "by the old one");
+    assert!(life.first.wait().expect("waited").success());
+    assert_eq!(again.master(), again.first());
+    assert!(setup.path("frs.sock").exists(), "the old one has removed nothing");
+    again.stop();
+}
+
+#[test]
+fn an_upgrade_without_slots_for_its_workers_is_refused() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let programs: Vec<Service> = (0..60)
+        .map(|_| Service::attach(&setup.path("data"), Role::Program).expect("attached"))
+        .collect();
+    setup.write_srv(&Settings { workers: 200, ..Settings::default() });
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("this one goes on");
+    assert!(setup.log().contains("slots are in use, 202 are needed"), "{}", setup.log());
+    assert_eq!(life.master(), life.first());
+    drop(programs);
+    setup.write_srv(&Settings::default());
+    assert_ne!(life.upgrade(), life.first());
+    life.stop();
+}
+
+/// Is a new binary that never says a word.
+const SILENT: &str = "#!/bin/sh\nexec sleep 1000\n";
+
+#[test]
+fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
+    let setup = Setup::new(&Settings::default());
+    let mut life = Life::start(&setup);
+    install_script(&setup, SILENT, "755");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("a new binary is started");
+    let log = setup.log();
+    let pid = log.split("take over child=").nth(1).and_then(|rest| rest.lines().next());
+    let silent = Pid::from_raw(pid.expect("named").parse().expect("a pid"));
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("a new binary is taking over"), "{output:?}");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("one is taking over already");
+    assert!(is_alive(silent));
+    kill(life.first(), Signal::SIGTERM).expect("signalled");
+    assert!(life.first.wait().expect("waited").success());
+    assert!(!is_alive(silent));
+    assert!(setup.log().contains("marked clean"), "{}", setup.log());
+}
+
+#[test]
+fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let user = nix::unistd::User::from_name("nobody").expect("asked").expect("there");
+    let more = "<user>nobody</user><log file=\"logs/frs.log\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    fs::set_permissions(setup.dir.path(), fs::Permissions::from_mode(0o755)).expect("set");
+    fs::set_permissions(setup.path("conf/map.xml"), fs::Permissions::from_mode(0o600))
+        .expect("set");
+    fs::create_dir(setup.path("logs")).expect("created");
+    nix::unistd::chown(&setup.path("logs"), Some(user.uid), None).expect("given");
+    let life = Life::start(&setup);
+    under_load(setup.address, |_| {
+        for _ in 0..2 {
+            let master = life.upgrade();
+            fs::rename(setup.path("logs/frs.log"), setup.path("logs/old")).expect("renamed");
+            kill(master, Signal::SIGUSR1).expect("signalled");
+            wait_until("it is opened anew", || {
+                let log = fs::read_to_string(setup.path("logs/frs.log")).unwrap_or_default();
+                log.contains("the log is opened anew").then_some(())
+            });
+            assert_eq!(setup.frs(&["reload"]).status.code(), Some(0), "root's file is read");
+        }
+    });
+    let log = fs::metadata(setup.path("logs/frs.log")).expect("there");
+    assert_eq!((log.uid(), log.mode() & 0o777), (user.uid.as_raw(), 0o640));
+    life.stop();
+}
+
+/// Set for the test below where it is to be a new binary.
+const PRETEND: &str = "FRS_TEST_PRETEND";
+
+/// Is a new binary that fails when it has the server already, if a test starts it as one.
+#[test]
+fn pretends_to_take_over() {
+    if std::env::var_os(PRETEND).is_none() {
+        return;
+    }
+    let words = std::env::var("FRS_HANDOVER").expect("handed over");
+    let channel = words.split(' ').find_map(|word| word.strip_prefix("channel="));
+    let fd = channel.expect("a channel").parse().expect("a number");
+    let mut adopted = process::adopt(&[fd]).expect("open");
+    let channel = Channel::from_inherited(adopted.pop().expect("a channel"));
+    assert!(channel.send(b"prepared", &[]).expect("sent"));
+    let answer = wait_until("there is an answer", || match channel.receive().expect("received") {
+        Received::Message(word, _) => Some(word),
+        Received::Nothing => None,
+        Received::Closed => panic!("the older master is gone"),
+    });
+    assert_eq!(answer, b"yours");
+}
+
+#[test]
+fn a_new_binary_that_fails_late_gives_the_server_back() {
+    let setup = Setup::new(&Settings::default());
+    install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+    let path = setup.path("notify");
+    let systemd = Systemd::new(&path);
+    let life = Life::spawn(&setup, Command::new("./frs").env("NOTIFY_SOCKET", &path));
+    systemd.wait_for("READY=1");
+    let this = std::env::current_exe().expect("a path");
+    let script = format!(
+        "#!/bin/sh\n{PRETEND}=1 exec {} --exact upgrade::pretends_to_take_over\n",
+        this.display()
+    );
+    install_script(&setup, &script, "755");
+    under_load(setup.address, |answered| {
+        for round in 1..=2 {
+            kill(life.first(), Signal::SIGUSR2).expect("signalled");
+            wait_until("it goes on", || {
+                (setup.log().matches("this one goes on").count() == round).then_some(())
+            });
+            assert_eq!(life.master(), life.first());
+            wait_for_more(answered, 100);
+        }
+        assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
+        let told = systemd.wait_for("");
+        assert!(told.starts_with("RELOADING=1"), "the main process was never another: {told}");
+        install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+        assert_ne!(life.upgrade(), life.first());
+    });
+    life.stop();
+}
