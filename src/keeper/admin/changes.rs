@@ -160,7 +160,7 @@ impl<W> Changes<W> {
         let made = |ask| Made { ask, status: 200, texts: None };
         match change {
             Change::Reload => Ok(made(Ask::Reload)),
-            Change::Degrade(on) => Ok(made(Ask::Degrade(*on))),
+            Change::Degrade(on) => self.degrade(*on, runtime).map(|()| made(Ask::Degrade(*on))),
             Change::Reset(biz) => self.reset(biz, runtime).map(|id| made(Ask::Reset(id))),
             Change::PutBiz(name) => self.put(name, body, runtime),
             Change::DeleteBiz(name) => {
@@ -182,6 +182,25 @@ impl<W> Changes<W> {
         let put = edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
         let status = if put.is_new { 201 } else { 200 };
         self.write(texts, put.text, status)
+    }
+
+    /// May the switch be set so: it cannot switch off what srv.xml has switched on.
+    fn degrade(&self, on: bool, runtime: &Runtime) -> Result<(), Refusal> {
+        if on {
+            return Ok(());
+        }
+        let texts = active::read_texts(&self.data_dir, runtime.generation())
+            .map_err(|error| Refusal::io(error.to_string()))?;
+        let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &texts.map)
+            .map_err(|faults| Refusal::io(faults.to_string()))?;
+        if conf.srv.degrade {
+            let words = format!(
+                "{} says <degrade>true</degrade>: change it there, and reload",
+                texts.srv_name
+            );
+            return Err(Refusal::new(409, "conflict", words));
+        }
+        Ok(())
     }
 
     fn reset(&self, biz: &str, runtime: &Runtime) -> Result<u32, Refusal> {

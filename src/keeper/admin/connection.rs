@@ -26,7 +26,7 @@ pub struct Asked {
     pub format: Format,
     /// Empty but where the route takes one.
     pub body: Vec<u8>,
-    /// Method and path, for the log.
+    /// Method, path and parameters but for a key, for the log.
     pub line: String,
 }
 
@@ -268,11 +268,18 @@ impl Connection {
     }
 }
 
-/// Method and path for the log, without parameters: a key is nobody's business there.
+/// Parameters that the log shows.
+const SHOWN: [&str; 6] = ["biz", "limit", "used", "on", "n", "by"];
+
+/// Method, path and parameters for the log, but for the key: that is nobody's business there.
 fn shown(head: &Head<'_, '_>) -> String {
-    let path = head.target.split('?').next().unwrap_or_default();
+    let (path, query) = head.target.split_once('?').unwrap_or((head.target, ""));
+    let is_shown = |pair: &&str| SHOWN.contains(&pair.split('=').next().unwrap_or_default());
+    let shown: Vec<&str> = query.split('&').filter(is_shown).collect();
+    let between = if shown.is_empty() { "" } else { "?" };
+    let target = format!("{path}{between}{}", shown.join("&"));
     let safe = |c: &char| c.is_ascii_graphic();
-    format!("{} {}", head.method, path.chars().filter(safe).take(128).collect::<String>())
+    format!("{} {}", head.method, target.chars().filter(safe).take(128).collect::<String>())
 }
 
 #[cfg(test)]

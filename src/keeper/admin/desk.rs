@@ -45,7 +45,7 @@ pub struct Who {
     pub format: Format,
     /// The peer in words.
     pub peer: Arc<str>,
-    /// Method and path.
+    /// Method, path and parameters but for a key.
     pub line: String,
     /// Is it a change.
     pub changes: bool,
@@ -186,9 +186,7 @@ impl Desk {
             Route::Node(which) => look(LookFor::Node(which)),
             Route::Top { biz, most, by } => look(LookFor::Top { biz, most, by }),
         };
-        let gone = "the thread that looks into the files has ended";
-        let asked = self.looks.ask(who, what);
-        (!asked).then(|| Reply::refusal(format, &Refusal::new(503, "store", gone)))
+        self.looks.ask(who, what).err().map(|refusal| Reply::refusal(format, &refusal))
     }
 
     fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Reply> {

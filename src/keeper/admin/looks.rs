@@ -1,7 +1,7 @@
 //! Looking into the files: a thread of its own, as a walk over a large group takes long.
 //!
 //! Invariant: it takes no semaphore and writes nothing; who asks waits for those before it, and
-//! nobody else does.
+//! nobody else does. So many wait at most, that connections are left for everything else.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,10 +29,14 @@ pub enum LookFor {
 /// What was found.
 pub type Found = Result<Element, Refusal>;
 
+/// Looks that are asked for and not answered, at most: half of the plane's connections.
+pub const MOST: usize = super::server::MAX_CLIENTS / 2;
+
 /// The other end of the thread.
 pub struct Looks<W> {
     ask: Sender<(W, LookFor)>,
     found: Receiver<(W, Found)>,
+    waiting: usize,
 }
 
 impl<W: Send + 'static> Looks<W> {
@@ -49,18 +53,30 @@ impl<W: Send + 'static> Looks<W> {
                 }
             }
         })?;
-        Ok(Looks { ask, found })
+        Ok(Looks { ask, found, waiting: 0 })
     }
 
-    /// Asks for something; false: the thread is no more.
-    pub fn ask(&self, who: W, what: LookFor) -> bool {
-        self.ask.send((who, what)).is_ok()
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// Too many have asked before, or the thread is no more.
+    pub fn ask(&mut self, who: W, what: LookFor) -> Result<(), Refusal> {
+        if self.waiting >= MOST {
+            return Err(Refusal::busy(format!("{MOST} others wait for a look into the files")));
+        }
+        let gone = "the thread that looks into the files has ended";
+        self.ask.send((who, what)).map_err(|_| Refusal::new(503, "store", gone))?;
+        self.waiting += 1;
+        Ok(())
     }
 
     /// The next thing found.
-    pub fn found(&self) -> Result<Option<(W, Found)>, std::io::Error> {
+    pub fn found(&mut self) -> Result<Option<(W, Found)>, std::io::Error> {
         match self.found.try_recv() {
-            Ok(found) => Ok(Some(found)),
+            Ok(found) => {
+                self.waiting = self.waiting.saturating_sub(1);
+                Ok(Some(found))
+            }
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
                 Err(std::io::Error::other("the thread that looks into the files has ended"))

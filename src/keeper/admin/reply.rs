@@ -94,6 +94,11 @@ impl Refusal {
         Refusal::new(500, "io", words)
     }
 
+    /// It is not to be had at the moment.
+    pub fn busy(words: impl Into<String>) -> Refusal {
+        Refusal { field: Some(("Retry-After", "1")), ..Refusal::new(503, "busy", words) }
+    }
+
     /// The token is missing or wrong.
     pub fn unauthorized(words: impl Into<String>) -> Refusal {
         let field = Some(("WWW-Authenticate", "Bearer realm=\"frs\""));

@@ -1,7 +1,8 @@
 //! The admin plane's loop: a listener, a few connections, a desk.
 //!
 //! Invariant: it waits for nothing but events and its clock. A client that is slow has its time and
-//! a bounded buffer, and is closed when that is over; it delays nobody.
+//! a bounded buffer, and is closed when that is over, or sooner where others wait for its place; it
+//! delays nobody.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,6 +28,8 @@ pub const MAX_CLIENTS: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
 /// A request, and an answer, must be through within this.
 const BUSY: Duration = Duration::from_secs(10);
+/// Of that it has so much for sure: then it makes room for who waits, where all places are taken.
+const GRACE: Duration = Duration::from_secs(1);
 /// A client has this long to take its last answer and close.
 const LINGER: Duration = Duration::from_secs(1);
 /// How often what is on its way is looked after.
@@ -59,6 +62,8 @@ struct Client {
     readable: bool,
     /// There is input that no turn has got to.
     more: bool,
+    /// It has ended its side: what it has asked for is answered, and nothing more comes.
+    ended: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,12 +193,23 @@ impl Server {
         client.more = false;
         for _ in 0..REQUESTS {
             if !self.step(id, now) {
-                return self.settle(id, now);
+                self.settle(id, now);
+                return self.part(id);
             }
             self.settle(id, now);
         }
         if let Some(client) = self.clients.get_mut(&id) {
             client.more = true;
+        }
+    }
+
+    /// Closes the connection of a client that has ended its side, once nothing is left to be said.
+    fn part(&mut self, id: usize) {
+        let is_done = |client: &Client| {
+            client.ended && (client.is_lingering() || client.connection.wants_input())
+        };
+        if self.clients.get(&id).is_some_and(is_done) {
+            self.clients.remove(&id);
         }
     }
 
@@ -290,7 +306,7 @@ impl Server {
         }
         self.paused_until = None;
         while self.knocked {
-            if self.clients.len() >= MAX_CLIENTS && !self.make_room() {
+            if self.clients.len() >= MAX_CLIENTS && !self.make_room(now) {
                 // Looked at again when one has gone: all have a deadline, or wait for an answer.
                 return;
             }
@@ -311,11 +327,19 @@ impl Server {
         }
     }
 
-    /// Closes the connection that has been idle longest: who keeps one open keeps nobody out.
-    fn make_room(&mut self) -> bool {
-        let idle = self.clients.iter().filter(|(_, client)| client.stage == Stage::Idle);
-        let oldest = idle.min_by_key(|(_, client)| client.deadline).map(|(id, _)| *id);
-        oldest.is_some_and(|id| self.clients.remove(&id).is_some())
+    /// Closes the connection that has been idle longest, or else been slow longest: who keeps one
+    /// open keeps nobody out.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let oldest = |stages: &[Stage]| {
+            let clients = self.clients.iter().filter(|(_, client)| stages.contains(&client.stage));
+            clients.min_by_key(|(_, client)| client.deadline)
+        };
+        let is_slow = |client: &Client| now + BUSY >= client.deadline + GRACE;
+        let found = oldest(&[Stage::Idle]).or_else(|| {
+            oldest(&[Stage::Begun, Stage::Writing]).filter(|(_, client)| is_slow(client))
+        });
+        let id = found.map(|(id, _)| *id);
+        id.is_some_and(|id| self.clients.remove(&id).is_some())
     }
 
     fn seat(&mut self, mut stream: Stream, over: Over, peer: Arc<str>, now: Instant) {
@@ -326,8 +350,9 @@ impl Server {
         }
         let (connection, deadline) = (Connection::default(), now + IDLE);
         let stage = Stage::Idle;
-        let (readable, more) = (true, false);
-        let client = Client { stream, connection, over, peer, deadline, stage, readable, more };
+        let (readable, more, ended) = (true, false, false);
+        let client =
+            Client { stream, connection, over, peer, deadline, stage, readable, more, ended };
         self.clients.insert(id, client);
         self.serve(id, now);
     }
@@ -363,7 +388,7 @@ impl Client {
                 return Ok(());
             }
             match self.stream.read(&mut room) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(0) => (self.ended, self.readable) = (true, false),
                 // What is still sent after the last answer is read, so that the answer arrives.
                 Ok(_) if self.is_lingering() => {}
                 Ok(read) => self.connection.take(&room[..read]),

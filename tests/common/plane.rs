@@ -1,0 +1,83 @@
+//! A server with an admin plane over TCP.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use socket2::{Domain, Socket, Type};
+
+use super::{Answer, Client, Server, Settings, Setup, wait_until};
+
+/// The token of its srv.xml.
+pub const TOKEN: &str = "a-token-of-the-tests-0123456789";
+
+/// A server with an admin plane on an address that nobody else gets.
+pub struct Plane {
+    pub setup: Setup,
+    pub address: SocketAddr,
+    _reserved: Socket,
+}
+
+impl Plane {
+    pub fn new(workers: u16) -> Plane {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_reuse_address(true).expect("set");
+        socket.set_reuse_port(true).expect("set");
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("bound");
+        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
+        let setup = Setup::new(&Settings::default());
+        let plane = Plane { setup, address, _reserved: socket };
+        plane.write_srv(workers, "token-file=\"conf/token\"");
+        std::fs::write(plane.setup.path("conf/token"), format!("{TOKEN}\n")).expect("written");
+        plane
+    }
+
+    pub fn write_srv(&self, workers: u16, token: &str) {
+        let more = format!("<admin listen=\"{}\" {token}/>", self.address);
+        self.setup.write_srv(&Settings { workers, more, ..Settings::default() });
+    }
+
+    pub fn start(&self, workers: usize) -> Server<'_> {
+        let server = self.setup.start();
+        server.wait_for_workers(workers);
+        wait_until("the admin plane serves", || {
+            let mut client = Client::try_connect(self.address)?;
+            ask(&mut client, "GET", "/health", "", "").ok().filter(|answer| answer.status == 200)
+        });
+        server
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Asks with the token.
+    pub fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
+        let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+        ask(&mut self.client(), method, target, &bearer, body).expect("an answer")
+    }
+
+    pub fn get(&self, target: &str) -> Answer {
+        ask(&mut self.client(), "GET", target, "", "").expect("an answer")
+    }
+
+    pub fn map(&self) -> String {
+        std::fs::read_to_string(self.setup.path("conf/map.xml")).expect("readable")
+    }
+}
+
+/// Asks over a connection.
+pub fn ask(
+    client: &mut Client,
+    method: &str,
+    target: &str,
+    fields: &str,
+    body: &str,
+) -> std::io::Result<Answer> {
+    let length = body.len();
+    let length =
+        if body.is_empty() { String::new() } else { format!("Content-Length: {length}\r\n") };
+    let head = format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}{length}\r\n");
+    client.stream.write_all(head.as_bytes())?;
+    client.stream.write_all(body.as_bytes())?;
+    client.try_answer()
+}
