@@ -5,10 +5,10 @@
 //! wins; and a map.xml that the master refuses does not stay.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::document::Element;
-use super::files;
+use super::files::{self, ReplaceError};
 use super::reply::Refusal;
 use super::route::Change;
 use crate::conf::edit::{self, BizName, EditError};
@@ -126,6 +126,11 @@ impl<W> Changes<W> {
 
     fn done(&self, result: Reloaded, status: u16, texts: Option<(String, String)>) -> Done {
         match result {
+            Reloaded::Taken { generation, .. } if self.is_another(generation, &texts) => {
+                let words = "map.xml was written by somebody else meanwhile: what stands there is in \
+                             force, without this change";
+                Err(Refusal::new(409, "conflict", words))
+            }
             Reloaded::Taken { generation, laggards } => {
                 let status = if laggards.is_empty() { status } else { 202 };
                 let laggards = laggards.into_iter().map(|who| Element::text("laggard", who));
@@ -139,19 +144,21 @@ impl<W> Changes<W> {
         }
     }
 
+    /// Is another map.xml in force than the one that was made. Of a generation that is gone by now
+    /// nothing is known.
+    fn is_another(&self, generation: u64, texts: &Option<(String, String)>) -> bool {
+        let Some((_, made)) = texts else { return false };
+        active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != *made)
+    }
+
     /// Puts map.xml back as it was, unless somebody has written it since; what went wrong.
     fn undo(&self, texts: Option<(String, String)>) -> String {
         let Some((old, new)) = texts else { return String::new() };
-        let path = self.conf_dir.join("map.xml");
-        let result = match files::read(&path) {
-            Ok(found) if found == new => files::replace(&path, &old),
-            Ok(_) => {
-                return " map.xml was written by somebody else meanwhile: it is left so".into();
-            }
-            Err(error) => Err(error),
-        };
-        match result {
+        match files::replace(&self.conf_dir.join("map.xml"), &new, &old) {
             Ok(()) => String::new(),
+            Err(ReplaceError::Changed) => {
+                " map.xml was written by somebody else meanwhile: it is left so".to_owned()
+            }
             Err(error) => format!(" map.xml cannot be put back as it was: {error}"),
         }
     }
@@ -219,11 +226,7 @@ impl<W> Changes<W> {
             let found = files::read(&path)
                 .map_err(|error| Refusal::io(format!("{}: {error}", path.display())))?;
             if found != *text {
-                let words = format!(
-                    "{} differs from the configuration in force: reload it, or put it back",
-                    path.display()
-                );
-                return Err(Refusal::new(409, "conflict", words));
+                return Err(differs(&path));
             }
         }
         Ok(texts)
@@ -239,8 +242,10 @@ impl<W> Changes<W> {
             return Err(faulty(faults.join("\n")));
         }
         let path = self.conf_dir.join("map.xml");
-        files::replace(&path, &map)
-            .map_err(|error| Refusal::io(format!("{}: {error}", path.display())))?;
+        files::replace(&path, &texts.map, &map).map_err(|error| match error {
+            ReplaceError::Changed => differs(&path),
+            ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
+        })?;
         Ok(Made { ask: Ask::Reload, status, texts: Some((texts.map, map)) })
     }
 }
@@ -257,10 +262,106 @@ fn biz_name(name: &str) -> Result<BizName<'_>, Refusal> {
     BizName::of(name).ok_or_else(|| Refusal::not_found(UNKNOWN))
 }
 
+fn differs(path: &Path) -> Refusal {
+    let words = "differs from the configuration in force: reload it, or put it back";
+    Refusal::new(409, "conflict", format!("{} {words}", path.display()))
+}
+
 fn refused(error: EditError) -> Refusal {
     match error {
         EditError::Faults(faults) => Refusal::new(422, "faulty", faults.to_string()),
         EditError::Another => Refusal::bad(error.to_string()),
         EditError::Unknown => Refusal::not_found(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::master::message::{Line, Said};
+    use crate::testing::World;
+
+    const MAP: &str =
+        "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
+    const BIZ: &[u8] = b"<biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz>";
+
+    struct Desk {
+        world: World,
+        changes: Changes<()>,
+        master: Line,
+    }
+
+    impl Desk {
+        fn new() -> Desk {
+            let world = World::new(MAP);
+            let texts = active::read_texts(&world.dir, 1).unwrap();
+            std::fs::write(world.dir.join("srv.xml"), texts.srv).unwrap();
+            std::fs::write(world.dir.join("map.xml"), MAP).unwrap();
+            let (master, channel) = Channel::pair().unwrap();
+            let changes = Changes::new(world.dir.clone(), world.dir.clone(), channel);
+            Desk { world, changes, master: Line::new(master) }
+        }
+
+        fn map(&self) -> String {
+            std::fs::read_to_string(self.world.dir.join("map.xml")).unwrap()
+        }
+
+        /// Puts a biz; the number under which the master was asked to reload.
+        fn put(&mut self) -> u64 {
+            let change = Change::PutBiz("1".into());
+            let wanted = Wanted { who: (), change, body: BIZ.to_vec() };
+            let runtime = self.world.runtime();
+            assert!(self.changes.begin(wanted, &runtime, 7).is_none());
+            let Some(Said::Ask(number, Ask::Reload)) = self.master.heard() else {
+                panic!("the master is asked for nothing");
+            };
+            number
+        }
+
+        fn answer(&mut self, begun_ns: u64, result: Reloaded) -> Done {
+            assert!(self.changes.poll(8).is_none(), "there is no answer yet");
+            Outcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
+            self.changes.poll(9).expect("an answer").1
+        }
+    }
+
+    #[test]
+    fn what_is_in_force_is_said_to_be() {
+        let mut desk = Desk::new();
+        let number = desk.put();
+        let made = desk.map();
+        assert_ne!(made, MAP);
+        desk.world.publish(&made, 2);
+        let done = desk.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
+        assert_eq!(done.unwrap().0, 201);
+    }
+
+    #[test]
+    fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
+        let mut desk = Desk::new();
+        let number = desk.put();
+        // By hand, before the master has read it.
+        let other = MAP.replace("<map>", "<map><!-- by hand -->");
+        std::fs::write(desk.world.dir.join("map.xml"), &other).unwrap();
+        desk.world.publish(&other, 2);
+        let done = desk.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
+        assert_eq!(done.unwrap_err().status, 409);
+        assert_eq!(desk.map(), other);
+    }
+
+    #[test]
+    fn a_refused_change_is_undone_but_not_what_somebody_wrote_over_it() {
+        for by_hand in [None, Some("<map><!-- half -->")] {
+            let mut desk = Desk::new();
+            let number = desk.put();
+            if let Some(text) = by_hand {
+                std::fs::write(desk.world.dir.join("map.xml"), text).unwrap();
+            }
+            let done = desk.answer(number, Reloaded::Refused { faults: vec!["no".into()] });
+            let refusal = done.unwrap_err();
+            assert_eq!(refusal.status, 422);
+            assert_eq!(refusal.words.contains("somebody else"), by_hand.is_some());
+            assert_eq!(desk.map(), by_hand.unwrap_or(MAP));
+        }
     }
 }

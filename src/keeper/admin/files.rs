@@ -1,7 +1,7 @@
 //! map.xml on the disk: read whole, replaced whole.
 //!
 //! Invariant: whoever reads the file, at whatever moment and after whatever death, finds the old
-//! text or the new one.
+//! text or the new one; and a text that somebody else has written is not replaced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -25,24 +25,42 @@ pub fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Puts a text in the place of a file's; owner and mode stay. On disk when it returns.
-pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+/// Why a file's text is not replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// It is not the one that was expected.
+    #[error("somebody else has written it meanwhile")]
+    Changed,
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Puts `text` in the place of a file's, which is `old`; owner and mode stay. On disk when it
+/// returns.
+pub fn replace(path: &Path, old: &str, text: &str) -> Result<(), ReplaceError> {
     // A link stays one: what it leads to is replaced.
     let path = &fs::canonicalize(path)?;
     let was = fs::metadata(path)?;
     let draft = path.with_extension("xml.new");
     match fs::remove_file(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    let written = write(&draft, text, &was).and_then(|()| fs::rename(&draft, path));
+    let written = write(&draft, text, &was).map_err(ReplaceError::from).and_then(|()| {
+        // The disk took its time: looked at as late as can be.
+        match read(path)? == old {
+            true => Ok(fs::rename(&draft, path)?),
+            false => Err(ReplaceError::Changed),
+        }
+    });
     if written.is_err() {
         // The disk may be full: give the room back.
         let _ = fs::remove_file(&draft);
     }
     written?;
     let directory = path.parent().unwrap_or(Path::new("/"));
-    File::open(directory)?.sync_all()
+    Ok(File::open(directory)?.sync_all()?)
 }
 
 fn write(draft: &Path, text: &str, was: &fs::Metadata) -> io::Result<()> {
@@ -70,12 +88,16 @@ mod tests {
         fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         fs::write(dir.path().join("map.xml.new"), "left behind").unwrap();
         std::os::unix::fs::symlink("map.xml", &link).unwrap();
-        replace(&link, "new").unwrap();
+        assert!(matches!(replace(&link, "other", "new"), Err(ReplaceError::Changed)));
+        assert_eq!(read(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        replace(&link, "old", "new").unwrap();
         assert_eq!(read(&path).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
-        assert!(replace(&dir.path().join("none.xml"), "x").is_err());
+        let none = replace(&dir.path().join("none.xml"), "", "x");
+        assert!(matches!(none, Err(ReplaceError::Io(_))));
         assert!(read(dir.path()).is_err());
     }
 }
