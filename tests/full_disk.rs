@@ -5,11 +5,13 @@
 
 mod common;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::plane::Plane;
 use common::{Settings, Setup, text};
 
 /// Both groups at once do not fit beside runtime.mmap, one of them does.
@@ -141,4 +143,88 @@ fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(client.get("/update?biz=two&key=k").attribute("used"), Some("1"));
     assert!(files(&disk).len() > before.len());
+}
+
+#[test]
+fn a_change_of_map_xml_that_does_not_fit_leaves_it_as_it_was() {
+    let plane = Plane::new(1);
+    let Some(disk) = Disk::mount(&plane.setup.path("disk")) else { return };
+    let (link, path) = (plane.setup.path("conf/map.xml"), disk.0.join("map.xml"));
+    std::fs::rename(&link, plane.setup.path("map")).expect("renamed");
+    std::fs::copy(plane.setup.path("map"), &path).expect("copied");
+    std::os::unix::fs::symlink(&path, &link).expect("linked");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("set");
+    let before = plane.map();
+    let server = plane.start(1);
+    let body = "<biz id=\"9\" name=\"b9\" key=\"string\"><limit policy=\"total\" max=\"1\"/></biz>";
+    let ballast = disk.fill(0);
+    for _ in 0..2 {
+        let answer = plane.ask("PUT", "/biz/9", body);
+        assert_eq!(answer.status, 500, "{answer:?}");
+        assert!(answer.body.contains("No space left on device"), "{answer:?}");
+        assert_eq!(plane.map(), before);
+        assert_eq!(std::fs::read_dir(&disk.0).expect("readable").count(), 2, "a draft is left");
+    }
+    assert_eq!(server.client().get("/query?biz=three&key=k").status, 200);
+    std::fs::remove_file(ballast).expect("removed");
+    assert_eq!(plane.ask("PUT", "/biz/9", body).status, 201);
+    assert_eq!(server.client().get("/query?biz=b9&key=k").status, 200);
+    assert!(std::fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+    assert_eq!(std::fs::read_dir(&disk.0).expect("readable").count(), 1);
+}
+
+#[test]
+fn a_switch_that_cannot_be_written_down_is_refused_at_once_and_not_half_done() {
+    let plane = Plane::new(1);
+    let Some(disk) = Disk::mount(&plane.setup.path("disk")) else { return };
+    let more = format!(
+        "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\"/>",
+        plane.address,
+        disk.0.join("data").display()
+    );
+    plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
+    let server = plane.start(1);
+    assert_eq!(server.client().get("/update?biz=three&key=k&count=3").status, 200);
+    let ballast = disk.fill(0);
+    for target in ["/degrade?on=true", "/biz/three/reset", "/degrade?on=true"] {
+        let answer = plane.ask("POST", target, "");
+        assert_eq!(answer.status, 422, "{target} {answer:?}");
+        assert!(answer.body.contains("No space left on device"), "{target} {answer:?}");
+        let answer = server.client().get("/update?biz=three&key=k");
+        assert_eq!((answer.status, answer.attribute("degraded")), (429, None), "{answer:?}");
+    }
+    std::fs::remove_file(ballast).expect("removed");
+    assert_eq!(plane.ask("POST", "/biz/three/reset", "").status, 200);
+    assert_eq!(server.client().get("/update?biz=three&key=k").status, 200);
+}
+
+/// There is room for the switch, and none for the generation that it is to be in force with.
+#[test]
+fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
+    let plane = Plane::new(1);
+    let Some(disk) = Disk::mount(&plane.setup.path("disk")) else { return };
+    let data = disk.0.join("data");
+    let more = format!(
+        "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\"/>",
+        plane.address,
+        data.display()
+    );
+    plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
+    plane.setup.write_map(&format!("{}<!-- {} -->\n", common::MAP, "long ".repeat(4000)));
+    let mut server = plane.start(1);
+    assert_eq!(plane.ask("POST", "/biz/plenty/reset", "").status, 200);
+    let overlay = std::fs::read_to_string(data.join("overlay")).expect("there");
+    let ballast = disk.fill(8192);
+    let answer = plane.ask("POST", "/degrade?on=true", "");
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(answer.body.contains("conf.active"), "the other one had room: {answer:?}");
+    assert_eq!(std::fs::read_to_string(data.join("overlay")).expect("there"), overlay);
+    let names = files(&disk);
+    assert!(!names.iter().any(|name| name.ends_with("tmp")), "a draft is left: {names:?}");
+    server.kill_all();
+    drop(server);
+    std::fs::remove_file(ballast).expect("removed");
+    let server = plane.start(1);
+    assert_eq!(server.client().get("/query?biz=three&key=k").attribute("degraded"), None);
 }

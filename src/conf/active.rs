@@ -218,8 +218,10 @@ pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
+        // The disk may be full: give the room back.
+        let _ = fs::remove_file(path);
+    })
 }
 
 fn generations_in(data_dir: &Path) -> io::Result<Vec<u64>> {

@@ -8,6 +8,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What is no outcome.
+const NONE: &str = "none\n";
+
 /// What became of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -43,8 +46,12 @@ impl Outcome {
     }
 
     fn write_to(&self, path: &Path) -> io::Result<()> {
-        let draft = path.with_extension("new");
-        fs::write(&draft, self.to_text())?;
+        let (draft, text) = (path.with_extension("new"), self.to_text());
+        if fs::write(&draft, &text).is_err() {
+            // On a full disk the one before gives its room: somebody waits to be told.
+            fs::remove_file(path)?;
+            fs::write(&draft, &text)?;
+        }
         fs::rename(&draft, path)
     }
 
@@ -72,12 +79,14 @@ impl Outcome {
         Self::read_from(&asked_in(data_dir))
     }
 
-    /// Removes what an earlier master left: its clock may have been another boot's.
+    /// Removes what an earlier master left: its clock may have been another boot's. What stands there
+    /// then is none, and keeps the room for the first one.
     pub fn forget(data_dir: &Path) -> io::Result<()> {
         for path in [path_in(data_dir), asked_in(data_dir)] {
-            match fs::remove_file(path) {
+            match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
+                // A full disk is no reason not to start.
+                _ => drop(fs::write(path, NONE)),
             }
         }
         Ok(())
