@@ -6,10 +6,12 @@ mod common;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::plane::{Plane, TOKEN, ask};
 use common::{BOUND, Client, Server, Settings, Setup, wait_until};
+use frs::conf::Conf;
 use nix::sys::signal::{Signal, kill};
 
 /// What a client hears that says this and ends its side before any of it is read.
@@ -163,4 +165,52 @@ fn switching_off_what_srv_xml_switches_on_is_refused_and_not_said_to_be_done() {
     assert_eq!(plane.ask("POST", "/reload", "").status, 200);
     assert_eq!(plane.ask("POST", "/degrade?on=false", "").status, 200);
     assert!(!degraded());
+}
+
+#[test]
+fn a_keeper_that_is_killed_in_the_middle_of_changes_leaves_a_map_that_is_whole() {
+    let plane = Plane::new(2);
+    let server = plane.start(2);
+    let put = |client: &mut Client, max: u64| {
+        let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+        let limit = format!("<limit policy=\"total\" max=\"{max}\"/>");
+        let biz = format!("<biz id=\"9\" name=\"b9\" key=\"string\">{limit}</biz>");
+        ask(client, "PUT", "/biz/9", &bearer, &biz).map(|answer| answer.status)
+    };
+    let (done, said) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for max in 1.. {
+                let client = Client::try_connect(plane.address);
+                match client.and_then(|mut client| put(&mut client, max).ok()) {
+                    Some(200 | 201) => said.store(max, Ordering::SeqCst),
+                    // The one before was written, and its keeper died before it was in force.
+                    Some(409) => assert_eq!(plane.ask("POST", "/reload", "").status, 200),
+                    Some(other) => panic!("{other}"),
+                    None => {}
+                }
+                if done.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
+        });
+        for round in 1..=6 {
+            let before = said.load(Ordering::SeqCst);
+            wait_until("one is done", || (said.load(Ordering::SeqCst) > before).then_some(()));
+            std::thread::sleep(Duration::from_micros(1700 * round));
+            let keeper = server.attached("keeper").first().copied();
+            keeper.into_iter().for_each(|keeper| kill(keeper, Signal::SIGKILL).expect("killed"));
+            Conf::load(&plane.setup.path("conf")).unwrap_or_else(|faults| panic!("{faults}"));
+        }
+        let before = said.load(Ordering::SeqCst);
+        wait_until("one is done", || (said.load(Ordering::SeqCst) > before).then_some(()));
+        done.store(true, Ordering::SeqCst);
+    });
+    let max = said.load(Ordering::SeqCst);
+    assert!(plane.map().contains(&format!("max=\"{max}\"")), "{}", plane.map());
+    let answer = server.client().get("/query?biz=b9&key=k");
+    assert_eq!(answer.attribute("max"), Some(&*max.to_string()), "{answer:?}");
+    assert_eq!(plane.ask("DELETE", "/biz/9", "").status, 200);
+    assert_eq!(plane.map(), common::MAP);
+    assert_eq!(std::fs::read_dir(plane.setup.path("conf")).expect("readable").count(), 3);
 }
