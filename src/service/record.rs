@@ -36,9 +36,11 @@ pub enum RecordError {
     TooMuch,
 }
 
-/// How far clearing away has come: the key-nodes of one group after the other.
+/// How far clearing away has come: the key-nodes of one group after the other. With another
+/// generation it begins anew, as its groups may be others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clearing {
+    generation: u64,
     group: usize,
     file: u32,
     key_node: u32,
@@ -192,6 +194,10 @@ impl Service {
     ) -> Result<bool, ItemError> {
         let epoch = self.table.index_of(biz_id).map(|index| self.table.entry(index).epoch);
         let epoch = epoch.ok_or(ItemError::UnknownBiz)?;
+        if sweep.generation != self.generation {
+            let (generation, erased) = (self.generation, sweep.erased);
+            *sweep = Clearing { generation, erased, ..Clearing::default() };
+        }
         for _ in 0..key_nodes {
             let Some(group) = self.handle.groups().get(sweep.group) else { return Ok(true) };
             let (files, all) = (group.geometry().files, group.geometry().key_nodes);

@@ -144,3 +144,31 @@ fn void_records_make_room_first_and_are_cleared_away() {
     assert_eq!(service.clear_void(77, &mut clearing, 1, NOW), Err(ItemError::UnknownBiz));
     world.verify();
 }
+
+#[test]
+fn clearing_away_begins_anew_when_the_groups_may_be_others() {
+    let group = |name: &str| {
+        format!("<group name='{name}' files='1' key-nodes='8' chain='8' node-size='64'/>")
+    };
+    let biz =
+        "<biz id='1' name='b' key='integer' group='two'><limit policy='total' max='9'/></biz>";
+    let both = format!("<map>{}{}{biz}</map>", group("one"), group("two"));
+    let world = World::new(&both);
+    let mut service = world.attach();
+    for key in 0..8 {
+        service.update("b", &key.to_string(), NOW);
+    }
+    let mut overlay = Overlay::default();
+    overlay.reset(1);
+    world.publish_overlaid(&both, 2, &overlay);
+    service.begin_turn();
+    let mut clearing = Clearing::default();
+    // All of the first group and half of the second, which is the first one after a reload.
+    assert_eq!(service.clear_void(1, &mut clearing, 12, NOW), Ok(false));
+    assert_eq!(clearing.erased, 4);
+    world.publish_overlaid(&format!("<map>{}{biz}</map>", group("two")), 3, &overlay);
+    service.begin_turn();
+    while !service.clear_void(1, &mut clearing, 12, NOW).unwrap() {}
+    assert_eq!(clearing.erased, 8);
+    assert_eq!(world.group("two").verify().nodes, 0);
+}
