@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::reader::Reader;
-use super::walk::{Skipped, Walked};
+use super::walk::Skipped;
 use crate::conf::Geometry;
 use crate::key::KeyForm;
 use crate::store::Rank;
@@ -84,10 +84,11 @@ impl Reader {
             in_memory: group.is_in_memory(),
             created_ms: group.header().created_ms,
         };
-        let mut walked = Walked::default();
+        let mut skipped = Vec::new();
         let (mut at, mut length) = ((0, 0), 0);
         stats.chains[0] = u64::from(geometry.files) * u64::from(geometry.key_nodes);
-        let _ = self.walk_group(index, &mut walked, |place, words| {
+        let skip = |place| skipped.push(place);
+        let _ = self.walk_group(index, skip, |place, words| {
             if at != (place.file, place.key_node) {
                 (at, length) = ((place.file, place.key_node), 0);
             }
@@ -108,7 +109,7 @@ impl Reader {
         });
         stats.live = stats.files.iter().map(|file| file.live).sum();
         stats.expired = stats.files.iter().map(|file| file.expired).sum();
-        stats.skipped = walked.skipped;
+        stats.skipped = skipped;
         let taken = stats.live + stats.expired + stats.skipped.len() as u64;
         stats.free = geometry.nodes().saturating_sub(taken);
         Some(stats)

@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use super::error::Error;
 use super::reader::Reader;
 use super::record::{NodeRecord, Place};
-use super::walk::Walked;
 use crate::store::layout::node;
 
 /// What the first of the keys have most of.
@@ -35,7 +34,8 @@ impl Reader {
         self.group_at(group)?;
         self.table.set_now(now);
         let mut best: BinaryHeap<Reverse<Best>> = BinaryHeap::new();
-        let _ = self.walk_group(group, &mut Walked::default(), |place, words| {
+        // Nobody is told of what is damaged, so none of it is kept, however much it is.
+        let _ = self.walk_group(group, drop, |place, words| {
             if words[node::KEY] as u32 != id {
                 return ControlFlow::Continue(());
             }

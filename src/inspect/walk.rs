@@ -49,10 +49,16 @@ impl Reader {
     ) -> Walked {
         self.table.set_now(now);
         let mut walked = Walked::default();
+        let Walked { nodes, skipped } = &mut walked;
         for index in 0..self.groups.len() {
-            let flow = self.walk_group(index, &mut walked, |place, words| {
-                each(self.record(index, place, words.to_vec(), now))
-            });
+            let flow = self.walk_group(
+                index,
+                |place| skipped.push(place),
+                |place, words| {
+                    *nodes += 1;
+                    each(self.record(index, place, words.to_vec(), now))
+                },
+            );
             if flow.is_break() {
                 break;
             }
@@ -60,18 +66,19 @@ impl Reader {
         walked
     }
 
-    /// Calls `each` with the words of every node of a group.
+    /// Calls `each` with the words of every node of a group, and `skip` with every place whose node
+    /// could not be answered: of a damaged group those are as many as it has.
     pub(super) fn walk_group(
         &self,
         index: usize,
-        walked: &mut Walked,
+        mut skip: impl FnMut(Skipped),
         mut each: impl FnMut(Place, &[u64]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let Ok(group) = &self.groups[index] else { return ControlFlow::Continue(()) };
         let mut words = vec![0; group.node_words()];
         for file in 0..group.geometry().files {
             for key_node in 0..group.geometry().key_nodes {
-                walk_chain(group, (file, key_node), &mut words, walked, &mut each)?;
+                walk_chain(group, (file, key_node), &mut words, &mut skip, &mut each)?;
             }
         }
         ControlFlow::Continue(())
@@ -82,7 +89,7 @@ fn walk_chain(
     group: &LiveGroup,
     (file, key_node): (u32, u32),
     words: &mut [u64],
-    walked: &mut Walked,
+    skip: &mut impl FnMut(Skipped),
     each: &mut impl FnMut(Place, &[u64]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let name = || group.header().name.clone();
@@ -90,15 +97,12 @@ fn walk_chain(
         let place = Place { file, key_node, place: nth };
         match group.copy((file, key_node), nth, words) {
             Copied::Free => {}
-            Copied::Whole => {
-                walked.nodes += 1;
-                each(place, words)?;
-            }
+            Copied::Whole => each(place, words)?,
             Copied::InTransaction { slot } => {
-                walked.skipped.push(Skipped::InTransaction { group: name(), place, slot });
+                skip(Skipped::InTransaction { group: name(), place, slot });
             }
             Copied::Damaged(fault) => {
-                walked.skipped.push(Skipped::Damaged { group: name(), place, fault });
+                skip(Skipped::Damaged { group: name(), place, fault });
             }
         }
     }

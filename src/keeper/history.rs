@@ -41,6 +41,7 @@ struct Look {
 /// What a process had done.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
+    slot: u32,
     pid: u32,
     requests: u64,
     cpu_ms: Option<u64>,
@@ -55,6 +56,7 @@ impl History {
         };
         let items = sums.bizs.iter().take(BIZS_MAX).map(|(key, counts)| (*key, all(counts)));
         let busy = |process: &Process| Busy {
+            slot: process.slot,
             pid: process.pid,
             requests: process.requests,
             cpu_ms: process.cpu_ms,
@@ -84,8 +86,8 @@ impl History {
         }
         let Some(before) = &self.before else { return };
         for process in &mut stats.processes {
-            let was = before.process(process.pid);
-            let is = latest.process(process.pid);
+            let was = before.process(process);
+            let is = latest.process(process);
             let (Some(was), Some(is)) = (was, is) else { continue };
             let seconds = latest.seconds_since(before);
             process.requests_per_s =
@@ -110,8 +112,10 @@ impl Look {
         self.at.saturating_duration_since(before.at).as_secs_f64().max(1e-3)
     }
 
-    fn process(&self, pid: u32) -> Option<&Busy> {
-        self.processes.iter().find(|process| process.pid == pid)
+    /// By both: a process may be attached more than once, and a slot has one owner after the other.
+    fn process(&self, which: &Process) -> Option<&Busy> {
+        let is = |busy: &&Busy| (busy.slot, busy.pid) == (which.slot, which.pid);
+        self.processes.iter().find(is)
     }
 
     fn items_of(&self, key: BizKey) -> Option<&[u64; OUTCOMES]> {
@@ -205,7 +209,18 @@ mod tests {
         history.note(later, &none, &[process(9, 900, Some(9)), process(7, 300, Some(1500))]);
         let mut stats = stats();
         stats.processes.push(process(9, 0, None));
+        // The same process, attached once more.
+        let twin = |requests| Process { slot: 3, ..process(7, requests, None) };
+        stats.processes.push(twin(0));
         history.fill(&mut stats);
+        assert_eq!(stats.processes[2].requests_per_s, None);
+        history.note(later, &none, &[twin(10), process(7, 300, None)]);
+        let after = later + Duration::from_secs(1);
+        history.note(after, &none, &[twin(17), process(7, 305, None)]);
+        let rate = |of: &Stats, nth: usize| of.processes[nth].requests_per_s;
+        let mut latest = stats.clone();
+        history.fill(&mut latest);
+        assert_eq!((rate(&latest, 0), rate(&latest, 2)), (Some(5.0), Some(7.0)));
         assert_eq!(stats.processes[0].requests_per_s, Some(100.0));
         assert_eq!(stats.processes[0].cpu_share, Some(0.5));
         assert_eq!(stats.processes[1].requests_per_s, None, "it was not there before");
