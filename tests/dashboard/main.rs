@@ -158,6 +158,7 @@ fn the_page_shows_what_stats_tells() {
     assert!(shown(&mut browser, "three", "share").contains("refused 64 % of all"));
     shows_processes_and_groups(&mut browser, &stats);
     shows_hostile_keys_as_text(&mut browser);
+    takes_a_clock_that_steps_back(&mut browser);
     fits_any_screen(&mut browser);
     // Of the page's own attempt, which was stopped.
     browser.complaints.retain(|words| !words.contains("TrustedHTML"));
@@ -191,6 +192,14 @@ fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
     }
     assert!(texts(browser, "#errors tr").contains(&"unknown-biz1".to_owned()));
     assert_eq!(texts(browser, "#latency .tile").len(), 5);
+}
+
+/// The chart begins anew, and nothing else happens.
+fn takes_a_clock_that_steps_back(browser: &mut Browser) {
+    let stepped = "(() => { const back = structuredClone(stats); back.server.now -= 3600000; \
+                   note(back); return looks.length })()";
+    assert_eq!(browser.value(stepped), 1);
+    browser.wait("looks.length > 1");
 }
 
 fn shows_hostile_keys_as_text(browser: &mut Browser) {
