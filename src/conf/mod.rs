@@ -32,6 +32,7 @@ mod xml;
 
 pub mod active;
 pub mod edit;
+pub mod guard;
 pub mod memory;
 pub mod report;
 

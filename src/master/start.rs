@@ -21,6 +21,7 @@ use super::{Ended, log};
 use crate::clock;
 use crate::conf::Machine;
 use crate::conf::active::{self, ActiveError};
+use crate::conf::guard::Guard;
 use crate::conf::memory::Memory;
 use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts, report};
 use crate::store::{self, Prepared, Runtime};
@@ -28,6 +29,8 @@ use crate::sys::process::{self, Channel, Signal, Signals};
 
 /// The workers of a dead master have ended by then.
 const ORPHANS: Duration = Duration::from_secs(6);
+/// A change on its way is taken or put back by then.
+const CHANGES: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why the master cannot start, or cannot go on.
@@ -36,6 +39,9 @@ pub enum MasterError {
     /// The configuration is faulty.
     #[error("{0}")]
     Faults(#[from] Faults),
+    /// The admin plane of the older binary does not come to an end with a change.
+    #[error("a change of the configuration is on its way, and does not end: {0}")]
+    Change(io::Error),
     /// This machine cannot do what the configuration asks; one line each.
     #[error("{}", .0.join("\n"))]
     Machine(Vec<String>),
@@ -129,7 +135,7 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
 
 fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
-    let (conf, texts) = Conf::load_texts(conf_dir)?;
+    let (conf, texts) = load(conf_dir, inherited.predecessor.is_some())?;
     let account = find_account(&conf)?;
     start_log(&conf, account.as_ref())?;
     let _name = log::name_process("master");
@@ -182,6 +188,13 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
         program,
     };
     Master::new(basis).run()
+}
+
+/// Reads the configuration; while an older binary serves, no change that it may still refuse.
+fn load(conf_dir: &Path, is_in_use: bool) -> Result<(Conf, Texts), MasterError> {
+    let guard = is_in_use.then(|| Guard::to_read(conf_dir, CHANGES));
+    let _guard = guard.transpose().map_err(MasterError::Change)?;
+    Ok(Conf::load_texts(conf_dir)?)
 }
 
 fn start_log(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {

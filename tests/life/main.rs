@@ -1,6 +1,7 @@
 //! Life on a server: new binaries taking over under load, systemd's notification and sockets, logs
 //! that are rotated.
 
+mod changes;
 #[path = "../common/mod.rs"]
 mod common;
 mod logs;

@@ -2,7 +2,7 @@
 //! processes use it.
 //!
 //! Invariant: while one is on its way no other is begun, so that each is whole and the last one
-//! wins; and a map.xml that the master refuses does not stay.
+//! wins; and a map.xml that the master refuses does not stay, nor does a new binary take it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use super::files::{self, ReplaceError};
 use super::reply::Refusal;
 use super::route::Change;
 use crate::conf::edit::{self, BizName, EditError};
+use crate::conf::guard::Guard;
 use crate::conf::{Conf, Machine, Texts, active, report};
 use crate::master::message::{self, Ask};
 use crate::master::outcome::{Outcome, Reloaded};
@@ -53,8 +54,16 @@ struct Asked<W> {
     begun_ns: u64,
     /// Of the answer, where it is taken.
     status: u16,
-    /// map.xml as it was, and as it was made.
-    texts: Option<(String, String)>,
+    files: Option<Files>,
+}
+
+/// map.xml as it was, and as it was made.
+#[derive(Debug)]
+struct Files {
+    old: String,
+    new: String,
+    /// Until it is known what became of it.
+    _guard: Guard,
 }
 
 impl<W> Changes<W> {
@@ -88,17 +97,17 @@ impl<W> Changes<W> {
     ) -> Option<(W, Done)> {
         let Wanted { who, change, body } = wanted;
         match self.make(&change, &body, runtime) {
-            Ok(Made { ask, status, texts }) => {
+            Ok(Made { ask, status, files }) => {
                 let number = now_ns.max(self.last_number + 1);
                 self.last_number = number;
                 match message::say_ask(&self.channel, number, ask) {
                     Ok(()) => {
                         let begun_ns = now_ns;
-                        self.asked = Some(Asked { who, number, begun_ns, status, texts });
+                        self.asked = Some(Asked { who, number, begun_ns, status, files });
                         None
                     }
                     Err(error) => {
-                        let undone = self.undo(texts);
+                        let undone = self.undo(files.as_ref());
                         let words = format!("cannot ask the master: {error}{undone}");
                         Some((who, Err(Refusal::io(words))))
                     }
@@ -108,14 +117,24 @@ impl<W> Changes<W> {
         }
     }
 
+    /// Breaks the one on its way off, as this keeper ends and nobody will hear of it: unless it is in
+    /// force by now, map.xml is put back.
+    pub fn end(&mut self, runtime: &Runtime) {
+        let Some(Asked { files: Some(files), .. }) = self.asked.take() else { return };
+        if self.is_another(runtime.generation(), Some(&files)) {
+            let undone = self.undo(Some(&files));
+            tracing::warn!("admin: a change was broken off.{undone}");
+        }
+    }
+
     /// The answer to the one on its way, once it is there.
     pub fn poll(&mut self, now_ns: u64) -> Option<(W, Done)> {
         let number = self.asked.as_ref()?.number;
         let outcome = Outcome::read_asked(&self.data_dir).ok().flatten();
         let result = outcome.filter(|outcome| outcome.begun_ns == number);
         if let Some(outcome) = result {
-            let Asked { who, status, texts, .. } = self.asked.take()?;
-            return Some((who, self.done(outcome.result, status, texts)));
+            let Asked { who, status, files, .. } = self.asked.take()?;
+            return Some((who, self.done(outcome.result, status, files.as_ref())));
         }
         if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
             let words = "the master has not answered for 60 s: it may still do what was asked";
@@ -124,9 +143,9 @@ impl<W> Changes<W> {
         None
     }
 
-    fn done(&self, result: Reloaded, status: u16, texts: Option<(String, String)>) -> Done {
+    fn done(&self, result: Reloaded, status: u16, files: Option<&Files>) -> Done {
         match result {
-            Reloaded::Taken { generation, .. } if self.is_another(generation, &texts) => {
+            Reloaded::Taken { generation, .. } if self.is_another(generation, files) => {
                 let words = "map.xml was written by somebody else meanwhile: what stands there is in \
                              force, without this change";
                 Err(Refusal::new(409, "conflict", words))
@@ -137,7 +156,7 @@ impl<W> Changes<W> {
                 Ok((status, Element::new("done").with("generation", generation).holding(laggards)))
             }
             Reloaded::Refused { mut faults } => {
-                let undone = self.undo(texts);
+                let undone = self.undo(files);
                 faults.extend((!undone.is_empty()).then(|| undone.trim_start().to_owned()));
                 Err(Refusal::new(422, "refused", faults.join("\n")))
             }
@@ -146,15 +165,15 @@ impl<W> Changes<W> {
 
     /// Is another map.xml in force than the one that was made. Of a generation that is gone by now
     /// nothing is known.
-    fn is_another(&self, generation: u64, texts: &Option<(String, String)>) -> bool {
-        let Some((_, made)) = texts else { return false };
-        active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != *made)
+    fn is_another(&self, generation: u64, files: Option<&Files>) -> bool {
+        let Some(Files { new, .. }) = files else { return false };
+        active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != *new)
     }
 
     /// Puts map.xml back as it was, unless somebody has written it since; what went wrong.
-    fn undo(&self, texts: Option<(String, String)>) -> String {
-        let Some((old, new)) = texts else { return String::new() };
-        match files::replace(&self.conf_dir.join("map.xml"), &new, &old) {
+    fn undo(&self, files: Option<&Files>) -> String {
+        let Some(Files { old, new, .. }) = files else { return String::new() };
+        match files::replace(&self.conf_dir.join("map.xml"), new, old) {
             Ok(()) => String::new(),
             Err(ReplaceError::Changed) => {
                 " map.xml was written by somebody else meanwhile: it is left so".to_owned()
@@ -164,16 +183,17 @@ impl<W> Changes<W> {
     }
 
     fn make(&self, change: &Change, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
-        let made = |ask| Made { ask, status: 200, texts: None };
+        let made = |ask| Made { ask, status: 200, files: None };
         match change {
             Change::Reload => Ok(made(Ask::Reload)),
             Change::Degrade(on) => self.degrade(*on, runtime).map(|()| made(Ask::Degrade(*on))),
             Change::Reset(biz) => self.reset(biz, runtime).map(|id| made(Ask::Reset(id))),
             Change::PutBiz(name) => self.put(name, body, runtime),
             Change::DeleteBiz(name) => {
+                let guard = self.guard()?;
                 let texts = self.texts_in_force(runtime)?;
                 let removed = edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
-                self.write(texts, removed.map_err(refused)?, 200)
+                self.write(texts, removed.map_err(refused)?, (200, guard))
             }
             Change::PutNode { .. } | Change::DeleteNode(_) => {
                 Err(Refusal::bad("a record is no part of the configuration"))
@@ -184,11 +204,20 @@ impl<W> Changes<W> {
     fn put(&self, name: &str, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
         let body = std::str::from_utf8(body)
             .map_err(|_| Refusal::new(415, "bad-content-type", "expected a document in UTF-8"))?;
+        let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
         let names = (texts.map_name.as_str(), "body");
         let put = edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
         let status = if put.is_new { 201 } else { 200 };
-        self.write(texts, put.text, status)
+        self.write(texts, put.text, (status, guard))
+    }
+
+    /// Held from before the files are looked at until it is known what became of the change.
+    fn guard(&self) -> Result<Guard, Refusal> {
+        let guard = Guard::to_change(&self.conf_dir);
+        let guard =
+            guard.map_err(|error| Refusal::io(format!("{}: {error}", self.conf_dir.display())))?;
+        guard.ok_or_else(|| Refusal::busy("a new binary reads the configuration: try again"))
     }
 
     /// May the switch be set so: it cannot switch off what srv.xml has switched on.
@@ -233,7 +262,12 @@ impl<W> Changes<W> {
     }
 
     /// Checks a new map as `frs check` does, and writes it.
-    fn write(&self, texts: Texts, map: String, status: u16) -> Result<Made, Refusal> {
+    fn write(
+        &self,
+        texts: Texts,
+        map: String,
+        (status, guard): (u16, Guard),
+    ) -> Result<Made, Refusal> {
         let faulty = |words: String| Refusal::new(422, "faulty", words);
         let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &map)
             .map_err(|faults| faulty(faults.to_string()))?;
@@ -246,14 +280,15 @@ impl<W> Changes<W> {
             ReplaceError::Changed => differs(&path),
             ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
         })?;
-        Ok(Made { ask: Ask::Reload, status, texts: Some((texts.map, map)) })
+        let files = Files { old: texts.map, new: map, _guard: guard };
+        Ok(Made { ask: Ask::Reload, status, files: Some(files) })
     }
 }
 
 struct Made {
     ask: Ask,
     status: u16,
-    texts: Option<(String, String)>,
+    files: Option<Files>,
 }
 
 pub(super) const UNKNOWN: &str = "map.xml has no such biz";
@@ -347,6 +382,38 @@ mod tests {
         let done = desk.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
         assert_eq!(done.unwrap_err().status, 409);
         assert_eq!(desk.map(), other);
+    }
+
+    #[test]
+    fn a_change_that_nobody_will_hear_of_is_undone_unless_it_is_in_force() {
+        for in_force in [false, true] {
+            let mut desk = Desk::new();
+            desk.put();
+            let made = desk.map();
+            if in_force {
+                desk.world.publish(&made, 2);
+            }
+            let runtime = desk.world.runtime();
+            desk.changes.end(&runtime);
+            assert_eq!(desk.map(), if in_force { &*made } else { MAP });
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_while_a_new_binary_reads_and_none_reads_in_the_middle() {
+        let mut desk = Desk::new();
+        let soon = std::time::Duration::from_millis(10);
+        let read = Guard::to_read(&desk.world.dir, soon).unwrap();
+        let change = || Change::DeleteBiz("1".into());
+        let wanted = Wanted { who: (), change: change(), body: Vec::new() };
+        let runtime = desk.world.runtime();
+        let (_, done) = desk.changes.begin(wanted, &runtime, 7).expect("an answer");
+        assert_eq!(done.unwrap_err().status, 503);
+        drop(read);
+        let number = desk.put();
+        assert!(Guard::to_read(&desk.world.dir, soon).is_err());
+        desk.answer(number, Reloaded::Refused { faults: vec!["no".into()] }).unwrap_err();
+        assert!(Guard::to_read(&desk.world.dir, soon).is_ok());
     }
 
     #[test]

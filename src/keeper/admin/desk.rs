@@ -235,6 +235,11 @@ impl Desk {
         Ok(())
     }
 
+    /// This keeper ends.
+    pub fn end(&mut self) {
+        self.changes.end(self.service.handle().runtime());
+    }
+
     fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Reply)>) {
         // The answer to the change before was that all use it: so does this process.
         self.begin_turn();

@@ -146,6 +146,7 @@ impl Server {
             }
             self.turn()?;
         }
+        self.desk.end();
         Ok(())
     }
 
