@@ -86,6 +86,8 @@ struct Keeper {
 impl Keeper {
     fn new(child: Child, service: Service, admin: Option<Admin>) -> Keeper {
         let now = clock::instant();
+        let mut recorder = Recorder::new(now);
+        recorder.take_groups(&service.conf().map.groups, now);
         let mut keeper = Keeper {
             child,
             service,
@@ -95,7 +97,7 @@ impl Keeper {
             // The keeper before this one may have died of what it was to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
-            recorder: Recorder::new(now),
+            recorder,
         };
         keeper.plan_flush(now);
         keeper
@@ -110,7 +112,8 @@ impl Keeper {
             if self.service.begin_turn() {
                 log::set_level(self.service.conf().srv.log.level);
                 self.plan_flush(clock::instant());
-                self.recorder.restart_sweep(clock::instant());
+                let groups = &self.service.conf().map.groups;
+                self.recorder.take_groups(groups, clock::instant());
             }
             self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::history::{self, History};
 use super::stats::{self, Stats};
 use crate::clock::Millis;
+use crate::conf::Group;
 use crate::service::Service;
 use crate::store::Sweep;
 
@@ -24,6 +25,8 @@ const REST_TIMES: u32 = 4;
 /// The keeper's figures.
 #[derive(Debug)]
 pub struct Recorder {
+    /// That the sweep is of.
+    groups: Vec<Group>,
     sweep: Sweep,
     sweep_begun: Instant,
     next_portion: Instant,
@@ -35,6 +38,7 @@ impl Recorder {
     /// One that has looked at nothing yet.
     pub fn new(now: Instant) -> Recorder {
         Recorder {
+            groups: Vec::new(),
             sweep: Sweep::default(),
             sweep_begun: now,
             next_portion: now,
@@ -48,8 +52,13 @@ impl Recorder {
         self.next_look.min(self.next_portion)
     }
 
-    /// A new configuration was taken: its groups may be others.
-    pub fn restart_sweep(&mut self, now: Instant) {
+    /// A new configuration was taken. The look at all nodes begins anew where its groups are others;
+    /// else it goes on, or with a reset now and then it would never come to its end.
+    pub fn take_groups(&mut self, groups: &[Group], now: Instant) {
+        if self.groups == groups {
+            return;
+        }
+        self.groups = groups.to_vec();
         self.sweep.restart();
         (self.sweep_begun, self.next_portion) = (now, now);
     }
@@ -130,8 +139,10 @@ mod tests {
         let stats = recorder.stats(&keeper, NOW);
         assert_eq!(stats.bizs[0].rates.second.map(|rates| rates[0]), Some(31.0));
         assert_eq!(live(&stats), Some(2500), "as the last sweep found it");
-        recorder.restart_sweep(second);
+        recorder.take_groups(&world.conf.map.groups, second);
         recorder.turn(&mut keeper, second, NOW);
+        // A reset, say: the same groups, half of them looked at.
+        recorder.take_groups(&world.conf.map.groups, second);
         recorder.turn(&mut keeper, second + PAUSE, NOW + 1);
         assert_eq!(live(&recorder.stats(&keeper, NOW)), Some(2501));
     }
