@@ -148,6 +148,19 @@ fn what_is_there_can_be_looked_at() {
     let most = top.find("key=\"most\" used=\"3\"").expect("it is there");
     assert!(most < top.find("key=\"more\" used=\"2\"").expect("so is that"), "{top}");
     assert!(!top.contains("least"), "{top}");
+    // The keeper looks at all nodes anew when a configuration is taken.
+    assert_eq!(plane.ask("POST", "/reload", "").status, 200);
+    let stats = wait_until("the hottest keys are known", || {
+        let stats = plane.get("/stats").body;
+        stats.contains("key=\"most\"").then_some(stats)
+    });
+    let [_, hottest] = stats.split("name=\"three\"").collect::<Vec<_>>()[..] else {
+        panic!("{stats}")
+    };
+    let at = |hot: &str| hottest.find(hot).expect("it is there");
+    let places = [("most", 3), ("more", 2), ("least", 1)]
+        .map(|(key, used)| at(&format!("<node key=\"{key}\" used=\"{used}\"")));
+    assert!(places.is_sorted(), "{stats}");
 }
 
 #[test]
