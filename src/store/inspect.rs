@@ -23,6 +23,8 @@ use crate::sys;
 const LOOKS: u32 = 100;
 /// Of them, those that follow each other at once: most transactions are over by then.
 const QUICK_LOOKS: u32 = 20;
+/// So many that find the same words while nobody works on them are enough.
+const STEADY_LOOKS: u32 = 5;
 /// Before each of the others: a holder may have lost its processor.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -242,7 +244,7 @@ impl LiveGroup {
             off_while_idle |= is_idle;
             let is_same = last_print.replace(print) == Some(print);
             steady = if is_idle && is_same { steady + 1 } else { 0 };
-            if steady == QUICK_LOOKS {
+            if steady == STEADY_LOOKS {
                 return Err((None, fault));
             }
             slot = after.or(before).or(slot);
@@ -269,22 +271,13 @@ impl LiveGroup {
 
     /// What a look at one key-node finds, added to `live`.
     pub fn verify_one(&self, file: u32, key_node: u32, live: &mut LiveReport) {
-        // What is off at each look. Under load a node may change while the chain is read, or its key
-        // be seen in two places; that is another one's turn at the next look.
-        let mut lasting: Option<Vec<Finding>> = None;
         let looked = self.look(file, key_node, || {
             let mut report = Report::default();
             self.group.examine(file, key_node, &mut report);
-            let found = std::mem::take(&mut report.findings);
-            let lasting = lasting.get_or_insert_with(|| found.clone());
-            lasting.retain(|finding| found.contains(finding));
-            let passing = found.iter().filter(|finding| !lasting.contains(finding));
-            report.nodes += passing.filter(|finding| is_unread(finding.fault)).count() as u64;
-            if lasting.is_empty() {
-                return Ok(report);
+            match report.findings.is_empty() {
+                true => Ok(report),
+                false => Err((report, self.print_of_key_node(file, key_node))),
             }
-            report.findings.clone_from(lasting);
-            Err((report, self.print_of_key_node(file, key_node)))
         });
         let report = match looked {
             Ok(report) | Err((None, report)) => report,
@@ -324,11 +317,6 @@ impl LiveGroup {
         let nodes = self.taken_places(file, key_node).filter(|&place| !is_lost(place)).map(copy);
         (nodes.collect(), report.findings)
     }
-}
-
-/// Is a node with this fault one that was not counted.
-fn is_unread(fault: Fault) -> bool {
-    matches!(fault, Fault::Crc | Fault::Misplaced)
 }
 
 /// A print of words, begun by that of others: it tells whether somebody wrote to them.
