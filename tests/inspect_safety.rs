@@ -3,9 +3,16 @@
 
 mod common;
 
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::process::{Command, Output, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Output, Stdio};
+
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::Signal;
+use nix::sys::termios::tcgetattr;
+use nix::unistd::Pid;
 
 use common::{Client, Setup, text};
 
@@ -204,4 +211,64 @@ fn a_group_of_another_name_is_told_to_begin_empty() {
     let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("business plenty: group default → main: its nodes are not"), "{said}");
+}
+
+/// `watch` on a terminal of its own, once it has drawn: what ends it, then its exit status, what it
+/// wrote, and whether the terminal is set as it was.
+fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> (ExitStatus, String, bool) {
+    let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = openpty(Some(&size), None).expect("a terminal");
+    let before = tcgetattr(&terminal.slave).expect("its settings");
+    let slave = || terminal.slave.try_clone().expect("another");
+    let mut child = command(setup, &["watch", "data"])
+        .stdin(slave())
+        .stdout(slave())
+        .stderr(slave())
+        .spawn()
+        .expect("frs-inspect runs");
+    let mut master = std::fs::File::from(terminal.master);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let slave = terminal.slave;
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        // Ends with the last of those who could write.
+        while let Ok(read @ 1..) = master.read(&mut bytes) {
+            let _ = sender.send(text(&bytes[..read]));
+        }
+    });
+    let mut said = String::new();
+    common::wait_until("it has drawn", || {
+        said.extend(receiver.try_iter());
+        said.contains("hottest").then_some(())
+    });
+    end(Pid::from_raw(child.id() as i32));
+    let status = common::wait_until("it ends", || child.try_wait().expect("waited"));
+    let is_as_before = tcgetattr(&slave).expect("its settings") == before;
+    drop(slave);
+    said.extend(receiver.iter());
+    (status, said, is_as_before)
+}
+
+#[test]
+fn watch_gives_the_terminal_back_however_it_ends() {
+    let setup = Setup::of_map(MAP);
+    charged(&setup);
+    let left = |said: &str| said.contains("\x1b[?1049l") && said.contains("\x1b[?25h");
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+        let (status, said, is_as_before) =
+            watched(&setup, |pid| nix::sys::signal::kill(pid, signal).expect("signalled"));
+        assert_eq!(status.signal(), Some(signal as i32));
+        assert!(is_as_before && left(&said), "{signal}: {said:?}");
+    }
+    for name in ["default.0.mmap", "runtime.mmap"] {
+        let file = std::fs::File::options().write(true).open(setup.path("data").join(name));
+        let file = file.expect("there");
+        let cut = |_| file.set_len(0).expect("cut");
+        let (status, said, is_as_before) = watched(&setup, cut);
+        assert_eq!(status.code(), Some(86), "{said:?}");
+        assert!(is_as_before && left(&said), "{name}: {said:?}");
+        assert!(said.contains(&format!("cannot read data/{name}")), "{said:?}");
+        std::fs::remove_dir_all(setup.path("data")).expect("removed");
+        charged(&setup);
+    }
 }
