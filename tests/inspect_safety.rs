@@ -213,6 +213,44 @@ fn a_group_of_another_name_is_told_to_begin_empty() {
     assert!(said.contains("business plenty: group default → main: its nodes are not"), "{said}");
 }
 
+#[test]
+fn a_disk_that_is_full_for_one_group_leaves_all_of_them_as_they_are() {
+    let setup = Setup::of_map(MAP);
+    charged(&setup);
+    let second = "name=\"second\" files=\"1\" key-nodes=\"64\"";
+    let larger = MAP.replace(second, &second.replace("64", "9000"));
+    setup.write_map(&larger.replace(LARGER[0], LARGER[1]));
+    // No file may become larger than some MiB; the signal that would tell so is ignored.
+    let limited = "trap '' XFSZ; ulimit -f 4000; exec \"$@\"";
+    let output = Command::new("sh")
+        .current_dir(setup.dir.path())
+        .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_frs-inspect")])
+        .args(["migrate", "data", "--conf", "conf"])
+        .output()
+        .expect("sh runs");
+    let (status, said) = heard(&output);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("second.0.mmap"), "{said}");
+    let names = std::fs::read_dir(setup.path("data")).expect("there");
+    let drafts = names.filter(|entry| {
+        let name = entry.as_ref().expect("read").file_name();
+        name.to_string_lossy().contains("migrat")
+    });
+    assert_eq!(drafts.count(), 0, "their blocks are given back");
+    setup.write_map(MAP);
+    assert_eq!(used(&setup, "plenty", "alice"), "7", "the old map still serves");
+}
+
+#[test]
+fn a_start_gives_back_what_a_broken_migration_took() {
+    let setup = Setup::of_map(MAP);
+    charged(&setup);
+    let draft = setup.path("data/default.7.mmap.migrating");
+    std::fs::write(&draft, "never committed").expect("written");
+    assert_eq!(used(&setup, "plenty", "alice"), "7");
+    assert!(!draft.exists());
+}
+
 /// `watch` on a terminal of its own, once it has drawn: what ends it, then its exit status, what it
 /// wrote, and whether the terminal is set as it was.
 fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> (ExitStatus, String, bool) {

@@ -200,20 +200,32 @@ impl Migration {
     /// least. What became of the nodes of each.
     ///
     /// # Errors
-    /// Files that cannot be read or written, or the progress broke off: another run goes on.
+    /// Files that cannot be read or written: all groups are as they were, unless some had their new
+    /// files already; or the progress broke off. Another run goes on.
     pub fn run(
         &self,
         plans: &[GroupPlan],
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Counts>, Error> {
-        plans.iter().map(|plan| self.run_group(plan, progress)).collect()
+        let write = |plan| self.write_group(plan, progress);
+        // All of them before the first is believed: where the disk is full for one, the server goes
+        // on with the old files of all.
+        let written: Result<Vec<Counts>, Error> = plans.iter().map(write).collect();
+        if written.as_ref().is_err_and(|error| !matches!(error, Error::BrokenOff)) {
+            plans.iter().try_for_each(|plan| draft::remove_drafts(self.live(), &plan.name))?;
+        }
+        let counts = written?;
+        plans.iter().try_for_each(|plan| self.put_in_place(&plan.name, progress))?;
+        Ok(counts)
     }
 
-    fn run_group(&self, plan: &GroupPlan, progress: &mut Progress<'_>) -> Result<Counts, Error> {
+    /// Writes the draft of a group.
+    fn write_group(&self, plan: &GroupPlan, progress: &mut Progress<'_>) -> Result<Counts, Error> {
         let (live, name) = (self.live(), &plan.name);
         let groups = &self.conf.map.groups;
         let Some(index) = groups.iter().position(|group| group.name == *name) else {
-            return Ok(Counts::default());
+            let message = "map.xml does not name it".to_owned();
+            return Err(Error::Group { group: name.clone(), message });
         };
         step(name, "write the new files", progress)?;
         let old = LiveGroup::open(live, name)?;
@@ -234,19 +246,21 @@ impl Migration {
         step(name, "check the new files", progress)?;
         let report = draft.verify();
         if !report.is_clean() || report.nodes != counts.carried {
-            draft::remove_drafts(live, name)?;
             let message = format!("the new files are not what was written: {report:?}");
             return Err(Error::Group { group: name.clone(), message });
         }
         step(name, "sync the new files", progress)?;
         draft.flush()?;
-        drop(draft);
+        Ok(counts)
+    }
+
+    /// Makes the draft of a group its files.
+    fn put_in_place(&self, name: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
         step(name, "commit to the new files", progress)?;
         // Programs that attach find no configuration, rather than one of another geometry.
         self.runtime.publish(0);
-        draft::commit(live, name)?;
-        self.complete(name, progress)?;
-        Ok(counts)
+        draft::commit(self.live(), name)?;
+        self.complete(name, progress)
     }
 
     fn complete(&self, name: &str, progress: &mut Progress<'_>) -> Result<(), Error> {

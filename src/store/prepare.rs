@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::counter::GroupCounter;
+use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
@@ -55,6 +56,10 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     prepared.recovered_slots = handle.recover_dead();
     drop(handle);
     for configured in &conf.map.groups {
+        // Of a migration that was broken off before it was committed: so many blocks for nothing.
+        if !draft::is_unfinished(live, &configured.name) {
+            draft::remove_drafts(live, &configured.name)?;
+        }
         if group::create(live, configured)? {
             prepared.created.push(configured.name.clone());
         }
