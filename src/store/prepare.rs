@@ -11,7 +11,7 @@ use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
-use super::runtime::Runtime;
+use super::runtime::{LINGERING, Runtime};
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
 use crate::{clock, sys};
@@ -31,8 +31,6 @@ pub struct Prepared {
 
 /// The role of the process that prepares, in its slot.
 pub const ROLE_PREPARE: u32 = 0;
-/// How long the lock of a killed process may stand.
-const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The directory of the live group files.
 pub fn live_dir(conf: &Conf) -> &Path {

@@ -25,6 +25,9 @@ const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 const SLOTS_START_BYTES: u64 = at::SLOTS_START as u64 * 8;
 
+/// How long the lock of a killed process may stand.
+pub(super) const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Permissions of the files.
 pub(crate) const FILE_MODE: u32 = 0o600;
 
@@ -122,10 +125,12 @@ impl Runtime {
         };
         // Held until it is replaced: nobody attaches to the old one meanwhile.
         let (start, len) = Self::slots_span();
-        let alone =
-            sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
-        if !alone {
-            return Err(Error::Attached { path, reason });
+        let begun = crate::clock::instant();
+        while !sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))? {
+            if begun.elapsed() > LINGERING {
+                return Err(Error::Attached { path, reason });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
         Self::create(&path)
