@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -272,6 +272,7 @@ extern "C" fn on_sigbus(
     info: *mut libc::siginfo_t,
     _context: *mut libc::c_void,
 ) {
+    give_terminal_back();
     // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler of SIGBUS.
     let address = unsafe { (*info).si_addr() } as usize;
     for entry in &WATCHED {
@@ -300,6 +301,60 @@ extern "C" fn on_sigbus(
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
+    }
+}
+
+/// How a terminal was before a program drew on it.
+struct Terminal {
+    settings: libc::termios,
+    undo: &'static [u8],
+}
+
+static TERMINAL: AtomicPtr<Terminal> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Keeps how the terminal of standard output is set now. A signal that ends this process, a SIGBUS
+/// too, first gives it back so, after `undo` was written to it. For a program that draws full screen,
+/// once, before it begins.
+pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
+    // SAFETY: a zeroed termios is a valid one, and the call fills it.
+    let (kept, settings) = unsafe {
+        let mut settings: libc::termios = std::mem::zeroed();
+        (libc::tcgetattr(libc::STDOUT_FILENO, &raw mut settings), settings)
+    };
+    if kept != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Never freed: a handler may read it at any time. Release: pairs with the Acquire there.
+    TERMINAL.store(Box::into_raw(Box::new(Terminal { settings, undo })), Ordering::Release);
+    install_sigbus_handler();
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: the handler only does what is async-signal-safe (write, tcsetattr, signal, raise).
+        unsafe { libc::signal(signal, on_end as *const () as libc::sighandler_t) };
+    }
+    Ok(())
+}
+
+extern "C" fn on_end(signal: libc::c_int) {
+    give_terminal_back();
+    // SAFETY: the default action, for good.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+fn give_terminal_back() {
+    let terminal = TERMINAL.load(Ordering::Acquire);
+    if terminal.is_null() {
+        return;
+    }
+    // SAFETY: `keep_terminal` stored a box that is never freed; write and tcsetattr are
+    // async-signal-safe. In the background, where it would stop this process, TTOU is ignored.
+    unsafe {
+        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+        let undo = (*terminal).undo;
+        libc::write(libc::STDOUT_FILENO, undo.as_ptr().cast(), undo.len());
+        libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const (*terminal).settings);
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod items;
 pub mod load;
+pub mod needs;
 pub mod plane;
 
 use std::io::{ErrorKind, Read, Write};
