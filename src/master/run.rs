@@ -183,7 +183,7 @@ impl Master {
         }));
         let reload = self.reload.as_ref().map(Reload::fd);
         fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        let upgrade = self.upgrade.as_ref().and_then(Upgrade::fd);
+        let upgrade = self.upgrade.iter().flat_map(Upgrade::fds);
         fds.extend(upgrade.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
         fds.extend(predecessor.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
@@ -247,9 +247,6 @@ impl Master {
     fn take_change(&mut self, pid: Pid, change: Change, events: &mut VecDeque<Event>) {
         if let (Some(reload), Change::Ended(exit)) = (&mut self.reload, change) {
             reload.note_end(pid, exit);
-        }
-        if let (Some(upgrade), Change::Ended(exit)) = (&mut self.upgrade, change) {
-            upgrade.note_end(pid, exit);
         }
         let processes = self.supervisor.processes();
         let Some(process) = processes.iter().find(|process| process.pid == pid) else { return };
