@@ -383,10 +383,8 @@ pub mod process {
                     (Exit::Status(0), Received::Message(pid, handles)) => {
                         let pid = std::str::from_utf8(&pid).ok().and_then(|pid| pid.parse().ok());
                         let known = pid.zip(handles.into_iter().next());
-                        let stranger = known.map(|(pid, handle)| Stranger {
-                            pid: Pid::from_raw(pid),
-                            handle,
-                        });
+                        let stranger =
+                            known.map(|(pid, handle)| Stranger { pid: Pid::from_raw(pid), handle });
                         stranger.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
                     }
                     (Exit::Status(errno), _) => Err(io::Error::from_raw_os_error(errno)),

@@ -144,9 +144,12 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     let listeners = listen(&conf, &runtime, &sockets)?;
     drop(sockets);
     account.as_ref().map_or(Ok(()), Account::lower)?;
-    notifier.status("preparing the store");
+    if predecessor.is_none() {
+        // Else systemd does not know this process yet.
+        notifier.status("preparing the store");
+    }
     let preparation = Preparation::start(&conf, || become_for_good(account.as_ref()))?;
-    let Some(prepared) = preparation.wait(&signals)? else {
+    let Some((prepared, reload_wanted)) = preparation.wait(&signals)? else {
         tracing::info!("asked to end while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files();
@@ -180,6 +183,7 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
         predecessor,
         notifier,
         program,
+        reload_wanted,
     };
     Master::new(basis).run()
 }

@@ -32,9 +32,9 @@ use std::time::{Duration, Instant};
 use super::account::Account;
 use super::inherit::{HANDOVER, Legacy};
 use super::listeners::Listeners;
-use super::notify::Notifier;
 use super::outcome::Outcome;
 use super::run::Master;
+use super::start::with_sources;
 use super::supervise::{Ending, Event};
 use crate::clock;
 use crate::sys::process::{self, Channel, Pid, PollFd, PollFlags, Received, Stranger};
@@ -253,8 +253,16 @@ impl Master {
         );
         let is_other = self.runtime.generation() != upgrade.generation;
         if upgrade.stage == Stage::TakingOver && is_other {
-            // It has put its configuration in force: this master is to know the same one.
-            self.begin_reload(None);
+            // It has put its configuration in force, which this one may not even understand.
+            match self.publish_again(upgrade.generation) {
+                Ok(generation) => {
+                    tracing::warn!(generation, "the configuration from before is in force again");
+                }
+                Err(error) => tracing::error!(
+                    error = with_sources(&error),
+                    "the new binary's configuration stays in force: reload"
+                ),
+            }
         }
     }
 
@@ -273,7 +281,7 @@ impl Master {
         self.lines.values_mut().for_each(|line| line.forget_listeners());
         self.listeners = Listeners::default();
         self.lock = None;
-        self.notifier = Notifier::default();
+        self.notifier.fall_silent();
         self.reload = None;
         self.acknowledging.clear();
         self.asks.clear();
@@ -285,7 +293,8 @@ impl Master {
         if self.announced {
             return;
         }
-        let complete = self.supervisor.is_complete();
+        // One that is about to stop asks for nothing more.
+        let complete = self.supervisor.is_complete() && !self.supervisor.is_ending();
         if let Some(predecessor) = &self.predecessor {
             if complete && !std::mem::replace(&mut self.said_serving, true) {
                 let said = predecessor.send(SERVING, &[]);
@@ -305,6 +314,8 @@ impl Master {
     /// The older master has let go, or has died.
     fn succeed(&mut self) {
         self.predecessor = None;
+        // Who has rotated it meanwhile has told the older master only.
+        self.reopen_all();
         if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(Pid::this())) {
             tracing::error!(%error, "cannot write this master's id into the lock file");
         }
