@@ -316,20 +316,34 @@ fn begin_and_halt(life: &Life<'_>) -> Pid {
     new
 }
 
+/// It asks for the server then, and hears signals when it has an answer.
+fn wait_until_prepared(setup: &Setup, new: Pid) {
+    wait_until("it is prepared", || {
+        let children = fs::read_to_string(format!("/proc/{new}/task/{new}/children")).ok()?;
+        let is_done = !text(&setup.frs(&["status"]).stdout).contains("prepare");
+        (children.is_empty() && is_done).then_some(())
+    });
+}
+
 #[test]
 fn a_reload_asked_of_a_new_binary_too_early_is_made_when_it_has_the_server() {
-    let setup = Setup::new(&Settings::default());
-    let life = Life::start(&setup);
-    let new = begin_and_halt(&life);
-    kill(new, Signal::SIGHUP).expect("signalled");
-    setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
-    kill(life.first(), Signal::SIGCONT).expect("continued");
-    wait_until("it is the master", || life.try_master().filter(|&pid| pid == new));
-    life.wait_for_log("the new configuration is in force");
-    let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
-    assert_eq!(answer.attribute("max"), Some("30"));
-    assert!(!setup.log().contains("is refused"), "{}", setup.log());
-    life.stop();
+    for prepared in [false, true] {
+        let setup = Setup::new(&Settings::default());
+        let life = Life::start(&setup);
+        let new = begin_and_halt(&life);
+        if prepared {
+            wait_until_prepared(&setup, new);
+        }
+        setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
+        kill(new, Signal::SIGHUP).expect("signalled");
+        kill(life.first(), Signal::SIGCONT).expect("continued");
+        wait_until("it is the master", || life.try_master().filter(|&pid| pid == new));
+        life.wait_for_log("the new configuration is in force");
+        let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+        assert_eq!(answer.attribute("max"), Some("30"));
+        assert!(!setup.log().contains("is refused"), "{}", setup.log());
+        life.stop();
+    }
 }
 
 #[test]
@@ -337,12 +351,7 @@ fn a_new_binary_that_is_stopped_before_it_serves_is_not_handed_the_server() {
     let setup = Setup::new(&Settings::default());
     let life = Life::start(&setup);
     let new = begin_and_halt(&life);
-    // It has asked for the server by then, and hears the signal when it has an answer.
-    wait_until("it is prepared", || {
-        let children = fs::read_to_string(format!("/proc/{new}/task/{new}/children")).ok()?;
-        let is_open = setup.frs(&["status"]).stdout;
-        (children.is_empty() && !text(&is_open).contains("prepare")).then_some(())
-    });
+    wait_until_prepared(&setup, new);
     kill(new, Signal::SIGTERM).expect("signalled");
     kill(life.first(), Signal::SIGCONT).expect("continued");
     life.wait_for_log("this one goes on");
