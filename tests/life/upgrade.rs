@@ -293,8 +293,8 @@ fn newcomer(setup: &Setup) -> Pid {
 
 fn parent_of(pid: Pid) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
-    let fields = stat.rsplit(')').next().expect("after the name").split_whitespace();
-    Pid::from_raw(fields.skip(1).next().expect("a parent").parse().expect("a pid"))
+    let mut fields = stat.rsplit(')').next().expect("after the name").split_whitespace();
+    Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
 }
 
 /// Waits until the process reads its signals instead of being ended by them.
@@ -306,11 +306,21 @@ fn wait_for_signalfd(pid: Pid) {
     });
 }
 
-/// Asks for a new binary, and stops the older master before that one can let go.
+/// Asks for a new binary, and stops the older master before that one can begin.
 fn begin_and_halt(life: &Life<'_>) -> Pid {
+    let frs = env!("CARGO_BIN_EXE_frs");
+    let script =
+        format!("#!/bin/sh\nwhile [ ! -e begin ]; do sleep 0.01; done\nexec {frs} \"$@\"\n");
+    install_script(life.setup, &script, "755");
+    let _ = fs::remove_file(life.setup.path("begin"));
+    let started = life.setup.log().matches("a new binary is started").count();
     kill(life.first(), Signal::SIGUSR2).expect("signalled");
-    life.wait_for_log("a new binary is started");
+    wait_until("a new binary is started", || {
+        let log = life.setup.log();
+        (log.matches("a new binary is started").count() > started).then_some(())
+    });
     kill(life.first(), Signal::SIGSTOP).expect("stopped");
+    fs::write(life.setup.path("begin"), "").expect("written");
     let new = newcomer(life.setup);
     wait_for_signalfd(new);
     new
@@ -358,6 +368,28 @@ fn a_new_binary_that_is_stopped_before_it_serves_is_not_handed_the_server() {
     assert_eq!(life.master(), life.first());
     assert_eq!(Client::connect(setup.address).get("/health").status, 200);
     assert_ne!(life.upgrade(), life.first());
+    life.stop();
+}
+
+#[test]
+fn whichever_of_both_masters_is_killed_the_other_one_serves() {
+    let setup = Setup::new(&Settings::default());
+    let mut life = Life::start(&setup);
+    let new = begin_and_halt(&life);
+    kill(new, Signal::SIGKILL).expect("killed");
+    kill(life.first(), Signal::SIGCONT).expect("continued");
+    life.wait_for_log("this one goes on");
+    assert_eq!(life.master(), life.first());
+    let newer = begin_and_halt(&life);
+    wait_until_prepared(&setup, newer);
+    kill(life.first(), Signal::SIGKILL).expect("killed");
+    life.first.wait().expect("waited");
+    wait_until("it is the master", || life.try_master().filter(|&pid| pid == newer));
+    wait_until("it has its workers", || {
+        (life.status().matches(", generation 1").count() == 3).then_some(())
+    });
+    assert_eq!(Client::connect(setup.address).get("/update?biz=three&key=k").status, 200);
+    assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
     life.stop();
 }
 
