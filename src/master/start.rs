@@ -129,13 +129,14 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
 
 fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
+    // As early as can be: until then a signal to rotate or reload ends this process.
+    let signals = take_signals()?;
     let (conf, texts) = Conf::load_texts(conf_dir)?;
     let account = find_account(&conf)?;
     start_log(&conf, account.as_ref())?;
     let _name = log::name_process("master");
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    let signals = take_signals()?;
     let Inherited { sockets, predecessor, notifier, environment } = inherited;
     let (lock, predecessor) = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;

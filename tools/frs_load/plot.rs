@@ -248,7 +248,7 @@ mod tests {
         let mut tally = Tally::new();
         curves(&drawing("unix:a<b>&\"c\"", &tally, 0));
         let svg = drawing("unix:a\u{1}b\u{1b}[c\u{ffff}\u{b}d", &tally, 0);
-        let is_said = |c: char| c >= ' ' && c < '\u{fffe}' || matches!(c, '\n' | '\t');
+        let is_said = |c: char| (' '..'\u{fffe}').contains(&c) || matches!(c, '\n' | '\t');
         assert!(svg.chars().all(is_said), "nothing that XML has no word for: {svg:?}");
         tally.answered(200, 1, 0);
         curves(&drawing("unix:a", &tally, 1));
