@@ -44,13 +44,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::clock;
-
-use crate::clock::Millis;
+use crate::clock::{self, Millis};
 use crate::conf::{Conf, active};
+use crate::key::KeyRef;
 use crate::store::{Error, Handle, Runtime, Sweep, live_dir};
 use execute::Scratch;
 use table::Table;
+
+/// A live node of a key, as a sweep meets it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Id of its business.
+    pub biz_id: u32,
+    /// Whose it is.
+    pub key: KeyRef<'a>,
+    /// The largest of what its limits have as used.
+    pub used: u64,
+    /// Milliseconds since the epoch.
+    pub last_use_ms: Millis,
+}
 
 /// What is asked of the items of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -373,10 +385,22 @@ impl Service {
         self.handle.runtime().set_flush_failed(failed);
     }
 
-    /// Goes on with a slow look at all nodes; true when it is over. For the keeper.
-    pub fn sweep(&mut self, sweep: &mut Sweep, most: usize, now: Millis) -> bool {
+    /// Goes on with a slow look at all nodes, and tells of those of keys that live; true when it
+    /// is over. For the keeper.
+    pub fn sweep(
+        &mut self,
+        sweep: &mut Sweep,
+        mut each: impl FnMut(&Seen<'_>),
+        (most, now): (usize, Millis),
+    ) -> bool {
         self.table.set_now(now);
-        sweep.step(&self.handle, &self.table, most, now)
+        let table = &self.table;
+        let mut live = |group: usize, words: &[u64]| {
+            if let Some(seen) = table.seen(group, words, now) {
+                each(&seen);
+            }
+        };
+        sweep.step(&self.handle, table, &mut live, (most, now))
     }
 
     /// Recovers every slot whose owner is dead; how many. For the keeper.

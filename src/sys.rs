@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -272,6 +272,7 @@ extern "C" fn on_sigbus(
     info: *mut libc::siginfo_t,
     _context: *mut libc::c_void,
 ) {
+    give_terminal_back();
     // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler of SIGBUS.
     let address = unsafe { (*info).si_addr() } as usize;
     for entry in &WATCHED {
@@ -300,6 +301,60 @@ extern "C" fn on_sigbus(
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
+    }
+}
+
+/// How a terminal was before a program drew on it.
+struct Terminal {
+    settings: libc::termios,
+    undo: &'static [u8],
+}
+
+static TERMINAL: AtomicPtr<Terminal> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Keeps how the terminal of standard output is set now. A signal that ends this process, a SIGBUS
+/// too, first gives it back so, after `undo` was written to it. For a program that draws full screen,
+/// once, before it begins.
+pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
+    // SAFETY: a zeroed termios is a valid one, and the call fills it.
+    let (kept, settings) = unsafe {
+        let mut settings: libc::termios = std::mem::zeroed();
+        (libc::tcgetattr(libc::STDOUT_FILENO, &raw mut settings), settings)
+    };
+    if kept != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Never freed: a handler may read it at any time. Release: pairs with the Acquire there.
+    TERMINAL.store(Box::into_raw(Box::new(Terminal { settings, undo })), Ordering::Release);
+    install_sigbus_handler();
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: the handler only does what is async-signal-safe (write, tcsetattr, signal, raise).
+        unsafe { libc::signal(signal, on_end as *const () as libc::sighandler_t) };
+    }
+    Ok(())
+}
+
+extern "C" fn on_end(signal: libc::c_int) {
+    give_terminal_back();
+    // SAFETY: the default action, for good.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+fn give_terminal_back() {
+    let terminal = TERMINAL.load(Ordering::Acquire);
+    if terminal.is_null() {
+        return;
+    }
+    // SAFETY: `keep_terminal` stored a box that is never freed; write and tcsetattr are
+    // async-signal-safe. In the background, where it would stop this process, TTOU is ignored.
+    unsafe {
+        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+        let undo = (*terminal).undo;
+        libc::write(libc::STDOUT_FILENO, undo.as_ptr().cast(), undo.len());
+        libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const (*terminal).settings);
     }
 }
 
@@ -351,87 +406,6 @@ pub mod process {
         match unsafe { nix::unistd::fork() }? {
             ForkResult::Parent { child } => Ok(Forked::Parent(child)),
             ForkResult::Child => Ok(Forked::Child),
-        }
-    }
-
-    /// A process that [`fork_away`] has started. Its id may be another's once it has ended; what is
-    /// asked and sent here is its own matter all the same.
-    pub struct Stranger {
-        pid: Pid,
-        handle: OwnedFd,
-    }
-
-    /// As [`fork`], but the new process is no child of this one: whoever adopts orphans is its
-    /// parent, which is init or the service manager, and learns how it ends. None in the new one.
-    pub fn fork_away() -> io::Result<Option<Stranger>> {
-        let (ours, theirs) = Channel::pair()?;
-        match fork()? {
-            Forked::Child => match fork() {
-                Ok(Forked::Child) => Ok(None),
-                Ok(Forked::Parent(pid)) => {
-                    // Nobody but this process can reap it, so that the id is its own for sure.
-                    let told = handle(pid).and_then(|handle| {
-                        theirs.send(pid.to_string().as_bytes(), &[handle.as_raw_fd()])
-                    });
-                    std::process::exit(told.map_or_else(|error| status(&error, Some(pid)), |_| 0));
-                }
-                Err(error) => std::process::exit(status(&error, None)),
-            },
-            Forked::Parent(between) => {
-                drop(theirs);
-                match (wait_for(between)?, ours.receive()?) {
-                    (Exit::Status(0), Received::Message(pid, handles)) => {
-                        let pid = std::str::from_utf8(&pid).ok().and_then(|pid| pid.parse().ok());
-                        let known = pid.zip(handles.into_iter().next());
-                        let stranger =
-                            known.map(|(pid, handle)| Stranger { pid: Pid::from_raw(pid), handle });
-                        stranger.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
-                    }
-                    (Exit::Status(errno), _) => Err(io::Error::from_raw_os_error(errno)),
-                    (exit, _) => Err(io::Error::other(exit.to_string())),
-                }
-            }
-        }
-    }
-
-    /// The exit status of a process between that has failed: why.
-    fn status(error: &io::Error, orphan: Option<Pid>) -> i32 {
-        if let Some(pid) = orphan {
-            let _ = signal(pid, Signal::SIGKILL);
-        }
-        error.raw_os_error().unwrap_or(nix::libc::EIO)
-    }
-
-    fn handle(pid: Pid) -> io::Result<OwnedFd> {
-        let pid = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::NotFound)?;
-        Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
-    }
-
-    impl Stranger {
-        /// Its id.
-        pub fn pid(&self) -> Pid {
-            self.pid
-        }
-
-        /// Has it ended.
-        pub fn has_ended(&self) -> io::Result<bool> {
-            Ok(poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], Some(Duration::ZERO))? > 0)
-        }
-
-        /// Ends it by SIGKILL, and waits until it has; false if it has not after `bound`.
-        pub fn kill(&self, bound: Duration) -> io::Result<bool> {
-            match rustix::process::pidfd_send_signal(&self.handle, rustix::process::Signal::KILL) {
-                Err(rustix::io::Errno::SRCH) => return Ok(true),
-                sent => sent?,
-            }
-            Ok(poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], Some(bound))? > 0)
-        }
-    }
-
-    /// Readable once it has ended.
-    impl AsFd for Stranger {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.handle.as_fd()
         }
     }
 

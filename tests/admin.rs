@@ -7,10 +7,11 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Answer, Client, Server, Settings, Setup, wait_until};
+use common::{Answer, Client, Server, Settings, Setup, needs, wait_until};
 use frs::conf::Conf;
 use socket2::{Domain, Socket, Type};
 
@@ -100,6 +101,17 @@ fn of_all_workers(server: &Server<'_>, target: &str) -> Vec<Answer> {
     clients.iter_mut().map(|client| client.get(target)).collect()
 }
 
+/// By the tool of those who made the format.
+fn check_metrics(text: &str) {
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped());
+    promtool.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Some(mut child) = needs::spawn(&mut promtool) else { return };
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("promtool reads");
+    let output = child.wait_with_output().expect("promtool ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
 #[test]
 fn what_is_there_can_be_looked_at() {
     let plane = Plane::new(2);
@@ -141,6 +153,7 @@ fn what_is_there_can_be_looked_at() {
     assert!(metrics.body.contains("frs_config_generation 1\n"), "{metrics:?}");
     let counted = "frs_items_total{biz=\"three\",command=\"update\",verdict=\"allowed\"} 3";
     assert!(metrics.body.contains(counted), "{metrics:?}");
+    check_metrics(&metrics.body);
     let json = ask(&mut plane.client(), "GET", "/stats", "Accept: application/json\r\n", "");
     assert!(json.expect("answered").body.starts_with('{'));
     assert!(plane.get("/stats").body.starts_with("<stats"));
@@ -148,6 +161,19 @@ fn what_is_there_can_be_looked_at() {
     let most = top.find("key=\"most\" used=\"3\"").expect("it is there");
     assert!(most < top.find("key=\"more\" used=\"2\"").expect("so is that"), "{top}");
     assert!(!top.contains("least"), "{top}");
+    // The keeper looks at all nodes anew when a configuration is taken.
+    assert_eq!(plane.ask("POST", "/reload", "").status, 200);
+    let stats = wait_until("the hottest keys are known", || {
+        let stats = plane.get("/stats").body;
+        stats.contains("key=\"most\"").then_some(stats)
+    });
+    let [_, hottest] = stats.split("name=\"three\"").collect::<Vec<_>>()[..] else {
+        panic!("{stats}")
+    };
+    let at = |hot: &str| hottest.find(hot).expect("it is there");
+    let places = [("most", 3), ("more", 2), ("least", 1)]
+        .map(|(key, used)| at(&format!("<node key=\"{key}\" used=\"{used}\"")));
+    assert!(places.is_sorted(), "{stats}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! What deploy/ holds is sound: the packaged configuration, the systemd units, logrotate's settings.
 
+mod common;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
+use common::needs;
 use frs::conf::{Conf, Listen};
 
 fn deploy(name: &str) -> String {
@@ -13,19 +16,6 @@ fn deploy(name: &str) -> String {
 fn shipped(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("conf").join(name);
     std::fs::read_to_string(path).expect("readable")
-}
-
-/// Runs a tool; none where it is missing, which fails the test where all are required.
-fn run(command: &mut Command) -> Option<Output> {
-    match command.output() {
-        Ok(output) => Some(output),
-        Err(error) => {
-            let name = command.get_program().display();
-            assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "{name}: {error}");
-            println!("skipped: {name} not found");
-            None
-        }
-    }
 }
 
 fn said(output: &Output) -> String {
@@ -58,14 +48,15 @@ fn systemd_finds_nothing_wrong_with_the_units() {
     std::fs::write(&service, &unit).expect("written");
     std::fs::write(&socket, deploy("frs.socket")).expect("written");
     let mut verify = Command::new("systemd-analyze");
-    let Some(output) = run(verify.args(["verify", "--man=no"]).args([&service, &socket])) else {
+    let Some(output) = needs::output(verify.args(["verify", "--man=no"]).args([&service, &socket]))
+    else {
         return;
     };
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(said(&output), "");
     let mut security = Command::new("systemd-analyze");
     security.args(["security", "--offline=true", "--no-pager", "--threshold=20"]).arg(&service);
-    let output = run(&mut security).expect("it was there");
+    let output = needs::output(&mut security).expect("it was there");
     // Older ones look at running units only.
     let is_old = said(&output).contains("offline");
     assert!(output.status.success() || is_old, "{}", said(&output));
@@ -109,7 +100,7 @@ fn logrotate_understands_its_settings() {
     let mut logrotate = Command::new("logrotate");
     logrotate.arg("--force").arg("--state").arg(&state).arg(&file);
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let Some(output) = run(logrotate.env("PATH", path)) else { return };
+    let Some(output) = needs::output(logrotate.env("PATH", path)) else { return };
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(std::fs::read_to_string(dir.path().join("frs.log.1")).expect("rotated"), "a line\n");
     assert_eq!(std::fs::read_to_string(&log).expect("made anew"), "");

@@ -248,6 +248,8 @@ fn top_and_stat_tell_of_a_running_server() {
         "  live                 5  ",
         "  limiting             1  ",
         "  nodes created                   5\n",
+        "99 % of them",
+        "\n  three               2            0  1 (50.00 %)\n",
         &format!("worker   process {}", workers[0]),
         "█",
     ] {

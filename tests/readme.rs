@@ -3,10 +3,9 @@
 
 mod common;
 
-use std::io::ErrorKind;
 use std::process::Command;
 
-use common::{Server, Settings, Setup, text};
+use common::{Server, Settings, Setup, needs, text};
 use frs::conf::Conf;
 
 const README: &str = include_str!("../README.md");
@@ -81,20 +80,9 @@ fn admin_address(setup: &Setup) -> String {
     format!("127.0.0.2:{}", setup.address.port())
 }
 
-fn has_curl() -> bool {
-    match Command::new("curl").arg("--version").output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "curl not found");
-            println!("skipped: curl not found");
-            false
-        }
-        output => output.expect("curl runs").status.success(),
-    }
-}
-
 #[test]
 fn its_commands_are_answered_as_shown() {
-    if !has_curl() {
+    if needs::output(Command::new("curl").arg("--version")).is_none() {
         return;
     }
     let setup = Setup::new(&Settings::default());

@@ -1,9 +1,12 @@
 //! The shipped configuration: it is checked, warned of nothing, and of the shape its schemas say.
 
-use std::io::{ErrorKind, Write};
+mod common;
+
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use common::needs;
 use frs::conf::memory::groups_bytes;
 use frs::conf::report::{Report, report};
 use frs::conf::{Conf, Filesystem, Machine};
@@ -14,22 +17,15 @@ fn shipped(name: &str) -> PathBuf {
 
 /// Does xmllint find the text of the shape? None where there is no xmllint.
 fn valid(schema: &str, text: &str) -> Option<bool> {
-    let child = Command::new("xmllint")
+    let mut xmllint = Command::new("xmllint");
+    xmllint
         .args(["--noout", "--nonet", "--schema"])
         .arg(shipped(schema))
         .arg("-")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = match child {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "xmllint not found");
-            println!("skipped: xmllint not found");
-            return None;
-        }
-        child => child.expect("xmllint starts"),
-    };
+        .stderr(Stdio::piped());
+    let mut child = needs::spawn(&mut xmllint)?;
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("xmllint reads");
     let output = child.wait_with_output().expect("xmllint ends");
     let said = String::from_utf8_lossy(&output.stderr);

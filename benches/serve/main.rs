@@ -5,6 +5,7 @@
 //! client; the other (load.rs) speaks memcached's protocol too, so that all three servers meet
 //! the same one. Any answer but success ends the bench with status 1.
 
+mod inspected;
 mod load;
 mod policies;
 mod report;
@@ -69,6 +70,8 @@ enum Scenario {
     Items,
     /// One request per round trip, of each policy; frs alone
     Policies,
+    /// frs-load, alone and beside frs-inspect in a loop; frs alone
+    Inspected,
 }
 
 impl Scenario {
@@ -78,6 +81,7 @@ impl Scenario {
             Scenario::Pipeline => "16 requests per round trip",
             Scenario::Items => "64 items in a request, one request per round trip",
             Scenario::Policies => "one request per round trip, of each policy",
+            Scenario::Inspected => "one request per round trip, beside frs-inspect",
         }
     }
 
@@ -117,10 +121,13 @@ struct Bench<'a> {
 
 fn run(options: &Options) -> Result<()> {
     let runs = |scenario| options.only.is_empty() || options.only.contains(&scenario);
-    if options.only != [Scenario::Policies] {
+    if [Scenario::Single, Scenario::Pipeline, Scenario::Items].into_iter().any(runs) {
         compare(options, runs)?;
     }
-    if runs(Scenario::Policies) { policies::run(options) } else { Ok(()) }
+    if runs(Scenario::Policies) {
+        policies::run(options)?;
+    }
+    if runs(Scenario::Inspected) { inspected::run(options) } else { Ok(()) }
 }
 
 /// frs, the bare loop and memcached, in all scenarios that run.

@@ -81,6 +81,7 @@ pub fn run(options: &Options) -> Result<()> {
             samples.push(Sample::new(measured, frs.cpu()?.saturating_sub(before)));
         }
     }
-    report::print_policies(&NAMES, &rows);
+    let title = "one-item Updates of each policy, one request per round trip";
+    report::print_over_first(title, "policy", &NAMES, &rows);
     Ok(())
 }

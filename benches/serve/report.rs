@@ -117,10 +117,10 @@ pub fn print(title: &str, items: usize, reply_bytes: usize, rows: &[Row<'_>]) {
     }
 }
 
-/// Prints what each policy costs, and that over the first one round by round.
-pub fn print_policies(names: &[&str], rows: &[Vec<Sample>]) {
-    println!("\none-item Updates of each policy, one request per round trip; medians (min-max)");
-    println!("{:<32}{:>25}{:>22}", "policy", "CPU µs/request", "over interval");
+/// Prints what each of some cases costs, and that over the first one round by round.
+pub fn print_over_first(title: &str, column: &str, names: &[&str], rows: &[Vec<Sample>]) {
+    println!("\n{title}; medians (min-max)");
+    println!("{column:<32}{:>25}{:>22}", "CPU µs/request", format!("over {}", names[0]));
     for (name, samples) in names.iter().zip(rows) {
         let cpu = Spread::new(samples.iter().map(|sample| sample.cpu_micros).collect());
         let pairs = samples.iter().zip(&rows[0]);

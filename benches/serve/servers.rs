@@ -79,6 +79,7 @@ pub struct Frs {
     // In this order: the server ends before its directory goes.
     process: Process,
     address: SocketAddr,
+    data: PathBuf,
     _directory: TempDir,
 }
 
@@ -109,7 +110,12 @@ impl Frs {
             .spawn()?;
         let mut process = Process(child);
         process.await_ready(FRS, || healthy(address).unwrap_or(false))?;
-        Ok(Frs { process, address, _directory: directory })
+        Ok(Frs { process, address, data, _directory: directory })
+    }
+
+    /// Where its files are.
+    pub fn data_dir(&self) -> &Path {
+        &self.data
     }
 }
 

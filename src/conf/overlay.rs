@@ -70,7 +70,7 @@ impl Overlay {
     }
 
     /// Lays it over a configuration.
-    pub(super) fn lay_over(&self, conf: &mut Conf) {
+    pub(crate) fn lay_over(&self, conf: &mut Conf) {
         conf.srv.degrade |= self.degrade;
         for biz in &mut conf.map.bizs {
             biz.epoch = self.epoch(biz.id);

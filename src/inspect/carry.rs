@@ -23,6 +23,8 @@ pub(super) enum Carried {
     Expired,
     /// map.xml does not name its business in this group.
     Unnamed,
+    /// map.xml has its business in another group.
+    Moved,
     /// Its key is none of its business's key type.
     Keyless,
 }
@@ -35,6 +37,8 @@ pub(super) struct Carrier<'a> {
     /// The businesses of the new configuration over the old files, and over the new.
     from: Table,
     to: Table,
+    /// Every business as if it were in this group: whose nodes stay behind.
+    anywhere: Table,
     node_words: usize,
     /// The key field becomes longer.
     widens: bool,
@@ -52,6 +56,8 @@ impl<'a> Carrier<'a> {
         let name = &conf.map.groups[index].name;
         let [mut from, mut to] = [old.header(), new]
             .map(|header| Table::over(conf, |other| (other == *name).then_some((index, header))));
+        let mut anywhere = Table::over(conf, |_| Some((index, old.header())));
+        anywhere.set_now(now);
         from.set_now(now);
         to.set_now(now);
         Carrier {
@@ -60,6 +66,7 @@ impl<'a> Carrier<'a> {
             old,
             from,
             to,
+            anywhere,
             node_words: new.geometry.node_bytes as usize / 8,
             widens: new.geometry.key_bytes > old.geometry().key_bytes,
             now,
@@ -69,7 +76,7 @@ impl<'a> Carrier<'a> {
     /// A sound node of the old files.
     pub fn carry(&self, words: &[u64]) -> Carried {
         let Some((entry, scope)) = self.from.of_key_word(self.index, words[node::KEY]) else {
-            return Carried::Unnamed;
+            return self.without_business(words);
         };
         let states = entry.rules.words(scope);
         let mut old = with_room(words, entry.states_at() + states);
@@ -96,6 +103,18 @@ impl<'a> Carrier<'a> {
             && key.form() == KeyForm::Digest
             && self.key_type(biz_id) == Some(KeyType::String);
         Carried::To { at: new_entry.place_of(&key), words: new, is_doubtful }
+    }
+
+    /// A node whose business is not in this group.
+    fn without_business(&self, words: &[u64]) -> Carried {
+        let Some((entry, scope)) = self.anywhere.of_key_word(self.index, words[node::KEY]) else {
+            return Carried::Unnamed;
+        };
+        let mut copy = with_room(words, entry.states_at() + entry.rules.words(scope));
+        match self.anywhere.rank(self.index, &mut copy, self.now) {
+            Rank::Expired => Carried::Expired,
+            _ => Carried::Moved,
+        }
     }
 
     /// The key as the new files store it, if a key of its business can be so: a text may have

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::conf::OverlayError;
 use crate::conf::active::ActiveError;
 use crate::key::BadKey;
 use crate::store;
@@ -21,6 +22,9 @@ pub enum Error {
     /// The published configuration cannot be read.
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
+    /// What was switched and reset is not known: it tells which nodes count.
+    #[error(transparent)]
+    Overlay(#[from] OverlayError),
     /// A file of the store is not what it must be.
     #[error(transparent)]
     Store(#[from] store::Error),

@@ -1,7 +1,7 @@
 //! Rewriting the groups of a stopped server to the geometry of a changed map.xml.
 //!
-//! Invariant: every node that is not expired, and whose business is still in its group, is in the
-//! new files, or the plan has counted it as one that cannot be; at whatever point this is broken
+//! Invariant: every node that is not expired, and whose business map.xml still names, is in the new
+//! files, or the plan has counted it as one that cannot be; at whatever point this is broken
 //! off, the old files or the new ones hold, or another run completes what was begun.
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::carry::{Carried, Carrier};
 use super::error::Error;
-use crate::conf::{Conf, Geometry, Group};
+use crate::conf::{Conf, Geometry, Group, Overlay};
 use crate::store::draft::{self, Draft};
 use crate::store::group::Header;
 use crate::store::inspect::LiveGroup;
@@ -49,6 +49,8 @@ pub struct Counts {
     pub expired: u64,
     /// Nodes of businesses that map.xml does not name in this group: dropped.
     pub unnamed: u64,
+    /// Nodes of businesses that map.xml has in another group, which starts without them.
+    pub moved: u64,
     /// Nodes that are damaged: dropped.
     pub damaged: u64,
     /// Nodes whose chain would be full.
@@ -63,7 +65,7 @@ pub struct Counts {
 impl Counts {
     /// Is no live node lost, nor in doubt.
     pub fn is_lossless(&self) -> bool {
-        self.crowded == 0 && self.doubtful == 0
+        self.crowded == 0 && self.doubtful == 0 && self.moved == 0
     }
 }
 
@@ -82,8 +84,8 @@ pub struct GroupPlan {
 
 /// A migration: the data directory for itself.
 #[derive(Debug)]
-pub struct Migration<'a> {
-    conf: &'a Conf,
+pub struct Migration {
+    conf: Conf,
     now: u64,
     runtime: Runtime,
     /// Nobody attaches while it is open.
@@ -92,19 +94,18 @@ pub struct Migration<'a> {
     pub completed: Vec<String>,
 }
 
-impl<'a> Migration<'a> {
+impl Migration {
     /// Begins one, for a configuration whose data directory is the one to be migrated; the caller
     /// holds its lock. Undoes what the dead left half done, and completes what was broken off.
     ///
     /// # Errors
     /// A process is attached, or the files cannot be read.
-    pub fn begin(
-        conf: &'a Conf,
-        now: u64,
-        progress: &mut Progress<'_>,
-    ) -> Result<Migration<'a>, Error> {
+    pub fn begin(conf: &Conf, now: u64, progress: &mut Progress<'_>) -> Result<Migration, Error> {
+        let mut conf = conf.clone();
+        // Of a business that was reset, the nodes that count are those of its epoch.
+        Overlay::read(&conf.srv.data.dir)?.lay_over(&mut conf);
         let runtime = Runtime::create_or_open(&conf.srv.data.dir)?;
-        store::recover_alone(conf)?;
+        store::recover_alone(&conf)?;
         let Some(alone) = runtime.keep_alone()? else {
             let reason = "the files are to be rewritten".to_owned();
             return Err(store::Error::Attached { path: runtime.path().to_owned(), reason }.into());
@@ -115,7 +116,7 @@ impl<'a> Migration<'a> {
     }
 
     fn complete_begun(&mut self, progress: &mut Progress<'_>) -> Result<(), Error> {
-        let live = self.live();
+        let live = live_dir(&self.conf);
         for group in &self.conf.map.groups {
             let name = &group.name;
             if draft::is_unfinished(live, name) {
@@ -129,8 +130,8 @@ impl<'a> Migration<'a> {
         Ok(())
     }
 
-    fn live(&self) -> &'a Path {
-        live_dir(self.conf)
+    fn live(&self) -> &Path {
+        live_dir(&self.conf)
     }
 
     /// The groups that have files of another geometry, and what would become of their nodes.
@@ -160,7 +161,7 @@ impl<'a> Migration<'a> {
         progress: &mut Progress<'_>,
     ) -> Result<GroupPlan, Error> {
         let (from, to) = (*old.geometry(), configured.geometry);
-        let carrier = Carrier::new(self.conf, index, old, &self.header(old, &to)?, self.now);
+        let carrier = Carrier::new(&self.conf, index, old, &self.header(old, &to)?, self.now);
         let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
         let mut counts = Counts::default();
         for_each_node(old, progress, &mut counts, |words, counts| {
@@ -199,26 +200,38 @@ impl<'a> Migration<'a> {
     /// least. What became of the nodes of each.
     ///
     /// # Errors
-    /// Files that cannot be read or written, or the progress broke off: another run goes on.
+    /// Files that cannot be read or written: all groups are as they were, unless some had their new
+    /// files already; or the progress broke off. Another run goes on.
     pub fn run(
         &self,
         plans: &[GroupPlan],
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Counts>, Error> {
-        plans.iter().map(|plan| self.run_group(plan, progress)).collect()
+        let write = |plan| self.write_group(plan, progress);
+        // All of them before the first is believed: where the disk is full for one, the server goes
+        // on with the old files of all.
+        let written: Result<Vec<Counts>, Error> = plans.iter().map(write).collect();
+        if written.as_ref().is_err_and(|error| !matches!(error, Error::BrokenOff)) {
+            plans.iter().try_for_each(|plan| draft::remove_drafts(self.live(), &plan.name))?;
+        }
+        let counts = written?;
+        plans.iter().try_for_each(|plan| self.put_in_place(&plan.name, progress))?;
+        Ok(counts)
     }
 
-    fn run_group(&self, plan: &GroupPlan, progress: &mut Progress<'_>) -> Result<Counts, Error> {
+    /// Writes the draft of a group.
+    fn write_group(&self, plan: &GroupPlan, progress: &mut Progress<'_>) -> Result<Counts, Error> {
         let (live, name) = (self.live(), &plan.name);
         let groups = &self.conf.map.groups;
         let Some(index) = groups.iter().position(|group| group.name == *name) else {
-            return Ok(Counts::default());
+            let message = "map.xml does not name it".to_owned();
+            return Err(Error::Group { group: name.clone(), message });
         };
         step(name, "write the new files", progress)?;
         let old = LiveGroup::open(live, name)?;
         let header = self.header(&old, &plan.to)?;
         let draft = Draft::create(live, &header)?;
-        let carrier = Carrier::new(self.conf, index, &old, &header, self.now);
+        let carrier = Carrier::new(&self.conf, index, &old, &header, self.now);
         let mut counts = Counts::default();
         for_each_node(&old, progress, &mut counts, |words, counts| {
             let Some((at, words)) = count(carrier.carry(words), counts) else { return };
@@ -233,19 +246,21 @@ impl<'a> Migration<'a> {
         step(name, "check the new files", progress)?;
         let report = draft.verify();
         if !report.is_clean() || report.nodes != counts.carried {
-            draft::remove_drafts(live, name)?;
             let message = format!("the new files are not what was written: {report:?}");
             return Err(Error::Group { group: name.clone(), message });
         }
         step(name, "sync the new files", progress)?;
         draft.flush()?;
-        drop(draft);
+        Ok(counts)
+    }
+
+    /// Makes the draft of a group its files.
+    fn put_in_place(&self, name: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
         step(name, "commit to the new files", progress)?;
         // Programs that attach find no configuration, rather than one of another geometry.
         self.runtime.publish(0);
-        draft::commit(live, name)?;
-        self.complete(name, progress)?;
-        Ok(counts)
+        draft::commit(self.live(), name)?;
+        self.complete(name, progress)
     }
 
     fn complete(&self, name: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
@@ -295,6 +310,10 @@ fn count(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location,
         }
         Carried::Unnamed => {
             counts.unnamed += 1;
+            return None;
+        }
+        Carried::Moved => {
+            counts.moved += 1;
             return None;
         }
         Carried::Keyless => {

@@ -140,6 +140,22 @@ fn files_that_are_no_more_are_removed() {
 }
 
 #[test]
+fn a_removal_that_was_broken_off_is_gone_on_with() {
+    let world = world();
+    let one = r#"files="1" key-nodes="8" chain="30" node-size="128""#;
+    migrate(&conf(&world, one), &mut |_| true).unwrap();
+    // As of a group of four whose second file is gone already.
+    for file in [2, 3] {
+        std::fs::write(world.dir.join(format!("g.{file}.mmap")), "old").unwrap();
+    }
+    std::fs::write(world.dir.join("g.x.mmap"), "somebody's").unwrap();
+    migrate(&conf(&world, one), &mut |_| true).unwrap();
+    let is_there = |name: &str| world.dir.join(name).exists();
+    assert!(!is_there("g.2.mmap") && !is_there("g.3.mmap"));
+    assert!(is_there("g.0.mmap") && is_there("g.x.mmap") && is_there("other.0.mmap"));
+}
+
+#[test]
 fn broken_off_at_any_step_nothing_is_lost() {
     for group in [
         r#"files="3" key-nodes="5" chain="30" node-size="128""#,

@@ -18,6 +18,8 @@ use crate::store::{self, Fault, Runtime, live_dir};
 pub struct Reader {
     data_dir: PathBuf,
     generation: u64,
+    /// What runtime.mmap said is in force.
+    published: u64,
     pub(super) conf: Conf,
     pub(super) table: Table,
     runtime: Result<Runtime, store::Error>,
@@ -63,21 +65,20 @@ impl Reader {
     pub fn open(data_dir: &Path) -> Result<Reader, Error> {
         let runtime = Runtime::open_for_reading(data_dir);
         let published = runtime.as_ref().map_or(0, Runtime::generation);
-        let generation = match published {
-            0 => active::latest(data_dir)?.unwrap_or(0),
-            published => published,
-        };
+        // One that is not there: after a power cut either file may be an older one.
+        let is_there = published != 0 && active::path(data_dir, published).exists();
+        let generation = if is_there { published } else { active::latest(data_dir)?.unwrap_or(0) };
         if generation == 0 {
             return Err(Error::NoConfiguration { data_dir: data_dir.to_owned() });
         }
         let conf = active::read(data_dir, generation)?;
-        Ok(Reader::over(data_dir, conf, generation, runtime))
+        Ok(Reader::over(data_dir, conf, (generation, published), runtime))
     }
 
     fn over(
         data_dir: &Path,
         conf: Conf,
-        generation: u64,
+        (generation, published): (u64, u64),
         runtime: Result<Runtime, store::Error>,
     ) -> Reader {
         let live = live_dir(&conf);
@@ -89,7 +90,7 @@ impl Reader {
         });
         let runtime_inode = inode_of(data_dir);
         let data_dir = data_dir.to_owned();
-        Reader { data_dir, generation, conf, table, runtime, runtime_inode, groups }
+        Reader { data_dir, generation, published, conf, table, runtime, runtime_inode, groups }
     }
 
     /// Opens everything anew if the configuration or a file is another one by now; whether it did.
@@ -107,7 +108,7 @@ impl Reader {
     fn is_stale(&self) -> bool {
         let published = self.runtime.as_ref().map_or(0, Runtime::generation);
         let live = live_dir(&self.conf);
-        (published != 0 && published != self.generation)
+        (published != 0 && published != self.published)
             || self.runtime_inode != inode_of(&self.data_dir)
             // One that could not be opened is tried again with the next configuration.
             || self.groups.iter().flatten().any(|group| group.is_replaced(live))

@@ -22,8 +22,13 @@ pub struct Repaired {
 /// # Errors
 /// A process is still attached, or runtime.mmap is not to be had.
 pub fn repair(conf: &Conf) -> Result<Repaired, Error> {
-    Runtime::create_or_open(&conf.srv.data.dir)?;
+    let runtime = Runtime::create_or_open(&conf.srv.data.dir)?;
     let recovered_slots = store::recover_alone(conf)?;
+    // Nobody attaches before the last group is right: a scan frees semaphores.
+    let Some(_alone) = runtime.keep_alone()? else {
+        let reason = "the files are to be repaired".to_owned();
+        return Err(store::Error::Attached { path: runtime.path().to_owned(), reason }.into());
+    };
     let exists = |name: &str| {
         let first: &Path = &store::group::path_of(store::live_dir(conf), name, 0);
         first.exists()

@@ -2,9 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use super::{By, Error, Look, NodeRecord, Reader, Skipped};
 use crate::conf::Scope;
-use crate::service::Command;
+use crate::service::{Command, Role, Service};
 use crate::store::{Fault, Rank};
 use crate::testing::World;
 
@@ -216,4 +219,55 @@ fn a_node_in_a_transaction_is_not_called_damaged() {
     let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
     let busy = Skipped::InTransaction { group: "default".into(), place: alice.place, slot: 7 };
     assert_eq!(walked.skipped, [busy]);
+}
+
+#[test]
+fn nobody_attaches_while_files_are_repaired() {
+    let map = MAP.replace("key-nodes=\"8\"", "key-nodes=\"20000\"");
+    let world = World::new(&map);
+    let group = world.group("default");
+    // A scan frees all semaphores: this one at its begin, that one at its end.
+    let (first, last) = (group.semaphore(0, 0), group.semaphore(1, group.geometry().key_nodes - 1));
+    let token = crate::store::semaphore::Token::new(9, 1);
+    [first, last].iter().for_each(|semaphore| semaphore.try_take(token).unwrap());
+    let over = AtomicBool::new(false);
+    let attached = std::thread::scope(|scope| {
+        let attaching = scope.spawn(|| {
+            let mut attached = 0;
+            while first.word() != 0 && !over.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            while last.word() != 0 && !over.load(Ordering::SeqCst) {
+                let service = Service::attach(&world.dir, Role::Program);
+                attached += u64::from(service.is_ok() && last.word() != 0);
+            }
+            attached
+        });
+        let repaired = crate::inspect::repair(&world.conf);
+        over.store(true, Ordering::SeqCst);
+        repaired.unwrap();
+        attaching.join().unwrap()
+    });
+    assert_eq!(attached, 0);
+}
+
+#[test]
+fn a_file_full_of_damage_is_looked_through_at_once() {
+    let map = MAP.replace("key-nodes=\"8\"", "key-nodes=\"300\"");
+    let world = World::new(&map);
+    let group = world.group("default");
+    for key_node in 0..300 {
+        for word in 1..8 + 8 * 16 {
+            group.file(0).store(group.head(key_node) + word, 0x5a5a_5a5a_5a5a_5a5a);
+        }
+    }
+    let mut reader = reader(&world);
+    let begun = Instant::now();
+    let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
+    assert_eq!((walked.nodes, walked.skipped.len()), (0, 300 * 8));
+    let found = reader.groups().next().unwrap().1.unwrap().verify();
+    assert_eq!(found.in_transaction, []);
+    assert_eq!(found.report.findings.len(), 300 * 56);
+    // With a pause for each it would be some 10 seconds.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }

@@ -6,9 +6,7 @@
 use super::stats::{Counted, Group, Hot, Process, Rates, Stats};
 use crate::protocol::{json, xml};
 use crate::store::Counter;
-use crate::store::counter::{
-    Asked, BizKey, GroupCounter, ITEM_ERRORS, OUTCOMES, Outcome, status_word,
-};
+use crate::store::counter::{Asked, GroupCounter, ITEM_ERRORS, OUTCOMES, Outcome, status_word};
 
 /// The quantiles of latency that are told: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
@@ -219,14 +217,10 @@ fn group(group: &Group) -> Element {
 }
 
 fn biz(biz: &Counted) -> Element {
-    let id = match biz.key {
-        BizKey::Id(id) => Some(id),
-        BizKey::Unknown | BizKey::Others => None,
-    };
     let [queries, updates] = &biz.items;
     let limit = |words: &String| Element::new("limit").text("words", words);
     Element::new("biz")
-        .some("id", id)
+        .some("id", biz.id())
         .text("name", biz.label())
         .one(outcomes("queries", queries.iter()))
         .one(outcomes("updates", updates.iter()))

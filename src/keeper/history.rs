@@ -18,8 +18,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 /// Looks that are kept for long: one more than ten minutes have.
 const KEPT: usize = 61;
-/// Businesses that rates are known of; about 64 bytes in each look that is kept.
-const BIZS_MAX: usize = 1024;
+/// Businesses that rates and hottest keys are known of; about 64 bytes in each look that is kept.
+pub const BIZS_MAX: usize = 1024;
 
 /// The looks of late.
 #[derive(Debug, Default)]
@@ -133,7 +133,7 @@ impl Look {
 mod tests {
     use super::*;
     use crate::clock;
-    use crate::keeper::stats::Counted;
+    use crate::keeper::stats::unnamed;
 
     fn sums(items: u64, bizs: usize) -> Sums {
         let mut sums = Sums::default();
@@ -144,14 +144,7 @@ mod tests {
     }
 
     fn stats() -> Stats {
-        let biz = Counted {
-            key: BizKey::Id(1),
-            name: None,
-            limits: Vec::new(),
-            items: Default::default(),
-            rates: Rates::default(),
-            hottest: Vec::new(),
-        };
+        let biz = unnamed(1);
         Stats { bizs: vec![biz], processes: vec![process(7, 0, None)], ..Stats::default() }
     }
 

@@ -1,5 +1,5 @@
 //! The keeper: one supervised process that writes dirty pages back and recovers the slots of the
-//! dead.
+//! dead, and looks at all nodes now and then.
 //!
 //! Invariant: a flush that failed is never reported as completed: all processes are told, and
 //! answer so where they are asked for the server's health, until another one has succeeded. The
@@ -8,9 +8,10 @@
 pub mod admin;
 pub mod document;
 pub mod history;
+pub mod hottest;
 pub mod metrics;
-mod recorder;
 pub mod stats;
+mod sweeper;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -24,7 +25,7 @@ use crate::service::{Role, Service};
 use crate::store::counter::Timed;
 use crate::store::{Counter, Error};
 use crate::sys::process::{self, PollFd, PollFlags};
-pub use recorder::Recorder;
+pub use sweeper::Sweeper;
 
 use admin::{Admin, Post};
 
@@ -56,6 +57,7 @@ pub enum KeeperError {
 pub fn run(child: Child) -> Result<(), KeeperError> {
     let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
+    let sweeper = Sweeper::new(clock::instant());
     let admin = match child.share.admin.take() {
         Some(listener) => Some(Admin::start(Post {
             listener,
@@ -63,11 +65,12 @@ pub fn run(child: Child) -> Result<(), KeeperError> {
             master: child.master,
             conf_dir: child.conf_dir.clone(),
             data_dir: child.data_dir.clone(),
+            hottest: sweeper.hottest(),
         })?),
         None => None,
     };
     message::say_ready(&child.channel)?;
-    Keeper::new(child, service, admin).run()?;
+    Keeper::new(child, service, (admin, sweeper)).run()?;
     Ok(())
 }
 
@@ -80,11 +83,11 @@ struct Keeper {
     complaints: Seldom,
     next_recovery: Instant,
     attempts_left: u32,
-    recorder: Recorder,
+    sweeper: Sweeper,
 }
 
 impl Keeper {
-    fn new(child: Child, service: Service, admin: Option<Admin>) -> Keeper {
+    fn new(child: Child, service: Service, (admin, sweeper): (Option<Admin>, Sweeper)) -> Keeper {
         let now = clock::instant();
         let mut keeper = Keeper {
             child,
@@ -95,7 +98,7 @@ impl Keeper {
             // The keeper before this one may have died of what it was to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
-            recorder: Recorder::new(now),
+            sweeper,
         };
         keeper.plan_flush(now);
         keeper
@@ -110,17 +113,17 @@ impl Keeper {
             if self.service.begin_turn() {
                 log::set_level(self.service.conf().srv.log.level);
                 self.plan_flush(clock::instant());
-                self.recorder.restart_sweep(clock::instant());
+                self.sweeper.restart(clock::instant());
             }
             self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();
             self.flush();
-            self.recorder.turn(&mut self.service, clock::instant(), clock::now());
+            self.sweeper.turn(&mut self.service, clock::instant(), clock::now());
         }
     }
 
     fn wait(&self) -> io::Result<()> {
-        let duties = [Some(self.next_recovery), self.next_flush, Some(self.recorder.due())];
+        let duties = [Some(self.next_recovery), self.next_flush, Some(self.sweeper.due())];
         let next = duties.into_iter().flatten().min().unwrap_or(self.next_recovery);
         let timeout = next.saturating_duration_since(clock::instant());
         let mut fds = [

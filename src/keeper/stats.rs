@@ -99,7 +99,7 @@ pub struct Counted {
     pub items: [[u64; OUTCOMES]; 2],
     /// How often that was in a second, of late.
     pub rates: Rates,
-    /// The keys that use most, where somebody has looked: who shows the value fills this in.
+    /// The keys that use most, as the last sweep found them: who knows it fills this in.
     pub hottest: Vec<Hot>,
 }
 
@@ -137,6 +137,14 @@ impl Group {
 }
 
 impl Counted {
+    /// Its id, where it is one business.
+    pub fn id(&self) -> Option<u32> {
+        match self.key {
+            BizKey::Id(id) => Some(id),
+            BizKey::Unknown | BizKey::Others => None,
+        }
+    }
+
     /// What it is called where there is one word for it: its name, else its id in digits.
     pub fn label(&self) -> String {
         match (&self.name, self.key) {
@@ -208,7 +216,8 @@ fn process(runtime: &Runtime, slot: &SlotStatus) -> Process {
     }
 }
 
-fn role_word(role: u32) -> &'static str {
+/// The word for the role of a slot's owner.
+pub fn role_word(role: u32) -> &'static str {
     match role {
         store::ROLE_PREPARE => "prepare",
         role if role == Role::Worker as u32 => "worker",
@@ -245,19 +254,20 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
         .iter()
         .map(|biz| {
             let items = items.remove(&BizKey::Id(biz.id)).unwrap_or_default();
-            Counted { name: Some(biz.name.clone()), limits: limits(biz), ..unnamed(biz.id, items) }
+            let name = Some(biz.name.clone());
+            Counted { name, limits: limits(biz), items, ..unnamed(biz.id) }
         })
         .collect();
-    counted.extend(items.into_iter().map(|(key, items)| Counted { key, ..unnamed(0, items) }));
+    counted.extend(items.into_iter().map(|(key, items)| Counted { key, items, ..unnamed(0) }));
     counted
 }
 
-fn unnamed(id: u32, items: [[u64; OUTCOMES]; 2]) -> Counted {
+pub(super) fn unnamed(id: u32) -> Counted {
     Counted {
         key: BizKey::Id(id),
         name: None,
         limits: Vec::new(),
-        items,
+        items: Default::default(),
         rates: Rates::default(),
         hottest: Vec::new(),
     }

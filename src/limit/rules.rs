@@ -531,6 +531,15 @@ impl Rules {
         rank
     }
 
+    /// The largest of what the limits of a key have as used; the words of its node are rolled, as
+    /// [`Rules::rank`] leaves them.
+    pub fn used(&self, words: &[u64], now: u64) -> u64 {
+        let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
+        let used =
+            of_keys.map(|rule| policy::figures(&rule.policy, &words[rule.state()], now).used);
+        used.max().unwrap_or(0)
+    }
+
     /// Milliseconds until a ban ends; 0: none runs. One that ends later than the longest ban from
     /// now was started by a clock that has been set back since, or under other rules: it is none.
     #[inline]

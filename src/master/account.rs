@@ -26,6 +26,20 @@ impl Account {
         Ok(root.then_some(Account { name, uid: user.uid, gid: user.gid }))
     }
 
+    /// The owner of a file; none where there is nothing to drop to or from (no root).
+    pub fn of_owner(path: &std::path::Path) -> io::Result<Option<Account>> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = std::fs::metadata(path)?;
+        let (uid, gid) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+        if uid.is_root() || !Uid::current().is_root() {
+            return Ok(None);
+        }
+        // One without a name is in no other groups.
+        let name = User::from_uid(uid)?.map_or_else(String::new, |user| user.name);
+        let name = std::ffi::CString::new(name).map_err(io::Error::other)?;
+        Ok(Some(Account { name, uid, gid }))
+    }
+
     /// Acts as this user from now on; [`Account::raise`] takes it back.
     pub fn lower(&self) -> io::Result<()> {
         nix::unistd::initgroups(&self.name, self.gid)?;

@@ -10,9 +10,13 @@ use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::sys;
 use crate::sys::process::Pid;
+
+/// The children of a killed master have ended by then.
+const LINGERING: Duration = Duration::from_secs(1);
 
 /// The lock, held.
 #[derive(Debug)]
@@ -57,15 +61,25 @@ pub enum LockError {
 }
 
 impl DataLock {
-    /// Takes the lock of a data directory and writes this process's id into it.
+    /// Takes the lock of a data directory and writes this process's id into it. Children of a killed
+    /// master share its lock until they have ended, too: that is waited for.
     pub fn take(data_dir: &Path) -> Result<DataLock, LockError> {
         let path = path_in(data_dir);
-        Self::try_take(&path)
-            .map_err(|source| LockError::Io { path: path.clone(), source })?
-            .ok_or_else(|| {
-                let pid = std::fs::read_to_string(&path).ok().and_then(|text| parse(&text));
-                LockError::Held { pid: pid.map_or(0, Pid::as_raw), path }
-            })
+        let begun = crate::clock::instant();
+        loop {
+            let taken = Self::try_take(&path);
+            if let Some(lock) =
+                taken.map_err(|source| LockError::Io { path: path.clone(), source })?
+            {
+                return Ok(lock);
+            }
+            let pid = std::fs::read_to_string(&path).ok().and_then(|text| parse(&text));
+            let is_there = |pid: Pid| Path::new("/proc").join(pid.to_string()).exists();
+            if pid.is_some_and(is_there) || begun.elapsed() > LINGERING {
+                return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn try_take(path: &Path) -> io::Result<Option<DataLock>> {
@@ -180,6 +194,23 @@ mod tests {
         lock.give_back().expect("emptied");
         assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
         DataLock::take(dir.path()).expect("free again");
+    }
+
+    #[test]
+    fn what_a_killed_masters_children_hold_is_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = DataLock::take(dir.path()).expect("free");
+        let mut ended = std::process::Command::new("true").spawn().expect("it runs");
+        ended.wait().expect("ended");
+        held.sign(Pid::from_raw(ended.id() as i32)).expect("signed");
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(held);
+        });
+        let taken = DataLock::take(dir.path()).expect("free in the end");
+        child.join().expect("joined");
+        taken.sign(Pid::from_raw(ended.id() as i32)).expect("signed");
+        DataLock::take(dir.path()).expect_err("not waited for without end");
     }
 
     #[test]

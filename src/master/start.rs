@@ -28,6 +28,8 @@ use crate::sys::process::{self, Channel, Signal, Signals};
 
 /// The workers of a dead master have ended by then.
 const ORPHANS: Duration = Duration::from_secs(6);
+/// The kernel has closed the sockets of a killed process by then.
+const LINGERING: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why the master cannot start, or cannot go on.
@@ -286,7 +288,9 @@ fn listen(conf: &Conf, runtime: &Runtime, given: &[Given]) -> Result<Listeners, 
         let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
         match Listeners::open(&conf.srv.listen, admin, conf.srv.workers, given) {
             Err(error) if error.is_in_use() && begun.elapsed() < ORPHANS => {
-                if !runtime.slots().iter().any(|slot| slot.alive) {
+                // Of one that was killed the sockets go last, and its slot may be gone already.
+                let is_lingering = begun.elapsed() < LINGERING;
+                if !is_lingering && !runtime.slots().iter().any(|slot| slot.alive) {
                     return Err(error);
                 }
                 std::thread::sleep(LOOK_AGAIN);

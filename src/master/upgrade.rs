@@ -35,9 +35,10 @@ use super::listeners::Listeners;
 use super::outcome::Outcome;
 use super::run::Master;
 use super::start::with_sources;
+use super::stranger::{Stranger, fork_away};
 use super::supervise::{Ending, Event};
 use crate::clock;
-use crate::sys::process::{self, Channel, Pid, PollFd, PollFlags, Received, Stranger};
+use crate::sys::process::{self, Channel, Pid, PollFd, PollFlags, Received};
 
 const PREPARED: &[u8] = b"prepared";
 const YOURS: &[u8] = b"yours";
@@ -153,7 +154,7 @@ impl Master {
 
     fn start_binary(&self) -> io::Result<Upgrade> {
         let (channel, theirs) = Channel::pair()?;
-        let Some(process) = process::fork_away()? else {
+        let Some(process) = fork_away()? else {
             let error = self.become_binary(&theirs);
             tracing::error!(%error, "cannot become the new binary");
             std::process::exit(EXIT_NO_BINARY);

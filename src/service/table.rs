@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Seen;
 use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{List, Listing, Lists, Rules, Span};
@@ -156,6 +157,22 @@ impl Table {
         let scope = if whole { Scope::Biz } else { Scope::Key };
         Some((entry, scope))
     }
+
+    /// What a key's node says, whose words were ranked; none: it is a whole business's.
+    pub fn seen<'a>(&self, group: usize, words: &'a [u64], now: u64) -> Option<Seen<'a>> {
+        let (entry, scope) = self.of_key_word(group, words[node::KEY])?;
+        if scope == Scope::Biz {
+            return None;
+        }
+        let rules = entry.rules_of(words);
+        let states = &words[entry.states_at()..][..rules.words(scope)];
+        Some(Seen {
+            biz_id: entry.id,
+            key: entry.key_of(words)?,
+            used: rules.used(states, now),
+            last_use_ms: words[node::LAST_USE],
+        })
+    }
 }
 
 impl Entry {
@@ -206,9 +223,13 @@ impl Entry {
     /// The limits of the key of a stored node.
     fn rules_of(&self, words: &[u64]) -> &Rules {
         let Some(lists) = &self.lists else { return &self.rules };
+        self.rules(self.key_of(words).and_then(|key| lists.find_stored(&key)))
+    }
+
+    /// The key of a stored node.
+    fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
         let (key_word, field) = (words[node::KEY], &words[node::FIELD..self.states_at()]);
-        let key = KeyRef::from_stored(field, (key_word >> 32) as u16, (key_word >> 48) as u8);
-        self.rules(key.and_then(|key| lists.find_stored(&key)))
+        KeyRef::from_stored(field, (key_word >> 32) as u16, (key_word >> 48) as u8)
     }
 
     /// Is the business's group to be had.

@@ -176,23 +176,30 @@ pub(crate) fn remove_surplus(live_dir: &Path, name: &str) -> Result<(), Error> {
     let first = group::path_of(live_dir, name, 0);
     let file = fs::File::open(&first).map_err(io_error(&first, "open it"))?;
     let files = group::read_header(&first, &file)?.geometry.files;
-    let surplus = (files..).map(|file| group::path_of(live_dir, name, file));
-    for path in surplus.take_while(|path| path.exists()) {
-        fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
-    }
+    // Not one by one until one is missing: this may have been broken off, too.
+    remove_numbered(live_dir, name, ".mmap", |file| file >= files)?;
     sync_directory(&first)
 }
 
 /// Removes drafts that were not committed.
 pub(crate) fn remove_drafts(live_dir: &Path, name: &str) -> Result<(), Error> {
-    let draft = format!("{name}.");
+    remove_numbered(live_dir, name, ".mmap.migrating", |_| true)
+}
+
+/// Removes the files `NAME.I` and `end` of a directory whose number is one of those.
+fn remove_numbered(
+    live_dir: &Path,
+    name: &str,
+    end: &str,
+    is_one: impl Fn(u32) -> bool,
+) -> Result<(), Error> {
+    let start = format!("{name}.");
     let entries = fs::read_dir(live_dir).map_err(io_error(live_dir, "read the directory"))?;
     for entry in entries {
         let path = entry.map_err(io_error(live_dir, "read the directory"))?.path();
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let number =
-            file.strip_prefix(&draft).and_then(|file| file.strip_suffix(".mmap.migrating"));
-        if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+        let number = file.strip_prefix(&start).and_then(|file| file.strip_suffix(end));
+        if number.and_then(|number| number.parse().ok()).is_some_and(&is_one) {
             fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
         }
     }

@@ -4,14 +4,14 @@
 //! they must be; files that differ are named and left alone.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, expect, io_error};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
 use super::region::Region;
 use super::runtime::{
-    FILE_MODE, FileEntry, Runtime, bytes_of, header_crc, sync_directory, words_of,
+    FileEntry, Runtime, bytes_of, create_draft, header_crc, sync_directory, words_of,
 };
 use super::semaphore::Semaphore;
 use crate::conf::{self, Geometry, HashKind};
@@ -120,13 +120,7 @@ fn header_files(live_dir: &Path, name: &str) -> Result<u32, Error> {
 }
 
 pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(FILE_MODE)
-        .open(path)
-        .map_err(io_error(path, "create it"))?;
+    let file = create_draft(path)?;
     let len = header.geometry.file_bytes();
     sys::allocate(&file, 0, len).map_err(io_error(path, "allocate its blocks"))?;
     let mut words = [0u64; at::QUARANTINE + 1];

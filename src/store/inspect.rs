@@ -23,6 +23,8 @@ use crate::sys;
 const LOOKS: u32 = 100;
 /// Of them, those that follow each other at once: most transactions are over by then.
 const QUICK_LOOKS: u32 = 20;
+/// So many that find the same words while nobody works on them are enough.
+const STEADY_LOOKS: u32 = 5;
 /// Before each of the others: a holder may have lost its processor.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -171,7 +173,8 @@ impl LiveGroup {
             if tag == 0 {
                 return Ok(Copied::Free);
             }
-            self.copy_once((file, key_node), place, tag, words).map(|()| Copied::Whole)
+            let copied = self.copy_once((file, key_node), place, tag, words);
+            copied.map(|()| Copied::Whole).map_err(|fault| (fault, print_of(u64::from(tag), words)))
         });
         match looked {
             Ok(copied) => copied,
@@ -193,7 +196,7 @@ impl LiveGroup {
                 match self.copy_once((at.file, at.key_node), place, at.tag, words) {
                     Ok(()) if holds(words, key_word, key) => return Ok(Found::At(place)),
                     Ok(()) => {}
-                    Err(fault) => damaged = Some((place, fault)),
+                    Err(fault) => damaged = Some(((place, fault), print_of(place as u64, words))),
                 }
             }
             damaged.map_or(Ok(Found::Absent), Err)
@@ -220,22 +223,30 @@ impl LiveGroup {
     }
 
     /// Looks until nothing is off. Else what was off at last, and the slot of who works on the
-    /// key-node: none if it was off while nobody did.
+    /// key-node: none if it was off while nobody did. `once` adds a print of the words that are off:
+    /// where they stay the same while nobody works on them there is nothing to wait for.
     fn look<T, E>(
         &self,
         file: u32,
         key_node: u32,
-        mut once: impl FnMut() -> Result<T, E>,
+        mut once: impl FnMut() -> Result<T, (E, u64)>,
     ) -> Result<T, (Option<u32>, E)> {
         let (mut off_while_idle, mut slot) = (false, None);
+        let (mut steady, mut last_print) = (0, None);
         for look in 1.. {
             let before = self.holder(file, key_node);
-            let fault = match once() {
+            let (fault, print) = match once() {
                 Ok(found) => return Ok(found),
                 Err(fault) => fault,
             };
             let after = self.holder(file, key_node);
-            off_while_idle |= before.is_none() && after.is_none();
+            let is_idle = before.is_none() && after.is_none();
+            off_while_idle |= is_idle;
+            let is_same = last_print.replace(print) == Some(print);
+            steady = if is_idle && is_same { steady + 1 } else { 0 };
+            if steady == STEADY_LOOKS {
+                return Err((None, fault));
+            }
             slot = after.or(before).or(slot);
             if look == LOOKS {
                 return Err((slot.filter(|_| !off_while_idle), fault));
@@ -263,7 +274,10 @@ impl LiveGroup {
         let looked = self.look(file, key_node, || {
             let mut report = Report::default();
             self.group.examine(file, key_node, &mut report);
-            if report.findings.is_empty() { Ok(report) } else { Err(report) }
+            match report.findings.is_empty() {
+                true => Ok(report),
+                false => Err((report, self.print_of_key_node(file, key_node))),
+            }
         });
         let report = match looked {
             Ok(report) | Err((None, report)) => report,
@@ -275,6 +289,16 @@ impl LiveGroup {
         live.report.nodes += report.nodes;
         live.report.taken += report.taken;
         live.report.findings.extend(report.findings);
+    }
+
+    /// A print of a key-node's tags and nodes.
+    fn print_of_key_node(&self, file: u32, key_node: u32) -> u64 {
+        let mut words = vec![0; self.node_words()];
+        let tags = print_of(0, &self.tags(file, key_node));
+        (0..self.geometry().chain as usize).fold(tags, |print, place| {
+            self.group.file(file).read(self.group.node(key_node, place), &mut words);
+            print_of(print, &words)
+        })
     }
 
     /// Copies the sound nodes of a key-node where nobody writes: of duplicates the one used last.
@@ -293,6 +317,12 @@ impl LiveGroup {
         let nodes = self.taken_places(file, key_node).filter(|&place| !is_lost(place)).map(copy);
         (nodes.collect(), report.findings)
     }
+}
+
+/// A print of words, begun by that of others: it tells whether somebody wrote to them.
+fn print_of(begun: u64, words: &[u64]) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    words.iter().fold(begun, |print, word| (print.rotate_left(5) ^ word).wrapping_mul(K))
 }
 
 /// The tag of a place.

@@ -7,10 +7,11 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::counter::GroupCounter;
+use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
-use super::runtime::Runtime;
+use super::runtime::{LINGERING, Runtime};
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
 use crate::{clock, sys};
@@ -30,8 +31,6 @@ pub struct Prepared {
 
 /// The role of the process that prepares, in its slot.
 pub const ROLE_PREPARE: u32 = 0;
-/// How long the lock of a killed process may stand.
-const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The directory of the live group files.
 pub fn live_dir(conf: &Conf) -> &Path {
@@ -55,6 +54,10 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     prepared.recovered_slots = handle.recover_dead();
     drop(handle);
     for configured in &conf.map.groups {
+        // Of a migration that was broken off before it was committed: so many blocks for nothing.
+        if !draft::is_unfinished(live, &configured.name) {
+            draft::remove_drafts(live, &configured.name)?;
+        }
         if group::create(live, configured)? {
             prepared.created.push(configured.name.clone());
         }

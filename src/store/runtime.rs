@@ -25,12 +25,17 @@ const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 const SLOTS_START_BYTES: u64 = at::SLOTS_START as u64 * 8;
 
+/// How long the lock of a killed process may stand.
+pub(super) const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Permissions of the files.
 pub(crate) const FILE_MODE: u32 = 0o600;
 
 /// runtime.mmap, mapped whole.
 #[derive(Debug)]
 pub struct Runtime {
+    // Dropped before the region.
+    _watch: Option<sys::Watch>,
     region: Region,
     file: File,
     path: PathBuf,
@@ -120,10 +125,12 @@ impl Runtime {
         };
         // Held until it is replaced: nobody attaches to the old one meanwhile.
         let (start, len) = Self::slots_span();
-        let alone =
-            sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
-        if !alone {
-            return Err(Error::Attached { path, reason });
+        let begun = crate::clock::instant();
+        while !sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))? {
+            if begun.elapsed() > LINGERING {
+                return Err(Error::Attached { path, reason });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
         Self::create(&path)
@@ -141,14 +148,7 @@ impl Runtime {
     }
 
     fn write_draft(draft: &Path) -> Result<File, Error> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(FILE_MODE)
-            .open(draft)
-            .map_err(io_error(draft, "create it"))?;
+        let file = create_draft(draft)?;
         // The slots' blocks are allocated when a handle attaches: most are never used. But the first
         // page of each is looked at by all, and in memory even a look takes a block.
         file.set_len(at::WORDS as u64 * 8).map_err(io_error(draft, "set its length"))?;
@@ -187,12 +187,13 @@ impl Runtime {
         check_header(&path, &file)?;
         let region =
             Region::map_for_reading(&file, at::WORDS).map_err(io_error(&path, "map it"))?;
-        Ok(Runtime { region, file, path })
+        let watch = sys::watch_reading(region.span(), &path);
+        Ok(Runtime { _watch: watch, region, file, path })
     }
 
     fn map(path: PathBuf, file: File) -> Result<Runtime, Error> {
         let region = Region::map(&file, 0, at::WORDS).map_err(io_error(&path, "map it"))?;
-        Ok(Runtime { region, file, path })
+        Ok(Runtime { _watch: None, region, file, path })
     }
 
     /// Allocates the blocks of the first `slots` slots, which are the first to be taken, with rows
@@ -609,6 +610,24 @@ fn open_file(path: &Path, write: bool) -> Result<File, Error> {
 
 fn boot_id(path: &Path) -> Result<[u64; 2], Error> {
     sys::boot_id().map_err(io_error(path, "read this boot's id"))
+}
+
+/// Creates a file that is not there. One that is left of a writer that died goes first: it may be
+/// another user's, or a link to a file that is not ours.
+pub(crate) fn create_draft(path: &Path) -> Result<File, Error> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io_error(path, "remove what was left of it")(error));
+        }
+        _ => {}
+    }
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
+        .map_err(io_error(path, "create it"))
 }
 
 /// The boot it was made in, if the header is whole.

@@ -31,8 +31,16 @@ impl Sweep {
     }
 
     /// Looks at about so many nodes and heads more, and notes what it has found of each group that
-    /// it has come to the end of. True if that was the last one: the next step begins anew.
-    pub fn step(&mut self, handle: &Handle, judge: &dyn Judge, most: usize, now: u64) -> bool {
+    /// it has come to the end of. True if that was the last one: the next step begins anew. `live`
+    /// is told of every live node: the index of its group, and a copy of its words as the judge
+    /// has left them.
+    pub fn step(
+        &mut self,
+        handle: &Handle,
+        judge: &dyn Judge,
+        live: &mut dyn FnMut(usize, &[u64]),
+        (most, now): (usize, u64),
+    ) -> bool {
         let mut looked = 0;
         while looked < most {
             let Some(group) = handle.groups().get(self.group) else {
@@ -44,7 +52,7 @@ impl Sweep {
                 self.next_group();
                 continue;
             }
-            looked += 1 + self.look(group, judge, now);
+            looked += 1 + self.look(group, judge, live, now);
             if !self.advance(group) {
                 self.nodes.swept_ms = now;
                 handle.set_nodes(self.group, &self.nodes);
@@ -70,7 +78,13 @@ impl Sweep {
     }
 
     /// Looks at a key-node; the nodes in its chain.
-    fn look(&mut self, group: &Group, judge: &dyn Judge, now: u64) -> usize {
+    fn look(
+        &mut self,
+        group: &Group,
+        judge: &dyn Judge,
+        each: &mut dyn FnMut(usize, &[u64]),
+        now: u64,
+    ) -> usize {
         let mut tags = [0u64; TAG_WORDS];
         group.file(self.file).read(group.head(self.key_node) + 1, &mut tags);
         let chain = group.geometry().chain as usize;
@@ -78,7 +92,12 @@ impl Sweep {
         let (mut live, mut taken) = (0, 0);
         for place in (0..chain).filter(is_taken) {
             taken += 1;
-            live += u64::from(!self.is_expired(group, place, judge, now));
+            match self.copy_live(group, place, judge, now) {
+                Copied::Expired => continue,
+                Copied::Live => each(self.group, &self.copy),
+                Copied::Torn => {}
+            }
+            live += 1;
         }
         self.nodes.live += live;
         self.nodes.expired += taken as u64 - live;
@@ -87,7 +106,8 @@ impl Sweep {
         taken
     }
 
-    fn is_expired(&mut self, group: &Group, place: usize, judge: &dyn Judge, now: u64) -> bool {
+    /// Leaves the words of a live node in `copy`.
+    fn copy_live(&mut self, group: &Group, place: usize, judge: &dyn Judge, now: u64) -> Copied {
         let (index, at) = (self.group, group.node(self.key_node, place));
         let copy = &mut self.copy;
         copy.resize(group.node_words(), 0);
@@ -96,11 +116,20 @@ impl Sweep {
             is_whole(copy)
         });
         if !copies.any(|whole| whole) {
-            return false;
+            return Copied::Torn;
         }
         // A last use in the future counts as now.
-        let last_use = copy[node::LAST_USE].min(now);
-        judge.is_expired(index, copy[node::KEY], last_use, now)
-            || judge.rank(index, copy, now) == Rank::Expired
+        copy[node::LAST_USE] = copy[node::LAST_USE].min(now);
+        let is_expired = judge.is_expired(index, copy[node::KEY], copy[node::LAST_USE], now)
+            || judge.rank(index, copy, now) == Rank::Expired;
+        if is_expired { Copied::Expired } else { Copied::Live }
     }
+}
+
+/// What came of copying a node.
+enum Copied {
+    Live,
+    Expired,
+    /// In use by somebody for as long as was looked.
+    Torn,
 }

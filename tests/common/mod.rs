@@ -6,6 +6,7 @@
 
 pub mod items;
 pub mod load;
+pub mod needs;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

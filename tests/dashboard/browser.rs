@@ -17,21 +17,20 @@ use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 use serde_json::{Value, json};
 
-use crate::common::wait_until;
+use crate::common::{needs, wait_until};
 
 /// A browser starts slowly on a machine that is busy.
 const BOUND: Duration = Duration::from_secs(60);
 
 /// Where Chromium is; without it a test is skipped, but where all must run.
-pub fn chromium(test: &str) -> Option<PathBuf> {
+pub fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = std::env::split_paths(&path)
         .flat_map(|dir| names.map(|name| dir.join(name)))
         .find(|program| program.is_file());
     if found.is_none() {
-        assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "chromium is not installed");
-        println!("SKIPPED {test}: chromium is not installed");
+        needs::skip("chromium is not installed");
     }
     found
 }

@@ -128,7 +128,7 @@ fn make_load(server: &Server<'_>) {
 
 #[test]
 fn the_page_shows_what_stats_tells() {
-    let Some(program) = chromium("the_page_shows_what_stats_tells") else { return };
+    let Some(program) = chromium() else { return };
     let plane = Plane::new();
     let server = plane.start();
     make_load(&server);
@@ -238,7 +238,7 @@ fn give_token(browser: &mut Browser, token: &str) {
 
 #[test]
 fn what_is_changed_on_the_page_is_in_force() {
-    let Some(program) = chromium("what_is_changed_on_the_page_is_in_force") else { return };
+    let Some(program) = chromium() else { return };
     let plane = Plane::new();
     let server = plane.start();
     make_load(&server);
@@ -317,7 +317,7 @@ fn flips(browser: &mut Browser, label: &str, badge: &str) {
 
 #[test]
 fn the_page_says_what_is_down() {
-    let Some(program) = chromium("the_page_says_what_is_down") else { return };
+    let Some(program) = chromium() else { return };
     let plane = Plane::new();
     let mut server = plane.start();
     let mut browser = plane.open(&program);

@@ -2,12 +2,11 @@
 //! page asks is answered.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use super::{example, setup};
-use crate::common::text;
+use crate::common::{needs, text};
 
 const PAGE: &str = include_str!("../../conf/examples/README.md");
 
@@ -17,19 +16,6 @@ fn names() -> BTreeSet<String> {
     let directories =
         entries.map(|entry| entry.expect("readable")).filter(|entry| entry.path().is_dir());
     directories.map(|entry| entry.file_name().into_string().expect("UTF-8")).collect()
-}
-
-/// None where the program is missing.
-fn output(command: &mut Command) -> Option<Output> {
-    match command.output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let program = command.get_program().to_string_lossy();
-            assert!(std::env::var_os("FRS_REQUIRE_ALL").is_none(), "{program} not found");
-            println!("skipped: {program} not found");
-            None
-        }
-        output => Some(output.expect("it runs")),
-    }
 }
 
 #[test]
@@ -55,7 +41,7 @@ fn every_example_has_the_shape_of_the_schemas() {
         let mut xmllint = Command::new("xmllint");
         xmllint.args(["--noout", "--nonet", "--schema"]).arg(conf.join(format!("{file}.xsd")));
         xmllint.arg(example(name).join(format!("{file}.xml")));
-        let Some(output) = output(&mut xmllint) else { return };
+        let Some(output) = needs::output(&mut xmllint) else { return };
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));
     }
 }
@@ -82,7 +68,7 @@ fn the_page_names_every_example_and_no_other() {
 
 #[test]
 fn what_the_page_asks_is_answered() {
-    if output(Command::new("curl").arg("--version")).is_none() {
+    if needs::output(Command::new("curl").arg("--version")).is_none() {
         return;
     }
     for name in names() {

@@ -1,7 +1,8 @@
 //! What the slots of runtime.mmap count, by the names it is shown under: the one place that knows
 //! which counters there are.
 
-use frs::store::{Counter, GroupCounter, Runtime};
+use frs::store::counter::{OUTCOMES, Outcome};
+use frs::store::{Counter, GroupCounter, Sums};
 
 const OF_GROUPS: [(&str, GroupCounter); 7] = [
     ("nodes created", GroupCounter::Creates),
@@ -20,15 +21,43 @@ const OF_PROCESSES: [(&str, Counter); 4] = [
     ("slots recovered", Counter::Recoveries),
 ];
 
-/// Names and sums over all slots, since runtime.mmap was made.
-pub fn read(runtime: &Runtime) -> Vec<(&'static str, u64)> {
-    let groups = OF_GROUPS.iter().map(|&(name, of)| (name, runtime.count_of_groups(of)));
-    let processes = OF_PROCESSES.iter().map(|&(name, of)| (name, runtime.count(of)));
-    groups.chain(processes).collect()
+/// Items of a business, by what came of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Items {
+    pub all: u64,
+    /// By a limit or a ban.
+    pub refused: u64,
+    pub errors: u64,
 }
 
-/// Transactions begun by those who are attached now.
-pub fn transactions(runtime: &Runtime) -> Vec<(u32, u64)> {
-    let slots = runtime.slots();
-    slots.iter().map(|slot| (slot.slot, runtime.slot(slot.slot).sequence())).collect()
+impl Items {
+    /// Of Queries and Updates together.
+    pub fn of(counts: &[[u64; OUTCOMES]; 2]) -> Items {
+        let count = |outcome: Outcome| counts.iter().map(|of| of[outcome as usize]).sum::<u64>();
+        Items {
+            all: counts.iter().flatten().sum(),
+            refused: count(Outcome::Limited) + count(Outcome::Banned),
+            errors: count(Outcome::Error),
+        }
+    }
+
+    /// What was counted since.
+    pub fn since(self, before: Items) -> Items {
+        Items {
+            all: self.all.saturating_sub(before.all),
+            refused: self.refused.saturating_sub(before.refused),
+            errors: self.errors.saturating_sub(before.errors),
+        }
+    }
+}
+
+/// Names and sums over all slots, since runtime.mmap was made.
+pub fn read(sums: &Sums) -> Vec<(&'static str, u64)> {
+    let requests = ("requests", sums.requests.iter().flatten().sum());
+    let items = ("items", sums.bizs.values().map(|counts| Items::of(counts).all).sum());
+    let of_groups = OF_GROUPS
+        .iter()
+        .map(|&(name, of)| (name, sums.groups.values().map(|group| group.count(of)).sum()));
+    let of_processes = OF_PROCESSES.iter().map(|&(name, of)| (name, sums.count(of)));
+    [requests, items].into_iter().chain(of_groups).chain(of_processes).collect()
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use frs::inspect::{NodeRecord, Reader, Skipped};
 
-use crate::output::{Done, Failed, Out, finish, out, say_faults};
+use crate::output::{Done, Failed, Out, finish, out, say, say_faults};
 use crate::show;
 
 /// How records are written.
@@ -64,7 +64,7 @@ pub fn run(
     written?;
     writer.end(&mut out)?;
     for skipped in &walked.skipped {
-        eprintln!("{}", show::skipped(skipped));
+        say(show::skipped(skipped));
         is_off |= matches!(skipped, Skipped::Damaged { .. });
     }
     finish(out, is_off)

@@ -10,6 +10,7 @@ mod dump;
 mod get;
 mod migrate;
 mod output;
+mod owner;
 mod show;
 mod stat;
 mod top;
@@ -125,7 +126,7 @@ fn main() -> ExitCode {
         // Whoever read the output has had enough.
         Err(Failed::Closed) => ExitCode::SUCCESS,
         Err(Failed::Said(message)) => {
-            eprintln!("{message}");
+            output::say(message);
             ExitCode::FAILURE
         }
     }

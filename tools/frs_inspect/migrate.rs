@@ -1,14 +1,15 @@
 //! `migrate`: groups rewritten to the geometry of a changed map.xml, while no server runs.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
-use frs::conf::{Conf, Geometry};
+use frs::conf::{Biz, Conf, Geometry, Map};
 use frs::inspect::{Counts, GroupPlan, Migration, Reader, Step};
 use frs::master::lock::DataLock;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{Done, Failed, Out, finish, out};
+use crate::owner;
 
 /// How far it goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum Mode {
 }
 
 pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed> {
-    let conf = conf_for(data_dir, conf_dir)?;
+    let (conf, moves) = conf_for(data_dir, conf_dir)?;
     let lock = DataLock::take(data_dir).map_err(Failed::of)?;
     let bar = bar();
     let mut progress = |step: Step<'_>| {
@@ -33,6 +34,9 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
     let mut out = out();
     for name in &migration.completed {
         writeln!(out, "group {name}: a migration that was broken off is complete now")?;
+    }
+    for line in &moves {
+        writeln!(out, "{line}")?;
     }
     let plans = migration.plan(&mut progress)?;
     bar.finish_and_clear();
@@ -62,12 +66,13 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
 
 /// The changed configuration, for the files where they are: the directory that is named, and the
 /// one of live files that the last server used.
-fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Conf, Failed> {
+/// Beside it a line for each business that is in another group there.
+fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<(Conf, Vec<String>), Failed> {
     // Read first: a directory that is none of ours gets no lock file.
     let old = Reader::open(data_dir)?;
     let mut conf = Conf::load(conf_dir).map_err(Failed::of)?;
     let live = &old.conf().srv.data.live;
-    if live.is_some() != conf.srv.data.live.is_some() {
+    if !is_same_place(live.as_deref(), conf.srv.data.live.as_deref()) {
         let place = old.live_dir().display();
         let message = format!(
             "the files are in {place}, and <data live> of the new srv.xml says otherwise: migrate \
@@ -75,9 +80,44 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Conf, Failed> {
         );
         return Err(Failed::Said(message));
     }
+    // Only now: the configuration may be root's alone.
+    owner::become_owner(&old)?;
     conf.srv.data.dir = data_dir.to_owned();
     conf.srv.data.live.clone_from(live);
-    Ok(conf)
+    let moves = moves(&old.conf().map, &conf.map);
+    Ok((conf, moves))
+}
+
+/// The businesses that are in another group than before, which is another one if it was renamed.
+fn moves(old: &Map, new: &Map) -> Vec<String> {
+    let group_of = |map: &Map, biz: &Biz| map.groups[biz.group].name.clone();
+    let line = |biz: &Biz| {
+        let before = group_of(old, old.bizs.iter().find(|other| other.id == biz.id)?);
+        let now = group_of(new, biz);
+        (before != now).then(|| {
+            format!(
+                "business {}: group {before} → {now}: its nodes are not carried there, it starts \
+                 fresh",
+                biz.name
+            )
+        })
+    };
+    new.bizs.iter().filter_map(line).collect()
+}
+
+/// Do two settings of `<data live>` mean one directory: that of the last server, and that of the
+/// next, which is relative to a working directory that nobody knows yet.
+fn is_same_place(old: Option<&Path>, new: Option<&Path>) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match (old, new) {
+        (Some(old), Some(new)) if new.is_relative() => {
+            let parts = new.components().filter(|part| *part != Component::CurDir);
+            old.ends_with(parts.collect::<PathBuf>()) || real(old) == real(new)
+        }
+        (Some(old), Some(new)) => real(old) == real(new),
+        (None, None) => true,
+        _ => false,
+    }
 }
 
 fn bar() -> ProgressBar {
@@ -103,7 +143,7 @@ fn show_step(bar: &ProgressBar, step: Step<'_>) {
 
 fn write_plan(out: &mut Out, plan: &GroupPlan) -> std::io::Result<()> {
     let GroupPlan { name, from, to, counts } = plan;
-    let Counts { carried, expired, unnamed, damaged, crowded, doubtful, keyless } = counts;
+    let Counts { carried, expired, unnamed, moved, damaged, crowded, doubtful, keyless } = counts;
     writeln!(out, "group {name}: {}", changes(from, to).join(", "))?;
     writeln!(out, "  {carried} nodes go to the new files")?;
     for (count, what) in [
@@ -111,6 +151,11 @@ fn write_plan(out: &mut Out, plan: &GroupPlan) -> std::io::Result<()> {
         (unnamed, "nodes of businesses that map.xml does not name here are dropped"),
         (damaged, "damaged nodes are dropped"),
         (keyless, "nodes whose business has another type of key now are dropped"),
+        (
+            moved,
+            "live nodes WOULD BE LOST: map.xml has their business in another group, and no node is \
+             carried from one group to another",
+        ),
         (crowded, "live nodes CANNOT FIT: their chains would be full"),
         (
             doubtful,

@@ -54,12 +54,17 @@ pub fn out() -> Out {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
+/// Says a line on standard error. Whether anybody hears it is no matter of the command's.
+pub fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Names what of a data directory cannot be read; is there anything?
 pub fn say_faults(reader: &frs::inspect::Reader) -> bool {
     let mut any = false;
     for fault in reader.faults() {
         any = true;
-        eprintln!("{fault}");
+        say(fault);
     }
     any
 }

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use frs::inspect::{GroupStats, Reader};
+use frs::keeper::stats::{self, Stats};
 use frs::master::lock::{self, LockError};
-use frs::service::Role;
-use frs::store::{Runtime, SlotStatus};
+use frs::store::{Runtime, Sums};
 
-use crate::counters;
+use crate::counters::{self, Items};
 use crate::output::{Done, Failed, Out, finish, out, say_faults};
 use crate::show;
 
@@ -34,7 +34,9 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
         }
     }
     if let Ok(runtime) = reader.runtime() {
-        write_counters(&mut out, runtime)?;
+        let stats = stats::of(runtime, reader.conf(), frs::clock::now());
+        write_counters(&mut out, &stats.sums)?;
+        write_items(&mut out, &stats)?;
         write_slots(&mut out, runtime)?;
     }
     finish(out, is_off)
@@ -88,10 +90,37 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     Ok(())
 }
 
-fn write_counters(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
+fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
-    for (name, count) in counters::read(runtime) {
+    for (name, count) in counters::read(sums) {
         writeln!(out, "  {name:<20} {count:>12}")?;
+    }
+    let times = &sums.request_times;
+    for (name, thousandths) in [("half of all requests", 500), ("99 % of them", 990)] {
+        if let Some(most_us) = times.quantile_us(thousandths) {
+            writeln!(out, "  {name:<20} {most_us:>12} µs at most")?;
+        }
+    }
+    Ok(())
+}
+
+/// Items by business, and how many of them were refused.
+fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
+    let counted: Vec<(String, Items)> = stats
+        .bizs
+        .iter()
+        .map(|biz| (biz.label(), Items::of(&biz.items)))
+        .filter(|(_, items)| items.all > 0)
+        .collect();
+    if counted.is_empty() {
+        return Ok(());
+    }
+    let width = counted.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(8);
+    let (name, items, errors) = ("business", "items", "errors");
+    writeln!(out, "\n  {name:<width$} {items:>12} {errors:>12}  limited")?;
+    for (name, Items { all, refused, errors }) in &counted {
+        let share = show::share(*refused, *all);
+        writeln!(out, "  {name:<width$} {all:>12} {errors:>12}  {refused} ({share})")?;
     }
     Ok(())
 }
@@ -107,7 +136,7 @@ fn write_slots(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
             (false, words) => format!("dead in a transaction: {words} words are to be undone"),
         };
         let (number, pid, generation) = (slot.slot, slot.pid, slot.generation);
-        let (role, begun) = (role_of(slot), words.sequence());
+        let (role, begun) = (stats::role_word(slot.role), words.sequence());
         writeln!(
             out,
             "  {number:>3}  {role:<8} process {pid:<8} generation {generation:<4} \
@@ -115,14 +144,4 @@ fn write_slots(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-fn role_of(slot: &SlotStatus) -> &'static str {
-    match slot.role {
-        0 => "prepare",
-        role if role == Role::Worker as u32 => "worker",
-        role if role == Role::Keeper as u32 => "keeper",
-        role if role == Role::Program as u32 => "program",
-        _ => "unknown",
-    }
 }

@@ -7,8 +7,8 @@ use frs::inspect::{Reader, repair as repair_files};
 use frs::master::lock::DataLock;
 use frs::store::{Fault, Finding};
 
-use crate::output::{Done, Failed, finish, out, say_faults};
-use crate::show;
+use crate::output::{Done, Failed, finish, out, say, say_faults};
+use crate::{owner, show};
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     let reader = Reader::open(data_dir)?;
@@ -42,7 +42,10 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
 
 pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     // Read first: a directory that is none of ours gets no lock file.
-    let conf = Reader::open(data_dir)?.conf().clone();
+    let reader = Reader::open(data_dir)?;
+    owner::become_owner(&reader)?;
+    let conf = reader.conf().clone();
+    drop(reader);
     let lock = DataLock::take(data_dir).map_err(Failed::of)?;
     let repaired = repair_files(&conf)?;
     let mut out = out();
@@ -54,7 +57,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
         match result {
             Err(error) => {
                 is_off = true;
-                eprintln!("{error}");
+                say(error);
                 writeln!(out, "group {name}: cannot be repaired: remove or replace its files")?;
             }
             Ok(report) => {

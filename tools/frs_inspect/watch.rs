@@ -8,7 +8,7 @@ mod view;
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::Duration;
 
 use frs::inspect::Reader;
@@ -21,6 +21,8 @@ use view::View;
 
 /// Between two looks into the files.
 const EVERY: Duration = Duration::from_secs(1);
+/// Leaves the alternate screen and shows the cursor: where a signal ends it.
+const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
 /// Between two looks at the keyboard.
 const LISTEN: Duration = Duration::from_millis(100);
 
@@ -31,6 +33,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     }
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || look(reader, &sender));
+    frs::sys::keep_terminal(LEAVE).map_err(Failed::of)?;
     let mut terminal = ratatui::try_init().map_err(Failed::of)?;
     let result = draw(&mut terminal, &receiver, View::new(&data_dir.display().to_string()));
     ratatui::restore();
@@ -57,9 +60,7 @@ fn draw(
     mut view: View,
 ) -> Result<Done, Failed> {
     loop {
-        while let Ok(rates) = receiver.try_recv() {
-            view.take(rates?);
-        }
+        take_all(receiver, &mut view)?;
         terminal.draw(|frame| view.draw(frame))?;
         if !event::poll(LISTEN)? {
             continue;
@@ -74,7 +75,40 @@ fn draw(
     }
 }
 
+/// Takes what the other thread has found; it is an error if nobody looks any more.
+fn take_all(
+    receiver: &Receiver<Result<Rates, frs::inspect::Error>>,
+    view: &mut View,
+) -> Result<(), Failed> {
+    loop {
+        match receiver.try_recv() {
+            Ok(rates) => view.take(rates?),
+            Err(TryRecvError::Empty) => return Ok(()),
+            Err(TryRecvError::Disconnected) => {
+                return Err(Failed::Said("nobody looks into the files any more".to_owned()));
+            }
+        }
+    }
+}
+
 fn quits(key: KeyEvent) -> bool {
     let interrupts = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
     interrupts || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_no_more_is_missed() {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let mut view = View::new("data");
+        assert!(take_all(&receiver, &mut view).is_ok());
+        sender.send(Ok(Rates::default())).unwrap();
+        assert!(take_all(&receiver, &mut view).is_ok());
+        // As when its thread panics.
+        drop(sender);
+        assert!(take_all(&receiver, &mut view).is_err());
+    }
 }

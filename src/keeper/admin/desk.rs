@@ -4,7 +4,7 @@
 //! files is made on its own thread, and clearing void records away is done in pieces.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::Pulse;
@@ -22,6 +22,7 @@ use crate::conf::active;
 use crate::conf::edit::{self, BizName};
 use crate::keeper::document::{stats_json, stats_xml};
 use crate::keeper::history::{self, History};
+use crate::keeper::hottest::Hottest;
 use crate::keeper::metrics;
 use crate::keeper::stats::{self, Stats};
 use crate::protocol::Format;
@@ -65,6 +66,7 @@ pub struct Desk {
     data_dir: PathBuf,
     master: Pid,
     pulse: Arc<Pulse>,
+    hottest: Arc<Mutex<Hottest>>,
 }
 
 /// Clearing away on its way, and the reset that waits for it.
@@ -85,12 +87,13 @@ pub struct Furniture {
     pub data_dir: PathBuf,
     pub master: Pid,
     pub pulse: Arc<Pulse>,
+    pub hottest: Arc<Mutex<Hottest>>,
 }
 
 impl Desk {
     /// One that has read the token.
     pub fn new(furniture: Furniture) -> Desk {
-        let Furniture { service, changes, looks, data_dir, master, pulse } = furniture;
+        let Furniture { service, changes, looks, data_dir, master, pulse, hottest } = furniture;
         let mut desk = Desk {
             service,
             changes,
@@ -103,6 +106,7 @@ impl Desk {
             data_dir,
             master,
             pulse,
+            hottest,
         };
         desk.read_token();
         desk
@@ -145,6 +149,7 @@ impl Desk {
         let runtime = self.service.handle().runtime();
         let mut figures = stats::of(runtime, self.service.conf(), clock::now());
         self.history.fill(&mut figures);
+        self.hottest.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut figures);
         figures
     }
 

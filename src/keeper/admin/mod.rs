@@ -34,12 +34,13 @@ pub mod server;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
 
+use super::hottest::Hottest;
 use crate::master::listeners::AdminListener;
 use crate::master::log;
 use crate::service::{Role, Service};
@@ -59,6 +60,8 @@ pub struct Post {
     pub conf_dir: PathBuf,
     /// Where the store is.
     pub data_dir: PathBuf,
+    /// The hottest keys, as the keeper's last look at all nodes found them.
+    pub hottest: Arc<Mutex<Hottest>>,
 }
 
 /// What the keeper is at, for those who ask whether it is well.
@@ -99,7 +102,7 @@ impl Admin {
     /// # Errors
     /// It cannot attach, or the kernel has no room for it.
     pub fn start(post: Post) -> Result<Admin, super::KeeperError> {
-        let Post { listener, channel, master, conf_dir, data_dir } = post;
+        let Post { listener, channel, master, conf_dir, data_dir, hottest } = post;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
@@ -107,7 +110,8 @@ impl Admin {
         let changes = changes::Changes::new(conf_dir, data_dir.clone(), channel);
         let looks = looks::Looks::start(data_dir.clone(), Arc::clone(&waker))?;
         let told = Arc::clone(&pulse);
-        let furniture = Furniture { service, changes, looks, data_dir, master, pulse: told };
+        let furniture =
+            Furniture { service, changes, looks, data_dir, master, pulse: told, hottest };
         let is_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
             let _name = log::name_process("admin");

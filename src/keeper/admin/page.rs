@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../dashboard.html");
 /// (<https://www.w3.org/TR/CSP3/>, <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     style-src 'sha256-3odKIn7l5rRFJScpSx6QcgNoGZt4eJaDxaq0VB6eVHk='; \
-    script-src 'sha256-Ag8trI58TIwyQt0rSqnEoWeEx6j6Upcgxp/x/aKZZ+M='; \
+    script-src 'sha256-AcQpXknI/taa7cRV60WebnNDMGLUh4HQa+QFYb2tsiQ='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types map";
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::*;
 use crate::keeper::stats::{Hot, Rates};
+use crate::store::counter::BizKey;
 use crate::store::counter::{GroupKey, GroupSums, Nodes};
 
 fn stats() -> Stats {

@@ -1,7 +1,8 @@
 //! Two looks into the files, and what happened between them.
 //!
-//! Rates are told from nodes: what is used now against what was used at the look before. A node
-//! that came and went between two looks is not seen.
+//! Items and requests are told from the server's counters; the uses of keys from nodes: what is used
+//! now against what was used at the look before. A node that came and went between two looks is not
+//! seen.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -9,9 +10,10 @@ use std::time::Instant;
 
 use frs::conf::Scope;
 use frs::inspect::{Error, NodeRecord, Place, Reader};
-use frs::store::Rank;
+use frs::store::counter::BizKey;
+use frs::store::{Rank, Runtime, Sums};
 
-use crate::counters;
+use crate::counters::{self, Items};
 
 /// Hottest keys of a business that are kept.
 const HOTTEST: usize = 50;
@@ -40,6 +42,9 @@ pub struct Hot {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BizLine {
     pub name: String,
+    pub items_per_s: f64,
+    /// Items since the look before.
+    pub items: Items,
     /// Keys with a node, and those of them that are limited now.
     pub keys: u64,
     pub limited: u64,
@@ -53,7 +58,8 @@ pub struct Rates {
     pub now_ms: u64,
     pub generation: u64,
     pub running: Option<i32>,
-    pub transactions_per_s: f64,
+    /// Items of all businesses since the look before.
+    pub items: Items,
     pub counters: Vec<(&'static str, u64, f64)>,
     pub groups: Vec<GroupLine>,
     pub bizs: Vec<BizLine>,
@@ -75,8 +81,7 @@ struct Before {
     now_ms: u64,
     /// What is used of the nodes that were in use lately.
     used: HashMap<Node, u64>,
-    counters: Vec<(&'static str, u64)>,
-    transactions: Vec<(u32, u64)>,
+    sums: Sums,
 }
 
 /// What one walk over all nodes finds.
@@ -107,22 +112,20 @@ impl Sampler {
             found.add(record, since, earlier, seconds);
             ControlFlow::Continue(())
         });
-        let (counters, transactions) = self.reader.runtime().map_or_else(
-            |_| (Vec::new(), Vec::new()),
-            |runtime| (counters::read(runtime), counters::transactions(runtime)),
-        );
+        let sums = self.reader.runtime().map_or_else(|_| Sums::default(), Runtime::sums);
+        let sums_before = used_before.as_ref().map(|before| &before.sums);
         let rates = Rates {
             now_ms: now,
             generation: self.reader.generation(),
             running: frs::master::lock::holder(self.reader.data_dir()).ok().map(|pid| pid.as_raw()),
-            transactions_per_s: growth(used_before.as_ref(), &transactions) / seconds,
-            counters: with_rates(used_before.as_ref(), &counters, seconds),
+            items: all_items(&sums).since(all_items(sums_before.unwrap_or(&sums))),
+            counters: with_rates(sums_before, &sums, seconds),
             groups: self.group_lines(&mut found),
-            bizs: found.biz_lines(&self.reader),
+            bizs: found.biz_lines(&self.reader, sums_before, &sums, seconds),
             skipped: walked.skipped.len(),
             faults: self.reader.faults().map(ToString::to_string).collect(),
         };
-        self.before = Some(Before { at, now_ms: now, used: found.used, counters, transactions });
+        self.before = Some(Before { at, now_ms: now, used: found.used, sums });
         Ok(rates)
     }
 
@@ -183,10 +186,18 @@ impl Found {
     }
 
     /// In the order of map.xml.
-    fn biz_lines(&mut self, reader: &Reader) -> Vec<BizLine> {
+    fn biz_lines(
+        &mut self,
+        reader: &Reader,
+        before: Option<&Sums>,
+        sums: &Sums,
+        seconds: f64,
+    ) -> Vec<BizLine> {
         let line = |biz: &frs::conf::Biz| {
             let mut line = self.bizs.remove(&biz.id).unwrap_or_default();
             line.name.clone_from(&biz.name);
+            line.items = items_of(sums, biz.id).since(items_of(before.unwrap_or(sums), biz.id));
+            line.items_per_s = line.items.all as f64 / seconds;
             keep_hottest(&mut line.hottest);
             line
         };
@@ -199,23 +210,23 @@ fn keep_hottest(hottest: &mut Vec<Hot>) {
     hottest.truncate(HOTTEST);
 }
 
-/// Transactions begun since the look before; a slot with another owner has begun anew.
-fn growth(before: Option<&Before>, now: &[(u32, u64)]) -> f64 {
-    let Some(before) = before else { return 0.0 };
-    let earlier = |slot| before.transactions.iter().find(|&&(other, _)| other == slot);
-    let grown = now.iter().filter_map(|&(slot, count)| count.checked_sub(earlier(slot)?.1));
-    grown.sum::<u64>() as f64
+fn items_of(sums: &Sums, id: u32) -> Items {
+    sums.bizs.get(&BizKey::Id(id)).map_or_else(Items::default, Items::of)
 }
 
-fn with_rates(
-    before: Option<&Before>,
-    counters: &[(&'static str, u64)],
-    seconds: f64,
-) -> Vec<(&'static str, u64, f64)> {
-    let earlier = |nth: usize| before.and_then(|before| before.counters.get(nth));
-    let rate = |(nth, &(name, count)): (usize, &(&'static str, u64))| {
-        let more = earlier(nth).map_or(0, |&(_, earlier)| count.saturating_sub(earlier));
-        (name, count, more as f64 / seconds)
+fn all_items(sums: &Sums) -> Items {
+    sums.bizs.values().map(Items::of).fold(Items::default(), |all, one| Items {
+        all: all.all + one.all,
+        refused: all.refused + one.refused,
+        errors: all.errors + one.errors,
+    })
+}
+
+fn with_rates(before: Option<&Sums>, sums: &Sums, seconds: f64) -> Vec<(&'static str, u64, f64)> {
+    let now = counters::read(sums);
+    let earlier = counters::read(before.unwrap_or(sums));
+    let rate = |((name, count), (_, earlier)): ((&'static str, u64), (_, u64))| {
+        (name, count, count.saturating_sub(earlier) as f64 / seconds)
     };
-    counters.iter().enumerate().map(rate).collect()
+    now.into_iter().zip(earlier).map(rate).collect()
 }

@@ -7,6 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table};
 
 use super::sample::{BizLine, GroupLine, Rates};
+use crate::counters::Items;
 use crate::show;
 
 /// The latest rates, and the business whose keys are shown.
@@ -85,6 +86,8 @@ impl View {
         let row = |(nth, biz): (usize, &BizLine)| {
             let cells = [
                 biz.name.clone(),
+                format!("{:.1}", biz.items_per_s),
+                refused(&biz.items),
                 format!("{:.1}", biz.uses_per_s),
                 biz.keys.to_string(),
                 format!("{} ({})", biz.limited, show::share(biz.limited, biz.keys)),
@@ -93,9 +96,10 @@ impl View {
             Row::new(cells).style(if nth == self.biz { chosen } else { Style::new() })
         };
         let rows = rates.bizs.iter().enumerate().skip(first).take(room).map(row);
-        let widths =
-            [Constraint::Fill(2), Constraint::Fill(1), Constraint::Fill(1), Constraint::Fill(1)];
-        let header = Row::new(["business", "uses/s", "keys", "limited now"]);
+        let [wide, narrow] = [Constraint::Fill(2), Constraint::Fill(1)];
+        let widths = [wide, narrow, narrow, narrow, narrow, narrow];
+        let header =
+            Row::new(["business", "items/s", "limited", "uses/s", "keys", "keys limited now"]);
         let table = Table::new(rows, widths).header(header.style(Color::Cyan));
         frame.render_widget(table.block(Block::bordered().title("businesses")), area);
     }
@@ -125,10 +129,19 @@ impl View {
     }
 }
 
+/// The share of the items that were refused; a dash where there were none.
+fn refused(items: &Items) -> String {
+    match items.all {
+        0 => "–".to_owned(),
+        all => show::share(items.refused, all),
+    }
+}
+
 fn draw_counts(frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
-    let mut cells = vec![format!("transactions {:.0}/s", rates.transactions_per_s)];
     let counted = rates.counters.iter();
-    cells.extend(counted.map(|(name, count, per_s)| format!("{name} {count} ({per_s:.1}/s)")));
+    let mut cells: Vec<String> =
+        counted.map(|(name, count, per_s)| format!("{name} {count} ({per_s:.1}/s)")).collect();
+    cells.push(format!("limited {}", refused(&rates.items)));
     if rates.skipped > 0 {
         cells.push(format!("torn or in transaction {}", rates.skipped));
     }
@@ -178,6 +191,8 @@ mod tests {
         };
         let biz = |name: &str, hottest| BizLine {
             name: name.to_owned(),
+            items_per_s: 40.5,
+            items: Items { all: 40, refused: 5, errors: 0 },
             keys: 4,
             limited: 1,
             uses_per_s: 12.25,
@@ -187,8 +202,8 @@ mod tests {
             now_ms: 3000,
             generation: 2,
             running: Some(17),
-            transactions_per_s: 1234.0,
-            counters: vec![("nodes created", 5, 0.5)],
+            items: Items { all: 80, refused: 1, errors: 0 },
+            counters: vec![("requests", 9, 1234.0), ("nodes created", 5, 0.5)],
             groups: vec![GroupLine {
                 name: "default".to_owned(),
                 live: 4,
@@ -210,7 +225,10 @@ mod tests {
         let screen = drawn(&view, 100, 30);
         for part in [
             "data: server running (process 17), generation 2, 1970-01-01T00:00:03",
-            "transactions 1234/s",
+            "requests 9 (1234.0/s)",
+            "limited 1.25 %",
+            "40.5",
+            "12.50 %",
             "nodes created 5 (0.5/s)",
             "default: 4 live (1 limiting), 2 expired of 8",
             "1 (25.00 %)",

@@ -1,0 +1,104 @@
+//! What it costs the server that somebody looks into its files: frs-load, which checks every answer,
+//! alone and beside frs-inspect that dumps, verifies and lists without a pause, in turns.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::load::Measured;
+use crate::report::{self, Sample};
+use crate::servers::{Frs, Server};
+use crate::{Options, Result};
+
+const NAMES: [&str; 2] = ["alone", "inspected all the time"];
+
+/// The hottest keys of the load reach their limit, and are free again while it lasts.
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
+  <biz id="1" name="bench" key="string">
+    <limit policy="interval" interval="5s" max="1000"/>
+  </biz>
+</map>
+"#;
+
+/// All rounds, and the table.
+pub fn run(options: &Options) -> Result<()> {
+    let frs = Frs::start(MAP)?;
+    let duration = Duration::from_secs(options.seconds);
+    load(frs.address(), Duration::from_secs(2))?;
+    let mut rows: Vec<Vec<Sample>> = NAMES.map(|_| Vec::new()).into();
+    let mut looks = 0;
+    for round in 1..=options.rounds {
+        eprintln!("inspected: round {round} of {}", options.rounds);
+        for (is_inspected, samples) in [false, true].into_iter().zip(&mut rows) {
+            let before = frs.cpu()?;
+            let measured = if is_inspected {
+                let (measured, looked) = beside_looks(&frs, duration)?;
+                looks += looked;
+                measured
+            } else {
+                load(frs.address(), duration)?
+            };
+            samples.push(Sample::new(measured, frs.cpu()?.saturating_sub(before)));
+        }
+    }
+    report::print_over_first("frs-load, one request per round trip", "server", &NAMES, &rows);
+    println!("{looks} runs of frs-inspect, every one without a fault");
+    Ok(())
+}
+
+/// A load while frs-inspect runs again and again; how often it did.
+fn beside_looks(frs: &Frs, duration: Duration) -> Result<(Measured, usize)> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let looker = scope.spawn(|| look(frs.data_dir(), &over));
+        let measured = load(frs.address(), duration);
+        over.store(true, Ordering::Relaxed);
+        let looked = looker.join().map_err(|_| "the thread that looks has panicked")?;
+        Ok((measured?, looked?))
+    })
+}
+
+/// Dumps, verifies and lists in turns until it is over.
+fn look(data: &Path, over: &AtomicBool) -> std::result::Result<usize, String> {
+    let commands: [&[&str]; 3] = [&["dump", "--format", "csv"], &["verify"], &["top"]];
+    let mut looked = 0;
+    for [command, options @ ..] in commands.into_iter().cycle() {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut inspect = Command::new(env!("CARGO_BIN_EXE_frs-inspect"));
+        inspect.arg(command).arg(data).args(options).stdout(Stdio::null());
+        if *command == "top" {
+            inspect.arg("bench");
+        }
+        let output = inspect.output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("frs-inspect {command}: {}: {said}", output.status));
+        }
+        looked += 1;
+    }
+    Ok(looked)
+}
+
+/// Load by frs-load: a wrong answer is a fault.
+fn load(address: SocketAddr, duration: Duration) -> Result<Measured> {
+    let output = Command::new(env!("CARGO_BIN_EXE_frs-load"))
+        .args([format!("http://{address}"), format!("--duration={}s", duration.as_secs())])
+        .args(["--biz", "bench"])
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let requests = said.lines().find_map(|line| line.strip_prefix("requests "));
+    let requests = requests.and_then(|rest| rest.split_whitespace().next());
+    let requests = requests.and_then(|count| count.replace(',', "").parse().ok());
+    match requests {
+        Some(requests) if output.status.success() => {
+            Ok(Measured { requests, elapsed: duration, p50: None, p99: None })
+        }
+        _ => Err(format!("frs-load: {}: {said}", output.status).into()),
+    }
+}

@@ -1,0 +1,38 @@
+//! What a test needs of the machine. Where that is missing the test is skipped and says so by name;
+//! with FRS_REQUIRE_ALL=1 it fails.
+
+use std::io::{ErrorKind, Write};
+use std::process::{Child, Command, Output};
+
+/// Tells that the test of this thread cannot run for want of something.
+#[track_caller]
+pub fn skip(why: &str) {
+    let all_must_run = std::env::var_os("FRS_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!all_must_run, "{why}");
+    let thread = std::thread::current();
+    // Not by a macro: those are heard of failed tests only.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
+}
+
+/// Runs a program to its end; none where it is not installed.
+#[track_caller]
+pub fn output(command: &mut Command) -> Option<Output> {
+    installed(command.output(), command)
+}
+
+/// Starts a program; none where it is not installed.
+#[track_caller]
+pub fn spawn(command: &mut Command) -> Option<Child> {
+    installed(command.spawn(), command)
+}
+
+#[track_caller]
+fn installed<T>(result: std::io::Result<T>, command: &Command) -> Option<T> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            skip(&format!("{} is not installed", command.get_program().display()));
+            None
+        }
+        result => Some(result.expect("the program starts")),
+    }
+}
