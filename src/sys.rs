@@ -1,12 +1,13 @@
 //! Every call to the kernel that std and mio do not offer.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -217,9 +218,7 @@ pub(crate) fn watch(
     path: &Path,
 ) -> Option<Watch> {
     install_sigbus_handler();
-    // The handler may read the name at any time, so it is never freed; a process opens a bounded
-    // number of files.
-    let name: &'static str = Box::leak(path.display().to_string().into_boxed_str());
+    let name = kept_name(path);
     let (start, len) = span;
     let index = WATCHED.iter().position(|entry| {
         entry.len.compare_exchange(0, usize::MAX, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -234,6 +233,20 @@ pub(crate) fn watch(
     // Release: pairs with the Acquire in the handler.
     entry.len.store(len, Ordering::Release);
     Some(Watch { index, start })
+}
+
+/// A path in words. The handler may read it at any time, so it is never freed; files are opened
+/// again and again by reloads, so each path is kept once.
+fn kept_name(path: &Path) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = path.display().to_string();
+    if let Some(kept) = names.get(name.as_str()) {
+        return kept;
+    }
+    let kept: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(kept);
+    kept
 }
 
 /// As [`watch`], of a map for reading: the file is named and the process ends, nothing is marked.
@@ -665,5 +678,15 @@ pub mod process {
         fn as_fd(&self) -> BorrowedFd<'_> {
             self.0.as_fd()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_path_is_kept_once() {
+        let kept = |path: &str| super::kept_name(path.as_ref()).as_ptr();
+        assert_eq!(kept("a/file"), kept("a/file"));
+        assert_ne!(kept("a/file"), kept("another"));
     }
 }

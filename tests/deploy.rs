@@ -79,6 +79,8 @@ fn the_unit_allows_what_the_server_needs() {
     ] {
         assert!(unit.lines().any(|found| found == line), "{line}");
     }
+    // With it systemd removes live files of /dev/shm whenever the server ends, killed or not.
+    assert!(!unit.contains("RemoveIPC=yes"), "counters are kept");
 }
 
 #[test]

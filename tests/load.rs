@@ -316,6 +316,14 @@ fn a_server_that_closes_loses_what_was_asked() {
     assert_eq!(count("connections made again:"), Some(6), "{summary}");
 }
 
+#[test]
+fn a_server_that_answers_nothing_fails_the_run() {
+    let output = load(&answering(|_| None), WORDS);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("not one request was answered: 20 items"), "{said}");
+}
+
 /// A stall that half of the requests were meant for is in the median of an open loop, and not in
 /// that of a closed one, which sends nothing meanwhile.
 #[test]

@@ -18,6 +18,7 @@ mod reload;
 mod run;
 pub mod seed;
 mod start;
+mod stranger;
 pub mod supervise;
 mod upgrade;
 

@@ -1,8 +1,11 @@
 //! What is said to systemd: that the server serves, reloads, stops, or is another process now.
 //!
-//! Invariant: nobody waits for systemd, and where nobody listens nothing is said. The protocol is
-//! that of sd_notify(3): a datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
+//! Invariant: nobody waits for systemd, and where nobody listens nothing is said; what its queue has
+//! no room for is said later, in the same order. The protocol is that of sd_notify(3): a datagram of
+//! `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -12,11 +15,19 @@ use std::time::{Duration, Instant};
 
 use crate::sys::process::Pid;
 
+/// Where there was no room it is looked for again this much later.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Of what waits for room the newest are kept: they say what is.
+const WAITING_MAX: usize = 16;
+
 /// Speaks to systemd, or to nobody.
 #[derive(Debug, Default)]
 pub struct Notifier {
     line: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Watchdog>,
+    /// What there was no room for.
+    waiting: RefCell<VecDeque<String>>,
+    is_silent: bool,
 }
 
 #[derive(Debug)]
@@ -34,7 +45,7 @@ impl Notifier {
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Notifier { line: Some((socket, address)), watchdog: None })
+        Ok(Notifier { line: Some((socket, address)), ..Notifier::default() })
     }
 
     /// Also says so often that it lives: each half of the time after which it is taken for dead.
@@ -66,18 +77,27 @@ impl Notifier {
         self.say(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
-    /// The master is this process now.
+    /// The master is this process now. It lives: it has the whole time to say so itself.
     pub fn main_process(&self, pid: Pid) {
-        self.say(&format!("MAINPID={pid}"));
+        let alive = if self.watchdog.is_some() { "\nWATCHDOG=1" } else { "" };
+        self.say(&format!("MAINPID={pid}{alive}"));
     }
 
-    /// When it is to be said again that this process lives.
-    pub fn due(&self) -> Option<Instant> {
-        self.watchdog.as_ref().map(|watchdog| watchdog.next)
+    /// From now on nothing is said but what waits for room: the server is another master's.
+    pub fn fall_silent(&mut self) {
+        self.watchdog = None;
+        self.is_silent = true;
     }
 
-    /// Says that this process lives, where that is due.
-    pub fn keep_alive(&mut self, now: Instant) {
+    /// When there is something to say: that this process lives, or what waits for room.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let waits = (!self.waiting.borrow().is_empty()).then_some(now + LOOK_AGAIN);
+        self.watchdog.as_ref().map(|watchdog| watchdog.next).into_iter().chain(waits).min()
+    }
+
+    /// Says what is due.
+    pub fn turn(&mut self, now: Instant) {
+        self.flush();
         let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| watchdog.next <= now) else {
             return;
         };
@@ -85,11 +105,33 @@ impl Notifier {
         self.say("WATCHDOG=1");
     }
 
+    /// Does nothing wait for room.
+    pub fn is_said(&self) -> bool {
+        self.waiting.borrow().is_empty()
+    }
+
     fn say(&self, text: &str) {
+        if self.line.is_some() && !self.is_silent {
+            let mut waiting = self.waiting.borrow_mut();
+            if waiting.len() == WAITING_MAX {
+                waiting.pop_front();
+            }
+            waiting.push_back(text.to_owned());
+        }
+        self.flush();
+    }
+
+    fn flush(&self) {
         let Some((socket, address)) = &self.line else { return };
-        if let Err(error) = socket.send_to_addr(text.as_bytes(), address) {
-            // Without an answer systemd acts by its own time-outs.
-            tracing::warn!(%error, ?address, "cannot notify systemd");
+        let mut waiting = self.waiting.borrow_mut();
+        while let Some(text) = waiting.front() {
+            match socket.send_to_addr(text.as_bytes(), address) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Without an answer systemd acts by its own time-outs.
+                Err(error) => tracing::warn!(%error, ?address, "cannot notify systemd"),
+                Ok(_) => {}
+            }
+            waiting.pop_front();
         }
     }
 }
@@ -145,14 +187,37 @@ mod tests {
         let begun = crate::clock::instant();
         let second = Duration::from_secs(1);
         let mut notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
-        assert_eq!(notifier.due(), None);
+        assert_eq!(notifier.due(begun), None);
         notifier = notifier.with_watchdog(second * 10, begun);
-        assert_eq!(notifier.due(), Some(begun + second * 5));
-        notifier.keep_alive(begun + second * 4);
-        notifier.keep_alive(begun + second * 6);
+        assert_eq!(notifier.due(begun), Some(begun + second * 5));
+        notifier.turn(begun + second * 4);
+        notifier.turn(begun + second * 6);
         assert_eq!(heard(&socket), "WATCHDOG=1");
-        assert_eq!(notifier.due(), Some(begun + second * 11));
+        assert_eq!(notifier.due(begun), Some(begun + second * 11));
+        notifier.main_process(Pid::from_raw(77));
+        assert_eq!(heard(&socket), "MAINPID=77\nWATCHDOG=1", "the next one has the whole time");
         socket.set_nonblocking(true).expect("set");
         socket.recv(&mut [0; 64]).expect_err("said once");
+    }
+
+    #[test]
+    fn what_there_was_no_room_for_is_said_when_there_is() {
+        let name = format!("frs-full-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let socket = UnixDatagram::bind_addr(&address).expect("bound");
+        let mut notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
+        while notifier.is_said() {
+            notifier.status("full");
+        }
+        let now = crate::clock::instant();
+        assert_eq!(notifier.due(now), Some(now + LOOK_AGAIN));
+        notifier.ready("2 workers");
+        notifier.fall_silent();
+        notifier.status("nobody's business");
+        while heard(&socket) != "READY=1\nSTATUS=2 workers" {
+            notifier.turn(now);
+        }
+        assert!(notifier.is_said());
+        assert_eq!(notifier.due(now), None);
     }
 }

@@ -82,20 +82,22 @@ impl Preparation {
         Ok(())
     }
 
-    /// Waits for the answer. None: it was broken off by a signal to end.
-    pub fn wait(self, signals: &Signals) -> Result<Option<Prepared>, PrepareError> {
+    /// Waits for the answer, and whether a reload was asked for meanwhile. None: it was broken off
+    /// by a signal to end.
+    pub fn wait(self, signals: &Signals) -> Result<Option<(Prepared, bool)>, PrepareError> {
+        let mut reload_wanted = false;
         while !self.is_done()? {
             let mut fds = [
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.reader.as_fd(), PollFlags::POLLIN),
             ];
             process::poll(&mut fds, None)?;
-            if asked_to_end(signals)? {
+            if asked_to_end(signals, &mut reload_wanted)? {
                 self.kill()?;
                 return Ok(None);
             }
         }
-        self.answer().map(Some)
+        Ok(Some((self.answer()?, reload_wanted)))
     }
 }
 
@@ -115,11 +117,13 @@ fn in_child(conf: &Conf, master: Pid, become_user: impl FnOnce() -> io::Result<(
     }
 }
 
-fn asked_to_end(signals: &Signals) -> io::Result<bool> {
+fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool> {
     while let Some(signal) = signals.next()? {
         match signal {
             Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT => return Ok(true),
             Signal::SIGCHLD => {}
+            Signal::SIGHUP => *reload_wanted = true,
+            Signal::SIGUSR1 => super::log::reopen(),
             other => tracing::info!(signal = %other, "too early: the store is being prepared"),
         }
     }

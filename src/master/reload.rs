@@ -112,6 +112,11 @@ impl Master {
             *again = true;
             return;
         }
+        if self.predecessor.is_some() {
+            // What the older master has said of reloads is still to be forgotten, too.
+            self.reload_wanted = true;
+            return;
+        }
         self.answer_early();
         let begun_ns = process::monotonic_ns();
         let report = Report { begun_ns: Some(begun_ns), asked };
@@ -119,7 +124,7 @@ impl Master {
         if self.announced {
             self.notifier.reloading(begun_ns);
         }
-        if self.upgrade.is_some() || self.predecessor.is_some() {
+        if self.upgrade.is_some() {
             return self.refuse(report, &ReloadError::TakingOver);
         }
         match self.check() {
@@ -128,6 +133,13 @@ impl Master {
                 self.reload = Some(Reload { report, preparation, checked, again: false });
             }
             Err(error) => self.refuse(report, &error),
+        }
+    }
+
+    /// Begins one that was asked for too early.
+    pub(super) fn begin_wanted_reload(&mut self) {
+        if self.predecessor.is_none() && std::mem::take(&mut self.reload_wanted) {
+            self.begin_reload(None);
         }
     }
 
@@ -187,6 +199,16 @@ impl Master {
         self.overlay = overlay;
         self.tell_generation(generation + 1);
         Ok(generation + 1)
+    }
+
+    /// Puts what an earlier generation said in force again.
+    pub(super) fn publish_again(&mut self, generation: u64) -> Result<u64, ActiveError> {
+        let data_dir = &self.conf.srv.data.dir;
+        let texts = active::read_texts(data_dir, generation)?;
+        let next = self.runtime.generation() + 1;
+        active::write_overlaid(data_dir, next, &texts, &self.overlay)?;
+        self.tell_generation(next);
+        Ok(next)
     }
 
     fn tell_generation(&mut self, generation: u64) {

@@ -41,6 +41,8 @@ pub(super) struct Basis {
     pub predecessor: Option<Channel>,
     pub notifier: Notifier,
     pub program: Program,
+    /// Asked for before this master could begin it.
+    pub reload_wanted: bool,
 }
 
 /// The master of a server.
@@ -68,6 +70,8 @@ pub struct Master {
     pub(super) supervisor: Supervisor,
     pub(super) lines: BTreeMap<Pid, Line>,
     pub(super) reload: Option<Reload>,
+    /// Asked for, while it could not be begun.
+    pub(super) reload_wanted: bool,
     pub(super) acknowledging: Vec<Acknowledging>,
     /// What the keeper has asked for and is not begun.
     pub(super) asks: VecDeque<(u64, Ask)>,
@@ -107,6 +111,7 @@ impl Master {
             runtime,
             lines: BTreeMap::new(),
             reload: None,
+            reload_wanted: basis.reload_wanted,
             acknowledging: Vec::new(),
             asks: VecDeque::new(),
             origin: clock::instant(),
@@ -152,7 +157,10 @@ impl Master {
         self.follow_reload(&mut events)?;
         self.begin_wanted_upgrade();
         self.follow_upgrade(&mut events);
-        self.notifier.keep_alive(clock::instant());
+        if self.predecessor.is_none() {
+            // Before that systemd hears the older master only.
+            self.notifier.turn(clock::instant());
+        }
         events.push_back(Event::Tick);
         for event in events {
             let child = self.tell(event);
@@ -161,6 +169,7 @@ impl Master {
             }
         }
         self.announce();
+        self.begin_wanted_reload();
         // What had to wait for the older master to let go.
         self.begin_asked();
         Ok(None)
@@ -172,7 +181,8 @@ impl Master {
         let reload_ms = Acknowledging::wait_ms(&self.acknowledging);
         let upgrade_until = self.upgrade.as_ref().map(Upgrade::until);
         let now = clock::instant();
-        let others = self.notifier.due().into_iter().chain(upgrade_until);
+        let notify = self.notifier.due(now).filter(|_| self.predecessor.is_none());
+        let others = notify.into_iter().chain(upgrade_until);
         let others = others.map(|until| until.saturating_duration_since(now));
         let own = due_ms.into_iter().chain(reload_ms).map(Duration::from_millis);
         let timeout = own.chain(others).min();
@@ -183,7 +193,7 @@ impl Master {
         }));
         let reload = self.reload.as_ref().map(Reload::fd);
         fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        let upgrade = self.upgrade.as_ref().and_then(Upgrade::fd);
+        let upgrade = self.upgrade.iter().flat_map(Upgrade::fds);
         fds.extend(upgrade.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
         fds.extend(predecessor.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
@@ -228,10 +238,14 @@ impl Master {
             tracing::info!("SIGUSR1: nothing to reopen: the log goes to standard error");
             return;
         };
+        self.reopen_all();
+        tracing::info!(path = %path.display(), "the log is opened anew");
+    }
+
+    pub(super) fn reopen_all(&mut self) {
         log::reopen();
         let children: Vec<Pid> = self.lines.keys().copied().collect();
         children.into_iter().for_each(|pid| self.say(pid, Word::ReopenLog));
-        tracing::info!(path = %path.display(), "the log is opened anew");
     }
 
     /// What the server is at, for people.
@@ -247,9 +261,6 @@ impl Master {
     fn take_change(&mut self, pid: Pid, change: Change, events: &mut VecDeque<Event>) {
         if let (Some(reload), Change::Ended(exit)) = (&mut self.reload, change) {
             reload.note_end(pid, exit);
-        }
-        if let (Some(upgrade), Change::Ended(exit)) = (&mut self.upgrade, change) {
-            upgrade.note_end(pid, exit);
         }
         let processes = self.supervisor.processes();
         let Some(process) = processes.iter().find(|process| process.pid == pid) else { return };

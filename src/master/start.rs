@@ -137,13 +137,14 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
 
 fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
+    // As early as can be: until then a signal to rotate or reload ends this process.
+    let signals = take_signals()?;
     let (conf, texts) = load(conf_dir, inherited.predecessor.is_some())?;
     let account = find_account(&conf)?;
     start_log(&conf, account.as_ref())?;
     let _name = log::name_process("master");
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    let signals = take_signals()?;
     let Inherited { sockets, predecessor, notifier, environment } = inherited;
     let (lock, predecessor) = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
@@ -152,9 +153,12 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     let listeners = listen(&conf, &runtime, &sockets)?;
     drop(sockets);
     account.as_ref().map_or(Ok(()), Account::lower)?;
-    notifier.status("preparing the store");
+    if predecessor.is_none() {
+        // Else systemd does not know this process yet.
+        notifier.status("preparing the store");
+    }
     let preparation = Preparation::start(&conf, || become_for_good(account.as_ref()))?;
-    let Some(prepared) = preparation.wait(&signals)? else {
+    let Some((prepared, reload_wanted)) = preparation.wait(&signals)? else {
         tracing::info!("asked to end while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files();
@@ -188,6 +192,7 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
         predecessor,
         notifier,
         program,
+        reload_wanted,
     };
     Master::new(basis).run()
 }

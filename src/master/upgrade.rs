@@ -13,6 +13,10 @@
 //! ends its keeper, lets its workers drain
 //! ```
 //!
+//! The newer one is no child of the older: it is adopted at once by whoever started that one (or by
+//! init), which is then told of its end. systemd would neither notice the death of a main process
+//! that is not its child nor wait for its end before it kills what is left of the service.
+//!
 //! Invariant: until `serving` the older master is the one that all others know, serves as ever, and
 //! goes on if the newer one fails, whenever and however that is; after it the older one touches
 //! neither lock, files nor sockets.
@@ -28,12 +32,13 @@ use std::time::{Duration, Instant};
 use super::account::Account;
 use super::inherit::{HANDOVER, Legacy};
 use super::listeners::Listeners;
-use super::notify::Notifier;
 use super::outcome::Outcome;
 use super::run::Master;
+use super::start::with_sources;
+use super::stranger::{Stranger, fork_away};
 use super::supervise::{Ending, Event};
 use crate::clock;
-use crate::sys::process::{self, Channel, Exit, Forked, Pid, PollFd, PollFlags, Received, Signal};
+use crate::sys::process::{self, Channel, Pid, PollFd, PollFlags, Received};
 
 const PREPARED: &[u8] = b"prepared";
 const YOURS: &[u8] = b"yours";
@@ -80,13 +85,12 @@ impl Program {
 
 /// A new binary on its way.
 pub(super) struct Upgrade {
-    pid: Pid,
+    process: Stranger,
     channel: Channel,
     stage: Stage,
     until: Instant,
     /// In force when it was told to go on.
     generation: u64,
-    exit: Option<Exit>,
     /// It has closed its end of the channel: it ends, and may say why before it does.
     closed: bool,
 }
@@ -100,30 +104,15 @@ enum Stage {
 }
 
 impl Upgrade {
-    /// What to wait on.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        (!self.closed).then_some(self.channel.as_fd())
+    /// What to wait on: what it says, and its end.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let channel = (!self.closed).then_some(self.channel.as_fd());
+        channel.into_iter().chain(std::iter::once(self.process.as_fd()))
     }
 
     /// When it is late.
     pub fn until(&self) -> Instant {
         self.until
-    }
-
-    /// Notes that a child was reaped.
-    pub fn note_end(&mut self, pid: Pid, exit: Exit) {
-        if pid == self.pid {
-            self.exit = Some(exit);
-        }
-    }
-
-    /// Ends it, if it has not ended; how it did.
-    fn kill(&self) -> io::Result<Exit> {
-        if let Some(exit) = self.exit {
-            return Ok(exit);
-        }
-        process::signal(self.pid, Signal::SIGKILL)?;
-        process::wait_for(self.pid)
     }
 }
 
@@ -140,7 +129,8 @@ impl Master {
         } else {
             match self.start_binary() {
                 Ok(upgrade) => {
-                    tracing::info!(child = %upgrade.pid, "a new binary is started to take over");
+                    let pid = upgrade.process.pid();
+                    tracing::info!(child = %pid, "a new binary is started to take over");
                     self.upgrade = Some(upgrade);
                 }
                 Err(error) => tracing::error!(%error, "cannot start a new binary"),
@@ -164,22 +154,19 @@ impl Master {
 
     fn start_binary(&self) -> io::Result<Upgrade> {
         let (channel, theirs) = Channel::pair()?;
-        match process::fork()? {
-            Forked::Child => {
-                let error = self.become_binary(&theirs);
-                tracing::error!(%error, "cannot become the new binary");
-                std::process::exit(EXIT_NO_BINARY);
-            }
-            Forked::Parent(pid) => Ok(Upgrade {
-                pid,
-                channel,
-                stage: Stage::Preparing,
-                until: clock::instant() + PREPARE,
-                generation: self.runtime.generation(),
-                exit: None,
-                closed: false,
-            }),
-        }
+        let Some(process) = fork_away()? else {
+            let error = self.become_binary(&theirs);
+            tracing::error!(%error, "cannot become the new binary");
+            std::process::exit(EXIT_NO_BINARY);
+        };
+        Ok(Upgrade {
+            process,
+            channel,
+            stage: Stage::Preparing,
+            until: clock::instant() + PREPARE,
+            generation: self.runtime.generation(),
+            closed: false,
+        })
     }
 
     fn become_binary(&self, channel: &Channel) -> io::Error {
@@ -212,6 +199,10 @@ impl Master {
     pub(super) fn follow_upgrade(&mut self, events: &mut VecDeque<Event>) {
         let Some(mut upgrade) = self.upgrade.take() else { return };
         let failure = loop {
+            // Whatever it has said before: there is nobody any more to hand over to.
+            if upgrade.process.has_ended().unwrap_or(false) {
+                break "it has ended".to_owned();
+            }
             match (upgrade.channel.receive(), upgrade.stage) {
                 (Ok(Received::Message(word, _)), Stage::Preparing) if word == PREPARED => {
                     upgrade.stage = Stage::TakingOver;
@@ -225,9 +216,6 @@ impl Master {
                     return self.hand_over(&upgrade, events);
                 }
                 (Ok(Received::Message(..)), stage) => break format!("nonsense while {stage:?}"),
-                (Ok(Received::Closed), _) if upgrade.exit.is_some() => {
-                    break "it has ended".to_owned();
-                }
                 (Ok(Received::Closed), _) if !upgrade.closed => {
                     upgrade.closed = true;
                     upgrade.until = clock::instant() + END;
@@ -253,35 +241,48 @@ impl Master {
 
     /// The new binary has failed: this master goes on.
     fn go_on(&mut self, upgrade: &Upgrade, reason: &str) {
-        let exit = upgrade.kill().map_or_else(|error| error.to_string(), |exit| exit.to_string());
+        let pid = upgrade.process.pid();
+        match upgrade.process.kill(END) {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!(child = %pid, "the new binary does not end"),
+            Err(error) => tracing::warn!(child = %pid, %error, "cannot end the new binary"),
+        }
         tracing::error!(
-            child = %upgrade.pid,
+            child = %pid,
             reason,
-            exit,
             "the new binary does not take over; this one goes on"
         );
         let is_other = self.runtime.generation() != upgrade.generation;
         if upgrade.stage == Stage::TakingOver && is_other {
-            // It has put its configuration in force: this master is to know the same one.
-            self.begin_reload(None);
+            // It has put its configuration in force, which this one may not even understand.
+            match self.publish_again(upgrade.generation) {
+                Ok(generation) => {
+                    tracing::warn!(generation, "the configuration from before is in force again");
+                }
+                Err(error) => tracing::error!(
+                    error = with_sources(&error),
+                    "the new binary's configuration stays in force: reload"
+                ),
+            }
         }
     }
 
     fn hand_over(&mut self, upgrade: &Upgrade, events: &mut VecDeque<Event>) {
+        let pid = upgrade.process.pid();
         tracing::info!(
-            child = %upgrade.pid,
+            child = %pid,
             "the new binary serves; this one finishes what it has begun"
         );
-        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(upgrade.pid)) {
+        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(pid)) {
             tracing::error!(%error, "cannot write the new master's id into the lock file");
         }
         // First systemd learns whom to listen to, then there is something to hear.
-        self.notifier.main_process(upgrade.pid);
+        self.notifier.main_process(pid);
         // Nothing of this one may stand in the way of the new one's end, or of its next start.
         self.lines.values_mut().for_each(|line| line.forget_listeners());
         self.listeners = Listeners::default();
         self.lock = None;
-        self.notifier = Notifier::default();
+        self.notifier.fall_silent();
         self.reload = None;
         self.acknowledging.clear();
         self.asks.clear();
@@ -293,7 +294,8 @@ impl Master {
         if self.announced {
             return;
         }
-        let complete = self.supervisor.is_complete();
+        // One that is about to stop asks for nothing more.
+        let complete = self.supervisor.is_complete() && !self.supervisor.is_ending();
         if let Some(predecessor) = &self.predecessor {
             if complete && !std::mem::replace(&mut self.said_serving, true) {
                 let said = predecessor.send(SERVING, &[]);
@@ -313,6 +315,8 @@ impl Master {
     /// The older master has let go, or has died.
     fn succeed(&mut self) {
         self.predecessor = None;
+        // Who has rotated it meanwhile has told the older master only.
+        self.reopen_all();
         if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(Pid::this())) {
             tracing::error!(%error, "cannot write this master's id into the lock file");
         }

@@ -76,7 +76,9 @@ fn systemd_is_told_of_readiness_reloads_new_masters_and_the_end() {
 
     kill(life.first(), Signal::SIGUSR2).expect("signalled");
     let told = systemd.wait_for("MAINPID=");
-    let new: i32 = told.trim_start_matches("MAINPID=").parse().expect("a pid");
+    let (new, rest) = told.trim_start_matches("MAINPID=").split_once('\n').expect("two lines");
+    assert_eq!(rest, "WATCHDOG=1", "the new one has the whole time to say so itself");
+    let new: i32 = new.parse().expect("a pid");
     assert_ne!(new, life.first().as_raw());
     // By the new one, which systemd listens to now.
     systemd.wait_for("READY=1");

@@ -10,7 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use frs::conf::{Conf, active};
 use frs::service::{Role, Service};
+use frs::store::Runtime;
 use frs::sys::process::{self, Channel, Received};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -83,11 +85,11 @@ fn a_binary_or_configuration_that_does_not_start_leaves_the_old_one_serving() {
     };
     under_load(setup.address, |answered| {
         install_script(&setup, "#!/bin/sh\nexit 3\n", "755");
-        fails("exit status 3");
+        fails("it has ended");
         install_script(&setup, "no program at all", "644");
         fails("cannot become the new binary");
         fs::remove_file(setup.path("frs")).expect("removed");
-        fails("exit status 127");
+        fails("No such file or directory");
         install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
         setup.write_map("<map><nonsense/></map>");
         fails("conf/map.xml:1:6");
@@ -291,6 +293,115 @@ fn an_upgrade_without_slots_for_its_workers_is_refused() {
     life.stop();
 }
 
+/// The new binary that was started last.
+fn newcomer(setup: &Setup) -> Pid {
+    let log = setup.log();
+    let pid = log.rsplit("take over child=").next().and_then(|rest| rest.lines().next());
+    Pid::from_raw(pid.expect("named").parse().expect("a pid"))
+}
+
+fn parent_of(pid: Pid) -> Pid {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
+    let mut fields = stat.rsplit(')').next().expect("after the name").split_whitespace();
+    Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
+}
+
+/// Waits until the process reads its signals instead of being ended by them.
+fn wait_for_signalfd(pid: Pid) {
+    wait_until("it reads its signals", || {
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        links.into_iter().any(|link| link.ends_with("anon_inode:[signalfd]")).then_some(())
+    });
+}
+
+/// Asks for a new binary, and stops the older master before that one can begin.
+fn begin_and_halt(life: &Life<'_>) -> Pid {
+    let frs = env!("CARGO_BIN_EXE_frs");
+    let script =
+        format!("#!/bin/sh\nwhile [ ! -e begin ]; do sleep 0.01; done\nexec {frs} \"$@\"\n");
+    install_script(life.setup, &script, "755");
+    let _ = fs::remove_file(life.setup.path("begin"));
+    let started = life.setup.log().matches("a new binary is started").count();
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    wait_until("a new binary is started", || {
+        let log = life.setup.log();
+        (log.matches("a new binary is started").count() > started).then_some(())
+    });
+    kill(life.first(), Signal::SIGSTOP).expect("stopped");
+    fs::write(life.setup.path("begin"), "").expect("written");
+    let new = newcomer(life.setup);
+    wait_for_signalfd(new);
+    new
+}
+
+/// It asks for the server then, and hears signals when it has an answer.
+fn wait_until_prepared(setup: &Setup, new: Pid) {
+    wait_until("it is prepared", || {
+        let children = fs::read_to_string(format!("/proc/{new}/task/{new}/children")).ok()?;
+        let is_done = !text(&setup.frs(&["status"]).stdout).contains("prepare");
+        (children.is_empty() && is_done).then_some(())
+    });
+}
+
+#[test]
+fn a_reload_asked_of_a_new_binary_too_early_is_made_when_it_has_the_server() {
+    for prepared in [false, true] {
+        let setup = Setup::new(&Settings::default());
+        let life = Life::start(&setup);
+        let new = begin_and_halt(&life);
+        if prepared {
+            wait_until_prepared(&setup, new);
+        }
+        setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
+        kill(new, Signal::SIGHUP).expect("signalled");
+        kill(life.first(), Signal::SIGCONT).expect("continued");
+        wait_until("it is the master", || life.try_master().filter(|&pid| pid == new));
+        life.wait_for_log("the new configuration is in force");
+        let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+        assert_eq!(answer.attribute("max"), Some("30"));
+        assert!(!setup.log().contains("is refused"), "{}", setup.log());
+        life.stop();
+    }
+}
+
+#[test]
+fn a_new_binary_that_is_stopped_before_it_serves_is_not_handed_the_server() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let new = begin_and_halt(&life);
+    wait_until_prepared(&setup, new);
+    kill(new, Signal::SIGTERM).expect("signalled");
+    kill(life.first(), Signal::SIGCONT).expect("continued");
+    life.wait_for_log("this one goes on");
+    assert_eq!(life.master(), life.first());
+    assert_eq!(Client::connect(setup.address).get("/health").status, 200);
+    assert_ne!(life.upgrade(), life.first());
+    life.stop();
+}
+
+#[test]
+fn whichever_of_both_masters_is_killed_the_other_one_serves() {
+    let setup = Setup::new(&Settings::default());
+    let mut life = Life::start(&setup);
+    let new = begin_and_halt(&life);
+    kill(new, Signal::SIGKILL).expect("killed");
+    kill(life.first(), Signal::SIGCONT).expect("continued");
+    life.wait_for_log("this one goes on");
+    assert_eq!(life.master(), life.first());
+    let newer = begin_and_halt(&life);
+    wait_until_prepared(&setup, newer);
+    kill(life.first(), Signal::SIGKILL).expect("killed");
+    life.first.wait().expect("waited");
+    wait_until("it is the master", || life.try_master().filter(|&pid| pid == newer));
+    wait_until("it has its workers", || {
+        (life.status().matches(", generation 1").count() == 3).then_some(())
+    });
+    assert_eq!(Client::connect(setup.address).get("/update?biz=three&key=k").status, 200);
+    assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
+    life.stop();
+}
+
 /// Is a new binary that never says a word.
 const SILENT: &str = "#!/bin/sh\nexec sleep 1000\n";
 
@@ -301,9 +412,9 @@ fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
     install_script(&setup, SILENT, "755");
     kill(life.first(), Signal::SIGUSR2).expect("signalled");
     life.wait_for_log("a new binary is started");
-    let log = setup.log();
-    let pid = log.split("take over child=").nth(1).and_then(|rest| rest.lines().next());
-    let silent = Pid::from_raw(pid.expect("named").parse().expect("a pid"));
+    let silent = newcomer(&setup);
+    // systemd waits for the end of a main process, and sees it, only where that is its own child.
+    assert_ne!(parent_of(silent), life.first(), "whoever adopts orphans is its parent");
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("a new binary is taking over"), "{output:?}");
@@ -348,15 +459,13 @@ fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
     life.stop();
 }
 
-/// Set for the test below where it is to be a new binary.
+/// Set for the test below where it is to be a new binary: what it does when it has the server.
 const PRETEND: &str = "FRS_TEST_PRETEND";
 
 /// Is a new binary that fails when it has the server already, if a test starts it as one.
 #[test]
 fn pretends_to_take_over() {
-    if std::env::var_os(PRETEND).is_none() {
-        return;
-    }
+    let Some(manner) = std::env::var_os(PRETEND) else { return };
     let words = std::env::var("FRS_HANDOVER").expect("handed over");
     let channel = words.split(' ').find_map(|word| word.strip_prefix("channel="));
     let fd = channel.expect("a channel").parse().expect("a number");
@@ -369,6 +478,30 @@ fn pretends_to_take_over() {
         Received::Closed => panic!("the older master is gone"),
     });
     assert_eq!(answer, b"yours");
+    let data = Path::new("data");
+    if manner == "publishes" {
+        let runtime = Runtime::open(data).expect("opened");
+        let (_, texts) = Conf::load_texts(Path::new("conf")).expect("no faults");
+        let generation = runtime.generation() + 1;
+        active::write(data, generation, &texts).expect("written");
+        runtime.publish(generation);
+    }
+    if manner == "serves" {
+        // What it says last is heard together with its end.
+        let old = fs::read_to_string(data.join("lock")).expect("readable");
+        let old = Pid::from_raw(old.trim().parse().expect("a pid"));
+        kill(old, Signal::SIGSTOP).expect("stopped");
+        assert!(channel.send(b"serving", &[]).expect("sent"));
+    }
+}
+
+fn install_pretender(setup: &Setup, manner: &str) {
+    let this = std::env::current_exe().expect("a path");
+    let script = format!(
+        "#!/bin/sh\n{PRETEND}={manner} exec {} --exact upgrade::pretends_to_take_over\n",
+        this.display()
+    );
+    install_script(setup, &script, "755");
 }
 
 #[test]
@@ -379,12 +512,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
     let systemd = Systemd::new(&path);
     let life = Life::spawn(&setup, Command::new("./frs").env("NOTIFY_SOCKET", &path));
     systemd.wait_for("READY=1");
-    let this = std::env::current_exe().expect("a path");
-    let script = format!(
-        "#!/bin/sh\n{PRETEND}=1 exec {} --exact upgrade::pretends_to_take_over\n",
-        this.display()
-    );
-    install_script(&setup, &script, "755");
+    install_pretender(&setup, "fails");
     under_load(setup.address, |answered| {
         for round in 1..=2 {
             kill(life.first(), Signal::SIGUSR2).expect("signalled");
@@ -400,5 +528,47 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
         install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
         assert_ne!(life.upgrade(), life.first());
     });
+    life.stop();
+}
+
+#[test]
+fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    // What a new binary takes and a reload does not.
+    let more = "<listen>unix:other.sock</listen>".to_owned();
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
+    install_pretender(&setup, "publishes");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("this one goes on");
+    wait_until("all have what was before", || {
+        (life.status().matches(", generation 3").count() == 3).then_some(())
+    });
+    let max = || {
+        let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+        answer.attribute("max").map(str::to_owned)
+    };
+    assert_eq!(max().as_deref(), Some("3"));
+    setup.write_srv(&Settings::default());
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(max().as_deref(), Some("30"));
+    life.stop();
+}
+
+#[test]
+fn a_new_binary_that_dies_as_it_says_that_it_serves_has_not_taken_over() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    install_pretender(&setup, "serves");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("a new binary is started");
+    let new = newcomer(&setup);
+    wait_until("it is gone", || (!is_alive(new)).then_some(()));
+    kill(life.first(), Signal::SIGCONT).expect("continued");
+    life.wait_for_log("this one goes on");
+    assert_eq!(life.master(), life.first());
+    assert_eq!(Client::connect(setup.address).get("/health").status, 200);
     life.stop();
 }

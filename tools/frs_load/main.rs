@@ -1,6 +1,7 @@
 //! The frs-load command: load for a server, its answers checked, rates and latencies measured.
 //!
-//! Exit status: 0 all answers were right; 1 one was wrong, or there was no connection; 2 wrong usage.
+//! Exit status: 0 all answers were right; 1 one was wrong, or there was none, or no connection; 2
+//! wrong usage.
 
 mod answer;
 mod arguments;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
         print!("{summary}");
         let drawn = arguments.plot.as_ref().map(|file| std::fs::write(file, plot::draw(&summary)));
         failure = failure.or(drawn.and_then(Result::err).map(Failure::Plot));
+    }
+    if tally.requests() == 0 && tally.items() > 0 {
+        failure = failure.or(Some(Failure::Unanswered { items: tally.items() }));
     }
     match failure {
         None => ExitCode::SUCCESS,

@@ -167,7 +167,13 @@ fn rule(out: &mut String, from: (f64, f64), to: (f64, f64)) {
 }
 
 fn text(out: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
-    let words = escape(words);
+    // What XML cannot say at all, however it is written.
+    let odd = |c: char| match c {
+        '\t' | '\n' | '\r' => false,
+        _ => c < ' ' || matches!(c, '\u{FFFE}' | '\u{FFFF}'),
+    };
+    let words = words.replace(odd, "\u{FFFD}");
+    let words = escape(&words);
     put(
         out,
         format_args!(
@@ -241,6 +247,9 @@ mod tests {
     fn drawings_of_odd_runs() {
         let mut tally = Tally::new();
         curves(&drawing("unix:a<b>&\"c\"", &tally, 0));
+        let svg = drawing("unix:a\u{1}b\u{1b}[c\u{ffff}\u{b}d", &tally, 0);
+        let is_said = |c: char| (' '..'\u{fffe}').contains(&c) || matches!(c, '\n' | '\t');
+        assert!(svg.chars().all(is_said), "nothing that XML has no word for: {svg:?}");
         tally.answered(200, 1, 0);
         curves(&drawing("unix:a", &tally, 1));
         tally.answered(200, u64::MAX, SLICE_NS * 1000);

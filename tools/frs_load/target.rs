@@ -80,7 +80,8 @@ fn with_port(authority: &str) -> Result<String, String> {
         Some(colon) => (&authority[..host_end + colon], &authority[host_end + colon + 1..]),
         None => (authority, "80"),
     };
-    if host.is_empty() || authority.contains(odd) || port.parse::<u16>().is_err() {
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    if host.is_empty() || authority.contains(odd) || !digits || port.parse::<u16>().is_err() {
         return Err(EXPECTED.to_owned());
     }
     Ok(format!("{host}:{port}"))
@@ -175,7 +176,16 @@ mod tests {
         assert_eq!(tcp("http://[::1]:7600/query").as_deref(), Some("[::1]:7600"));
         assert_eq!(tcp("http://[::1]").as_deref(), Some("[::1]:80"));
         assert_eq!(tcp("http://limits/update").as_deref(), Some("limits:80"));
-        for wrong in ["", "http://", "http://:1", "http://a:b", "http://a:1/x", "a:1", "unix:"] {
+        for wrong in [
+            "",
+            "http://",
+            "http://:1",
+            "http://a:b",
+            "http://a:+1",
+            "http://a:1/x",
+            "a:1",
+            "unix:",
+        ] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
         let unix = Target::parse("unix:run/frs.sock").unwrap();
