@@ -133,7 +133,7 @@ impl Service {
         let items = request.items();
         self.scratch.make_room(RING);
         if let [item] = items {
-            self.resolve(request, item, 0);
+            self.fetch_head(request, item, 0);
             return self.run_one(request, item, 0, now, answers);
         }
         for index in 0..items.len() + 2 * AHEAD {

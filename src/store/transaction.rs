@@ -5,9 +5,10 @@
 
 use super::counter::GroupCounter;
 use super::evict::{self, Judge, Rank};
-use super::group::{is_whole, seal};
+use super::group::{Group, is_whole, seal};
 use super::handle::{Handle, Notice};
 use super::layout::{HEAD_WORDS, TAG_WORDS, node};
+use super::region::Region;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, LogFull, UndoLog};
 use crate::conf::OnFull;
@@ -156,11 +157,15 @@ impl Handle {
         self.runtime.is_quarantined(self.groups[group].mark())
     }
 
-    /// Asks the processor to fetch the head that a key leads to.
+    /// Asks the processor to fetch the head that a key leads to and, at the same time, the node's
+    /// home.
     #[inline]
     pub fn prefetch_head(&self, wanted: &Wanted) {
         let group = &self.groups[wanted.group];
-        group.file(wanted.at.file).prefetch(group.head(wanted.at.key_node));
+        let region = group.file(wanted.at.file);
+        region.prefetch(group.head(wanted.at.key_node));
+        let home = group.home(wanted.at.tag);
+        prefetch(group, region, group.node(wanted.at.key_node, home));
     }
 
     /// Asks the processor to fetch the node that the key's tag points to, a good while after the
@@ -179,12 +184,17 @@ impl Handle {
             (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
         });
         let place = places?;
-        let node = group.node(wanted.at.key_node, place);
-        region.prefetch(node);
-        if group.node_words() > HEAD_WORDS {
-            region.prefetch(node + HEAD_WORDS);
-        }
+        prefetch(group, region, group.node(wanted.at.key_node, place));
         Some(place)
+    }
+}
+
+/// Asks the processor to fetch the first lines of a node.
+#[inline]
+fn prefetch(group: &Group, region: &Region, node: usize) {
+    region.prefetch(node);
+    if group.node_words() > HEAD_WORDS {
+        region.prefetch(node + HEAD_WORDS);
     }
 }
 
@@ -371,8 +381,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Makes sure that the node has a place in its chain, so that it can be written: a free one,
-    /// else that of the node least missed.
+    /// Makes sure that the node has a place in its chain, so that it can be written: its home, the
+    /// next one that is free, else that of the node least missed.
     #[inline]
     pub fn place(
         &mut self,
@@ -404,14 +414,16 @@ impl Transaction<'_> {
     ) -> Option<evict::Victim> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
         let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
-        let index = nodes[index.0].key_node;
+        let Node { key_node: index, tag, .. } = nodes[index.0];
         let KeyNode { intent, group: group_index, tags, .. } = &key_nodes[index];
         let group = &groups[*group_index];
         let chain = group.geometry().chain as usize;
         let is_used = |place: usize| {
             nodes.iter().any(|node| node.key_node == index && node.place == Some(place))
         };
-        let free = (0..chain).find(|&place| tag_at(tags, place) == 0 && !is_used(place));
+        let home = group.home(tag);
+        let mut places = (home..chain).chain(0..home);
+        let free = places.find(|&place| tag_at(tags, place) == 0 && !is_used(place));
         if let Some(place) = free {
             return Some(evict::Victim { place, rank: None });
         }

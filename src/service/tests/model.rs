@@ -186,3 +186,37 @@ fn a_node_of_one_interval_limit_takes_64_bytes() {
     assert_eq!(bytes, 2 * (4096 + 10 * (64 + 56 * 64)));
     assert_eq!(world.group("g").verify().nodes, 1);
 }
+
+#[test]
+fn a_new_node_goes_home_or_to_the_next_free_place() {
+    let world = World::new(
+        "<map><group name='g' files='1' key-nodes='1' chain='56' node-size='64'/>
+        <biz id='1' name='a' key='string'>
+          <limit policy='interval' interval='1h' max='9'/></biz></map>",
+    );
+    let mut service = world.attach();
+    let group = world.group("g");
+    let tags = || -> Vec<u8> {
+        let words = (1..8).map(|word| group.file(0).load(group.head(0) + word));
+        words.flat_map(u64::to_le_bytes).collect()
+    };
+    let mut at_home = 0;
+    for key in 0..56 {
+        let before = tags();
+        service.update("a", &key.to_string(), NOW);
+        let after = tags();
+        let place = (0..56).find(|&place| before[place] != after[place]).expect("a new one");
+        let home = group.home(after[place]);
+        let way: Vec<usize> = (home..56).chain(0..home).take_while(|&at| at != place).collect();
+        assert!(way.iter().all(|&at| before[at] != 0), "{key}: a place nearer home was free");
+        at_home += usize::from(key < 28 && way.is_empty());
+    }
+    assert!(at_home >= 14, "of the first half {at_home} are at home");
+    // A key whose node is far from home is found all the same.
+    for key in 0..56 {
+        assert_eq!(service.update("a", &key.to_string(), NOW).figures.used, 2, "{key}");
+    }
+    let homes: Vec<usize> = (1..=255).map(|tag| group.home(tag)).collect();
+    assert!(homes.is_sorted() && homes[0] == 0 && homes[254] < 56);
+    assert!((0..56).all(|place| (4..=5).contains(&homes.iter().filter(|&&h| h == place).count())));
+}
