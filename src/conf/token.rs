@@ -22,6 +22,12 @@ pub struct AdminToken(Vec<u8>);
 /// Why a token file holds none that can be used: changes over TCP are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
+    /// It is not there.
+    #[error("token-file {} is not there: changes over TCP are refused until it is", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
     /// It cannot be read.
     #[error("token-file {}: {source}: changes over TCP are refused", path.display())]
     Io {
@@ -53,7 +59,10 @@ impl AdminToken {
     /// # Errors
     /// It is not to be had, or not to be used.
     pub fn read(path: &Path) -> Result<AdminToken, TokenError> {
-        let failed = |source| TokenError::Io { path: path.to_owned(), source };
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => TokenError::Missing { path: path.to_owned() },
+            _ => TokenError::Io { path: path.to_owned(), source },
+        };
         // Looked at before it is opened: opening a pipe would wait for its writer.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
@@ -145,7 +154,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let said = |path: &Path| AdminToken::read(path).unwrap_err().to_string();
-        assert!(said(&path).contains("token: No such file"), "{}", said(&path));
+        assert!(said(&path).contains("token is not there"), "{}", said(&path));
         assert!(said(dir.path()).contains("it is no file"));
         std::fs::write(&path, "short\n").unwrap();
         assert!(said(&path).contains("expected one line of 16 to 1024"), "{}", said(&path));

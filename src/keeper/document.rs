@@ -222,6 +222,7 @@ fn biz(biz: &Counted) -> Element {
     Element::new("biz")
         .some("id", biz.id())
         .text("name", biz.label())
+        .some("removed", biz.is_removed().then_some(true))
         .one(outcomes("queries", queries.iter()))
         .one(outcomes("updates", updates.iter()))
         .many("limits", biz.limits.iter().map(limit))

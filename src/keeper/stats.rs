@@ -137,6 +137,11 @@ impl Group {
 }
 
 impl Counted {
+    /// It is one business that map.xml does not name (any more): nothing but counters is left.
+    pub fn is_removed(&self) -> bool {
+        self.id().is_some() && self.name.is_none()
+    }
+
     /// Its id, where it is one business.
     pub fn id(&self) -> Option<u32> {
         match self.key {

@@ -25,10 +25,18 @@ const ADMIN_MODE: u32 = 0o600;
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
+#[error("cannot listen on {address}: {source}{}", hint(source))]
 pub struct ListenError {
     address: String,
     source: io::Error,
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => ": the directory of the socket must be there",
+        io::ErrorKind::AddrInUse => ": another server, or another frs, listens there",
+        _ => "",
+    }
 }
 
 impl ListenError {

@@ -222,7 +222,9 @@ fn end(out: &mut Vec<u8>, line: &mut Line, manners: Manners, body: &[u8]) {
 
 fn write_single(line: &mut Line, single: &Single<'_>) {
     let verdict = single.verdict;
-    if let (Some(name), true) = (single.name, verdict.limit != 0) {
+    // A limit of no maximum that refuses nobody (`count`) would tell a client to stop for ever.
+    let has_quota = verdict.limit != 0 && (verdict.figures.max > 0 || verdict.limited);
+    if let (Some(name), true) = (single.name, has_quota) {
         write_rate_limit(line, name, verdict);
     }
     if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {

@@ -285,6 +285,14 @@ fn what_is_changed_on_the_page_is_in_force() {
     for answer in answers(&server, "/query?biz=three&key=bob") {
         assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("0"), Some("5")));
     }
+    // A business that is gone leaves its counters, and nothing to press.
+    let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
+    let (rest, _) = map.split_once("<biz id=\"2\"").expect("it is the last one");
+    plane.setup.write_map(&format!("{rest}</map>"));
+    assert!(plane.setup.frs(&["reload"]).status.success());
+    browser.wait("!!document.querySelector('[data-biz=\"2\"]')");
+    assert_eq!(browser.value("document.querySelector('[data-biz=\"2\"] button')"), Value::Null);
+    assert_eq!(browser.value("document.querySelector('[data-biz=three]')"), Value::Null);
     // The browser notes each refusal of the server; the page itself has thrown nothing.
     browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
     assert_eq!(browser.complaints, Vec::<String>::new());

@@ -17,9 +17,9 @@ use super::page;
 use super::reply::{JSON, Refusal, Reply, XML};
 use super::route::{Change, Route};
 use crate::clock;
-use crate::conf::AdminToken;
 use crate::conf::active;
 use crate::conf::edit::{self, BizName};
+use crate::conf::{AdminToken, TokenError};
 use crate::keeper::document::{stats_json, stats_xml};
 use crate::keeper::history::{self, History};
 use crate::keeper::hottest::Hottest;
@@ -126,8 +126,14 @@ impl Desk {
 
     fn read_token(&mut self) {
         let conf = self.service.conf();
-        conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        self.token = conf.token().unwrap_or(None);
+        let token = conf.token();
+        if let Err(missing @ TokenError::Missing { .. }) = &token {
+            // As it is shipped: nothing is wrong with that.
+            tracing::info!("{missing}");
+        } else {
+            conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+        self.token = token.unwrap_or(None);
     }
 
     /// Notes the figures, once a second: rates take two looks.

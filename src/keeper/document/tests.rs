@@ -26,6 +26,8 @@ fn stats() -> Stats {
         rates: Rates { second: Some([0.5; OUTCOMES]), ..Rates::default() },
         hottest: vec![Hot { key: "al\u{1}ice\n".into(), used: 3, last_ms: 4 }],
     });
+    stats.bizs.push(Counted { key: BizKey::Id(10), ..crate::keeper::stats::unnamed(10) });
+    stats.bizs.push(Counted { key: BizKey::Unknown, ..crate::keeper::stats::unnamed(0) });
     stats.processes.push(Process {
         slot: 1,
         pid: 2,
@@ -132,6 +134,9 @@ fn figures_stand_where_they_belong() {
     assert_eq!(at("/groups/0/chains/56"), 7);
     assert_eq!(at("/bizs/0/id"), 9);
     assert_eq!(at("/bizs/0/updates/limited"), 2);
+    assert_eq!(json.pointer("/bizs/0/removed"), None);
+    assert_eq!((at("/bizs/1/name"), at("/bizs/1/removed")), (&"10".into(), &true.into()));
+    assert_eq!(json.pointer("/bizs/2/removed"), None, "it is none");
     assert_eq!(at("/bizs/0/limits/1/words"), "<&\"'\\>");
     assert_eq!(at("/bizs/0/rates/0/over"), 1000);
     assert_eq!(at("/bizs/0/rates/0/allowed"), 0.5);

@@ -94,6 +94,10 @@ fn single_items() {
     );
     let unjudged = Verdict { limit: 0, ..open };
     assert_eq!(fields_of(&unjudged, true), "FRS-Limited: false");
+    let counts = Verdict { figures: Figures { max: 0, remaining: 0, ..open.figures }, ..open };
+    assert_eq!(fields_of(&counts, true), "FRS-Limited: false", "a quota of 0 would stop a client");
+    let none_ever = Verdict { limited: true, ..counts };
+    assert!(fields_of(&none_ever, true).contains("q=0;w=60"));
     let nameless = Single { name: None, verdict: &open, proxied: false };
     assert!(!written(200, KEEP, Some(nameless)).contains("RateLimit"));
 }

@@ -28,12 +28,14 @@ pub struct GroupLine {
     pub places: u64,
 }
 
-/// One of the keys that were used most since the look before.
+/// One of the keys that are used most.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hot {
     pub key: String,
     pub used: u64,
     pub uses_per_s: f64,
+    /// Asked for since the look before, if only to be refused.
+    pub is_fresh: bool,
     pub rank: Rank,
     pub last_use_ms: u64,
 }
@@ -115,7 +117,8 @@ impl Sampler {
         let sums = self.reader.runtime().map_or_else(|_| Sums::default(), Runtime::sums);
         let sums_before = used_before.as_ref().map(|before| &before.sums);
         let rates = Rates {
-            now_ms: now,
+            // A walk takes its time: nothing that it met is of the future.
+            now_ms: frs::clock::now().max(now),
             generation: self.reader.generation(),
             running: frs::master::lock::holder(self.reader.data_dir()).ok().map(|pid| pid.as_raw()),
             items: all_items(&sums).since(all_items(sums_before.unwrap_or(&sums))),
@@ -175,12 +178,18 @@ impl Found {
         };
         let uses_per_s = more as f64 / seconds;
         biz.uses_per_s += uses_per_s;
-        if more > 0 {
-            let (key, rank, last_use_ms) = (node.3.clone(), record.rank, record.last_use_ms);
-            biz.hottest.push(Hot { key, used, uses_per_s, rank, last_use_ms });
-            if biz.hottest.len() > 4 * HOTTEST {
-                keep_hottest(&mut biz.hottest);
-            }
+        let (rank, last_use_ms) = (record.rank, record.last_use_ms);
+        let is_fresh = before.is_some() && last_use_ms >= since;
+        biz.hottest.push(Hot {
+            key: node.3.clone(),
+            used,
+            uses_per_s,
+            is_fresh,
+            rank,
+            last_use_ms,
+        });
+        if biz.hottest.len() > 4 * HOTTEST {
+            keep_hottest(&mut biz.hottest);
         }
         self.used.insert(node, used);
     }
@@ -205,8 +214,10 @@ impl Found {
     }
 }
 
+/// Those asked for since the look before come first, the most used of them at the top: who is
+/// refused all the time uses nothing more, and is what one looks for.
 fn keep_hottest(hottest: &mut Vec<Hot>) {
-    hottest.sort_by(|a, b| b.uses_per_s.total_cmp(&a.uses_per_s).then(b.used.cmp(&a.used)));
+    hottest.sort_by_key(|hot| std::cmp::Reverse((hot.is_fresh, hot.used, hot.last_use_ms)));
     hottest.truncate(HOTTEST);
 }
 
@@ -229,4 +240,33 @@ fn with_rates(before: Option<&Sums>, sums: &Sums, seconds: f64) -> Vec<(&'static
         (name, count, count.saturating_sub(earlier) as f64 / seconds)
     };
     now.into_iter().zip(earlier).map(rate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_all_the_time_is_among_the_hottest() {
+        let hot = |key: &str, used, is_fresh| Hot {
+            key: key.to_owned(),
+            used,
+            uses_per_s: 0.0,
+            is_fresh,
+            rank: Rank::Idle,
+            last_use_ms: 0,
+        };
+        let refused = hot("refused", 1000, true);
+        let mut hottest = vec![
+            hot("once", 1, true),
+            hot("yesterday", 2000, false),
+            refused,
+            hot("twice", 2, true),
+        ];
+        hottest.extend((0..HOTTEST).map(|_| hot("others", 0, false)));
+        keep_hottest(&mut hottest);
+        let keys: Vec<&str> = hottest.iter().map(|hot| hot.key.as_str()).collect();
+        assert_eq!(keys[..4], ["refused", "twice", "once", "yesterday"]);
+        assert_eq!(keys.len(), HOTTEST);
+    }
 }

@@ -15,28 +15,35 @@ pub struct View {
     title: String,
     rates: Option<Rates>,
     biz: usize,
+    /// Somebody has chosen it; else it is the busiest.
+    is_chosen: bool,
 }
 
 impl View {
     pub fn new(title: &str) -> View {
-        View { title: title.to_owned(), rates: None, biz: 0 }
+        View { title: title.to_owned(), rates: None, biz: 0, is_chosen: false }
     }
 
     pub fn take(&mut self, rates: Rates) {
         self.biz = self.biz.min(rates.bizs.len().saturating_sub(1));
+        if !self.is_chosen {
+            // Of equals the first.
+            let busiest = (0..rates.bizs.len()).rev().max_by_key(|&nth| rates.bizs[nth].items.all);
+            self.biz = busiest.unwrap_or(0);
+        }
         self.rates = Some(rates);
     }
 
     /// Shows the keys of the next business.
     pub fn next(&mut self) {
         let count = self.rates.as_ref().map_or(1, |rates| rates.bizs.len().max(1));
-        self.biz = (self.biz + 1) % count;
+        (self.biz, self.is_chosen) = ((self.biz + 1) % count, true);
     }
 
     /// Shows the keys of the business before.
     pub fn previous(&mut self) {
         let count = self.rates.as_ref().map_or(1, |rates| rates.bizs.len().max(1));
-        self.biz = (self.biz + count - 1) % count;
+        (self.biz, self.is_chosen) = ((self.biz + count - 1) % count, true);
     }
 
     pub fn draw(&self, frame: &mut Frame<'_>) {
@@ -186,13 +193,14 @@ mod tests {
             key: "alice\n".to_owned(),
             used: 7,
             uses_per_s: 3.5,
+            is_fresh: true,
             rank: frs::store::Rank::Limiting,
             last_use_ms: 1000,
         };
-        let biz = |name: &str, hottest| BizLine {
+        let biz = |name: &str, all, hottest| BizLine {
             name: name.to_owned(),
             items_per_s: 40.5,
-            items: Items { all: 40, refused: 5, errors: 0 },
+            items: Items { all, refused: 5, errors: 0 },
             keys: 4,
             limited: 1,
             uses_per_s: 12.25,
@@ -211,7 +219,11 @@ mod tests {
                 expired: 2,
                 places: 8,
             }],
-            bizs: vec![biz("login", vec![hot]), biz("sms", Vec::new())],
+            bizs: vec![
+                biz("api", 3, Vec::new()),
+                biz("login", 40, vec![hot]),
+                biz("sms", 40, Vec::new()),
+            ],
             skipped: 0,
             faults: Vec::new(),
         }
@@ -241,6 +253,8 @@ mod tests {
         view.next();
         assert!(drawn(&view, 100, 30).contains("hottest keys of sms"));
         view.next();
+        view.take(rates());
+        assert!(drawn(&view, 100, 30).contains("hottest keys of api"), "chosen, not the busiest");
         view.previous();
         assert!(drawn(&view, 100, 30).contains("hottest keys of sms"));
     }
