@@ -1,5 +1,7 @@
 //! What it costs the server that somebody looks into its files: frs-load, which checks every answer,
-//! alone and beside frs-inspect that dumps, verifies and lists without a pause, in turns.
+//! beside a busy loop and beside frs-inspect that dumps, verifies and lists without a pause, in
+//! turns. Both take the same from the processor: a server that has it for itself wakes up more often
+//! and finds fewer requests each time, which costs more.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,7 +15,7 @@ use crate::report::{self, Sample};
 use crate::servers::{Frs, Server};
 use crate::{Options, Result};
 
-const NAMES: [&str; 2] = ["alone", "inspected all the time"];
+const NAMES: [&str; 2] = ["beside a busy loop", "beside frs-inspect"];
 
 /// The hottest keys of the load reach their limit, and are free again while it lasts.
 const MAP: &str = r#"<map>
@@ -33,28 +35,29 @@ pub fn run(options: &Options) -> Result<()> {
     let mut looks = 0;
     for round in 1..=options.rounds {
         eprintln!("inspected: round {round} of {}", options.rounds);
-        for (is_inspected, samples) in [false, true].into_iter().zip(&mut rows) {
+        let neighbours: [Neighbour; 2] = [spin, look];
+        for (neighbour, samples) in neighbours.into_iter().zip(&mut rows) {
             let before = frs.cpu()?;
-            let measured = if is_inspected {
-                let (measured, looked) = beside_looks(&frs, duration)?;
-                looks += looked;
-                measured
-            } else {
-                load(frs.address(), duration)?
-            };
+            let (measured, looked) = beside(neighbour, &frs, duration)?;
+            looks += looked;
             samples.push(Sample::new(measured, frs.cpu()?.saturating_sub(before)));
         }
     }
-    report::print_over_first("frs-load, one request per round trip", "server", &NAMES, &rows);
+    report::print_over_first("frs-load, one request per round trip", "frs", &NAMES, &rows);
     println!("{looks} runs of frs-inspect, every one without a fault");
     Ok(())
 }
 
-/// A load while frs-inspect runs again and again; how often it did.
-fn beside_looks(frs: &Frs, duration: Duration) -> Result<(Measured, usize)> {
+/// How often somebody has looked.
+type Looked = std::result::Result<usize, String>;
+/// What runs beside the load, until it is over.
+type Neighbour = fn(&Path, &AtomicBool) -> Looked;
+
+/// A load while a neighbour is busy.
+fn beside(neighbour: Neighbour, frs: &Frs, duration: Duration) -> Result<(Measured, usize)> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let looker = scope.spawn(|| look(frs.data_dir(), &over));
+        let looker = scope.spawn(|| neighbour(frs.data_dir(), &over));
         let measured = load(frs.address(), duration);
         over.store(true, Ordering::Relaxed);
         let looked = looker.join().map_err(|_| "the thread that looks has panicked")?;
@@ -62,19 +65,25 @@ fn beside_looks(frs: &Frs, duration: Duration) -> Result<(Measured, usize)> {
     })
 }
 
+/// Looks at nothing until it is over.
+fn spin(_data: &Path, over: &AtomicBool) -> Looked {
+    while !over.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+    Ok(0)
+}
+
 /// Dumps, verifies and lists in turns until it is over.
-fn look(data: &Path, over: &AtomicBool) -> std::result::Result<usize, String> {
-    let commands: [&[&str]; 3] = [&["dump", "--format", "csv"], &["verify"], &["top"]];
+fn look(data: &Path, over: &AtomicBool) -> Looked {
+    let commands: [(&str, &[&str]); 3] =
+        [("dump", &["--format", "csv"]), ("verify", &[]), ("top", &["bench"])];
     let mut looked = 0;
-    for [command, options @ ..] in commands.into_iter().cycle() {
+    for (command, options) in commands.into_iter().cycle() {
         if over.load(Ordering::Relaxed) {
             break;
         }
         let mut inspect = Command::new(env!("CARGO_BIN_EXE_frs-inspect"));
         inspect.arg(command).arg(data).args(options).stdout(Stdio::null());
-        if *command == "top" {
-            inspect.arg("bench");
-        }
         let output = inspect.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);

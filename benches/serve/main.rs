@@ -70,7 +70,7 @@ enum Scenario {
     Items,
     /// One request per round trip, of each policy; frs alone
     Policies,
-    /// frs-load, alone and beside frs-inspect in a loop; frs alone
+    /// frs-load, beside a busy loop and beside frs-inspect in a loop; frs alone
     Inspected,
 }
 
