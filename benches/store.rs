@@ -1,5 +1,5 @@
 //! What one command costs through the library: hit, create, evict, find, and atomic requests, on a
-//! group of a million keys. `cargo bench --bench store`
+//! group of a million keys; and what a worker counts beside. `cargo bench --bench store`
 //!
 //! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm where there is one: live
 //! files of large groups stand on tmpfs).
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, criterion_group, criterion_main};
 use frs::conf::{Conf, Texts, active};
 use frs::service::{Answers, Command, Request, Role, Service};
-use frs::store::{Runtime, prepare};
+use frs::store::counter::{Asked, Outcome, Timed};
+use frs::store::{Counter, Runtime, prepare};
 
 const KEYS: u64 = 1_000_000;
 const NOW: u64 = 1_700_000_000_000;
@@ -123,9 +124,33 @@ fn bench(c: &mut Criterion) {
     let mut queries = requests("hit", 1, KEYS, false);
     queries.iter_mut().for_each(|request| request.command = Command::Query);
     run("service/query hit, 1 M keys", &queries);
+    counters(c, &service);
     drop(service);
     create(c);
     two_processes(&world);
+}
+
+/// All that a worker counts for a turn, the look at the clock at its end included: with one request
+/// in it, and with one of each of 64 connections.
+fn counters(c: &mut Criterion, service: &Service) {
+    let counters = service.handle().counters().expect("an attachment that counts");
+    let row = service.handle().biz_rows(&[1])[0];
+    for requests in [1, 64] {
+        c.bench_function(&format!("counters/a turn of {requests}"), |b| {
+            let begun = frs::clock::instant();
+            b.iter(|| {
+                for _ in 0..requests {
+                    counters.count_item(black_box(row), true, Outcome::Allowed);
+                    counters.count_request(Asked::Update, black_box(200));
+                }
+                let us = begun.elapsed().as_nanos().div_ceil(1000) as u64;
+                counters.add_time(Timed::Request, us, requests);
+                counters.add(Counter::BytesIn, 200 * requests);
+                counters.add(Counter::BytesOut, 360 * requests);
+                counters.set_open(64);
+            });
+        });
+    }
 }
 
 fn create(c: &mut Criterion) {

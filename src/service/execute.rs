@@ -112,8 +112,10 @@ impl Service {
     #[inline]
     fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
         self.resolve(request, item, at);
-        let resolved = &self.scratch.resolved[at];
-        resolved.wanted().for_each(|wanted| self.handle.prefetch_head(wanted));
+        let resolved = &mut self.scratch.resolved[at];
+        let fetch = |wanted: &Wanted| self.handle.prefetch_head(wanted);
+        resolved.guess = resolved.key_at.as_ref().map(fetch);
+        resolved.whole_at.as_ref().map(fetch);
     }
 
     /// Asks for the node of an item whose head was asked for a while ago.

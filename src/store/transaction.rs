@@ -158,14 +158,15 @@ impl Handle {
     }
 
     /// Asks the processor to fetch the head that a key leads to and, at the same time, the node's
-    /// home.
+    /// home; that place is where the node stands, as a first guess.
     #[inline]
-    pub fn prefetch_head(&self, wanted: &Wanted) {
+    pub fn prefetch_head(&self, wanted: &Wanted) -> usize {
         let group = &self.groups[wanted.group];
         let region = group.file(wanted.at.file);
         region.prefetch(group.head(wanted.at.key_node));
         let home = group.home(wanted.at.tag);
         prefetch(group, region, group.node(wanted.at.key_node, home));
+        home
     }
 
     /// Asks the processor to fetch the node that the key's tag points to, a good while after the
