@@ -158,7 +158,7 @@ fn on_full_refuse_takes_only_free_and_expired_places() {
 #[test]
 fn a_scribbled_node_is_dropped_and_counted() {
     let world = World::new(
-        r#"<map><group name="g" files="1" key-nodes="1" chain="2" node-size="64"/>
+        r#"<map><group name="g" files="1" key-nodes="1" chain="1" node-size="64"/>
         <biz id="3" name="b" key="string"><limit policy="interval" interval="1m" max="9"/></biz></map>"#,
     );
     let mut service = world.attach();
