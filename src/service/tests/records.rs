@@ -8,7 +8,7 @@ const NOW: u64 = 1_700_000_000_000;
 const HOUR: u64 = 3_600_000;
 
 const MAP: &str = r#"<map>
-  <group name="g" files="2" key-nodes="4" chain="4" node-size="256"/>
+  <group name="g" files="2" key-nodes="4" chain="16" node-size="256"/>
   <biz id="1" name="interval" key="string">
     <limit policy="interval" interval="1h" max="10" debt="5"/></biz>
   <biz id="2" name="calendar" key="string"><limit policy="calendar" unit="day" max="10"/></biz>
@@ -123,7 +123,7 @@ fn a_reset_makes_counters_and_bans_of_one_biz_fresh() {
 fn void_records_make_room_first_and_are_cleared_away() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    let keys: Vec<String> = (0..200).map(|key| key.to_string()).collect();
+    let keys: Vec<String> = (0..1000).map(|key| key.to_string()).collect();
     let created =
         keys.iter().filter(|key| service.one(Command::Update, "total", key, 1, NOW).is_ok());
     let created: Vec<&String> = created.collect();
