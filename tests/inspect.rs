@@ -5,12 +5,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use frs::service::{Answers, Request, Role, Service};
 
-use common::{Client, Server, Setup, text};
+use common::{Server, Setup, text};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -31,19 +31,9 @@ fn setup() -> Setup {
     Setup::of_map(MAP)
 }
 
-fn command(setup: &Setup, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_frs-inspect"));
-    command.current_dir(setup.dir.path()).args(arguments);
-    command
-}
-
-fn inspect(setup: &Setup, arguments: &[&str]) -> Output {
-    command(setup, arguments).output().expect("frs-inspect runs")
-}
-
 /// What it writes, when all is well.
 fn fine(setup: &Setup, arguments: &[&str]) -> String {
-    let output = inspect(setup, arguments);
+    let output = setup.inspect(arguments);
     let said = text(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{arguments:?}: {output:?}");
     text(&output.stdout)
@@ -51,24 +41,19 @@ fn fine(setup: &Setup, arguments: &[&str]) -> String {
 
 /// Everything it writes, when something is off.
 fn off(setup: &Setup, arguments: &[&str]) -> String {
-    let output = inspect(setup, arguments);
+    let output = setup.inspect(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
     text(&output.stdout) + &text(&output.stderr)
-}
-
-fn charge(client: &mut Client, biz: &str, key: &str, count: u64) {
-    let answer = client.get(&format!("/update?biz={biz}&key={key}&count={count}"));
-    assert_eq!(answer.status, 200, "{}", answer.body);
 }
 
 /// Charges some keys, one of them with characters that every format has to write with care.
 fn charge_some(server: &Server<'_>) {
     let mut client = server.client();
-    charge(&mut client, "plenty", "alice", 7);
-    charge(&mut client, "plenty", "a%26%3C%22%2C%0A%5C%C3%A9%3B", 2);
-    charge(&mut client, "three", "bob", 3);
+    client.charge("plenty", "alice", 7);
+    client.charge("plenty", "a%26%3C%22%2C%0A%5C%C3%A9%3B", 2);
+    client.charge("three", "bob", 3);
     assert_eq!(client.get("/update?biz=three&key=bob").status, 429);
-    charge(&mut client, "both", "17", 4);
+    client.charge("both", "17", 4);
 }
 
 /// A server that has charged some keys and was killed.
@@ -222,7 +207,7 @@ fn get_shows_place_words_and_meaning() {
     assert!(off(&setup, &["get", "data", "four", "x"]).contains("plenty, three, both"));
     assert!(off(&setup, &["get", "data", "both", "x"]).contains("no key of the business"));
     assert!(off(&setup, &["get", "elsewhere", "both", "1"]).contains("elsewhere"));
-    assert_eq!(inspect(&setup, &["get", "data"]).status.code(), Some(2));
+    assert_eq!(setup.inspect(&["get", "data"]).status.code(), Some(2));
 }
 
 #[test]
@@ -237,7 +222,7 @@ fn top_and_stat_tell_of_a_running_server() {
     let mut client = server.client();
     // The first of the two may be in the same millisecond as what came before.
     common::wait_until("the latest use comes first", || {
-        charge(&mut client, "plenty", "a%26%3C%22%2C%0A%5C%C3%A9%3B", 1);
+        client.charge("plenty", "a%26%3C%22%2C%0A%5C%C3%A9%3B", 1);
         let last = fine(&setup, &["top", "data", "plenty", "--by", "last"]);
         last.lines().nth(1).is_some_and(|line| line.contains("  \"a&")).then_some(())
     });
@@ -293,7 +278,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
         while !over.load(Ordering::Relaxed) {
             let key = key_of(at);
             sent[key].fetch_add(1, Ordering::SeqCst);
-            charge(&mut client, "plenty", &format!("key-{key}"), 1);
+            client.charge("plenty", &format!("key-{key}"), 1);
             acknowledged[key].fetch_add(1, Ordering::SeqCst);
             at = next(at);
         }
@@ -340,7 +325,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
                 let is_right = (least..=most).contains(&found);
                 assert!(is_right, "key-{key}: {found} are used, not {least} to {most}");
             }
-            let verified = inspect(&setup, &["verify", "data"]);
+            let verified = setup.inspect(&["verify", "data"]);
             assert!(verified.status.success(), "{verified:?}");
         }
     });
@@ -356,10 +341,11 @@ fn a_closed_pipe_ends_a_dump_quietly() {
     let server = setup.start();
     let mut client = server.client();
     for n in 0..2000 {
-        charge(&mut client, "plenty", &format!("some-longer-key-{n}"), 1);
+        client.charge("plenty", &format!("some-longer-key-{n}"), 1);
     }
     for format in ["text", "json", "csv", "xml"] {
-        let mut child = command(&setup, &["dump", "data", "--format", format])
+        let mut child = setup
+            .inspector(&["dump", "data", "--format", format])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

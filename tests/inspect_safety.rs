@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use nix::sys::termios::tcgetattr;
 use nix::unistd::Pid;
 
-use common::{Client, Setup, text};
+use common::{Setup, text};
 
 const MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="64" chain="8" node-size="128"/>
@@ -28,24 +28,9 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-fn command(setup: &Setup, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_frs-inspect"));
-    command.current_dir(setup.dir.path()).args(arguments);
-    command
-}
-
-fn inspect(setup: &Setup, arguments: &[&str]) -> Output {
-    command(setup, arguments).output().expect("frs-inspect runs")
-}
-
 /// Both of what it writes, and its exit status.
 fn heard(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
-}
-
-fn charge(client: &mut Client, biz: &str, key: &str, count: u64) {
-    let answer = client.get(&format!("/update?biz={biz}&key={key}&count={count}"));
-    assert_eq!(answer.status, 200, "{}", answer.body);
 }
 
 /// A server that has charged two keys and was killed.
@@ -53,8 +38,8 @@ fn charged(setup: &Setup) {
     let mut server = setup.start();
     server.wait_for_workers(2);
     let mut client = server.client();
-    charge(&mut client, "plenty", "alice", 7);
-    charge(&mut client, "three", "bob", 3);
+    client.charge("plenty", "alice", 7);
+    client.charge("three", "bob", 3);
     server.kill_all();
 }
 
@@ -76,7 +61,7 @@ fn a_migration_keeps_what_was_counted_since_a_reset() {
     std::fs::write(setup.path("data/overlay"), "epoch 1 3\nepoch 2 255\n").expect("written");
     charged(&setup);
     setup.write_map(&MAP.replace(LARGER[0], LARGER[1]));
-    let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf"]));
+    let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("group default: migrated, 2 nodes"), "{said}");
     assert_eq!((&*used(&setup, "plenty", "alice"), &*used(&setup, "three", "bob")), ("7", "3"));
@@ -112,10 +97,10 @@ fn root_leaves_the_files_to_whose_directory_it_is() {
     // As after a reboot whose clean-up took these two.
     std::fs::remove_file(setup.path("data/runtime.mmap")).expect("removed");
     std::fs::remove_file(setup.path("data/lock")).expect("removed");
-    let (status, said) = heard(&inspect(&setup, &["verify", "data", "--repair"]));
+    let (status, said) = heard(&setup.inspect(&["verify", "data", "--repair"]));
     assert_eq!((status, owners()), (Some(0), vec![]), "{said}");
     setup.write_map(&MAP.replace(LARGER[0], LARGER[1]));
-    let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf"]));
+    let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!((status, owners()), (Some(0), vec![]), "{said}");
 }
 
@@ -130,7 +115,7 @@ fn no_link_in_the_directory_leads_elsewhere() {
         std::os::unix::fs::symlink(setup.path("precious"), link).expect("linked");
     }
     setup.write_map(&MAP.replace(LARGER[0], LARGER[1]));
-    let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf"]));
+    let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(std::fs::read_to_string(setup.path("precious")).expect("there"), "kept");
     assert_eq!(used(&setup, "plenty", "alice"), "7");
@@ -145,7 +130,8 @@ fn nobody_who_hears_of_faults_is_no_fault() {
     for arguments in [&["dump", "data"][..], &["stat", "data"], &["top", "data", "plenty"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
-        let status = command(&setup, arguments)
+        let status = setup
+            .inspector(arguments)
             .stdout(Stdio::null())
             .stderr(OwnedFd::from(writer))
             .status()
@@ -162,10 +148,10 @@ fn a_generation_that_is_not_there_keeps_nobody_from_looking() {
     let bytes = 77_u64.to_le_bytes();
     let file = std::fs::File::options().write(true).open(setup.path("data/runtime.mmap"));
     file.and_then(|file| file.write_all_at(&bytes, GENERATION)).expect("written");
-    let (status, said) = heard(&inspect(&setup, &["dump", "data"]));
+    let (status, said) = heard(&setup.inspect(&["dump", "data"]));
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("plenty \"alice\""), "{said}");
-    let (status, said) = heard(&inspect(&setup, &["verify", "data", "--repair"]));
+    let (status, said) = heard(&setup.inspect(&["verify", "data", "--repair"]));
     assert_eq!(status, Some(0), "{said}");
 }
 
@@ -182,7 +168,7 @@ fn another_place_of_live_files_is_no_migration() {
     charged(&setup);
     setup.write_map(&MAP.replace(LARGER[0], LARGER[1]));
     srv("live-2");
-    let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf"]));
+    let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("live-1") && said.contains("changes no place"), "{said}");
 }
@@ -193,11 +179,11 @@ fn nodes_of_a_business_in_another_group_are_told_beforehand() {
     charged(&setup);
     let moved = MAP.replace("name=\"three\"", "name=\"three\" group=\"second\"");
     setup.write_map(&moved.replace(LARGER[0], LARGER[1]));
-    let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf"]));
+    let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("1 live nodes WOULD BE LOST: map.xml has their business"), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
-    let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf", "--lossy"]));
+    let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf", "--lossy"]));
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(used(&setup, "plenty", "alice"), "7");
 }
@@ -208,7 +194,7 @@ fn a_group_of_another_name_is_told_to_begin_empty() {
     charged(&setup);
     let renamed = MAP.replace("<biz", "<biz group=\"main\"");
     setup.write_map(&renamed.replace("name=\"default\"", "name=\"main\""));
-    let (status, said) = heard(&inspect(&setup, &["migrate", "data", "--conf", "conf"]));
+    let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("business plenty: group default → main: its nodes are not"), "{said}");
 }
@@ -258,7 +244,8 @@ fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> (ExitStatus, String, bool) {
     let terminal = openpty(Some(&size), None).expect("a terminal");
     let before = tcgetattr(&terminal.slave).expect("its settings");
     let slave = || terminal.slave.try_clone().expect("another");
-    let mut child = command(setup, &["watch", "data"])
+    let mut child = setup
+        .inspector(&["watch", "data"])
         .stdin(slave())
         .stdout(slave())
         .stderr(slave())

@@ -12,11 +12,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::store::LINGERING;
 use crate::sys;
 use crate::sys::process::Pid;
-
-/// The children of a killed master have ended by then.
-const LINGERING: Duration = Duration::from_secs(1);
 
 /// The lock, held.
 #[derive(Debug)]

@@ -24,15 +24,13 @@ use crate::conf::active::{self, ActiveError};
 use crate::conf::guard::Guard;
 use crate::conf::memory::Memory;
 use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts, report};
-use crate::store::{self, Prepared, Runtime};
+use crate::store::{self, LINGERING, Prepared, Runtime};
 use crate::sys::process::{self, Channel, Signal, Signals};
 
 /// The workers of a dead master have ended by then.
 const ORPHANS: Duration = Duration::from_secs(6);
 /// A change on its way is taken or put back by then.
 const CHANGES: Duration = Duration::from_secs(10);
-/// The kernel has closed the sockets of a killed process by then.
-const LINGERING: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why the master cannot start, or cannot go on.

@@ -56,7 +56,7 @@ impl Drop for Held<'_> {
 impl Handle {
     /// Calls `work` with a copy of the node of a key, and keeps of it what `work` says. None if there
     /// is no such node, or anything else that asks for a whole [`super::Transaction`]: then nothing
-    /// has happened. `guess` is where [`Handle::prefetch_node`] took the node to be.
+    /// has happened. `guess` is where a prefetch took the node to be.
     #[inline]
     pub fn with_found<T>(
         &mut self,

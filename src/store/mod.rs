@@ -41,7 +41,7 @@ mod transaction;
 mod verify;
 
 #[cfg(not(loom))]
-pub(crate) use runtime::MasterPlace;
+pub(crate) use runtime::{LINGERING, MasterPlace};
 #[cfg(not(loom))]
 pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Outcome, Sums},

@@ -25,8 +25,8 @@ const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 const SLOTS_START_BYTES: u64 = at::SLOTS_START as u64 * 8;
 
-/// How long the lock of a killed process may stand.
-pub(super) const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
+/// How long what a killed process held may stand: its locks, its sockets.
+pub(crate) const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Permissions of the files.
 pub(crate) const FILE_MODE: u32 = 0o600;

@@ -102,6 +102,18 @@ impl Setup {
         frs_in(self.dir.path()).args(arguments).output().expect("frs runs")
     }
 
+    /// frs-inspect, in its directory.
+    pub fn inspector(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_frs-inspect"));
+        command.current_dir(self.dir.path()).args(arguments);
+        command
+    }
+
+    /// Runs a command of frs-inspect to its end.
+    pub fn inspect(&self, arguments: &[&str]) -> Output {
+        self.inspector(arguments).output().expect("frs-inspect runs")
+    }
+
     /// Starts the server and waits until it serves.
     pub fn start(&self) -> Server<'_> {
         let mut server = self.start_unready();
@@ -276,6 +288,13 @@ impl Client {
 
     pub fn get(&mut self, target: &str) -> Answer {
         self.try_get(target).unwrap_or_else(|error| panic!("GET {target}: {error}"))
+    }
+
+    /// Charges a key of a business, which has room for it.
+    #[track_caller]
+    pub fn charge(&mut self, biz: &str, key: &str, count: u64) {
+        let answer = self.get(&format!("/update?biz={biz}&key={key}&count={count}"));
+        assert_eq!(answer.status, 200, "{}", answer.body);
     }
 
     pub fn try_get(&mut self, target: &str) -> std::io::Result<Answer> {

@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::common::load::wait_for_more;
-use crate::common::{BOUND, Client, Settings, Setup, is_alive, text, wait_until};
+use crate::common::{BOUND, Client, Settings, Setup, is_alive, needs, text, wait_until};
 use crate::systemd::Systemd;
 use crate::{Life, install, install_script, under_load};
 
@@ -430,8 +430,7 @@ fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
 #[test]
 fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
     if !nix::unistd::geteuid().is_root() {
-        println!("skipped: not root");
-        return;
+        return needs::skip("it takes root");
     }
     let user = nix::unistd::User::from_name("nobody").expect("asked").expect("there");
     let more = "<user>nobody</user><log file=\"logs/frs.log\"/>".to_owned();

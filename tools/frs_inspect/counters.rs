@@ -41,6 +41,15 @@ impl Items {
         }
     }
 
+    /// Of all businesses together.
+    pub fn of_all(sums: &Sums) -> Items {
+        sums.bizs.values().map(Items::of).fold(Items::default(), |all, one| Items {
+            all: all.all + one.all,
+            refused: all.refused + one.refused,
+            errors: all.errors + one.errors,
+        })
+    }
+
     /// What was counted since.
     pub fn since(self, before: Items) -> Items {
         Items {
@@ -54,7 +63,7 @@ impl Items {
 /// Names and sums over all slots, since runtime.mmap was made.
 pub fn read(sums: &Sums) -> Vec<(&'static str, u64)> {
     let requests = ("requests", sums.requests.iter().flatten().sum());
-    let items = ("items", sums.bizs.values().map(|counts| Items::of(counts).all).sum());
+    let items = ("items", Items::of_all(sums).all);
     let of_groups = OF_GROUPS
         .iter()
         .map(|&(name, of)| (name, sums.groups.values().map(|group| group.count(of)).sum()));

@@ -121,7 +121,7 @@ impl Sampler {
             now_ms: frs::clock::now().max(now),
             generation: self.reader.generation(),
             running: frs::master::lock::holder(self.reader.data_dir()).ok().map(|pid| pid.as_raw()),
-            items: all_items(&sums).since(all_items(sums_before.unwrap_or(&sums))),
+            items: Items::of_all(&sums).since(Items::of_all(sums_before.unwrap_or(&sums))),
             counters: with_rates(sums_before, &sums, seconds),
             groups: self.group_lines(&mut found),
             bizs: found.biz_lines(&self.reader, sums_before, &sums, seconds),
@@ -223,14 +223,6 @@ fn keep_hottest(hottest: &mut Vec<Hot>) {
 
 fn items_of(sums: &Sums, id: u32) -> Items {
     sums.bizs.get(&BizKey::Id(id)).map_or_else(Items::default, Items::of)
-}
-
-fn all_items(sums: &Sums) -> Items {
-    sums.bizs.values().map(Items::of).fold(Items::default(), |all, one| Items {
-        all: all.all + one.all,
-        refused: all.refused + one.refused,
-        errors: all.errors + one.errors,
-    })
 }
 
 fn with_rates(before: Option<&Sums>, sums: &Sums, seconds: f64) -> Vec<(&'static str, u64, f64)> {
