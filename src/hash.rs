@@ -37,8 +37,14 @@ pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> (u32, u32) {
 pub fn lookup3_words(words: &[u64], len: usize, seed: u64) -> u64 {
     let words = &words[..len.div_ceil(8)];
     if len <= 24 && len > 12 {
-        return lookup3_of_three(words, len, seed);
+        lookup3_of_three(words, len, seed)
+    } else {
+        lookup3_of_any(words, len, seed)
     }
+}
+
+#[inline(never)]
+fn lookup3_of_any(words: &[u64], len: usize, seed: u64) -> u64 {
     let (pc, pb) = lookup3_by(len, seed as u32, (seed >> 32) as u32, |i| {
         (words[i / 2] >> (i % 2 * 32)) as u32
     });
@@ -123,7 +129,7 @@ fn finish(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32) {
 
 /// SipHash-1-3 (Aumasson and Bernstein, 2012) of `prefix` and then `words`: enough against
 /// chosen keys where only the place of a node is at stake.
-#[inline]
+#[inline(never)]
 pub fn siphash_words(prefix: u64, words: &[u64], key: [u64; 2]) -> u64 {
     let mut hasher = sip::SipHasher13::new_with_keys(key[0], key[1]);
     hasher.write(&prefix.to_le_bytes());
@@ -144,12 +150,12 @@ pub fn siphash_digest(bytes: &[u8], key: [u64; 2]) -> [u64; 2] {
 /// to begin with, or the result for the words before.
 #[inline]
 pub fn crc32c_words(crc: u32, words: &[u64]) -> u32 {
-    crc32c_joined(crc, words, &[])
+    crc32c_joined(crc, &[], words)
 }
 
 /// As [`crc32c_words`], of two runs of words one after the other.
 #[inline]
-pub fn crc32c_joined(crc: u32, first: &[u64], rest: &[u64]) -> u32 {
+pub fn crc32c_joined<const N: usize>(crc: u32, first: &[u64; N], rest: &[u64]) -> u32 {
     match sys::crc32c_words(!crc, first, rest) {
         Some(state) => !state,
         None => !crc32c_table(crc32c_table(!crc, first), rest),
@@ -184,6 +190,8 @@ const fn slicing_table() -> [[u32; 256]; 8] {
 }
 
 /// The register after `words`, for processors without the instruction.
+#[cold]
+#[inline(never)]
 fn crc32c_table(state: u32, words: &[u64]) -> u32 {
     words.iter().fold(state, |state, word| {
         let bytes = (word ^ u64::from(state)).to_le_bytes();

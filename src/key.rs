@@ -140,11 +140,19 @@ impl KeyField {
     #[inline]
     fn set_text(&mut self, text: &[u8]) -> Result<(), BadKey> {
         let (whole, tail) = text.as_chunks::<8>();
-        let mut suspect = false;
-        for (word, bytes) in self.words.iter_mut().zip(whole) {
-            *word = u64::from_le_bytes(*bytes);
-            suspect |= is_suspect(*word);
-        }
+        let mut suspect = match whole {
+            // Most keys have no more: of a loop the compiler makes a call, which costs more.
+            [] => false,
+            [first] => self.set_word(0, first),
+            [first, second] => self.set_word(0, first) | self.set_word(1, second),
+            [first, second, third] => {
+                self.set_word(0, first) | self.set_word(1, second) | self.set_word(2, third)
+            }
+            _ => {
+                let words = whole.iter().take(MAX_KEY_WORDS).enumerate();
+                words.fold(false, |suspect, (at, bytes)| suspect | self.set_word(at, bytes))
+            }
+        };
         if let (Some(word), false) = (self.words.get_mut(whole.len()), tail.is_empty()) {
             *word = tail_word(tail);
             suspect |= is_suspect(padded(*word, tail.len()));
@@ -154,6 +162,13 @@ impl KeyField {
         }
         (self.bytes, self.form) = (text.len() as u16, KeyForm::Text);
         Ok(())
+    }
+
+    /// Sets a word; is it suspect?
+    #[inline(always)]
+    fn set_word(&mut self, at: usize, bytes: &[u8; 8]) -> bool {
+        self.words[at] = u64::from_le_bytes(*bytes);
+        is_suspect(self.words[at])
     }
 
     fn set_digest(&mut self, text: &[u8], seed: Seed) -> Result<(), BadKey> {
@@ -309,7 +324,7 @@ impl<'a> KeyRef<'a> {
     /// For `bob` that is lookup3 of the key's bytes, with the biz id in the seed's upper half; for
     /// the node of a whole biz, of biz id and a flag. For `siphash` it is SipHash-1-3 of biz id,
     /// length and form in one word, then the key's words.
-    #[inline]
+    #[inline(always)]
     pub fn estimate(&self, biz_id: u32, kind: HashKind, seed: Seed) -> u64 {
         let biz = u64::from(biz_id);
         match (kind, self.form) {
@@ -325,7 +340,7 @@ impl<'a> KeyRef<'a> {
     }
 
     /// Where the node of this key of a biz belongs.
-    #[inline]
+    #[inline(always)]
     pub fn locate(&self, biz_id: u32, geometry: &Geometry, seed: Seed) -> Location {
         let h = self.estimate(biz_id, geometry.hash, seed);
         match self.form {

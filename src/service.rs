@@ -159,10 +159,16 @@ impl Request {
 
     /// The bytes of biz and key as asked.
     #[inline]
-    fn bytes(&self, item: &Item) -> (&[u8], &[u8]) {
+    pub(crate) fn bytes(&self, item: &Item) -> (&[u8], &[u8]) {
         let text = self.text.as_bytes();
         let of = |(from, to): (u32, u32)| &text[from as usize..to as usize];
         (of(item.biz), of(item.key))
+    }
+
+    /// The same, one after the other.
+    #[inline]
+    pub(crate) fn names(&self, item: &Item) -> &[u8] {
+        &self.text.as_bytes()[item.biz.0 as usize..item.key.1 as usize]
     }
 }
 

@@ -21,7 +21,7 @@ pub const EXIT_SIGBUS: i32 = 86;
 /// The register of CRC-32C after two runs of words, by the processor's own instruction; none where
 /// it has none.
 #[inline]
-pub fn crc32c_words(state: u32, first: &[u64], rest: &[u64]) -> Option<u32> {
+pub fn crc32c_words<const N: usize>(state: u32, first: &[u64; N], rest: &[u64]) -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("sse4.2") {
         // SAFETY: the processor has SSE4.2, the only thing the function asks for.
@@ -33,18 +33,19 @@ pub fn crc32c_words(state: u32, first: &[u64], rest: &[u64]) -> Option<u32> {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
-fn crc32c_words_sse42(state: u32, first: &[u64], rest: &[u64]) -> u32 {
+fn crc32c_words_sse42<const N: usize>(state: u32, first: &[u64; N], rest: &[u64]) -> u32 {
     use std::arch::x86_64::_mm_crc32_u64;
     let mut state = u64::from(state);
-    for words in [first, rest] {
-        let (fours, last) = words.as_chunks::<4>();
-        for [a, b, c, d] in fours {
-            state = _mm_crc32_u64(_mm_crc32_u64(state, *a), *b);
-            state = _mm_crc32_u64(_mm_crc32_u64(state, *c), *d);
-        }
-        for &word in last {
-            state = _mm_crc32_u64(state, word);
-        }
+    for &word in first {
+        state = _mm_crc32_u64(state, word);
+    }
+    let (fours, last) = rest.as_chunks::<4>();
+    for [a, b, c, d] in fours {
+        state = _mm_crc32_u64(_mm_crc32_u64(state, *a), *b);
+        state = _mm_crc32_u64(_mm_crc32_u64(state, *c), *d);
+    }
+    for &word in last {
+        state = _mm_crc32_u64(state, word);
     }
     state as u32
 }

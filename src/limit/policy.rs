@@ -111,6 +111,47 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
     }
 }
 
+/// All of what most items ask of a limit: rolls it, and if it admits `count` charges it where that is
+/// `charges`; what the limit shows then, and the length of its window. None: it does not admit, and
+/// is rolled.
+#[inline(always)]
+pub(super) fn pass(
+    policy: &Policy,
+    state: &mut [u64],
+    now: u64,
+    (count, charges): (i32, bool),
+) -> Option<(Figures, Option<u64>)> {
+    let Policy::Interval(limit) = policy else {
+        return step_by_step(policy, state, now, (count, charges));
+    };
+    let mut window = interval::roll(limit, window(state), now);
+    let admitted =
+        u32::try_from(count).map_or(true, |count| interval::admits(limit, window, count));
+    if admitted && charges {
+        window = interval::charge(window, now, count);
+    }
+    store(window, state);
+    admitted.then(|| (interval::figures(limit, window, now), Some(limit.interval_ms)))
+}
+
+/// As [`pass`], of any policy: it is told apart at each step.
+#[inline(never)]
+fn step_by_step(
+    policy: &Policy,
+    state: &mut [u64],
+    now: u64,
+    (count, charges): (i32, bool),
+) -> Option<(Figures, Option<u64>)> {
+    roll(policy, state, now);
+    if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count)) {
+        return None;
+    }
+    if charges {
+        charge(policy, state, now, count);
+    }
+    Some((figures(policy, state, now), window_ms(policy, state)))
+}
+
 /// What the limit shows of itself.
 #[inline]
 pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {

@@ -148,6 +148,8 @@ pub struct Rules {
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
+    /// There is one limit and nothing beside it: no ban, no ring, no weights.
+    lone: bool,
 }
 
 impl Rules {
@@ -157,13 +159,19 @@ impl Rules {
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
         let ban_words = usize::from(longest_ban_ms > 0);
         let key_life_ms = longest_ban_ms.saturating_add(TURN_SKEW_MS);
+        let weights = Weights::new(&biz.limits).map(Box::new);
+        let key = Node::new(biz, &rules, Scope::Key, (ban_words, key_life_ms));
+        let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
         Rules {
-            key: Node::new(biz, &rules, Scope::Key, (ban_words, key_life_ms)),
+            lone: matches!(&*rules, [rule] if is_lone(rule))
+                && key.ring.is_none()
+                && weights.is_none(),
+            key,
             biz: Node::new(biz, &rules, Scope::Biz, (0, 0)),
             mode: biz.mode,
             longest_ban_ms,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
-            weights: Weights::new(&biz.limits).map(Box::new),
+            weights,
             rules,
         }
     }
@@ -292,6 +300,22 @@ impl Rules {
         if self.has_ban() {
             states.key[self.key.fixed] = until;
         }
+    }
+
+    /// An item that passes where one limit of the key's is all there is, which is what most are: as
+    /// [`Rules::roll`], [`Rules::judge`], where the item `charges` [`Rules::charge`], and then
+    /// [`Rules::verdict`]. None: there is more to it, and no more is done than rolled.
+    #[inline(always)]
+    pub fn pass(
+        &self,
+        words: &mut [u64],
+        now: u64,
+        (count, charges): (i32, bool),
+    ) -> Option<Verdict> {
+        let rule = self.rules.first().filter(|_| self.lone)?;
+        let state = &mut words[rule.state()];
+        let (figures, window_ms) = policy::pass(&rule.policy, state, now, (count, charges))?;
+        Some(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED })
     }
 
     /// Brings states and ban to `now`.

@@ -4,10 +4,17 @@
 //! each of them. The array is reused, as clearing it would cost more than filling it. Nothing is
 //! ever written beyond it.
 
-/// Room for an element's attributes, or for the fields of a head; empty between two uses.
+/// Room for an element's attributes, or for the fields of a head.
 #[derive(Debug, Clone)]
 pub struct Line {
     bytes: [u8; Line::MAX_BYTES],
+}
+
+/// Writes into a [`Line`] from its beginning. Kept by value, and what is seldom written by a pen of
+/// its own ([`Pen::aside`]), its place stays in a register.
+#[derive(Debug)]
+pub(super) struct Pen<'l> {
+    bytes: &'l mut [u8; Line::MAX_BYTES],
     len: usize,
 }
 
@@ -16,31 +23,47 @@ impl Line {
     /// bytes and six numbers of 20 digits; an element's attributes have eight numbers.
     const MAX_BYTES: usize = 512;
 
+    #[inline(always)]
+    pub(super) fn pen(&mut self) -> Pen<'_> {
+        Pen { bytes: &mut self.bytes, len: 0 }
+    }
+}
+
+impl Pen<'_> {
     /// Adds text; what does not fit, which is never, is left out.
     #[inline(always)]
-    pub(super) fn text(&mut self, text: &[u8]) {
+    pub fn text(&mut self, text: &[u8]) {
         if let Some(room) = self.bytes.get_mut(self.len..self.len + text.len()) {
             room.copy_from_slice(text);
             self.len += text.len();
         }
     }
 
+    /// Has `write` go on with another pen.
     #[inline(always)]
-    pub(super) fn number(&mut self, number: u64) {
-        if number < EIGHT_DIGITS {
-            self.short(number, false);
-        } else {
-            self.long(number);
-        }
+    pub fn aside(&mut self, write: impl FnOnce(&mut Pen<'_>)) {
+        let mut pen = Pen { bytes: self.bytes, len: self.len };
+        write(&mut pen);
+        self.len = pen.len;
     }
 
-    fn long(&mut self, number: u64) {
-        if number < EIGHT_DIGITS * EIGHT_DIGITS {
+    #[inline(always)]
+    pub fn number(&mut self, number: u64) {
+        if number < 10 {
+            self.text(&[b'0' + number as u8]);
+        } else if number < EIGHT_DIGITS {
+            self.short(number, false);
+        } else if number < EIGHT_DIGITS * EIGHT_DIGITS {
             self.short(number / EIGHT_DIGITS, false);
             self.short(number % EIGHT_DIGITS, true);
         } else {
-            self.text(itoa::Buffer::new().format(number).as_bytes());
+            self.aside(|pen| pen.long(number));
         }
+    }
+
+    #[cold]
+    fn long(&mut self, number: u64) {
+        self.text(itoa::Buffer::new().format(number).as_bytes());
     }
 
     /// Adds a number of up to eight digits, with all of its leading zeros or without.
@@ -51,18 +74,18 @@ impl Line {
         let zeros = if whole { 0 } else { (digits | (1 << 56)).trailing_zeros() / 8 };
         let text = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
         let len = 8 - zeros as usize;
-        match self.bytes[self.len..].first_chunk_mut() {
+        match self.bytes.get_mut(self.len..).and_then(|room| room.first_chunk_mut()) {
             // All eight are copied, whatever is behind the number.
             Some(room) => {
                 *room = text;
                 self.len += len;
             }
-            None => self.text(&text[..len]),
+            None => self.aside(|pen| pen.text(&text[..len])),
         }
     }
 
     /// Adds a number of thousandths: as many decimals as it has, three at most.
-    pub(super) fn thousandths(&mut self, number: u32) {
+    pub fn thousandths(&mut self, number: u32) {
         self.number(u64::from(number / 1000));
         let decimals = number % 1000;
         if decimals > 0 {
@@ -73,8 +96,9 @@ impl Line {
         }
     }
 
-    /// Appends it to `out`, and begins anew.
-    pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
+    /// Appends what is written to `out`, and begins anew.
+    #[inline(always)]
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bytes[..self.len]);
         self.len = 0;
     }
@@ -101,7 +125,7 @@ fn digits(number: u64) -> u64 {
 
 impl Default for Line {
     fn default() -> Self {
-        Line { bytes: [0; Line::MAX_BYTES], len: 0 }
+        Line { bytes: [0; Line::MAX_BYTES] }
     }
 }
 
@@ -111,10 +135,11 @@ mod tests {
 
     fn check(number: u64) {
         let (mut line, mut out) = (Line::default(), Vec::new());
-        line.text(b"<");
-        line.number(number);
-        line.text(b">");
-        line.flush(&mut out);
+        let mut pen = line.pen();
+        pen.text(b"<");
+        pen.number(number);
+        pen.text(b">");
+        pen.flush(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), format!("<{number}>"));
     }
 
@@ -145,8 +170,9 @@ mod tests {
             (u32::MAX, "4294967.295"),
         ] {
             let (mut line, mut out) = (Line::default(), Vec::new());
-            line.thousandths(number);
-            line.flush(&mut out);
+            let mut pen = line.pen();
+            pen.thousandths(number);
+            pen.flush(&mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
     }
@@ -155,9 +181,10 @@ mod tests {
     fn the_end_of_the_line() {
         for free in 0..10 {
             let (mut line, mut out) = (Line::default(), Vec::new());
-            line.text(&[b'x'; Line::MAX_BYTES][free..]);
-            line.number(12_345);
-            line.flush(&mut out);
+            let mut pen = line.pen();
+            pen.text(&[b'x'; Line::MAX_BYTES][free..]);
+            pen.number(12_345);
+            pen.flush(&mut out);
             let expected = if free < 5 { "x" } else { "12345" };
             assert!(String::from_utf8(out).unwrap().ends_with(expected), "{free}");
         }

@@ -33,8 +33,10 @@ pub mod json;
 mod line;
 pub mod reply;
 pub mod route;
+mod scan;
 pub mod xml;
 
 pub use error::{Error, Excerpt, Place};
 pub use format::{Bounds, Decoded, Format};
 pub use line::Line;
+use line::Pen;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Error, Format, Line, document};
+use super::{Error, Format, Line, Pen, document};
 use crate::clock::Millis;
 use crate::service::{Answer, ItemError, Verdict};
 
@@ -134,11 +134,12 @@ pub fn write(
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
-    begin(out, line, common, manners, (status, kind), body.len());
+    let mut pen = line.pen();
+    begin(out, &mut pen, common, manners, (status, kind), body.len());
     if let Some(single) = single {
-        write_single(line, &single);
+        write_single(&mut pen, &single);
     }
-    end(out, line, manners, body);
+    end(out, &mut pen, manners, body);
 }
 
 /// Appends the answer of a whole request that cannot be served; `line` and `body` are
@@ -153,21 +154,22 @@ pub fn write_error(
 ) {
     body.clear();
     document::write_error(manners.format, body, line, error);
-    begin(out, line, common, manners, (error.status(), Kind::Document), body.len());
+    let mut pen = line.pen();
+    begin(out, &mut pen, common, manners, (error.status(), Kind::Document), body.len());
     match error {
         Error::BadMethod { allow } => {
-            line.text(b"Allow: ");
-            line.text(allow.as_bytes());
-            line.text(b"\r\n");
+            pen.text(b"Allow: ");
+            pen.text(allow.as_bytes());
+            pen.text(b"\r\n");
         }
         Error::Overloaded | Error::Draining => {
-            line.text(b"Retry-After: ");
-            line.number(OVERLOAD_RETRY_SECONDS);
-            line.text(b"\r\n");
+            pen.text(b"Retry-After: ");
+            pen.number(OVERLOAD_RETRY_SECONDS);
+            pen.text(b"\r\n");
         }
         _ => {}
     }
-    end(out, line, manners, body);
+    end(out, &mut pen, manners, body);
 }
 
 /// The status of the answer to a single item that stands in a GET or stands for a gateway's
@@ -181,10 +183,10 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     }
 }
 
-/// Starts an answer, partly in `line`, to which what follows is added.
+/// Starts an answer, partly by `pen`, to which what follows is added.
 fn begin(
     out: &mut Vec<u8>,
-    line: &mut Line,
+    pen: &mut Pen<'_>,
     common: &Common,
     manners: Manners,
     (status, kind): (u16, Kind),
@@ -193,47 +195,47 @@ fn begin(
     if let (200, Kind::Document, Format::Xml) = (status, kind, manners.format) {
         out.extend_from_slice(common.ok_xml());
     } else {
-        line.text(b"HTTP/1.1 ");
-        line.number(u64::from(status));
-        line.text(b" ");
-        line.text(reason(status).as_bytes());
-        line.text(match (kind, manners.format) {
+        pen.text(b"HTTP/1.1 ");
+        pen.number(u64::from(status));
+        pen.text(b" ");
+        pen.text(reason(status).as_bytes());
+        pen.text(match (kind, manners.format) {
             (Kind::Document, Format::Xml) => b"\r\nContent-Type: application/xml\r\n",
             (Kind::Document, Format::Json) => b"\r\nContent-Type: application/json\r\n",
             (Kind::Text, _) => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
         });
-        line.text(common.fields());
+        pen.text(common.fields());
     }
-    line.number(body_len as u64);
-    line.text(match manners.persistence {
+    pen.number(body_len as u64);
+    pen.text(match manners.persistence {
         Persistence::Default => b"\r\n",
         Persistence::KeepAlive => b"\r\nConnection: keep-alive\r\n",
         Persistence::Close => b"\r\nConnection: close\r\n",
     });
 }
 
-fn end(out: &mut Vec<u8>, line: &mut Line, manners: Manners, body: &[u8]) {
-    line.text(b"\r\n");
-    line.flush(out);
+fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, manners: Manners, body: &[u8]) {
+    pen.text(b"\r\n");
+    pen.flush(out);
     if !manners.head_only {
         out.extend_from_slice(body);
     }
 }
 
-fn write_single(line: &mut Line, single: &Single<'_>) {
+fn write_single(pen: &mut Pen<'_>, single: &Single<'_>) {
     let verdict = single.verdict;
     // A limit of no maximum that refuses nobody (`count`) would tell a client to stop for ever.
     let has_quota = verdict.limit != 0 && (verdict.figures.max > 0 || verdict.limited);
     if let (Some(name), true) = (single.name, has_quota) {
-        write_rate_limit(line, name, verdict);
+        write_rate_limit(pen, name, verdict);
     }
     if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
-        line.text(b"Retry-After: ");
-        line.number(seconds(retry_ms).max(1));
-        line.text(b"\r\n");
+        pen.text(b"Retry-After: ");
+        pen.number(seconds(retry_ms).max(1));
+        pen.text(b"\r\n");
     }
     if single.proxied {
-        line.text(match verdict.limited {
+        pen.text(match verdict.limited {
             true => b"FRS-Limited: true\r\n",
             false => b"FRS-Limited: false\r\n",
         });
@@ -241,26 +243,26 @@ fn write_single(line: &mut Line, single: &Single<'_>) {
 }
 
 /// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers).
-fn write_rate_limit(line: &mut Line, name: &str, verdict: &Verdict) {
+fn write_rate_limit(pen: &mut Pen<'_>, name: &str, verdict: &Verdict) {
     let figures = &verdict.figures;
     // A biz's name holds nothing that a quoted string would have to escape.
-    line.text(b"RateLimit-Policy: \"");
-    line.text(name.as_bytes());
-    line.text(b"\";q=");
-    line.number(figures.max);
+    pen.text(b"RateLimit-Policy: \"");
+    pen.text(name.as_bytes());
+    pen.text(b"\";q=");
+    pen.number(figures.max);
     if let Some(window_ms) = verdict.window_ms {
-        line.text(b";w=");
-        line.number(seconds(window_ms));
+        pen.text(b";w=");
+        pen.number(seconds(window_ms));
     }
-    line.text(b"\r\nRateLimit: \"");
-    line.text(name.as_bytes());
-    line.text(b"\";r=");
-    line.number(figures.remaining);
+    pen.text(b"\r\nRateLimit: \"");
+    pen.text(name.as_bytes());
+    pen.text(b"\";r=");
+    pen.number(figures.remaining);
     if let Some(reset_ms) = figures.reset_ms {
-        line.text(b";t=");
-        line.number(seconds(reset_ms));
+        pen.text(b";t=");
+        pen.number(seconds(reset_ms));
     }
-    line.text(b"\r\n");
+    pen.text(b"\r\n");
 }
 
 /// Whole seconds, rounded up.

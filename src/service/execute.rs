@@ -159,6 +159,7 @@ impl Service {
         resolved[at].resolve((&self.table, self.generation), biz, key, item);
     }
 
+    /// Answers a resolved item.
     #[inline]
     fn run_one(
         &mut self,
@@ -168,7 +169,37 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
+        let resolved = &self.scratch.resolved[at];
         let (answered, from) = (answers.items.len(), answers.details.len());
+        let mut refused = None;
+        if resolved.generation == self.generation
+            && let (None, Some(key_at), None) =
+                (resolved.settled, &resolved.key_at, &resolved.whole_at)
+        {
+            let one = One::of(&self.table, resolved, item, now);
+            let (key, time) = ((one.entry.id, &resolved.key.key()), (self.generation, now));
+            let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
+            match self.handle.with_found((key_at, resolved.guess), key, time, work) {
+                Ok(Some(true)) => return,
+                Ok(_) => {}
+                Err(reason) => refused = Some(reason),
+            }
+            answers.items.truncate(answered);
+            answers.details.truncate(from);
+        }
+        self.run_whole(request, item, (at, refused), now, answers);
+    }
+
+    /// Answers an item with whole transactions; `refused` is why a shorter one did not begin.
+    #[inline(never)]
+    fn run_whole(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        (at, mut refused): (usize, Option<Refused>),
+        now: Millis,
+        answers: &mut Answers,
+    ) {
         let mut error = ItemError::Busy;
         for _ in 0..RETRIES {
             if self.scratch.resolved[at].generation != self.generation {
@@ -177,7 +208,11 @@ impl Service {
             if self.scratch.resolved[at].settled.is_some() {
                 return self.answer_settled(at, answers);
             }
-            match self.try_one(request.command, item, at, now, answers) {
+            let tried = match refused.take() {
+                Some(reason) => Err(reason),
+                None => self.try_one(request.command, item, at, now, answers),
+            };
+            match tried {
                 Ok(Ok(())) => return,
                 Err(Refused::Newer) if self.take_newer() => self.table.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
@@ -191,8 +226,6 @@ impl Service {
                 }
             }
         }
-        answers.items.truncate(answered);
-        answers.details.truncate(from);
         self.scratch.resolved[at].settled = Some(Settled::Failed(error));
         self.answer_settled(at, answers);
     }
@@ -208,7 +241,6 @@ impl Service {
     }
 
     /// Appends the answer on an item, unless the item fails.
-    #[inline]
     fn try_one(
         &mut self,
         command: Command,
@@ -219,18 +251,6 @@ impl Service {
     ) -> Result<Result<(), ItemError>, Refused> {
         let resolved = &self.scratch.resolved[at];
         let one = One::of(&self.table, resolved, item, now);
-        let (answered, from) = (answers.items.len(), answers.details.len());
-        if let (Some(key_at), None) = (&resolved.key_at, &resolved.whole_at) {
-            let (key, time) = ((one.entry.id, &resolved.key.key()), (self.generation, now));
-            let done = self.handle.with_found((key_at, resolved.guess), key, time, |words| {
-                one.run_found(command, words, answers)
-            })?;
-            if done == Some(true) {
-                return Ok(Ok(()));
-            }
-            answers.items.truncate(answered);
-            answers.details.truncate(from);
-        }
         let mut wanted = resolved.wanted().copied();
         // One or two key-nodes: a biz needs at least one node.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
@@ -242,10 +262,18 @@ impl Service {
             }
             None => std::slice::from_ref(&first),
         };
+        let from = answers.details.len();
         let transaction = self.handle.begin(wanted, self.generation)?;
-        Ok(one.run(command, transaction, &mut answers.details).map(|verdict| {
-            one.answer(verdict, from, answers);
-        }))
+        match one.run(command, transaction, &mut answers.details) {
+            Ok(verdict) => {
+                one.answer(verdict, from, answers);
+                Ok(Ok(()))
+            }
+            Err(failed) => {
+                answers.details.truncate(from);
+                Ok(Err(failed))
+            }
+        }
     }
 
     fn run_atomic(&mut self, request: &Request, now: Millis, answers: &mut Answers) {

@@ -239,7 +239,7 @@ impl Entry {
     }
 
     /// Where the key's node is, if the business needs one.
-    #[inline]
+    #[inline(always)]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
         let group = self.key_group?;
         Some(Wanted { group, at: key.locate(self.id, &self.geometry, self.seed) })
@@ -265,7 +265,7 @@ impl Entry {
 
     /// Makes a working copy one of this configuration: another shape or epoch starts fresh, a word
     /// for the ban comes or goes, a ring becomes longer or shorter.
-    #[inline]
+    #[inline(always)]
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
         let had_ban = node::flags(check) & node::FLAG_BAN != 0;

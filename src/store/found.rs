@@ -31,25 +31,19 @@ pub enum Keep {
 /// Holds a semaphore announced by the slot; dropping it undoes what is open and releases.
 struct Held<'a> {
     handle: &'a Handle,
+    slot: SlotWords<'a>,
     semaphore: Semaphore<'a>,
 }
 
-impl Held<'_> {
-    #[inline]
-    fn slot(&self) -> SlotWords<'_> {
-        self.handle.slot().words()
-    }
-}
-
 impl Drop for Held<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.slot().phase() != 0 {
+        if self.slot.phase() != 0 {
             // Unwinding from between `begin` and `commit`.
             self.handle.roll_back();
         }
         self.semaphore.release();
-        self.slot().withdraw();
+        self.slot.withdraw();
     }
 }
 
@@ -59,7 +53,7 @@ impl Handle {
     /// has happened. `guess` is where a prefetch took the node to be.
     #[inline]
     pub fn with_found<T>(
-        &mut self,
+        &self,
         wanted: (&Wanted, Option<usize>),
         key: (u32, &KeyRef<'_>),
         time: (u64, u64),
@@ -76,7 +70,7 @@ impl Handle {
 
     #[inline]
     fn with_copy<T, const ROOM: usize>(
-        &mut self,
+        &self,
         (wanted, guess): (&Wanted, Option<usize>),
         (biz_id, key): (u32, &KeyRef<'_>),
         (generation, now): (u64, u64),
@@ -88,25 +82,25 @@ impl Handle {
             return Err(Refused::Unavailable);
         }
         let (file, key_node) = (wanted.at.file, wanted.at.key_node);
+        let (region, head) = (group.file(file), group.head(key_node));
+        let (slot, semaphore) = (self.slot().words(), Semaphore::of_head(region, head));
         let intent = Intent { group: group.header().id, file, key_node };
-        self.slot().words().announce(std::iter::once(intent));
-        if !self.take(wanted.group, file, key_node) {
-            self.slot().words().withdraw();
+        slot.announce(std::iter::once(intent));
+        if !self.take(semaphore) {
+            slot.withdraw();
             return Err(Refused::Busy);
         }
-        let group = &self.groups[wanted.group];
-        let held = Held { handle: self, semaphore: group.semaphore(file, key_node) };
+        let _held = Held { handle: self, slot, semaphore };
         if self.runtime.generation() != generation {
             return Err(Refused::Newer);
         }
         if self.runtime.is_quarantined(mark) {
             return Err(Refused::Unavailable);
         }
-        let region = group.file(file);
         let mut copy = [0; ROOM];
         let copy = &mut copy[..words];
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let chain = Chain { group, region, head: group.head(key_node) };
+        let chain = Chain { group, region, head };
         let Some(at) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
             return Ok(None);
         };
@@ -118,16 +112,16 @@ impl Handle {
             Keep::Node => {
                 copy[node::LAST_USE] = now;
                 seal(copy);
-                let mut log = UndoLog::of(held.slot());
+                let mut log = UndoLog::of(slot);
                 let stored = region.words(at, words);
                 if log.changes(&intent, stored, copy, at).is_err() {
                     // So few words always fit.
                     return Ok(None);
                 }
                 if !log.is_empty() {
-                    held.slot().begin(log.len());
+                    slot.begin(log.len());
                     region.write(at, copy);
-                    held.slot().commit();
+                    slot.commit();
                 }
             }
         }
@@ -145,7 +139,7 @@ struct Chain<'a> {
 impl Chain<'_> {
     /// Copies the node of a key; its first word in the file. None if it is not there, or a node
     /// on the way to it is not whole.
-    #[inline]
+    #[inline(always)]
     fn find(
         &self,
         (tag, guess): (u8, Option<usize>),
@@ -157,6 +151,12 @@ impl Chain<'_> {
         {
             return Some(at);
         }
+        self.search(tag, wanted, copy)
+    }
+
+    /// As [`Chain::find`], without a guess.
+    #[inline(never)]
+    fn search(&self, tag: u8, wanted: (u64, &KeyRef<'_>), copy: &mut [u64]) -> Option<usize> {
         let mut tags = [0; TAG_WORDS];
         self.region.read(self.head + 1, &mut tags);
         for place in places_of(&tags, tag) {
@@ -175,7 +175,7 @@ impl Chain<'_> {
 
     /// Copies the node of a place, which is another key's if that answers none; none at all if it
     /// is not whole.
-    #[inline]
+    #[inline(always)]
     fn copy_if_same(
         &self,
         place: usize,

@@ -459,7 +459,7 @@ impl Group {
     /// The semaphore of a key-node.
     #[inline]
     pub fn semaphore(&self, file: u32, key_node: u32) -> Semaphore<'_> {
-        Semaphore::at(self.file(file).half(self.head(key_node) * 2))
+        Semaphore::of_head(self.file(file), self.head(key_node))
     }
 
     /// Is there such a key-node.

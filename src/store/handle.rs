@@ -3,7 +3,7 @@
 //!
 //! Invariant: all waits of one turn together last at most the lock-timeout, whoever holds what.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,10 +40,11 @@ pub struct Handle {
     /// When the retired groups were last looked at.
     retired_looked: Option<Instant>,
     lock_timeout: Duration,
-    /// What is left of it in this turn.
-    budget: Duration,
-    stalled: Vec<Stalled>,
-    /// What is to be logged once no semaphore is held. A cell: so a handle is one thread's.
+    /// What is left of it in this turn. Cells, as it changes under references to groups: so a handle
+    /// is one thread's.
+    budget: Cell<Duration>,
+    stalled: RefCell<Vec<Stalled>>,
+    /// What is to be logged once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
     pub(super) scratch: Scratch,
 }
@@ -95,8 +96,8 @@ impl Handle {
             live_dir: live_dir.to_path_buf(),
             forks,
             lock_timeout: Duration::ZERO,
-            budget: Duration::ZERO,
-            stalled: Vec::with_capacity(STALLED_MAX),
+            budget: Cell::new(Duration::ZERO),
+            stalled: RefCell::new(Vec::with_capacity(STALLED_MAX)),
             notices: RefCell::new(notices),
             scratch: Scratch::default(),
         })
@@ -137,7 +138,7 @@ impl Handle {
         let row = |group: &Group| counters.group_row(&group.header().name);
         self.group_rows = self.groups.iter().map(row).collect();
         self.lock_timeout = lock_timeout;
-        self.budget = lock_timeout;
+        self.budget.set(lock_timeout);
         self.slot().words().set_generation(generation);
         Ok(())
     }
@@ -167,8 +168,8 @@ impl Handle {
     /// Starts a turn: the lock-timeout is whole again.
     #[inline]
     pub fn begin_turn(&mut self) {
-        self.budget = self.lock_timeout;
-        if !self.stalled.is_empty() || !self.retired.is_empty() {
+        self.budget.set(self.lock_timeout);
+        if !self.stalled.get_mut().is_empty() || !self.retired.is_empty() {
             self.look_around();
         }
         if !self.notices.get_mut().is_empty() {
@@ -178,9 +179,9 @@ impl Handle {
 
     #[cold]
     fn look_around(&mut self) {
-        let runtime = &self.runtime;
-        self.stalled.retain(|known| known.stands_still(runtime));
-        for stalled in &mut self.stalled {
+        let (runtime, stalled) = (&self.runtime, self.stalled.get_mut());
+        stalled.retain(|known| known.stands_still(runtime));
+        for stalled in stalled {
             stalled.looked = false;
         }
         let now = clock::instant();
@@ -322,49 +323,43 @@ impl Handle {
     }
 
     /// Takes the semaphore of a key-node within what is left of the turn's lock-timeout.
-    #[inline]
-    pub(super) fn take(&mut self, group: usize, file: u32, key_node: u32) -> bool {
-        let token = self.slot().token();
-        match self.groups[group].semaphore(file, key_node).try_take(token) {
-            Ok(()) => true,
-            Err(_) => self.take_contended(group, file, key_node),
-        }
+    #[inline(always)]
+    pub(super) fn take(&self, semaphore: Semaphore<'_>) -> bool {
+        semaphore.try_take(self.slot().token()).is_ok() || self.take_contended(semaphore)
     }
 
     #[cold]
-    fn take_contended(&mut self, group: usize, file: u32, key_node: u32) -> bool {
+    fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
         let token = self.slot().token();
         self.slot().count(Counter::SemaphoreWaits);
         for _ in 0..SPINS {
             std::hint::spin_loop();
-            let semaphore = self.groups[group].semaphore(file, key_node);
             if semaphore.word() == 0 && semaphore.try_take(token).is_ok() {
                 return true;
             }
         }
-        if self.is_stalled(group, file, key_node) {
+        if self.is_stalled(semaphore) {
             self.slot().count(Counter::SemaphoreBusy);
             return false;
         }
-        let (taken, waited) = self.wait(group, file, key_node, clock::instant());
-        self.budget = self.budget.saturating_sub(waited);
+        let (taken, waited) = self.wait(semaphore, clock::instant());
+        self.budget.set(self.budget.get().saturating_sub(waited));
         if !taken {
             self.slot().count(Counter::SemaphoreBusy);
         }
         taken
     }
 
-    fn wait(&mut self, group: usize, file: u32, key_node: u32, start: Instant) -> (bool, Duration) {
+    fn wait(&self, semaphore: Semaphore<'_>, start: Instant) -> (bool, Duration) {
         let token = self.slot().token();
         let mut look_at = PATIENCE;
         loop {
-            let semaphore = self.groups[group].semaphore(file, key_node);
             let seen = semaphore.word();
             let waited = start.elapsed();
             if seen == 0 && semaphore.try_take_after_sleep(token).is_ok() {
                 return (true, waited);
             }
-            if waited >= self.budget {
+            if waited >= self.budget.get() {
                 self.remember(seen, waited);
                 return (false, waited);
             }
@@ -382,36 +377,37 @@ impl Handle {
     }
 
     /// Is the holder one that timed out before and has not moved since.
-    fn is_stalled(&mut self, group: usize, file: u32, key_node: u32) -> bool {
-        let seen = self.groups[group].semaphore(file, key_node).word();
+    fn is_stalled(&self, semaphore: Semaphore<'_>) -> bool {
+        let seen = semaphore.word();
         let holder = Token::of_word(seen);
-        let Some(index) = self.stalled.iter().position(|known| Some(known.holder) == holder) else {
+        let mut stalled = self.stalled.borrow_mut();
+        let Some(index) = stalled.iter().position(|known| Some(known.holder) == holder) else {
             return false;
         };
-        let mut moved = !self.stalled[index].stands_still(&self.runtime);
-        if !moved && !self.stalled[index].looked {
-            self.stalled[index].looked = true;
+        let mut moved = !stalled[index].stands_still(&self.runtime);
+        if !moved && !stalled[index].looked {
+            stalled[index].looked = true;
             // It may have died since: once a turn that is looked at.
-            let semaphore = self.groups[group].semaphore(file, key_node);
             moved = self.look_at_holder(semaphore, seen);
         }
         if moved {
-            self.stalled.swap_remove(index);
+            stalled.swap_remove(index);
         }
         !moved
     }
 
     /// Remembers the holder that `seen` names, if it had its share of the turn's time: `waited`.
-    fn remember(&mut self, seen: u32, waited: Duration) {
+    fn remember(&self, seen: u32, waited: Duration) {
         let Some(holder) = Token::of_word(seen) else { return };
         if waited < self.lock_timeout / 2 {
             return;
         }
-        if self.stalled.len() == STALLED_MAX {
-            self.stalled.remove(0);
+        let mut stalled = self.stalled.borrow_mut();
+        if stalled.len() == STALLED_MAX {
+            stalled.remove(0);
         }
         let sequence = self.runtime.slot(holder.slot()).sequence();
-        self.stalled.push(Stalled { holder, sequence, looked: false });
+        stalled.push(Stalled { holder, sequence, looked: false });
     }
 
     /// Looks whether the holder named by `seen` lives; frees the semaphore if not. True if

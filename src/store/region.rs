@@ -11,6 +11,9 @@ pub use mapped::Region;
 #[cfg(loom)]
 pub use modelled::Region;
 
+/// Words of a line of the processor's caches.
+const LINE_WORDS: usize = 8;
+
 impl Region {
     /// Reads one word.
     #[inline]
@@ -35,8 +38,13 @@ impl Region {
     /// Copies words out.
     #[inline]
     pub fn read(&self, at: usize, out: &mut [u64]) {
-        let words = self.words(at, out.len());
-        for (copy, word) in out.iter_mut().zip(words) {
+        let (lines, rest) = self.words(at, out.len()).as_chunks::<LINE_WORDS>();
+        let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
+        // A line at a time, as most is whole lines: that is a run of loads and no loop.
+        for (copy, line) in copies.iter_mut().zip(lines) {
+            *copy = std::array::from_fn(|word| line[word].load(Ordering::Relaxed));
+        }
+        for (copy, word) in copy.iter_mut().zip(rest) {
             *copy = word.load(Ordering::Relaxed);
         }
     }
@@ -44,7 +52,12 @@ impl Region {
     /// Copies words in.
     #[inline]
     pub fn write(&self, at: usize, values: &[u64]) {
-        for (&value, word) in values.iter().zip(self.words(at, values.len())) {
+        let (lines, rest) = self.words(at, values.len()).as_chunks::<LINE_WORDS>();
+        let (values, value) = values.as_chunks::<LINE_WORDS>();
+        for (values, line) in values.iter().zip(lines) {
+            (0..LINE_WORDS).for_each(|word| put(&line[word], values[word]));
+        }
+        for (&value, word) in value.iter().zip(rest) {
             put(word, value);
         }
     }
@@ -74,6 +87,13 @@ mod mapped {
         base: NonNull<AtomicU64>,
         words: usize,
         backing: Backing,
+    }
+
+    /// A function of its own: an assertion's message would have its figures stored each time.
+    #[cold]
+    #[inline(never)]
+    fn out_of_bounds(at: usize, len: usize, of: usize) -> ! {
+        panic!("words {at}..+{len} of {of}");
     }
 
     #[derive(Debug)]
@@ -136,8 +156,10 @@ mod mapped {
         /// A word. Panics out of bounds.
         #[inline]
         pub fn word(&self, at: usize) -> &AtomicU64 {
-            assert!(at < self.words, "word {at} of {}", self.words);
-            // SAFETY: in bounds by the assertion; the map or box lives as long as `self`; other
+            if at >= self.words {
+                out_of_bounds(at, 1, self.words);
+            }
+            // SAFETY: in bounds by the check; the map or box lives as long as `self`; other
             // users, in this process and in others, use atomics too; a map is page-aligned.
             unsafe { &*self.base.as_ptr().add(at) }
         }
@@ -145,17 +167,20 @@ mod mapped {
         /// `len` words from `at` on. Panics out of bounds.
         #[inline]
         pub fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
-            let in_bounds = at <= self.words && len <= self.words - at;
-            assert!(in_bounds, "words {at}..+{len} of {}", self.words);
-            // SAFETY: in bounds by the assertion; alive, aligned and atomic as for `word`.
+            if at > self.words || len > self.words - at {
+                out_of_bounds(at, len, self.words);
+            }
+            // SAFETY: in bounds by the check; alive, aligned and atomic as for `word`.
             unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) }
         }
 
         /// A half of a word, by 32-bit index. Panics out of bounds.
         #[inline]
         pub fn half(&self, at: usize) -> &AtomicU32 {
-            assert!(at / 2 < self.words, "half {at} of {}", self.words * 2);
-            // SAFETY: in bounds by the assertion, alive and aligned as for `word`; a word used by
+            if at / 2 >= self.words {
+                out_of_bounds(at / 2, 1, self.words);
+            }
+            // SAFETY: in bounds by the check, alive and aligned as for `word`; a word used by
             // halves is never used whole (this module's invariant).
             unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
         }

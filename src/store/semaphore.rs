@@ -6,6 +6,7 @@
 //!
 //! Bits: 0..8 slot, 8..31 epoch (never 0), 31 somebody waits.
 
+use super::region::Region;
 use crate::sync::{AtomicU32, Ordering};
 
 const WAITERS: u32 = 1 << 31;
@@ -51,6 +52,12 @@ impl<'a> Semaphore<'a> {
     /// The semaphore at this word.
     pub fn at(word: &'a AtomicU32) -> Semaphore<'a> {
         Semaphore(word)
+    }
+
+    /// The semaphore of the key-node whose head begins at this word of its file.
+    #[inline]
+    pub fn of_head(region: &'a Region, head: usize) -> Semaphore<'a> {
+        Semaphore(region.half(head * 2))
     }
 
     /// The word as it is now. Acquire: what is read of the holder's slot next is not older.

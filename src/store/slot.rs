@@ -124,7 +124,7 @@ impl<'a> SlotWords<'a> {
     }
 
     /// Ends the announcement, after all its semaphores are released.
-    #[inline]
+    #[inline(always)]
     pub fn withdraw(self) {
         compiler_fence(Ordering::SeqCst);
         // Release: a recoverer that reads 0 here also sees the semaphores released.
@@ -145,7 +145,7 @@ impl<'a> SlotWords<'a> {
     }
 
     /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
-    #[inline]
+    #[inline(always)]
     pub fn begin(self, entries: usize) {
         compiler_fence(Ordering::SeqCst);
         // Release: the log is whole before `phase` tells of it; pairs with `phase` of a recoverer.
@@ -157,7 +157,7 @@ impl<'a> SlotWords<'a> {
     }
 
     /// The commit point: one store.
-    #[inline]
+    #[inline(always)]
     pub fn commit(self) {
         compiler_fence(Ordering::SeqCst);
         // Release: every word of the nodes is written before; pairs with `phase` of a recoverer.

@@ -204,7 +204,8 @@ impl Transaction<'_> {
     fn take_all(&mut self) -> Result<(), Refused> {
         for index in 0..self.handle.scratch.key_nodes.len() {
             let KeyNode { intent, group, .. } = self.handle.scratch.key_nodes[index];
-            if !self.handle.take(group, intent.file, intent.key_node) {
+            let semaphore = self.handle.groups[group].semaphore(intent.file, intent.key_node);
+            if !self.handle.take(semaphore) {
                 return Err(Refused::Busy);
             }
             self.held += 1;
@@ -575,7 +576,7 @@ impl Drop for Transaction<'_> {
 }
 
 /// Is this the node of the key.
-#[inline]
+#[inline(always)]
 pub(super) fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
     // Word by word: a call to memcmp costs more than the few words of a key.
     let mut field = words[node::FIELD..].iter().zip(key.words());

@@ -6,8 +6,9 @@
 use std::fmt::{self, Write};
 
 use crate::protocol::format::error_word;
+use crate::protocol::scan::has_any;
 use crate::protocol::xml::is_char;
-use crate::protocol::{Error, Line};
+use crate::protocol::{Error, Line, Pen};
 use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
 
 /// Appends the response document of `request`; `line` is scratch.
@@ -37,55 +38,58 @@ fn write_item(
     write_echo(out, request.biz(item), item.biz_is_number);
     out.extend_from_slice(b",\"key\":");
     write_echo(out, request.key(item), item.key_is_number);
+    let mut pen = line.pen();
     match &answer.result {
         Err(error) => {
-            line.text(b",\"error\":\"");
-            line.text(error_word(*error).as_bytes());
-            line.text(b"\"");
+            pen.text(b",\"error\":\"");
+            pen.text(error_word(*error).as_bytes());
+            pen.text(b"\"");
         }
         Ok(verdict) => {
-            line.verdict_members(verdict);
+            pen.verdict_members(verdict);
             if let Some(word) = answers.action(answer) {
-                line.text(b",\"action\":");
-                line.flush(out);
+                pen.text(b",\"action\":");
+                pen.flush(out);
                 write_string(out, word);
             }
-            let details = answers.details.get(answer.details.clone()).unwrap_or_default();
-            if !details.is_empty() {
-                write_limits(out, line, details);
+            if !answer.details.is_empty() {
+                pen.aside(|pen| write_limits(out, pen, answers, answer));
             }
         }
     }
-    line.text(b"}");
-    line.flush(out);
+    pen.text(b"}");
+    pen.flush(out);
 }
 
-fn write_limits(out: &mut Vec<u8>, line: &mut Line, details: &[LimitFigures]) {
-    line.flush(out);
-    line.text(b",\"limits\":[");
+#[inline(never)]
+fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer: &Answer) {
+    pen.text(b",\"limits\":[");
+    let details = answers.details.get(answer.details.clone()).unwrap_or_default();
     for (index, limit) in details.iter().enumerate() {
         if index > 0 {
-            line.text(b",");
+            pen.text(b",");
         }
-        line.limit_members(limit);
-        line.flush(out);
+        pen.flush(out);
+        pen.limit_members(limit);
     }
-    line.text(b"]");
+    pen.flush(out);
+    pen.text(b"]");
 }
 
 /// Appends the document of an error of the whole request; `line` is scratch.
 pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
-    line.text(b"{\"error\":{\"code\":\"");
-    line.text(error.code().as_bytes());
-    line.text(b"\"");
+    let mut pen = line.pen();
+    pen.text(b"{\"error\":{\"code\":\"");
+    pen.text(error.code().as_bytes());
+    pen.text(b"\"");
     if let Some(place) = error.place() {
-        line.text(b",\"line\":");
-        line.number(u64::from(place.line));
-        line.text(b",\"column\":");
-        line.number(u64::from(place.column));
+        pen.text(b",\"line\":");
+        pen.number(u64::from(place.line));
+        pen.text(b",\"column\":");
+        pen.number(u64::from(place.column));
     }
-    line.text(b",\"message\":\"");
-    line.flush(out);
+    pen.text(b",\"message\":\"");
+    pen.flush(out);
     // A Vec takes everything.
     let _ = write!(Words(out), "{error}");
     out.extend_from_slice(b"\"}}\n");
@@ -117,20 +121,13 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Bytes that may have to be replaced (0xEF begins U+FFFE and U+FFFF).
-const SUSPECT: [bool; 256] = {
-    let mut suspect = [false; 256];
-    let mut byte = 0;
-    while byte < suspect.len() {
-        suspect[byte] = byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | 0xEF);
-        byte += 1;
-    }
-    suspect
-};
+/// Bytes that may have to be replaced, beside control characters (0xEF begins U+FFFE and U+FFFF).
+const SUSPECT: &[u8; 3] = b"\"\\\xEF";
 
 /// Appends text for a string.
+#[inline]
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    if text.bytes().any(|byte| SUSPECT[usize::from(byte)]) {
+    if has_any(text.as_bytes(), SUSPECT) {
         escape(out, text);
     } else {
         out.extend_from_slice(text.as_bytes());
@@ -154,8 +151,9 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-impl Line {
+impl Pen<'_> {
     /// The members of an item after its key.
+    #[inline(always)]
     fn verdict_members(&mut self, verdict: &Verdict) {
         self.text(match verdict.limited {
             true => b",\"limited\":true",
@@ -176,7 +174,7 @@ impl Line {
         }
         if verdict.weight.is_some() || verdict.shadow || verdict.degraded || verdict.list.is_some()
         {
-            self.seldom_members(verdict);
+            self.aside(|pen| pen.seldom_members(verdict));
         }
     }
 

@@ -7,8 +7,9 @@
 
 use quick_xml::parser::{CommentParser, Parser, PiParser};
 
-use super::value::{ENDS_NAME, STOPS_VALUE, check_chars, is_name, is_space};
+use super::value::{ENDS_NAME, STOPS_PLAIN, STOPS_VALUE, check_chars, is_name, is_space};
 use crate::protocol::format::NOT_UTF8;
+use crate::protocol::scan::find_any;
 use crate::protocol::{Error, Excerpt, Place};
 
 /// What is wrong with a document, and at which byte.
@@ -225,10 +226,7 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub fn plain_value(&mut self) -> Option<&'a str> {
         let (bytes, start) = (self.text.as_bytes(), self.at);
-        let mut end = start;
-        while !STOPS_VALUE[usize::from(*bytes.get(end)?)] {
-            end += 1;
-        }
+        let end = start + find_any(bytes.get(start..)?, STOPS_PLAIN)?;
         self.at = end + 1;
         if bytes[end] == b'"' { self.text.get(start..end) } else { None }
     }

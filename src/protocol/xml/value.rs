@@ -30,6 +30,9 @@ pub const STOPS_VALUE: [bool; 256] = {
     stops
 };
 
+/// The same of a value in double quotes, beside control characters.
+pub const STOPS_PLAIN: &[u8; 4] = b"\"&<\xEF";
+
 /// Bytes that end what could be a name in a tag.
 pub const ENDS_NAME: [bool; 256] = table(b" \t\n\r=><\"'/");
 

@@ -7,7 +7,8 @@ use std::fmt::{self, Write};
 
 use super::value::is_char;
 use crate::protocol::format::error_word;
-use crate::protocol::{Error, Line};
+use crate::protocol::scan::has_any;
+use crate::protocol::{Error, Line, Pen};
 use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
 
 /// Appends the response document of `request`; `line` is scratch.
@@ -30,53 +31,72 @@ fn write_item(
     answer: &Answer,
     answers: &Answers,
 ) {
+    let (biz, key) = request.bytes(item);
+    if !has_any(request.names(item), SUSPECT) {
+        out.extend_from_slice(b"<item biz=\"");
+        out.extend_from_slice(biz);
+        out.extend_from_slice(b"\" key=\"");
+        out.extend_from_slice(key);
+    } else {
+        write_escaped_names(out, request, item);
+    }
+    let mut pen = line.pen();
+    match &answer.result {
+        Err(error) => {
+            pen.text(b"\" error=\"");
+            pen.text(error_word(*error).as_bytes());
+            pen.text(b"\"/>");
+        }
+        Ok(verdict) => {
+            pen.verdict(verdict);
+            if let Some(word) = answers.action(answer) {
+                pen.text(b" action=\"");
+                pen.flush(out);
+                write_escaped(out, word);
+                pen.text(b"\"");
+            }
+            if answer.details.is_empty() {
+                pen.text(b"/>");
+            } else {
+                pen.text(b">");
+                pen.aside(|pen| write_limits(out, pen, answers, answer));
+            }
+        }
+    }
+    pen.flush(out);
+}
+
+#[cold]
+fn write_escaped_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
     out.extend_from_slice(b"<item biz=\"");
     write_escaped(out, request.biz(item));
     out.extend_from_slice(b"\" key=\"");
     write_escaped(out, request.key(item));
-    match &answer.result {
-        Err(error) => {
-            out.extend_from_slice(b"\" error=\"");
-            out.extend_from_slice(error_word(*error).as_bytes());
-            out.extend_from_slice(b"\"/>");
-        }
-        Ok(verdict) => {
-            line.verdict(verdict);
-            if let Some(word) = answers.action(answer) {
-                line.text(b" action=\"");
-                line.flush(out);
-                write_escaped(out, word);
-                line.text(b"\"");
-            }
-            let details = answers.details.get(answer.details.clone()).unwrap_or_default();
-            if details.is_empty() {
-                line.text(b"/>");
-                line.flush(out);
-            } else {
-                line.text(b">");
-                line.flush(out);
-                for limit in details {
-                    line.limit(limit);
-                    line.flush(out);
-                }
-                out.extend_from_slice(b"</item>");
-            }
-        }
+}
+
+#[inline(never)]
+fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer: &Answer) {
+    pen.flush(out);
+    for limit in answers.details.get(answer.details.clone()).unwrap_or_default() {
+        pen.limit(limit);
+        pen.flush(out);
     }
+    pen.text(b"</item>");
 }
 
 /// Appends the document of an error of the whole request; `line` is scratch.
 pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
-    line.text(b"<error code=\"");
-    line.text(error.code().as_bytes());
+    let mut pen = line.pen();
+    pen.text(b"<error code=\"");
+    pen.text(error.code().as_bytes());
     if let Some(place) = error.place() {
-        line.text(b"\" line=\"");
-        line.number(u64::from(place.line));
-        line.text(b"\" column=\"");
-        line.number(u64::from(place.column));
+        pen.text(b"\" line=\"");
+        pen.number(u64::from(place.line));
+        pen.text(b"\" column=\"");
+        pen.number(u64::from(place.column));
     }
-    line.text(b"\">");
-    line.flush(out);
+    pen.text(b"\">");
+    pen.flush(out);
     // A Vec takes everything.
     let _ = write!(Words(out), "{error}");
     out.extend_from_slice(b"</error>\n");
@@ -92,20 +112,12 @@ impl fmt::Write for Words<'_> {
     }
 }
 
-/// Bytes that may have to be replaced (0xEF begins U+FFFE and U+FFFF).
-const SUSPECT: [bool; 256] = {
-    let mut suspect = [false; 256];
-    let mut byte = 0;
-    while byte < suspect.len() {
-        suspect[byte] = byte < 0x20 || matches!(byte as u8, b'&' | b'<' | b'>' | b'"' | 0xEF);
-        byte += 1;
-    }
-    suspect
-};
+/// Bytes that may have to be replaced, beside control characters (0xEF begins U+FFFE and U+FFFF).
+const SUSPECT: &[u8; 5] = b"&<>\"\xEF";
 
 /// Appends text for an attribute's value.
 pub fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    if text.bytes().any(|byte| SUSPECT[usize::from(byte)]) {
+    if has_any(text.as_bytes(), SUSPECT) {
         escape(out, text);
     } else {
         out.extend_from_slice(text.as_bytes());
@@ -132,49 +144,49 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-impl Line {
+impl Pen<'_> {
     /// The rest of an item's tag after its key.
+    #[inline(always)]
     fn verdict(&mut self, verdict: &Verdict) {
         self.text(match verdict.limited {
-            true => b"\" limited=\"true\"",
-            false => b"\" limited=\"false\"",
+            true => b"\" limited=\"true",
+            false => b"\" limited=\"false",
         });
         // Where no limit judged there are no figures.
         if verdict.limit != 0 {
-            self.text(b" limit=\"");
+            self.text(b"\" limit=\"");
             self.number(u64::from(verdict.limit));
-            self.text(b"\"");
             self.figures(&verdict.figures);
         }
         if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
             self.retry(retry_ms);
         }
         if verdict.banned {
-            self.text(b" banned=\"true\"");
+            self.text(b"\" banned=\"true");
         }
         if verdict.weight.is_some() || verdict.shadow || verdict.degraded || verdict.list.is_some()
         {
-            self.seldom(verdict);
+            self.aside(|pen| pen.seldom(verdict));
         }
+        self.text(b"\"");
     }
 
     /// What few items carry.
     #[cold]
     fn seldom(&mut self, verdict: &Verdict) {
         if let Some(thousandths) = verdict.weight {
-            self.text(b" weight=\"");
+            self.text(b"\" weight=\"");
             self.thousandths(thousandths);
-            self.text(b"\"");
         }
         if verdict.shadow {
-            self.text(b" shadow=\"true\"");
+            self.text(b"\" shadow=\"true");
         }
         if verdict.degraded {
-            self.text(b" degraded=\"true\"");
+            self.text(b"\" degraded=\"true");
         }
         match verdict.list {
-            Some(List::Allow) => self.text(b" list=\"allow\""),
-            Some(List::Deny) => self.text(b" list=\"deny\""),
+            Some(List::Allow) => self.text(b"\" list=\"allow"),
+            Some(List::Deny) => self.text(b"\" list=\"deny"),
             None => {}
         }
     }
@@ -184,17 +196,17 @@ impl Line {
         self.number(u64::from(limit.index));
         self.text(b"\" policy=\"");
         self.text(limit.policy.as_bytes());
-        self.text(b"\"");
         self.figures(&limit.figures);
         if let Some(retry_ms) = limit.retry_ms {
             self.retry(retry_ms);
         }
-        self.text(b"/>");
+        self.text(b"\"/>");
     }
 
+    /// Each of these closes the attribute before it, and leaves its own open.
     #[inline(always)]
     fn figures(&mut self, figures: &Figures) {
-        self.text(b" used=\"");
+        self.text(b"\" used=\"");
         self.number(figures.used);
         self.text(b"\" max=\"");
         self.number(figures.max);
@@ -204,12 +216,10 @@ impl Line {
             self.text(b"\" reset=\"");
             self.number(reset_ms);
         }
-        self.text(b"\"");
     }
 
     fn retry(&mut self, retry_ms: u64) {
-        self.text(b" retry=\"");
+        self.text(b"\" retry=\"");
         self.number(retry_ms);
-        self.text(b"\"");
     }
 }

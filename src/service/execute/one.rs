@@ -168,10 +168,28 @@ impl<'a> One<'a> {
         words: &mut [u64],
         answers: &mut Answers,
     ) -> (bool, Keep) {
-        let (entry, from) = (self.entry, answers.details.len());
-        entry.adopt(words, Scope::Key);
-        let states = &mut words[entry.states_at()..];
-        self.with_states_of(states, &mut [], |states| {
+        self.entry.adopt(words, Scope::Key);
+        let words = &mut words[self.entry.states_at()..];
+        let charges = command == Command::Update;
+        if !self.item.detail
+            && let Some(verdict) = self.rules.pass(words, self.now, (self.count(), charges))
+        {
+            self.answer(verdict, answers.details.len(), answers);
+            return (true, if charges { Keep::Node } else { Keep::Nothing });
+        }
+        self.run_judged(command, words, answers)
+    }
+
+    /// As [`One::run_found`], step by step, on the states in the copy.
+    #[inline(never)]
+    fn run_judged(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        answers: &mut Answers,
+    ) -> (bool, Keep) {
+        let from = answers.details.len();
+        self.with_states_of(words, &mut [], |states| {
             let Done { judgement, charged } =
                 self.judge_and_charge(command, states, &mut answers.details);
             let keep = match command {

@@ -1,0 +1,82 @@
+//! A look at many bytes of a text at once.
+
+/// Is one of the bytes a control character, or one of `set`?
+#[inline(always)]
+pub fn has_any<const S: usize>(text: &[u8], set: &[u8; S]) -> bool {
+    match text.last_chunk() {
+        // What does not fill a chunk is looked at with bytes of the one before.
+        Some(last) => {
+            let (chunks, _) = text.as_chunks();
+            chunks.iter().any(|chunk| chunk_has_any(chunk, set)) || chunk_has_any(last, set)
+        }
+        None => text.iter().any(|byte| *byte < 0x20 || set.contains(byte)),
+    }
+}
+
+/// Each step is the same for all bytes, without a branch: the compiler makes one instruction of it.
+#[inline(always)]
+fn chunk_has_any<const S: usize>(chunk: &[u8; 16], set: &[u8; S]) -> bool {
+    // What is looked for becomes 0.
+    let mut found = chunk.map(|byte| byte.saturating_sub(0x1f));
+    for value in set {
+        for (found, byte) in found.iter_mut().zip(chunk) {
+            *found = (*found).min(byte ^ value);
+        }
+    }
+    u128::from_le_bytes(found.map(|byte| u8::from(byte == 0))) != 0
+}
+
+/// Where the first byte stands that is a control character or one of `set`: eight bytes at a time, by
+/// the "zero byte in a word" tests of Anderson's Bit Twiddling Hacks, of which the lowest mark is
+/// always right.
+#[inline(always)]
+pub fn find_any<const S: usize>(text: &[u8], set: &[u8; S]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    let mut at = 0;
+    while let Some(chunk) = text[at..].first_chunk() {
+        let word = u64::from_le_bytes(*chunk);
+        let mut marks = word.wrapping_sub(ONES * 0x20) & !word;
+        for &value in set {
+            let differing = word ^ (ONES * u64::from(value));
+            marks |= differing.wrapping_sub(ONES) & !differing;
+        }
+        marks &= ONES * 0x80;
+        if marks != 0 {
+            return Some(at + marks.trailing_zeros() as usize / 8);
+        }
+        at += chunk.len();
+    }
+    let last = text[at..].iter().position(|byte| *byte < 0x20 || set.contains(byte));
+    last.map(|index| at + index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SET: &[u8; 4] = b"\"&<\xEF";
+
+    #[test]
+    fn every_byte_at_every_place() {
+        for len in 1..40 {
+            for at in 0..len {
+                for byte in 0..=255 {
+                    let mut text = vec![b'a'; len];
+                    text[at] = byte;
+                    let is_any = byte < 0x20 || SET.contains(&byte);
+                    assert_eq!(has_any(&text, SET), is_any);
+                    assert_eq!(find_any(&text, SET), is_any.then_some(at));
+                }
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_first_of_many(text: Vec<u8>) {
+            let first = text.iter().position(|byte| *byte < 0x20 || SET.contains(byte));
+            proptest::prop_assert_eq!(find_any(&text, SET), first);
+            proptest::prop_assert_eq!(has_any(&text, SET), first.is_some());
+        }
+    }
+}
