@@ -171,6 +171,7 @@ impl KeyField {
         is_suspect(self.words[at])
     }
 
+    #[inline(never)]
     fn set_digest(&mut self, text: &[u8], seed: Seed) -> Result<(), BadKey> {
         let (whole, tail) = text.as_chunks::<8>();
         let suspect = whole.iter().any(|bytes| is_suspect(u64::from_le_bytes(*bytes)))
@@ -183,12 +184,14 @@ impl KeyField {
         Ok(())
     }
 
+    #[inline(never)]
     fn set_integer(&mut self, text: &[u8]) -> Result<(), BadKey> {
         self.words[0] = parse_integer(text).ok_or(BadKey::NotInteger)?;
         (self.bytes, self.form) = (8, KeyForm::Integer);
         Ok(())
     }
 
+    #[inline(never)]
     fn set_ip(&mut self, text: &[u8], ipv6_prefix: u8) -> Result<(), BadKey> {
         let address = std::str::from_utf8(text).ok().and_then(|text| text.parse::<IpAddr>().ok());
         match address.ok_or(BadKey::NotAddress)?.to_canonical() {
@@ -238,6 +241,7 @@ const fn is_suspect(word: u64) -> bool {
     (control | noncharacter) & TOPS != 0
 }
 
+#[cold]
 fn is_xml_text(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.chars().all(is_xml_char))
 }

@@ -124,9 +124,10 @@ impl Service {
         let resolved = &mut self.scratch.resolved[at];
         // A newer configuration may have come in between: its places are others.
         if resolved.generation == self.generation {
-            let fetch = |wanted: &Wanted| self.handle.prefetch_node(wanted);
-            resolved.guess = resolved.key_at.as_ref().and_then(fetch);
-            resolved.whole_at.as_ref().and_then(fetch);
+            let fetch = |wanted, guess| self.handle.prefetch_node(wanted, guess);
+            let key_at = resolved.key_at.as_ref();
+            resolved.guess = key_at.and_then(|wanted| fetch(wanted, resolved.guess));
+            resolved.whole_at.as_ref().and_then(|wanted| fetch(wanted, None));
         }
     }
 

@@ -6,11 +6,11 @@
 
 use super::group::{Group, is_whole, seal};
 use super::handle::Handle;
-use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node};
+use super::layout::{HEAD_WORDS, TAG_WORDS, node};
 use super::region::Region;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, SlotWords, UndoLog};
-use super::transaction::{Refused, Wanted, holds, places_of};
+use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
 
 /// Words of most nodes, and of the largest one that is copied to the stack.
@@ -146,7 +146,7 @@ impl Chain<'_> {
         wanted: (u64, &KeyRef<'_>),
         copy: &mut [u64],
     ) -> Option<usize> {
-        if let Some(place) = guess.filter(|&place| self.has_tag(place, tag))
+        if let Some(place) = guess.filter(|&place| has_tag(self.region, self.head, place, tag))
             && let Some(at) = self.copy_if_same(place, wanted, copy)?
         {
             return Some(at);
@@ -165,12 +165,6 @@ impl Chain<'_> {
             }
         }
         None
-    }
-
-    #[inline]
-    fn has_tag(&self, place: usize, tag: u8) -> bool {
-        place < CHAIN_MAX
-            && (self.region.load(self.head + 1 + place / 8) >> (place % 8 * 8)) as u8 == tag
     }
 
     /// Copies the node of a place, which is another key's if that answers none; none at all if it

@@ -7,7 +7,7 @@ use super::counter::GroupCounter;
 use super::evict::{self, Judge, Rank};
 use super::group::{Group, is_whole, seal};
 use super::handle::{Handle, Notice};
-use super::layout::{HEAD_WORDS, TAG_WORDS, node};
+use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node};
 use super::region::Region;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, LogFull, UndoLog};
@@ -170,24 +170,34 @@ impl Handle {
     }
 
     /// Asks the processor to fetch the node that the key's tag points to, a good while after the
-    /// head; the node's place. Reads tags without the semaphore: what it finds is a guess.
+    /// head, unless that is `guess`; the node's place. Reads tags without the semaphore: what it finds
+    /// is a guess, too.
     #[inline]
-    pub fn prefetch_node(&self, wanted: &Wanted) -> Option<usize> {
+    pub fn prefetch_node(&self, wanted: &Wanted, guess: Option<usize>) -> Option<usize> {
         let group = &self.groups[wanted.group];
         if self.runtime.is_quarantined(group.mark()) {
             // Its pages may be gone.
             return None;
         }
         let region = group.file(wanted.at.file);
-        let tags = region.words(group.head(wanted.at.key_node) + 1, TAG_WORDS);
-        let places = tags.iter().enumerate().find_map(|(index, word)| {
-            let matches = bytes_equal(word.load(Ordering::Relaxed), wanted.at.tag);
+        let (head, tag) = (group.head(wanted.at.key_node), wanted.at.tag);
+        if guess.is_some_and(|place| has_tag(region, head, place, tag)) {
+            return guess;
+        }
+        let tags = region.words(head + 1, TAG_WORDS);
+        let place = tags.iter().enumerate().find_map(|(index, word)| {
+            let matches = bytes_equal(word.load(Ordering::Relaxed), tag);
             (matches != 0).then(|| index * 8 + matches.trailing_zeros() as usize / 8)
-        });
-        let place = places?;
+        })?;
         prefetch(group, region, group.node(wanted.at.key_node, place));
         Some(place)
     }
+}
+
+/// Has the place of the chain behind this head that tag.
+#[inline(always)]
+pub(super) fn has_tag(region: &Region, head: usize, place: usize, tag: u8) -> bool {
+    place < CHAIN_MAX && (region.load(head + 1 + place / 8) >> (place % 8 * 8)) as u8 == tag
 }
 
 /// Asks the processor to fetch the first lines of a node.

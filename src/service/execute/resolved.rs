@@ -20,13 +20,18 @@ impl LastBiz {
     #[inline]
     pub fn find(&mut self, conf: &Conf, generation: u64, name: &[u8]) -> Option<usize> {
         if self.generation != generation || self.name != name {
-            self.generation = generation;
-            self.name.clear();
-            self.name.extend_from_slice(name);
-            let name = std::str::from_utf8(name).ok();
-            self.index = name.and_then(|name| conf.map.find_biz(name));
+            self.look_up(conf, generation, name);
         }
         self.index
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, conf: &Conf, generation: u64, name: &[u8]) {
+        self.generation = generation;
+        self.name.clear();
+        self.name.extend_from_slice(name);
+        let name = std::str::from_utf8(name).ok();
+        self.index = name.and_then(|name| conf.map.find_biz(name));
     }
 }
 
