@@ -347,33 +347,25 @@ impl<'a> KeyRef<'a> {
     #[inline(always)]
     pub fn locate(&self, biz_id: u32, geometry: &Geometry, seed: Seed) -> Location {
         let h = self.estimate(biz_id, geometry.hash, seed);
-        match self.form {
-            KeyForm::Integer => route_integer(self.words[0], h, geometry),
+        let (file, key_node) = match self.form {
+            KeyForm::Integer => route_integer(self.words[0], geometry),
             _ => route(h, geometry),
-        }
+        };
+        Location { file, key_node, tag: tag(h) }
     }
 }
 
-/// File, key-node and tag of an index estimation.
-#[inline]
-pub const fn route(h: u64, geometry: &Geometry) -> Location {
-    Location {
-        file: (h >> 32) as u32 % geometry.files,
-        key_node: h as u32 % geometry.key_nodes,
-        tag: tag(h),
-    }
+/// File and key-node of an index estimation.
+#[inline(always)]
+const fn route(h: u64, geometry: &Geometry) -> (u32, u32) {
+    ((h >> 32) as u32 % geometry.files, h as u32 % geometry.key_nodes)
 }
 
-/// File and key-node of an integer key by modulo, so that neighbours spread evenly; the tag is the
-/// hash's.
-#[inline]
-const fn route_integer(key: u64, h: u64, geometry: &Geometry) -> Location {
+/// File and key-node of an integer key by modulo, so that neighbours spread evenly.
+#[inline(always)]
+const fn route_integer(key: u64, geometry: &Geometry) -> (u32, u32) {
     let files = geometry.files as u64;
-    Location {
-        file: (key % files) as u32,
-        key_node: (key / files % geometry.key_nodes as u64) as u32,
-        tag: tag(h),
-    }
+    ((key % files) as u32, (key / files % geometry.key_nodes as u64) as u32)
 }
 
 /// 1..=255 from all bits of `h`, by multiplicative hashing (Knuth, TAOCP 3, 6.4): the low bits

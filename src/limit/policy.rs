@@ -112,7 +112,7 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
 }
 
 /// All of what most items ask of a limit: rolls it, and if it admits `count` charges it where that is
-/// `charges`; what the limit shows then, and the length of its window. None: it does not admit, and
+/// `charges`, and tells what it shows then and the length of its window. False: it does not admit, and
 /// is rolled.
 #[inline(always)]
 pub(super) fn pass(
@@ -120,10 +120,13 @@ pub(super) fn pass(
     state: &mut [u64],
     now: u64,
     (count, charges): (i32, bool),
-) -> Option<(Figures, Option<u64>)> {
+    tell: impl FnOnce(Figures, Option<u64>),
+) -> bool {
     let Policy::Interval(limit) = policy else {
-        return step_by_step(policy, state, now, (count, charges));
+        let passed = step_by_step(policy, state, now, (count, charges));
+        return passed.map(|(figures, window_ms)| tell(figures, window_ms)).is_some();
     };
+    // What most are: told apart once, and its figures are told as they are worked out.
     let mut window = interval::roll(limit, window(state), now);
     let admitted =
         u32::try_from(count).map_or(true, |count| interval::admits(limit, window, count));
@@ -131,7 +134,10 @@ pub(super) fn pass(
         window = interval::charge(window, now, count);
     }
     store(window, state);
-    admitted.then(|| (interval::figures(limit, window, now), Some(limit.interval_ms)))
+    if admitted {
+        tell(interval::figures(limit, window, now), Some(limit.interval_ms));
+    }
+    admitted
 }
 
 /// As [`pass`], of any policy: it is told apart at each step.

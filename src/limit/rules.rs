@@ -304,18 +304,20 @@ impl Rules {
 
     /// An item that passes where one limit of the key's is all there is, which is what most are: as
     /// [`Rules::roll`], [`Rules::judge`], where the item `charges` [`Rules::charge`], and then
-    /// [`Rules::verdict`]. None: there is more to it, and no more is done than rolled.
+    /// [`Rules::verdict`], which is told. False: there is more to it, and no more is done than rolled.
     #[inline(always)]
     pub fn pass(
         &self,
         words: &mut [u64],
         now: u64,
         (count, charges): (i32, bool),
-    ) -> Option<Verdict> {
-        let rule = self.rules.first().filter(|_| self.lone)?;
+        tell: impl FnOnce(Verdict),
+    ) -> bool {
+        let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
         let state = &mut words[rule.state()];
-        let (figures, window_ms) = policy::pass(&rule.policy, state, now, (count, charges))?;
-        Some(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED })
+        policy::pass(&rule.policy, state, now, (count, charges), |figures, window_ms| {
+            tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
+        })
     }
 
     /// Brings states and ban to `now`.

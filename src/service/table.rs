@@ -238,14 +238,19 @@ impl Entry {
         self.group.is_some()
     }
 
+    /// Index of the group of its keys' nodes, if the business needs those.
+    #[inline]
+    pub fn key_group(&self) -> Option<usize> {
+        self.key_group
+    }
+
     /// Where the key's node is, if the business needs one.
-    #[inline(always)]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
-        let group = self.key_group?;
-        Some(Wanted { group, at: key.locate(self.id, &self.geometry, self.seed) })
+        Some(Wanted { group: self.key_group?, at: self.place_of(key) })
     }
 
     /// Where a node of this key of the business stands, in the group that it was made over.
+    #[inline(always)]
     pub fn place_of(&self, key: &KeyRef<'_>) -> Location {
         key.locate(self.id, &self.geometry, self.seed)
     }

@@ -171,10 +171,9 @@ impl<'a> One<'a> {
         self.entry.adopt(words, Scope::Key);
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
-        if !self.item.detail
-            && let Some(verdict) = self.rules.pass(words, self.now, (self.count(), charges))
-        {
-            self.answer(verdict, answers.details.len(), answers);
+        let asked = (self.count(), charges);
+        let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
+        if !self.item.detail && self.rules.pass(words, self.now, asked, tell) {
             return (true, if charges { Keep::Node } else { Keep::Nothing });
         }
         self.run_judged(command, words, answers)
@@ -204,7 +203,7 @@ impl<'a> One<'a> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
         let details = from..answers.details.len();
         let action = self.action(&verdict, &mut answers.actions);
