@@ -11,6 +11,8 @@
 //! 4. [`Rules::verdict`] and [`Rules::refigure`] take the figures, which are those after the
 //!    command.
 //!
+//! [`Rules::pass`] is all four of them, where one limit is all there is and lets the item pass.
+//!
 //! Between 2 and 4 any number of other items may be judged and charged on the same words: that is
 //! how an atomic request is judged item by item and answered with figures as stored.
 

@@ -60,8 +60,8 @@ impl Policy {
     }
 }
 
-/// Brings the state to `now`. All other functions but [`life_ms`] and those of the settings alone
-/// take a state rolled at the same `now`. A ring is rolled as the ring that it is.
+/// Brings the state to `now`. All other functions but [`pass`], [`life_ms`] and those of the settings
+/// alone take a state rolled at the same `now`. A ring is rolled as the ring that it is.
 #[inline]
 pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
     match policy {
@@ -113,7 +113,7 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
 
 /// All of what most items ask of a limit: rolls it, and if it admits `count` charges it where that is
 /// `charges`, and tells what it shows then and the length of its window. False: it does not admit, and
-/// is rolled.
+/// is rolled. Not for a ring, which is not rolled or charged here.
 #[inline(always)]
 pub(super) fn pass(
     policy: &Policy,
@@ -122,6 +122,7 @@ pub(super) fn pass(
     (count, charges): (i32, bool),
     tell: impl FnOnce(Figures, Option<u64>),
 ) -> bool {
+    debug_assert!(!matches!(policy, Policy::Sliding(_)), "a ring is more than its limit");
     let Policy::Interval(limit) = policy else {
         let passed = step_by_step(policy, state, now, (count, charges));
         return passed.map(|(figures, window_ms)| tell(figures, window_ms)).is_some();
