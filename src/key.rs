@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::conf::{Geometry, HashKind, KeyType};
 use crate::hash;
+use crate::scan::{ONES, marks};
 
 /// Bytes of the longest key a request may name.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -222,8 +223,6 @@ fn tail_word(tail: &[u8]) -> u64 {
     }
 }
 
-const ONES: u64 = u64::MAX / 0xff;
-
 /// A word of which only the first 0 to 7 bytes are text, with spaces for the others.
 #[inline(always)]
 const fn padded(word: u64, bytes: usize) -> u64 {
@@ -231,14 +230,9 @@ const fn padded(word: u64, bytes: usize) -> u64 {
 }
 
 /// Has a byte of `word` a value that can begin a character XML forbids: below 0x20, or 0xEF?
-/// (The "zero byte in a word" tests of Anderson's Bit Twiddling Hacks.)
 #[inline(always)]
-const fn is_suspect(word: u64) -> bool {
-    const TOPS: u64 = ONES * 0x80;
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    let lead = word ^ (ONES * 0xef);
-    let noncharacter = lead.wrapping_sub(ONES) & !lead;
-    (control | noncharacter) & TOPS != 0
+fn is_suspect(word: u64) -> bool {
+    marks(word, b"\xEF") != 0
 }
 
 #[cold]

@@ -8,7 +8,7 @@
 //!
 //! | layer | modules |
 //! | --- | --- |
-//! | floor: values, hashes, the kernel | [`clock`], [`conf`], [`hash`], [`key`], [`sync`], [`sys`] |
+//! | floor: values, hashes, the kernel | [`clock`], [`conf`], [`hash`], [`key`], `scan`, [`sync`], [`sys`] |
 //! | store: files, semaphores, transactions, recovery | [`store`] |
 //! | limits: what a policy computes | [`limit`] |
 //! | service: Query and Update; looking into live files | [`service`], [`inspect`] |
@@ -25,6 +25,8 @@ pub mod conf;
 pub mod hash;
 #[cfg(not(loom))]
 pub mod key;
+#[cfg(not(loom))]
+mod scan;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod sys;

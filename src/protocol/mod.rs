@@ -33,7 +33,6 @@ pub mod json;
 mod line;
 pub mod reply;
 pub mod route;
-mod scan;
 pub mod xml;
 
 pub use error::{Error, Excerpt, Place};

@@ -238,13 +238,8 @@ impl Entry {
         self.group.is_some()
     }
 
-    /// Index of the group of its keys' nodes, if the business needs those.
-    #[inline]
-    pub fn key_group(&self) -> Option<usize> {
-        self.key_group
-    }
-
     /// Where the key's node is, if the business needs one.
+    #[inline(always)]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
         Some(Wanted { group: self.key_group?, at: self.place_of(key) })
     }

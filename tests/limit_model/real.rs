@@ -71,12 +71,24 @@ impl Real {
             rules.refigure(states, now, &mut details);
             rules.verdict(states, now, &judgement)
         });
+        self.check_pass(step, now, &copy, verdict);
         if charged {
             *self = copy;
         } else if let Some(until) = ban_until {
             self.on_states(step.key, |rules, states| rules.set_ban_until(states, until));
         }
         (verdict, refuses, details)
+    }
+
+    /// What passes all at once has come to the same as step by step: `copy` and `verdict`.
+    fn check_pass(&self, step: &Step, now: u64, copy: &Real, verdict: Verdict) {
+        let (mut words, mut told) = (self.keys[step.key].clone(), None);
+        let asked = (step.count, step.command != Command::Query);
+        if self.rules.pass(&mut words, now, asked, |verdict| told = Some(verdict)) {
+            assert_eq!((told, &words), (Some(verdict), &copy.keys[step.key]));
+        } else {
+            assert_eq!(told, None);
+        }
     }
 
     pub fn rank(&self, scope: Scope, key: usize, now: u64) -> Rank {

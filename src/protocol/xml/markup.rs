@@ -9,8 +9,8 @@ use quick_xml::parser::{CommentParser, Parser, PiParser};
 
 use super::value::{ENDS_NAME, STOPS_PLAIN, STOPS_VALUE, check_chars, is_name, is_space};
 use crate::protocol::format::NOT_UTF8;
-use crate::protocol::scan::find_any;
 use crate::protocol::{Error, Excerpt, Place};
+use crate::scan::find_any;
 
 /// What is wrong with a document, and at which byte.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 
 use super::value::is_char;
 use crate::protocol::format::error_word;
-use crate::protocol::scan::has_any;
 use crate::protocol::{Error, Line, Pen};
+use crate::scan::has_any;
 use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
 
 /// Appends the response document of `request`; `line` is scratch.

@@ -101,10 +101,7 @@ impl Resolved {
         if !entry.is_available() {
             return Err(Settled::Failed(ItemError::Store));
         }
-        if let Some(group) = entry.key_group() {
-            // In place: copied as a whole, its parts would have to be written out first.
-            self.key_at = Some(Wanted { group, at: entry.place_of(&self.key.key()) });
-        }
+        self.key_at = entry.locate(&self.key.key());
         self.whole_at = entry.whole;
         Ok(())
     }

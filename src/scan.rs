@@ -26,21 +26,28 @@ fn chunk_has_any<const S: usize>(chunk: &[u8; 16], set: &[u8; S]) -> bool {
     u128::from_le_bytes(found.map(|byte| u8::from(byte == 0))) != 0
 }
 
-/// Where the first byte stands that is a control character or one of `set`: eight bytes at a time, by
-/// the "zero byte in a word" tests of Anderson's Bit Twiddling Hacks, of which the lowest mark is
-/// always right.
+/// A byte of 1 for each of a word's.
+pub const ONES: u64 = u64::MAX / 0xff;
+
+/// The top bits of the bytes of `word` that are control characters or one of `set`, by the "zero byte
+/// in a word" tests of Anderson's Bit Twiddling Hacks: the lowest mark is always right, one above it
+/// may be a mistake.
+#[inline(always)]
+pub fn marks<const S: usize>(word: u64, set: &[u8; S]) -> u64 {
+    let mut marks = word.wrapping_sub(ONES * 0x20) & !word;
+    for &value in set {
+        let differing = word ^ (ONES * u64::from(value));
+        marks |= differing.wrapping_sub(ONES) & !differing;
+    }
+    marks & (ONES * 0x80)
+}
+
+/// Where the first byte stands that is a control character or one of `set`.
 #[inline(always)]
 pub fn find_any<const S: usize>(text: &[u8], set: &[u8; S]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 0xff;
     let mut at = 0;
     while let Some(chunk) = text[at..].first_chunk() {
-        let word = u64::from_le_bytes(*chunk);
-        let mut marks = word.wrapping_sub(ONES * 0x20) & !word;
-        for &value in set {
-            let differing = word ^ (ONES * u64::from(value));
-            marks |= differing.wrapping_sub(ONES) & !differing;
-        }
-        marks &= ONES * 0x80;
+        let marks = marks(u64::from_le_bytes(*chunk), set);
         if marks != 0 {
             return Some(at + marks.trailing_zeros() as usize / 8);
         }
