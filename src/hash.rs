@@ -36,10 +36,10 @@ pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> (u32, u32) {
 #[inline]
 pub fn lookup3_words(words: &[u64], len: usize, seed: u64) -> u64 {
     let words = &words[..len.div_ceil(8)];
-    if len <= 24 && len > 12 {
-        lookup3_of_three(words, len, seed)
-    } else {
-        lookup3_of_any(words, len, seed)
+    match len {
+        1..=12 => lookup3_of_one_block(words, len, seed),
+        13..=24 => lookup3_of_two_blocks(words, len, seed),
+        _ => lookup3_of_any(words, len, seed),
     }
 }
 
@@ -51,12 +51,24 @@ fn lookup3_of_any(words: &[u64], len: usize, seed: u64) -> u64 {
     u64::from(pc) | u64::from(pb) << 32
 }
 
-/// [`lookup3_words`] of 13 to 24 bytes, which most keys have: two blocks without a loop.
+/// [`lookup3_words`] of 1 to 12 bytes.
 #[inline(always)]
-fn lookup3_of_three(words: &[u64], len: usize, seed: u64) -> u64 {
-    let word = |at: usize| words.get(at).copied().unwrap_or(0);
-    let (first, second, third) = (word(0), word(1), word(2));
-    let start = 0xdead_beef_u32.wrapping_add(len as u32).wrapping_add(seed as u32);
+fn lookup3_of_one_block(words: &[u64], len: usize, seed: u64) -> u64 {
+    let (first, second) = (word_at(words, 0), word_at(words, 1));
+    let start = start_of(len, seed);
+    let (pc, pb) = finish(
+        start.wrapping_add(first as u32),
+        start.wrapping_add((first >> 32) as u32),
+        start.wrapping_add((seed >> 32) as u32).wrapping_add(second as u32),
+    );
+    u64::from(pc) | u64::from(pb) << 32
+}
+
+/// [`lookup3_words`] of 13 to 24 bytes: with those of one block, most keys, which need no loop.
+#[inline(always)]
+fn lookup3_of_two_blocks(words: &[u64], len: usize, seed: u64) -> u64 {
+    let (first, second, third) = (word_at(words, 0), word_at(words, 1), word_at(words, 2));
+    let start = start_of(len, seed);
     let (a, b, c) = mix(
         start.wrapping_add(first as u32),
         start.wrapping_add((first >> 32) as u32),
@@ -68,6 +80,17 @@ fn lookup3_of_three(words: &[u64], len: usize, seed: u64) -> u64 {
         c.wrapping_add((third >> 32) as u32),
     );
     u64::from(pc) | u64::from(pb) << 32
+}
+
+#[inline(always)]
+fn word_at(words: &[u64], at: usize) -> u64 {
+    words.get(at).copied().unwrap_or(0)
+}
+
+/// What the three registers begin with, for the seed's lower half.
+#[inline(always)]
+fn start_of(len: usize, seed: u64) -> u32 {
+    0xdead_beef_u32.wrapping_add(len as u32).wrapping_add(seed as u32)
 }
 
 /// lookup3 over `len` bytes, of which `word(i)` are bytes 4i to 4i+3, zero beyond the end: adding
@@ -146,19 +169,13 @@ pub fn siphash_digest(bytes: &[u8], key: [u64; 2]) -> [u64; 2] {
     [digest.h1, digest.h2]
 }
 
-/// CRC-32C (Castagnoli; RFC 3720, appendix B.4) of the little-endian bytes of `words`. `crc` is 0
-/// to begin with, or the result for the words before.
-#[inline]
-pub fn crc32c_words(crc: u32, words: &[u64]) -> u32 {
-    crc32c_joined(crc, &[], words)
-}
-
-/// As [`crc32c_words`], of two runs of words one after the other.
-#[inline]
-pub fn crc32c_joined<const N: usize>(crc: u32, first: &[u64; N], rest: &[u64]) -> u32 {
-    match sys::crc32c_words(!crc, first, rest) {
+/// CRC-32C (Castagnoli; RFC 3720, appendix B.4) of the little-endian bytes of three words and the
+/// rest.
+#[inline(always)]
+pub fn crc32c_words(first: [u64; 3], rest: &[u64]) -> u32 {
+    match sys::crc32c_words(!0, first, rest) {
         Some(state) => !state,
-        None => !crc32c_table(crc32c_table(!crc, first), rest),
+        None => !crc32c_table(crc32c_table(!0, &first), rest),
     }
 }
 
@@ -216,6 +233,11 @@ mod tests {
         })
     }
 
+    fn crc32c_of(words: &[u64]) -> u32 {
+        let (first, rest) = words.split_first_chunk().expect("three words");
+        crc32c_words(*first, rest)
+    }
+
     fn words_of(bytes: &[u8]) -> Vec<u64> {
         let padded = |chunk: &[u8]| {
             let mut word = [0; 8];
@@ -250,7 +272,7 @@ mod tests {
         ] {
             let words = words_of(bytes);
             assert_eq!(crc32c_bitwise(bytes), crc);
-            assert_eq!(crc32c_words(0, &words), crc);
+            assert_eq!(crc32c_of(&words), crc);
             assert_eq!(!crc32c_table(!0, &words), crc);
         }
     }
@@ -278,14 +300,12 @@ mod tests {
         }
 
         #[test]
-        fn crc32c_is_one_function_however_it_is_computed_and_chained(
-            words in proptest::collection::vec(any::<u64>(), 0..40), cut: prop::sample::Index,
+        fn crc32c_is_one_function_however_it_is_computed(
+            words in proptest::collection::vec(any::<u64>(), 3..40),
         ) {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let crc = crc32c_bitwise(&bytes);
-            let (head, tail) = words.split_at(cut.index(words.len() + 1));
-            prop_assert_eq!(crc32c_words(0, &words), crc);
-            prop_assert_eq!(crc32c_words(crc32c_words(0, head), tail), crc);
+            prop_assert_eq!(crc32c_of(&words), crc);
             prop_assert_eq!(!crc32c_table(!0, &words), crc);
         }
     }

@@ -9,8 +9,17 @@ pub fn has_any<const S: usize>(text: &[u8], set: &[u8; S]) -> bool {
             let (chunks, _) = text.as_chunks();
             chunks.iter().any(|chunk| chunk_has_any(chunk, set)) || chunk_has_any(last, set)
         }
-        None => text.iter().any(|byte| *byte < 0x20 || set.contains(byte)),
+        None => match (text.first_chunk(), text.last_chunk()) {
+            (Some(first), Some(last)) => chunk_has_any(&joined(*first, *last), set),
+            _ => text.iter().any(|byte| *byte < 0x20 || set.contains(byte)),
+        },
     }
+}
+
+#[inline(always)]
+const fn joined(first: [u8; 8], last: [u8; 8]) -> [u8; 16] {
+    let (first, last) = (u64::from_le_bytes(first), u64::from_le_bytes(last));
+    (first as u128 | (last as u128) << 64).to_le_bytes()
 }
 
 /// Each step is the same for all bytes, without a branch: the compiler makes one instruction of it.

@@ -101,6 +101,19 @@ pub struct Request {
     items: Vec<Item>,
 }
 
+/// A short text in a longer one: copied with what is behind it, which takes no loop and no call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Short<'a> {
+    /// It, and what is behind it.
+    pub bytes: &'a [u8; Short::MAX_BYTES],
+    /// Its length.
+    pub len: usize,
+}
+
+impl Short<'_> {
+    pub const MAX_BYTES: usize = 32;
+}
+
 impl Default for Request {
     fn default() -> Self {
         Request { command: Command::Query, atomic: false, text: String::new(), items: Vec::new() }
@@ -165,7 +178,19 @@ impl Request {
         (of(item.biz), of(item.key))
     }
 
-    /// The same, one after the other.
+    /// Biz and key for copying as they are, if both are short and more of the request follows.
+    #[inline(always)]
+    pub(crate) fn short_names(&self, item: &Item) -> Option<(Short<'_>, Short<'_>)> {
+        let text = self.text.as_bytes();
+        let of = |(from, to): (u32, u32)| {
+            let (bytes, _) = text.get(from as usize..)?.split_first_chunk()?;
+            let len = to.wrapping_sub(from) as usize;
+            (len <= Short::MAX_BYTES).then_some(Short { bytes, len })
+        };
+        Some((of(item.biz)?, of(item.key)?))
+    }
+
+    /// The bytes of biz and key, one after the other.
     #[inline]
     pub(crate) fn names(&self, item: &Item) -> &[u8] {
         &self.text.as_bytes()[item.biz.0 as usize..item.key.1 as usize]

@@ -4,7 +4,9 @@
 //! each of them. The array is reused, as clearing it would cost more than filling it. Nothing is
 //! ever written beyond it.
 
-/// Room for an element's attributes, or for the fields of a head.
+use crate::service::Short;
+
+/// Room for an element, or for the fields of a head.
 #[derive(Debug, Clone)]
 pub struct Line {
     bytes: [u8; Line::MAX_BYTES],
@@ -20,7 +22,7 @@ pub(super) struct Pen<'l> {
 
 impl Line {
     /// More than the longest: the fields of a single item's answer have twice a biz's name of 64
-    /// bytes and six numbers of 20 digits; an element's attributes have eight numbers.
+    /// bytes and six numbers of 20 digits; an element has two short names and eight numbers.
     const MAX_BYTES: usize = 512;
 
     #[inline(always)]
@@ -36,6 +38,18 @@ impl Pen<'_> {
         if let Some(room) = self.bytes.get_mut(self.len..self.len + text.len()) {
             room.copy_from_slice(text);
             self.len += text.len();
+        }
+    }
+
+    /// As [`Pen::text`], of a short one.
+    #[inline(always)]
+    pub fn short_text(&mut self, text: Short<'_>) {
+        match self.bytes.get_mut(self.len..).and_then(|room| room.first_chunk_mut()) {
+            Some(room) => {
+                *room = *text.bytes;
+                self.len += text.len;
+            }
+            None => self.aside(|pen| pen.text(&text.bytes[..text.len])),
         }
     }
 

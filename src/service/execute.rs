@@ -14,11 +14,9 @@ use atomic::{All, Judged};
 use one::One;
 use resolved::{LastBiz, Resolved, Settled};
 
-/// Items by which a key-node's head is asked for before its node, and the node before it is used:
-/// so long memory takes.
-const AHEAD: usize = 6;
-/// Resolved items in flight: a power of two above twice that.
-const RING: usize = 16;
+/// Items that are made ready together: while the first of them is worked on, the memory of the
+/// others arrives. So many at least, that the first head is there when the last was asked for.
+const AT_ONCE: usize = 16;
 /// A generation can change while one is taken; this often an item starts again.
 const RETRIES: usize = 3;
 
@@ -91,25 +89,22 @@ impl Service {
     }
 
     fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
-        self.scratch.make_room(RING);
+        self.scratch.make_room(AT_ONCE);
         self.table.set_now(now);
-        for index in 0..exchanges.len() + 2 * AHEAD {
-            if let Some(Exchange { request, .. }) = exchanges.get(index) {
-                self.fetch_head(request, &request.items()[0], index % RING);
+        for exchanges in exchanges.chunks_mut(AT_ONCE) {
+            for (at, Exchange { request, .. }) in exchanges.iter().enumerate() {
+                self.fetch_head(request, &request.items()[0], at);
             }
-            if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < exchanges.len()) {
-                self.fetch_node(near % RING);
-            }
-            if let Some(ready) = index.checked_sub(2 * AHEAD) {
-                let Exchange { request, answers } = &mut exchanges[ready];
+            self.fetch_nodes(exchanges.len());
+            for (at, Exchange { request, answers }) in exchanges.iter_mut().enumerate() {
                 answers.clear();
-                self.run_one(request, &request.items()[0], ready % RING, now, answers);
+                self.run_one(request, &request.items()[0], at, now, answers);
             }
         }
     }
 
     /// Resolves an item and asks for the head that it leads to.
-    #[inline]
+    #[inline(never)]
     fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
         self.resolve(request, item, at);
         let resolved = &mut self.scratch.resolved[at];
@@ -118,12 +113,10 @@ impl Service {
         resolved.whole_at.as_ref().map(fetch);
     }
 
-    /// Asks for the node of an item whose head was asked for a while ago.
+    /// Asks for the nodes of the first `items`, whose heads were asked for a while ago.
     #[inline]
-    fn fetch_node(&mut self, at: usize) {
-        let resolved = &mut self.scratch.resolved[at];
-        // A newer configuration may have come in between: its places are others.
-        if resolved.generation == self.generation {
+    fn fetch_nodes(&mut self, items: usize) {
+        for resolved in &mut self.scratch.resolved[..items] {
             let fetch = |wanted, guess| self.handle.prefetch_node(wanted, guess);
             let key_at = resolved.key_at.as_ref();
             resolved.guess = key_at.and_then(|wanted| fetch(wanted, resolved.guess));
@@ -133,26 +126,23 @@ impl Service {
 
     #[inline]
     fn run_each(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
-        let items = request.items();
-        self.scratch.make_room(RING);
-        if let [item] = items {
+        self.scratch.make_room(AT_ONCE);
+        if let [item] = request.items() {
             self.fetch_head(request, item, 0);
             return self.run_one(request, item, 0, now, answers);
         }
-        for index in 0..items.len() + 2 * AHEAD {
-            if let Some(item) = items.get(index) {
-                self.fetch_head(request, item, index % RING);
+        for items in request.items().chunks(AT_ONCE) {
+            for (at, item) in items.iter().enumerate() {
+                self.fetch_head(request, item, at);
             }
-            if let Some(near) = index.checked_sub(AHEAD).filter(|near| *near < items.len()) {
-                self.fetch_node(near % RING);
-            }
-            if let Some(ready) = index.checked_sub(2 * AHEAD) {
-                self.run_one(request, &items[ready], ready % RING, now, answers);
+            self.fetch_nodes(items.len());
+            for (at, item) in items.iter().enumerate() {
+                self.run_one(request, item, at, now, answers);
             }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
         let Scratch { resolved, last_biz, .. } = &mut self.scratch;
         let (biz, key) = request.bytes(item);

@@ -13,8 +13,9 @@ use super::slot::{Intent, SlotWords, UndoLog};
 use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
 
-/// Words of most nodes, and of the largest one that is copied to the stack.
-const FEW_WORDS: usize = 16;
+/// Words of most nodes, of one limit on a short key: a length known beforehand needs no loops.
+const FEW_WORDS: usize = 8;
+/// Words of the largest node that is copied to the stack.
 const MANY_WORDS: usize = 64;
 
 /// What is to become of the node that was worked on.
@@ -35,15 +36,29 @@ struct Held<'a> {
     semaphore: Semaphore<'a>,
 }
 
-impl Drop for Held<'_> {
+impl Held<'_> {
     #[inline(always)]
+    fn release(&self) {
+        self.semaphore.release();
+        self.slot.withdraw();
+    }
+
+    /// Releases, where nothing is open: what dropping it does, but for the question.
+    #[inline(always)]
+    fn let_go(self) {
+        self.release();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Held<'_> {
+    #[cold]
     fn drop(&mut self) {
         if self.slot.phase() != 0 {
             // Unwinding from between `begin` and `commit`.
             self.handle.roll_back();
         }
-        self.semaphore.release();
-        self.slot.withdraw();
+        self.release();
     }
 }
 
@@ -60,24 +75,26 @@ impl Handle {
         work: impl FnOnce(&mut [u64]) -> (T, Keep),
     ) -> Result<Option<T>, Refused> {
         match self.groups[wanted.0.group].node_words() {
-            words if words <= FEW_WORDS => self.with_copy::<T, FEW_WORDS>(wanted, key, time, work),
+            FEW_WORDS => self.with_copy(wanted, key, time, &mut [0; FEW_WORDS], work),
             words if words <= MANY_WORDS => {
-                self.with_copy::<T, MANY_WORDS>(wanted, key, time, work)
+                self.with_copy(wanted, key, time, &mut [0; MANY_WORDS][..words], work)
             }
             _ => Ok(None),
         }
     }
 
-    #[inline]
-    fn with_copy<T, const ROOM: usize>(
+    /// As [`Handle::with_found`], with a `copy` of the length of the group's nodes.
+    #[inline(always)]
+    fn with_copy<T>(
         &self,
         (wanted, guess): (&Wanted, Option<usize>),
         (biz_id, key): (u32, &KeyRef<'_>),
         (generation, now): (u64, u64),
+        copy: &mut [u64],
         work: impl FnOnce(&mut [u64]) -> (T, Keep),
     ) -> Result<Option<T>, Refused> {
         let group = &self.groups[wanted.group];
-        let (words, mark) = (group.node_words(), group.mark());
+        let mark = group.mark();
         if self.is_forked() || self.runtime.is_quarantined(mark) {
             return Err(Refused::Unavailable);
         }
@@ -90,20 +107,37 @@ impl Handle {
             slot.withdraw();
             return Err(Refused::Busy);
         }
-        let _held = Held { handle: self, slot, semaphore };
-        if self.runtime.generation() != generation {
-            return Err(Refused::Newer);
-        }
-        if self.runtime.is_quarantined(mark) {
-            return Err(Refused::Unavailable);
-        }
-        let mut copy = [0; ROOM];
-        let copy = &mut copy[..words];
-        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let chain = Chain { group, region, head };
-        let Some(at) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
-            return Ok(None);
+        let held = Held { handle: self, slot, semaphore };
+        let done = 'held: {
+            if self.runtime.generation() != generation {
+                break 'held Err(Refused::Newer);
+            }
+            if self.runtime.is_quarantined(mark) {
+                break 'held Err(Refused::Unavailable);
+            }
+            let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+            let chain = Chain { group, region, head };
+            let Some(at) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
+                break 'held Ok(None);
+            };
+            Ok(held.work_on(&intent, (region, at), copy, now, work))
         };
+        held.let_go();
+        done
+    }
+}
+
+impl Held<'_> {
+    /// Calls `work` with the copy of the node at this word of the file, and keeps what it says.
+    #[inline(always)]
+    fn work_on<T>(
+        &self,
+        intent: &Intent,
+        (region, at): (&Region, usize),
+        copy: &mut [u64],
+        now: u64,
+        work: impl FnOnce(&mut [u64]) -> (T, Keep),
+    ) -> Option<T> {
         let (result, keep) = work(copy);
         match keep {
             Keep::Nothing => {}
@@ -112,20 +146,18 @@ impl Handle {
             Keep::Node => {
                 copy[node::LAST_USE] = now;
                 seal(copy);
-                let mut log = UndoLog::of(slot);
-                let stored = region.words(at, words);
-                if log.changes(&intent, stored, copy, at).is_err() {
-                    // So few words always fit.
-                    return Ok(None);
-                }
+                let mut log = UndoLog::of(self.slot);
+                let stored = region.words(at, copy.len());
+                // So few words always fit.
+                log.changes(intent, stored, copy, at).ok()?;
                 if !log.is_empty() {
-                    slot.begin(log.len());
+                    self.slot.begin(log.len());
                     region.write(at, copy);
-                    slot.commit();
+                    self.slot.commit();
                 }
             }
         }
-        Ok(Some(result))
+        Some(result)
     }
 }
 
@@ -146,7 +178,8 @@ impl Chain<'_> {
         wanted: (u64, &KeyRef<'_>),
         copy: &mut [u64],
     ) -> Option<usize> {
-        if let Some(place) = guess.filter(|&place| has_tag(self.region, self.head, place, tag))
+        if let Some(place) = guess
+            && has_tag(self.region, self.head, place, tag)
             && let Some(at) = self.copy_if_same(place, wanted, copy)?
         {
             return Some(at);

@@ -500,20 +500,20 @@ impl Group {
 }
 
 /// CRC of a node's words, taking the CRC itself and the last use for 0.
-#[inline]
+#[inline(always)]
 pub fn node_crc(words: &[u64]) -> u32 {
-    let head = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0, words[node::FIELD]];
-    crate::hash::crc32c_joined(0, &head, &words[node::FIELD + 1..])
+    let first = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0];
+    crate::hash::crc32c_words(first, &words[node::FIELD..])
 }
 
 /// Writes the CRC of a node's copy into it.
-#[inline]
+#[inline(always)]
 pub fn seal(words: &mut [u64]) {
     words[node::CHECK] = words[node::CHECK] & !0xffff_ffff | u64::from(node_crc(words));
 }
 
 /// Does the CRC of a copied node hold.
-#[inline]
+#[inline(always)]
 pub fn is_whole(words: &[u64]) -> bool {
     words[node::CHECK] as u32 == node_crc(words)
 }

@@ -36,7 +36,7 @@ impl Region {
     }
 
     /// Copies words out.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, at: usize, out: &mut [u64]) {
         let (lines, rest) = self.words(at, out.len()).as_chunks::<LINE_WORDS>();
         let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
@@ -50,7 +50,7 @@ impl Region {
     }
 
     /// Copies words in.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, at: usize, values: &[u64]) {
         let (lines, rest) = self.words(at, values.len()).as_chunks::<LINE_WORDS>();
         let (values, value) = values.as_chunks::<LINE_WORDS>();

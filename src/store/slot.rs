@@ -247,7 +247,7 @@ impl<'a> UndoLog<'a> {
     ///
     /// # Errors
     /// If there are more than the log holds.
-    #[inline]
+    #[inline(always)]
     pub fn changes(
         &mut self,
         intent: &Intent,

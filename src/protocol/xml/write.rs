@@ -31,16 +31,16 @@ fn write_item(
     answer: &Answer,
     answers: &Answers,
 ) {
-    let (biz, key) = request.bytes(item);
-    if !has_any(request.names(item), SUSPECT) {
-        out.extend_from_slice(b"<item biz=\"");
-        out.extend_from_slice(biz);
-        out.extend_from_slice(b"\" key=\"");
-        out.extend_from_slice(key);
-    } else {
-        write_escaped_names(out, request, item);
-    }
     let mut pen = line.pen();
+    let is_plain = !has_any(request.names(item), SUSPECT);
+    if is_plain && let Some((biz, key)) = request.short_names(item) {
+        pen.text(b"<item biz=\"");
+        pen.short_text(biz);
+        pen.text(b"\" key=\"");
+        pen.short_text(key);
+    } else {
+        write_names(out, request, item);
+    }
     match &answer.result {
         Err(error) => {
             pen.text(b"\" error=\"");
@@ -66,8 +66,8 @@ fn write_item(
     pen.flush(out);
 }
 
-#[cold]
-fn write_escaped_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
+#[inline(never)]
+fn write_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
     out.extend_from_slice(b"<item biz=\"");
     write_escaped(out, request.biz(item));
     out.extend_from_slice(b"\" key=\"");

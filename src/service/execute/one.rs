@@ -161,7 +161,7 @@ impl<'a> One<'a> {
 
     /// A command on the copy of a node that is all an item needs; appends the answer. False: it
     /// starts a ban, which takes more than this copy.
-    #[inline]
+    #[inline(always)]
     pub fn run_found(
         &self,
         command: Command,
