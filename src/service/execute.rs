@@ -285,8 +285,9 @@ impl Service {
     fn resolve_all(&mut self, request: &Request) {
         self.scratch.make_room(request.items().len());
         for (at, item) in request.items().iter().enumerate() {
-            self.resolve(request, item, at);
+            self.fetch_head(request, item, at);
         }
+        self.fetch_nodes(request.items().len());
         let Scratch { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();
         for resolved in &mut resolved[..request.items().len()] {

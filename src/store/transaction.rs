@@ -73,6 +73,8 @@ struct KeyNode {
     head: usize,
     tags: [u64; TAG_WORDS],
     dirty: bool,
+    /// Index of the working copy made last of its nodes.
+    newest: Option<usize>,
 }
 
 /// The working copy of a node.
@@ -80,6 +82,8 @@ struct KeyNode {
 struct Node {
     /// Index of its key-node.
     key_node: usize,
+    /// Index of the working copy made before it of that one's nodes.
+    older: Option<usize>,
     tag: u8,
     /// Where it stands; none: it is not in the chain (yet).
     place: Option<usize>,
@@ -91,6 +95,21 @@ struct Node {
     start: usize,
     states: usize,
     end: usize,
+}
+
+impl KeyNode {
+    /// The working copies of its nodes.
+    #[inline]
+    fn copies<'a>(&self, nodes: &'a [Node]) -> impl Iterator<Item = (NodeIndex, &'a Node)> {
+        let copies = std::iter::successors(self.newest, |&index| nodes[index].older);
+        copies.map(|index| (NodeIndex(index), &nodes[index]))
+    }
+
+    /// Is the place that of one of them.
+    #[inline]
+    fn uses(&self, nodes: &[Node], place: usize) -> bool {
+        self.copies(nodes).any(|(_, node)| node.place == Some(place))
+    }
 }
 
 /// An open transaction: it holds the semaphores of the first `held` key-nodes.
@@ -125,6 +144,7 @@ impl Handle {
                 head: group.head(key_node),
                 tags: [0; TAG_WORDS],
                 dirty: false,
+                newest: None,
             });
         }
         if wanted.len() > 1 {
@@ -242,7 +262,7 @@ impl Transaction<'_> {
         for key_node in &mut scratch.key_nodes {
             let region = groups[key_node.group].file(key_node.intent.file);
             region.read(key_node.head + 1, &mut key_node.tags);
-            key_node.dirty = false;
+            (key_node.dirty, key_node.newest) = (false, None);
         }
     }
 
@@ -263,8 +283,10 @@ impl Transaction<'_> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
         let states = start + node::FIELD + groups[wanted.group].field_words();
         let end = scratch.words.len();
+        let index = scratch.nodes.len();
         scratch.nodes.push(Node {
             key_node,
+            older: scratch.key_nodes[key_node].newest.replace(index),
             tag: wanted.at.tag,
             place,
             found: place.is_some(),
@@ -274,7 +296,7 @@ impl Transaction<'_> {
             states,
             end,
         });
-        NodeIndex(scratch.nodes.len() - 1)
+        NodeIndex(index)
     }
 
     #[inline]
@@ -292,12 +314,9 @@ impl Transaction<'_> {
 
     #[inline]
     fn known(&self, key_node: usize, key_word: u64, key: &KeyRef<'_>) -> Option<NodeIndex> {
-        let scratch = &self.handle.scratch;
-        let same = |known: &Node| {
-            known.key_node == key_node
-                && holds(&scratch.words[known.start..known.end], key_word, key)
-        };
-        scratch.nodes.iter().position(same).map(NodeIndex)
+        let Scratch { key_nodes, nodes, words, .. } = &self.handle.scratch;
+        let same = |node: &Node| holds(&words[node.start..node.end], key_word, key);
+        key_nodes[key_node].copies(nodes).find(|(_, node)| same(node)).map(|(index, _)| index)
     }
 
     /// Looks for the key among the places with its tag, and copies its node to the end of the
@@ -322,8 +341,7 @@ impl Transaction<'_> {
         let key_node = &mut key_nodes[index];
         let group = &groups[key_node.group];
         // A place in use holds what is in the working copy, not what is stored there.
-        let in_use = nodes.iter().any(|node| node.key_node == index && node.place == Some(place));
-        if in_use || place >= group.geometry().chain as usize {
+        if key_node.uses(nodes, place) || place >= group.geometry().chain as usize {
             return false;
         }
         let start = words.len();
@@ -427,12 +445,11 @@ impl Transaction<'_> {
         let Handle { scratch, groups, .. } = &mut *self.handle;
         let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
         let Node { key_node: index, tag, .. } = nodes[index.0];
-        let KeyNode { intent, group: group_index, tags, .. } = &key_nodes[index];
+        let key_node = &key_nodes[index];
+        let KeyNode { intent, group: group_index, tags, .. } = key_node;
         let group = &groups[*group_index];
         let chain = group.geometry().chain as usize;
-        let is_used = |place: usize| {
-            nodes.iter().any(|node| node.key_node == index && node.place == Some(place))
-        };
+        let is_used = |place: usize| key_node.uses(nodes, place);
         let home = group.home(tag);
         let mut places = (home..chain).chain(0..home);
         let free = places.find(|&place| tag_at(tags, place) == 0 && !is_used(place));
