@@ -13,8 +13,10 @@ use super::slot::{Intent, SlotWords, UndoLog};
 use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
 
-/// Words of most nodes, of one limit on a short key: a length known beforehand needs no loops.
-const FEW_WORDS: usize = 8;
+/// Words of a node of one line, and of two, which most nodes are: a length known beforehand needs
+/// no loops.
+const ONE_LINE: usize = 8;
+const TWO_LINES: usize = 16;
 /// Words of the largest node that is copied to the stack.
 const MANY_WORDS: usize = 64;
 
@@ -75,7 +77,8 @@ impl Handle {
         work: impl FnOnce(&mut [u64]) -> (T, Keep),
     ) -> Result<Option<T>, Refused> {
         match self.groups[wanted.0.group].node_words() {
-            FEW_WORDS => self.with_copy(wanted, key, time, &mut [0; FEW_WORDS], work),
+            ONE_LINE => self.with_copy(wanted, key, time, &mut [0; ONE_LINE], work),
+            TWO_LINES => self.with_copy(wanted, key, time, &mut [0; TWO_LINES], work),
             words if words <= MANY_WORDS => {
                 self.with_copy(wanted, key, time, &mut [0; MANY_WORDS][..words], work)
             }
@@ -215,5 +218,55 @@ impl Chain<'_> {
         let at = self.head + HEAD_WORDS + place * copy.len();
         self.region.read(at, copy);
         is_whole(copy).then(|| holds(copy, key_word, key).then_some(at))
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::conf::KeyType;
+    use crate::key::{KeyField, Seed};
+    use crate::service::Role;
+    use crate::testing::World;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    #[test]
+    fn work_that_panics_leaves_the_node_as_it_was_and_nothing_held() {
+        for node_bytes in [64, 128, 256, 1024] {
+            let map = format!(
+                r#"<map><group name="g" files="1" key-nodes="4" chain="4" node-size="{node_bytes}"/>
+                <biz id="1" name="a" key="string"><limit policy="total" max="9"/></biz></map>"#
+            );
+            let world = World::new(&map);
+            let mut service = world.attach();
+            service.update("a", "k", NOW);
+
+            let mut handle = Handle::attach(&world.dir, &world.dir, Role::Program as u32).unwrap();
+            handle.take_groups(&world.conf.map.groups, 1, Duration::from_millis(50)).unwrap();
+            let header = handle.groups()[0].header();
+            let (geometry, seed) = (header.geometry, Seed(header.seeds));
+            let mut field = KeyField::default();
+            field.encode(KeyType::String, b"k", geometry.key_bytes, seed).unwrap();
+            let key = field.key();
+            let wanted = Wanted { group: 0, at: key.locate(1, &geometry, seed) };
+            let mut met = false;
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                handle.with_found((&wanted, None), (1, &key), (1, NOW), |copy| -> ((), Keep) {
+                    met = true;
+                    copy.fill(u64::MAX);
+                    panic!("in the middle of the work");
+                })
+            }));
+            // The largest nodes are left to whole transactions.
+            assert_eq!((met, panicked.is_err()), (node_bytes < 1024, node_bytes < 1024));
+
+            assert_eq!(service.update("a", "k", NOW).figures.used, 2);
+            drop(handle);
+            world.verify();
+        }
     }
 }
