@@ -69,8 +69,8 @@ impl Service {
         }
     }
 
-    /// Runs several requests, in order, each as [`Service::run`] does; the memory of those to come is
-    /// fetched meanwhile.
+    /// Runs several requests, in order, each as [`Service::run`] does; the memory of several is asked
+    /// for together.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {
@@ -113,7 +113,7 @@ impl Service {
         resolved.whole_at.as_ref().map(fetch);
     }
 
-    /// Asks for the nodes of the first `items`, whose heads were asked for a while ago.
+    /// Asks for the nodes of the first `items`, whose heads were asked for before.
     #[inline]
     fn fetch_nodes(&mut self, items: usize) {
         for resolved in &mut self.scratch.resolved[..items] {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, Place};
 use crate::service::{
-    Answer, Answers, Command, Figures, ItemError, LimitFigures, Request, Verdict,
+    Answer, Answers, Command, Figures, ItemError, LimitFigures, List, Request, Verdict,
 };
 
 mod properties;
@@ -384,17 +384,23 @@ fn what_applies_only() {
 fn the_longest_elements_fit() {
     let most =
         Figures { used: u64::MAX, max: u64::MAX, remaining: u64::MAX, reset_ms: Some(u64::MAX) };
+    let longest = Answer {
+        details: 0..1,
+        action: 1,
+        ..answer(Ok(Verdict {
+            banned: true,
+            shadow: true,
+            degraded: true,
+            list: Some(List::Allow),
+            weight: Some(u32::MAX),
+            retry_ms: Some(u64::MAX),
+            ..verdict(true, u16::MAX, most)
+        }))
+    };
     let answers = Answers {
-        actions: Vec::new(),
+        actions: vec!["captcha".into()],
         refused: false,
-        items: vec![Answer {
-            details: 0..1,
-            ..answer(Ok(Verdict {
-                banned: true,
-                retry_ms: Some(u64::MAX),
-                ..verdict(true, u16::MAX, most)
-            }))
-        }],
+        items: vec![longest, answer(Err(ItemError::BadKey))],
         details: vec![LimitFigures {
             index: u16::MAX,
             policy: "sliding-counter",
@@ -403,9 +409,48 @@ fn the_longest_elements_fit() {
             limited: true,
         }],
     };
-    let text = written(&[("b", "k")], &answers);
-    assert!(text.contains("banned=\"true\">"), "{text}");
-    assert!(text.ends_with("retry=\"18446744073709551615\"/></item></response>\n"), "{text}");
+    // Names that are copied with what is behind them, as long as those can be.
+    let (biz, key) = ("b".repeat(32), "k".repeat(32));
+    let text = written(&[(&biz, &key), (&biz, &key)], &answers);
+    let names = format!("<response><item biz=\"{biz}\" key=\"{key}\" limited=\"true\" limit=");
+    assert!(text.starts_with(&names), "{text}");
+    assert!(text.contains(" list=\"allow\" action=\"captcha\">"), "{text}");
+    assert!(text.contains(" retry=\"18446744073709551615\"/></item><item biz="), "{text}");
+}
+
+/// At most so many bytes of a text, in whole characters.
+fn beginning(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Where names are short and text follows, they are copied with what is behind them.
+#[test]
+fn names_of_any_length_before_anything() {
+    let lengths = [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100];
+    let (ascii, wide, suspect) =
+        ("abcdefgh".repeat(13), "\u{e9}\u{4e2d}\u{1f642}".repeat(12), "&<\">");
+    for first in lengths {
+        for second in lengths {
+            for behind in [&ascii[..], &wide[..], suspect, "x", &ascii[..40]] {
+                for text in [&ascii, &wide] {
+                    let (biz, key) = (beginning(&ascii, first), beginning(text, second));
+                    let answers = Answers {
+                        items: vec![answer(Err(ItemError::BadKey)); 2],
+                        ..Answers::default()
+                    };
+                    let escaped = behind.replace('&', "&amp;").replace('<', "&lt;");
+                    let escaped = escaped.replace('>', "&gt;").replace('"', "&quot;");
+                    assert_eq!(
+                        written(&[(biz, key), ("b", behind)], &answers),
+                        format!(
+                            "<response><item biz=\"{biz}\" key=\"{key}\" error=\"bad-key\"/>\
+                             <item biz=\"b\" key=\"{escaped}\" error=\"bad-key\"/></response>\n"
+                        )
+                    );
+                }
+            }
+        }
+    }
 }
 
 #[test]
