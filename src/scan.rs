@@ -1,4 +1,6 @@
-//! A look at many bytes of a text at once.
+//! Many bytes of a text at once: looked at, and copied.
+
+use std::ops::Range;
 
 /// Is one of the bytes a control character, or one of `set`?
 #[inline(always)]
@@ -64,6 +66,26 @@ pub fn find_any<const S: usize>(text: &[u8], set: &[u8; S]) -> Option<usize> {
     }
     let last = text[at..].iter().position(|byte| *byte < 0x20 || set.contains(byte));
     last.map(|index| at + index)
+}
+
+/// A short text in a longer one: copied with what is behind it, which takes no loop and no call.
+#[derive(Debug, Clone, Copy)]
+pub struct Short<'a> {
+    /// It, and what is behind it.
+    pub bytes: &'a [u8; Short::MAX_BYTES],
+    /// Its length.
+    pub len: usize,
+}
+
+impl<'a> Short<'a> {
+    const MAX_BYTES: usize = 32;
+
+    /// That part of a text, if it is short and enough follows.
+    #[inline(always)]
+    pub fn of(text: &'a [u8], part: Range<usize>) -> Option<Short<'a>> {
+        let (bytes, _) = text.get(part.start..)?.split_first_chunk()?;
+        (part.len() <= Short::MAX_BYTES).then_some(Short { bytes, len: part.len() })
+    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ use std::time::{Duration, Instant};
 use crate::clock::{self, Millis};
 use crate::conf::{Conf, active};
 use crate::key::KeyRef;
+use crate::scan::Short;
 use crate::store::{Error, Handle, Runtime, Sweep, live_dir};
 use execute::Scratch;
 use table::Table;
@@ -99,19 +100,6 @@ pub struct Request {
     pub atomic: bool,
     text: String,
     items: Vec<Item>,
-}
-
-/// A short text in a longer one: copied with what is behind it, which takes no loop and no call.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Short<'a> {
-    /// It, and what is behind it.
-    pub bytes: &'a [u8; Short::MAX_BYTES],
-    /// Its length.
-    pub len: usize,
-}
-
-impl Short<'_> {
-    pub const MAX_BYTES: usize = 32;
 }
 
 impl Default for Request {
@@ -182,11 +170,7 @@ impl Request {
     #[inline(always)]
     pub(crate) fn short_names(&self, item: &Item) -> Option<(Short<'_>, Short<'_>)> {
         let text = self.text.as_bytes();
-        let of = |(from, to): (u32, u32)| {
-            let (bytes, _) = text.get(from as usize..)?.split_first_chunk()?;
-            let len = to.wrapping_sub(from) as usize;
-            (len <= Short::MAX_BYTES).then_some(Short { bytes, len })
-        };
+        let of = |(from, to): (u32, u32)| Short::of(text, from as usize..to as usize);
         Some((of(item.biz)?, of(item.key)?))
     }
 

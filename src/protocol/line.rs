@@ -4,7 +4,7 @@
 //! each of them. The array is reused, as clearing it would cost more than filling it. Nothing is
 //! ever written beyond it.
 
-use crate::service::Short;
+use crate::scan::Short;
 
 /// Room for an element, or for the fields of a head.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use crate::clock::Millis;
 use crate::conf::Scope;
 use crate::key::{KeyField, KeyRef};
 use crate::limit::States;
-use crate::store::layout::{TAG_WORDS, node};
+use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{NodeIndex, Refused, Transaction, Wanted};
 
 /// A generation can change while one is taken; so often it is tried again.
@@ -227,7 +227,7 @@ impl Service {
         let region = self.handle.groups()[at].file(file);
         region.read(self.handle.groups()[at].head(key_node) + 1, &mut tags);
         for place in 0..self.handle.groups()[at].geometry().chain as usize {
-            if (tags[place / 8] >> (place % 8 * 8)) as u8 == 0 {
+            if tag::of(tags[place / 8], place) == 0 {
                 continue;
             }
             let group = &self.handle.groups()[at];

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{Error, io_error};
 use super::group::{self, Group, Header};
-use super::layout::TAG_WORDS;
+use super::layout::{TAG_WORDS, tag};
 use super::region::Region;
 use super::runtime::sync_directory;
 use super::verify::Report;
@@ -90,9 +90,7 @@ impl Draft {
         let region = self.group.file(at.file);
         region.write(self.group.node(at.key_node, place), words);
         let word = self.group.head(at.key_node) + 1 + place / 8;
-        let shift = place % 8 * 8;
-        let tags = region.load(word) & !(0xff << shift) | u64::from(at.tag) << shift;
-        region.store(word, tags);
+        region.store(word, tag::with(region.load(word), place, at.tag));
     }
 
     /// The nodes of a chain and their places.
@@ -109,7 +107,7 @@ impl Draft {
     fn tag(&self, at: &Location, place: usize) -> u8 {
         debug_assert!(place < TAG_WORDS * 8);
         let word = self.group.file(at.file).load(self.group.head(at.key_node) + 1 + place / 8);
-        (word >> (place % 8 * 8)) as u8
+        tag::of(word, place)
     }
 
     /// What is off in it: nothing, or it must not be committed.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::error::{Error, io_error};
 use super::group::{self, Group, Header, Marks};
-use super::layout::{TAG_WORDS, node};
+use super::layout::{TAG_WORDS, node, tag};
 use super::region::Region;
 use super::semaphore::Token;
 use super::transaction::{holds, places_of};
@@ -163,13 +163,14 @@ impl LiveGroup {
     /// The places of a key-node's chain that are taken now.
     pub fn taken_places(&self, file: u32, key_node: u32) -> impl Iterator<Item = usize> + use<> {
         let tags = self.tags(file, key_node);
-        (0..self.geometry().chain as usize).filter(move |&place| tag_of(&tags, place) != 0)
+        (0..self.geometry().chain as usize)
+            .filter(move |&place| tag::of(tags[place / 8], place) != 0)
     }
 
     /// Copies the node of a place; `words` has room for exactly one.
     pub fn copy(&self, (file, key_node): (u32, u32), place: usize, words: &mut [u64]) -> Copied {
         let looked = self.look(file, key_node, || {
-            let tag = tag_of(&self.tags(file, key_node), place);
+            let tag = tag::of(self.tags(file, key_node)[place / 8], place);
             if tag == 0 {
                 return Ok(Copied::Free);
             }
@@ -323,9 +324,4 @@ impl LiveGroup {
 fn print_of(begun: u64, words: &[u64]) -> u64 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
     words.iter().fold(begun, |print, word| (print.rotate_left(5) ^ word).wrapping_mul(K))
-}
-
-/// The tag of a place.
-fn tag_of(tags: &[u64; TAG_WORDS], place: usize) -> u8 {
-    (tags[place / 8] >> (place % 8 * 8)) as u8
 }

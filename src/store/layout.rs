@@ -65,6 +65,22 @@ pub const TAG_WORDS: usize = 7;
 /// Most nodes of a chain: one tag byte each.
 pub const CHAIN_MAX: usize = TAG_WORDS * 8;
 
+/// The tags of a head: place `p`'s is byte `p % 8` of word `p / 8`, the lowest byte first.
+pub mod tag {
+    /// The tag of a place, in the word that holds it.
+    #[inline(always)]
+    pub const fn of(word: u64, place: usize) -> u8 {
+        (word >> (place % 8 * 8)) as u8
+    }
+
+    /// That word with another tag for the place.
+    #[inline(always)]
+    pub const fn with(word: u64, place: usize, tag: u8) -> u64 {
+        let shift = place % 8 * 8;
+        word & !(0xff << shift) | (tag as u64) << shift
+    }
+}
+
 /// Header words of a group file.
 pub mod group {
     pub(crate) const MAGIC: usize = 0;

@@ -8,7 +8,7 @@ use super::counter::Nodes;
 use super::evict::{Judge, Rank};
 use super::group::{Group, is_whole};
 use super::handle::Handle;
-use super::layout::{TAG_WORDS, node};
+use super::layout::{TAG_WORDS, node, tag};
 
 /// Copies of a node that is being written, until one is whole.
 const COPIES_MAX: usize = 100;
@@ -88,7 +88,7 @@ impl Sweep {
         let mut tags = [0u64; TAG_WORDS];
         group.file(self.file).read(group.head(self.key_node) + 1, &mut tags);
         let chain = group.geometry().chain as usize;
-        let is_taken = |place: &usize| (tags[place / 8] >> (place % 8 * 8)) as u8 != 0;
+        let is_taken = |&place: &usize| tag::of(tags[place / 8], place) != 0;
         let (mut live, mut taken) = (0, 0);
         for place in (0..chain).filter(is_taken) {
             taken += 1;

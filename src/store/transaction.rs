@@ -7,7 +7,7 @@ use super::counter::GroupCounter;
 use super::evict::{self, Judge, Rank};
 use super::group::{Group, is_whole, seal};
 use super::handle::{Handle, Notice};
-use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node};
+use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node, tag};
 use super::region::Region;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, LogFull, UndoLog};
@@ -214,10 +214,10 @@ impl Handle {
     }
 }
 
-/// Has the place of the chain behind this head that tag.
+/// Has the place of the chain behind this head that tag (0: it is free).
 #[inline(always)]
 pub(super) fn has_tag(region: &Region, head: usize, place: usize, tag: u8) -> bool {
-    place < CHAIN_MAX && (region.load(head + 1 + place / 8) >> (place % 8 * 8)) as u8 == tag
+    place < CHAIN_MAX && tag::of(region.load(head + 1 + place / 8), place) == tag
 }
 
 /// Asks the processor to fetch the first lines of a node.
@@ -452,7 +452,7 @@ impl Transaction<'_> {
         let is_used = |place: usize| key_node.uses(nodes, place);
         let home = group.home(tag);
         let mut places = (home..chain).chain(0..home);
-        let free = places.find(|&place| tag_at(tags, place) == 0 && !is_used(place));
+        let free = places.find(|&place| tag::of(tags[place / 8], place) == 0 && !is_used(place));
         if let Some(place) = free {
             return Some(evict::Victim { place, rank: None });
         }
@@ -524,11 +524,8 @@ impl Transaction<'_> {
             let key_node = &scratch.key_nodes[node.key_node];
             let group = &groups[key_node.group];
             let region = group.file(key_node.intent.file);
-            if !node.found {
-                let tags = region.load(key_node.head + 1 + place / 8);
-                if tags >> (place % 8 * 8) & 0xff == 0 {
-                    continue;
-                }
+            if !node.found && has_tag(region, key_node.head, place, 0) {
+                continue;
             }
             let at = key_node.head + HEAD_WORDS + place * group.node_words();
             log.changes(&key_node.intent, region.words(at, copy.len()), copy, at)?;
@@ -639,12 +636,6 @@ fn bytes_equal(word: u64, tag: u8) -> u64 {
 }
 
 #[inline]
-fn tag_at(tags: &[u64; TAG_WORDS], place: usize) -> u8 {
-    (tags[place / 8] >> (place % 8 * 8)) as u8
-}
-
-#[inline]
 fn set_tag(tags: &mut [u64; TAG_WORDS], place: usize, tag: u8) {
-    let shift = place % 8 * 8;
-    tags[place / 8] = tags[place / 8] & !(0xff << shift) | u64::from(tag) << shift;
+    tags[place / 8] = tag::with(tags[place / 8], place, tag);
 }

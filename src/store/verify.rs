@@ -3,7 +3,7 @@
 //! `examine` is one function for tests, start-up and tools; the scan at start applies what it finds.
 
 use super::group::{Group, is_whole};
-use super::layout::{PAGE_WORDS, TAG_WORDS, node};
+use super::layout::{PAGE_WORDS, TAG_WORDS, node, tag};
 use crate::key::{KeyRef, Location, Seed};
 
 /// What is wrong with a place of a chain.
@@ -103,7 +103,7 @@ impl Group {
         let chain = self.geometry().chain as usize;
         let mut sound: Vec<(Vec<u64>, usize)> = Vec::new();
         for place in 0..TAG_WORDS * 8 {
-            let tag = (tags[place / 8] >> (place % 8 * 8)) as u8;
+            let tag = tag::of(tags[place / 8], place);
             if tag == 0 {
                 continue;
             }
@@ -181,10 +181,8 @@ impl Group {
             _ => 0,
         };
         let at = self.head(finding.key_node) + 1 + finding.place / 8;
-        let shift = finding.place % 8 * 8;
         let region = self.file(finding.file);
-        let word = region.load(at) & !(0xff << shift) | u64::from(tag) << shift;
-        region.store(at, word);
+        region.store(at, tag::with(region.load(at), finding.place, tag));
     }
 
     /// Its length in words must be that of its geometry: asserted where regions are made.
