@@ -194,7 +194,7 @@ impl Service {
         let mut error = ItemError::Busy;
         for _ in 0..RETRIES {
             if self.scratch.resolved[at].generation != self.generation {
-                self.resolve(request, item, at);
+                self.fetch_head(request, item, at);
             }
             if self.scratch.resolved[at].settled.is_some() {
                 return self.answer_settled(at, answers);

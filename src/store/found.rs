@@ -7,11 +7,12 @@
 use super::group::{Group, is_whole, seal};
 use super::handle::Handle;
 use super::layout::{HEAD_WORDS, TAG_WORDS, node};
-use super::region::Region;
+use super::region::{Region, copy_in, copy_out, put};
 use super::semaphore::Semaphore;
 use super::slot::{Intent, SlotWords, UndoLog};
 use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
+use crate::sync::AtomicU64;
 
 /// Words of a node of one line, and of two, which most nodes are: a length known beforehand needs
 /// no loops.
@@ -103,14 +104,15 @@ impl Handle {
         }
         let (file, key_node) = (wanted.at.file, wanted.at.key_node);
         let (region, head) = (group.file(file), group.head(key_node));
-        let (slot, semaphore) = (self.slot().words(), Semaphore::of_head(region, head));
+        let (slot, semaphore) = (self.slot(), Semaphore::of_head(region, head));
         let intent = Intent { group: group.header().id, file, key_node };
-        slot.announce(std::iter::once(intent));
-        if !self.take(semaphore) {
-            slot.withdraw();
+        let words = slot.words();
+        words.announce(std::iter::once(intent));
+        if !self.take(slot, semaphore) {
+            words.withdraw();
             return Err(Refused::Busy);
         }
-        let held = Held { handle: self, slot, semaphore };
+        let held = Held { handle: self, slot: words, semaphore };
         let done = 'held: {
             if self.runtime.generation() != generation {
                 break 'held Err(Refused::Newer);
@@ -120,10 +122,10 @@ impl Handle {
             }
             let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
             let chain = Chain { group, region, head };
-            let Some(at) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
+            let Some(found) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
                 break 'held Ok(None);
             };
-            Ok(held.work_on(&intent, (region, at), copy, now, work))
+            Ok(held.work_on(&intent, found, copy, now, work))
         };
         held.let_go();
         done
@@ -131,12 +133,12 @@ impl Handle {
 }
 
 impl Held<'_> {
-    /// Calls `work` with the copy of the node at this word of the file, and keeps what it says.
+    /// Calls `work` with the copy of the node that stands here, and keeps what it says.
     #[inline(always)]
     fn work_on<T>(
         &self,
         intent: &Intent,
-        (region, at): (&Region, usize),
+        (at, stored): Found<'_>,
         copy: &mut [u64],
         now: u64,
         work: impl FnOnce(&mut [u64]) -> (T, Keep),
@@ -145,17 +147,16 @@ impl Held<'_> {
         match keep {
             Keep::Nothing => {}
             // Never back: the states are as old as they were, whatever the clock says now.
-            Keep::Stamp => region.store(at + node::LAST_USE, now.max(copy[node::LAST_USE])),
+            Keep::Stamp => put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE])),
             Keep::Node => {
                 copy[node::LAST_USE] = now;
                 seal(copy);
                 let mut log = UndoLog::of(self.slot);
-                let stored = region.words(at, copy.len());
                 // So few words always fit.
                 log.changes(intent, stored, copy, at).ok()?;
                 if !log.is_empty() {
                     self.slot.begin(log.len());
-                    region.write(at, copy);
+                    copy_in(stored, copy);
                     self.slot.commit();
                 }
             }
@@ -164,6 +165,9 @@ impl Held<'_> {
     }
 }
 
+/// Where a node stands: its first word in the file, and its words.
+type Found<'a> = (usize, &'a [AtomicU64]);
+
 /// The chain of a key-node whose semaphore is held.
 struct Chain<'a> {
     group: &'a Group,
@@ -171,33 +175,33 @@ struct Chain<'a> {
     head: usize,
 }
 
-impl Chain<'_> {
-    /// Copies the node of a key; its first word in the file. None if it is not there, or a node
-    /// on the way to it is not whole.
+impl<'a> Chain<'a> {
+    /// Copies the node of a key; where it stands. None if it is not there, or a node on the way to
+    /// it is not whole.
     #[inline(always)]
     fn find(
         &self,
         (tag, guess): (u8, Option<usize>),
         wanted: (u64, &KeyRef<'_>),
         copy: &mut [u64],
-    ) -> Option<usize> {
+    ) -> Option<Found<'a>> {
         if let Some(place) = guess
             && has_tag(self.region, self.head, place, tag)
-            && let Some(at) = self.copy_if_same(place, wanted, copy)?
+            && let Some(found) = self.copy_if_same(place, wanted, copy)?
         {
-            return Some(at);
+            return Some(found);
         }
         self.search(tag, wanted, copy)
     }
 
     /// As [`Chain::find`], without a guess.
     #[inline(never)]
-    fn search(&self, tag: u8, wanted: (u64, &KeyRef<'_>), copy: &mut [u64]) -> Option<usize> {
+    fn search(&self, tag: u8, wanted: (u64, &KeyRef<'_>), copy: &mut [u64]) -> Option<Found<'a>> {
         let mut tags = [0; TAG_WORDS];
         self.region.read(self.head + 1, &mut tags);
         for place in places_of(&tags, tag) {
-            if let Some(at) = self.copy_if_same(place, wanted, copy)? {
-                return Some(at);
+            if let Some(found) = self.copy_if_same(place, wanted, copy)? {
+                return Some(found);
             }
         }
         None
@@ -211,13 +215,14 @@ impl Chain<'_> {
         place: usize,
         (key_word, key): (u64, &KeyRef<'_>),
         copy: &mut [u64],
-    ) -> Option<Option<usize>> {
+    ) -> Option<Option<Found<'a>>> {
         if place >= self.group.geometry().chain as usize {
             return None;
         }
         let at = self.head + HEAD_WORDS + place * copy.len();
-        self.region.read(at, copy);
-        is_whole(copy).then(|| holds(copy, key_word, key).then_some(at))
+        let stored = self.region.words(at, copy.len());
+        copy_out(stored, copy);
+        is_whole(copy).then(|| holds(copy, key_word, key).then_some((at, stored)))
     }
 }
 

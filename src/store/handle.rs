@@ -322,10 +322,11 @@ impl Handle {
         done
     }
 
-    /// Takes the semaphore of a key-node within what is left of the turn's lock-timeout.
+    /// Takes the semaphore of a key-node for its slot, within what is left of the turn's
+    /// lock-timeout.
     #[inline(always)]
-    pub(super) fn take(&self, semaphore: Semaphore<'_>) -> bool {
-        semaphore.try_take(self.slot().token()).is_ok() || self.take_contended(semaphore)
+    pub(super) fn take(&self, slot: &Slot, semaphore: Semaphore<'_>) -> bool {
+        semaphore.try_take(slot.token()).is_ok() || self.take_contended(semaphore)
     }
 
     #[cold]

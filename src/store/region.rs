@@ -30,36 +30,46 @@ impl Region {
     /// Writes one word after all that this thread wrote before.
     #[inline]
     pub fn store_release(&self, at: usize, value: u64) {
-        #[cfg(all(test, not(loom)))]
-        crate::store::crash::point();
-        self.word(at).store(value, Ordering::Release);
+        put_release(self.word(at), value);
     }
 
     /// Copies words out.
     #[inline(always)]
     pub fn read(&self, at: usize, out: &mut [u64]) {
-        let (lines, rest) = self.words(at, out.len()).as_chunks::<LINE_WORDS>();
-        let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
-        // A line at a time, as most is whole lines: that is a run of loads and no loop.
-        for (copy, line) in copies.iter_mut().zip(lines) {
-            *copy = std::array::from_fn(|word| line[word].load(Ordering::Relaxed));
-        }
-        for (copy, word) in copy.iter_mut().zip(rest) {
-            *copy = word.load(Ordering::Relaxed);
-        }
+        copy_out(self.words(at, out.len()), out);
     }
 
     /// Copies words in.
     #[inline(always)]
     pub fn write(&self, at: usize, values: &[u64]) {
-        let (lines, rest) = self.words(at, values.len()).as_chunks::<LINE_WORDS>();
-        let (values, value) = values.as_chunks::<LINE_WORDS>();
-        for (values, line) in values.iter().zip(lines) {
-            (0..LINE_WORDS).for_each(|word| put(&line[word], values[word]));
-        }
-        for (&value, word) in value.iter().zip(rest) {
-            put(word, value);
-        }
+        copy_in(self.words(at, values.len()), values);
+    }
+}
+
+/// Copies words of a region out.
+#[inline(always)]
+pub fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
+    let (lines, rest) = words.as_chunks::<LINE_WORDS>();
+    let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
+    // A line at a time, as most is whole lines: that is a run of loads and no loop.
+    for (copy, line) in copies.iter_mut().zip(lines) {
+        *copy = std::array::from_fn(|word| line[word].load(Ordering::Relaxed));
+    }
+    for (copy, word) in copy.iter_mut().zip(rest) {
+        *copy = word.load(Ordering::Relaxed);
+    }
+}
+
+/// Copies words into a region.
+#[inline(always)]
+pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
+    let (lines, rest) = words.as_chunks::<LINE_WORDS>();
+    let (values, value) = values.as_chunks::<LINE_WORDS>();
+    for (values, line) in values.iter().zip(lines) {
+        (0..LINE_WORDS).for_each(|word| put(&line[word], values[word]));
+    }
+    for (&value, word) in value.iter().zip(rest) {
+        put(word, value);
     }
 }
 
@@ -69,6 +79,14 @@ pub fn put(word: &AtomicU64, value: u64) {
     #[cfg(all(test, not(loom)))]
     crate::store::crash::point();
     word.store(value, Ordering::Relaxed);
+}
+
+/// Writes a word of a region after all that this thread wrote before.
+#[inline]
+pub fn put_release(word: &AtomicU64, value: u64) {
+    #[cfg(all(test, not(loom)))]
+    crate::store::crash::point();
+    word.store(value, Ordering::Release);
 }
 
 #[cfg(not(loom))]

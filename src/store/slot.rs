@@ -8,9 +8,9 @@ use crate::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
 use super::layout::slot::{
     GENERATION, INTENT_LIST, INTENT_WORDS, INTENTS, INTENTS_MAX, OWNER, PHASE, SEQUENCE, STATE,
-    UNDO_LOG, UNDO_MAX, UNDO_WORDS,
+    UNDO_LOG, UNDO_MAX, UNDO_WORDS, WORDS,
 };
-use super::region::{Region, put};
+use super::region::{Region, put, put_release};
 use super::semaphore::Token;
 
 const USED: u64 = 1;
@@ -48,51 +48,63 @@ pub struct Undo {
     pub old: u64,
 }
 
-/// A view of one slot: `base` is its first word in the region.
+/// A view of one slot.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotWords<'a> {
-    region: &'a Region,
-    base: usize,
+    words: &'a [AtomicU64; WORDS],
 }
 
 impl<'a> SlotWords<'a> {
-    /// The slot that starts at word `base`.
+    /// The slot that starts at word `base` of a region.
+    #[inline]
     pub fn at(region: &'a Region, base: usize) -> SlotWords<'a> {
-        SlotWords { region, base }
+        let words = region.words(base, WORDS).first_chunk();
+        SlotWords { words: words.expect("so many words were asked for") }
+    }
+
+    #[inline]
+    fn load(self, at: usize) -> u64 {
+        self.words[at].load(Ordering::Relaxed)
+    }
+
+    /// A list of so many entries that begins at a word.
+    #[inline]
+    fn list<const ENTRY: usize>(self, at: usize, entries: usize) -> &'a [[AtomicU64; ENTRY]] {
+        self.words[at..at + entries * ENTRY].as_chunks().0
     }
 
     /// State and epoch. Acquire: pairs with `set_state`, so that an epoch seen is an epoch whose
     /// attaching is complete.
     pub fn state(self) -> State {
-        let word = self.region.word(self.base + STATE).load(Ordering::Acquire);
+        let word = self.words[STATE].load(Ordering::Acquire);
         State { used: word & 0xffff_ffff == USED, epoch: (word >> 32) as u32 }
     }
 
     /// Writes state and epoch after all that was written before.
     pub fn set_state(self, state: State) {
         let word = u64::from(state.used) | u64::from(state.epoch) << 32;
-        self.region.store_release(self.base + STATE, word);
+        put_release(&self.words[STATE], word);
     }
 
     /// Process id and role of the owner.
     pub fn owner(self) -> (u32, u32) {
-        let word = self.region.load(self.base + OWNER);
+        let word = self.load(OWNER);
         (word as u32, (word >> 32) as u32)
     }
 
     /// Notes the owner.
     pub fn set_owner(self, pid: u32, role: u32) {
-        self.region.store(self.base + OWNER, u64::from(pid) | u64::from(role) << 32);
+        put(&self.words[OWNER], u64::from(pid) | u64::from(role) << 32);
     }
 
     /// The generation that the owner has acknowledged.
     pub fn generation(self) -> u64 {
-        self.region.word(self.base + GENERATION).load(Ordering::Acquire)
+        self.words[GENERATION].load(Ordering::Acquire)
     }
 
     /// Acknowledges a generation: the owner uses no older one from here on.
     pub fn set_generation(self, generation: u64) {
-        self.region.store_release(self.base + GENERATION, generation);
+        put_release(&self.words[GENERATION], generation);
     }
 
     /// Announces the key-nodes of a transaction, before any semaphore of them is taken.
@@ -100,21 +112,20 @@ impl<'a> SlotWords<'a> {
     pub fn announce(self, intents: impl ExactSizeIterator<Item = Intent>) {
         let count = intents.len();
         assert!(count <= INTENTS_MAX, "a transaction over {count} key-nodes");
-        let list = self.region.words(self.base + INTENT_LIST, count * INTENT_WORDS);
-        for (intent, words) in intents.zip(list.chunks_exact(INTENT_WORDS)) {
+        for (intent, words) in intents.zip(self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX)) {
             put(&words[0], intent.group);
             put(&words[1], u64::from(intent.file) << 32 | u64::from(intent.key_node));
         }
         // Tells a holder that goes on from one that stands still: its token is always the same.
-        let begun = self.region.load(self.base + SEQUENCE);
-        self.region.store(self.base + SEQUENCE, begun.wrapping_add(1));
-        self.region.store_release(self.base + INTENTS, count as u64);
+        let begun = self.load(SEQUENCE);
+        put(&self.words[SEQUENCE], begun.wrapping_add(1));
+        put_release(&self.words[INTENTS], count as u64);
         compiler_fence(Ordering::SeqCst);
     }
 
     /// Transactions begun by the owner.
     pub fn sequence(self) -> u64 {
-        self.region.load(self.base + SEQUENCE)
+        self.load(SEQUENCE)
     }
 
     /// Calls `look` with the id of each group that undo log or intent list name.
@@ -128,19 +139,15 @@ impl<'a> SlotWords<'a> {
     pub fn withdraw(self) {
         compiler_fence(Ordering::SeqCst);
         // Release: a recoverer that reads 0 here also sees the semaphores released.
-        self.region.store_release(self.base + INTENTS, 0);
+        put_release(&self.words[INTENTS], 0);
     }
 
     fn intents(self) -> impl Iterator<Item = Intent> + 'a {
-        let count = self.region.word(self.base + INTENTS).load(Ordering::Acquire);
-        (0..(count as usize).min(INTENTS_MAX)).map(move |index| {
-            let at = self.base + INTENT_LIST + index * INTENT_WORDS;
-            let place = self.region.load(at + 1);
-            Intent {
-                group: self.region.load(at),
-                file: (place >> 32) as u32,
-                key_node: place as u32,
-            }
+        let count = self.words[INTENTS].load(Ordering::Acquire);
+        let list = self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX);
+        list[..(count as usize).min(INTENTS_MAX)].iter().map(|words| {
+            let [group, place] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+            Intent { group, file: (place >> 32) as u32, key_node: place as u32 }
         })
     }
 
@@ -150,7 +157,7 @@ impl<'a> SlotWords<'a> {
         compiler_fence(Ordering::SeqCst);
         // Release: the log is whole before `phase` tells of it; pairs with `phase` of a recoverer.
         fence(Ordering::Release);
-        self.region.store(self.base + PHASE, entries as u64);
+        put(&self.words[PHASE], entries as u64);
         // Release: no word of a node changes before `phase` has.
         fence(Ordering::Release);
         compiler_fence(Ordering::SeqCst);
@@ -161,26 +168,21 @@ impl<'a> SlotWords<'a> {
     pub fn commit(self) {
         compiler_fence(Ordering::SeqCst);
         // Release: every word of the nodes is written before; pairs with `phase` of a recoverer.
-        self.region.store_release(self.base + PHASE, 0);
+        put_release(&self.words[PHASE], 0);
         compiler_fence(Ordering::SeqCst);
     }
 
     /// Entries of the undo log that count.
     #[inline]
     pub fn phase(self) -> usize {
-        let phase = self.region.word(self.base + PHASE).load(Ordering::Acquire);
+        let phase = self.words[PHASE].load(Ordering::Acquire);
         (phase as usize).min(UNDO_MAX)
     }
 
     fn undo(self, index: usize) -> Undo {
-        let at = self.base + UNDO_LOG + index * UNDO_WORDS;
-        let place = self.region.load(at + 1);
-        Undo {
-            group: self.region.load(at),
-            file: (place >> 48) as u32,
-            at: place & 0xffff_ffff_ffff,
-            old: self.region.load(at + 2),
-        }
+        let words = &self.list::<UNDO_WORDS>(UNDO_LOG, UNDO_MAX)[index];
+        let [group, place, old] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        Undo { group, file: (place >> 48) as u32, at: place & 0xffff_ffff_ffff, old }
     }
 
     /// Undoes the open transaction, if there is one: by its owner when it gives up, by a recoverer
@@ -215,7 +217,7 @@ impl<'a> SlotWords<'a> {
 /// The undo log of a slot while its owner fills it.
 #[derive(Debug)]
 pub struct UndoLog<'a> {
-    words: &'a [AtomicU64],
+    entries: &'a [[AtomicU64; UNDO_WORDS]],
     len: usize,
 }
 
@@ -227,8 +229,7 @@ impl<'a> UndoLog<'a> {
     /// The empty log of a slot. Nothing in it counts before [`SlotWords::begin`].
     #[inline]
     pub fn of(slot: SlotWords<'a>) -> UndoLog<'a> {
-        let words = slot.region.words(slot.base + UNDO_LOG, UNDO_MAX * UNDO_WORDS);
-        UndoLog { words, len: 0 }
+        UndoLog { entries: slot.list(UNDO_LOG, UNDO_MAX), len: 0 }
     }
 
     /// Entries so far.
@@ -259,11 +260,10 @@ impl<'a> UndoLog<'a> {
         for ((word, &new), place) in stored.iter().zip(new).zip(place..) {
             let old = word.load(Ordering::Relaxed);
             if old != new {
-                let from = self.len * UNDO_WORDS;
-                let entry = self.words.get(from..from + UNDO_WORDS).ok_or(LogFull)?;
-                put(&entry[0], intent.group);
-                put(&entry[1], place);
-                put(&entry[2], old);
+                let [group, at, value] = self.entries.get(self.len).ok_or(LogFull)?;
+                put(group, intent.group);
+                put(at, place);
+                put(value, old);
                 self.len += 1;
             }
         }

@@ -235,7 +235,7 @@ impl Transaction<'_> {
         for index in 0..self.handle.scratch.key_nodes.len() {
             let KeyNode { intent, group, .. } = self.handle.scratch.key_nodes[index];
             let semaphore = self.handle.groups[group].semaphore(intent.file, intent.key_node);
-            if !self.handle.take(semaphore) {
+            if !self.handle.take(self.handle.slot(), semaphore) {
                 return Err(Refused::Busy);
             }
             self.held += 1;

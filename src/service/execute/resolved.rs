@@ -65,7 +65,7 @@ pub(super) enum Settled {
 
 impl Resolved {
     /// Errors in order of precedence: biz, key, count.
-    #[inline]
+    #[inline(always)]
     pub fn resolve(
         &mut self,
         (table, generation): (&Table, u64),
@@ -78,7 +78,7 @@ impl Resolved {
         self.settled = self.locate(table, key, item).err();
     }
 
-    #[inline]
+    #[inline(always)]
     fn locate(&mut self, table: &Table, key: &[u8], item: &Item) -> Result<(), Settled> {
         let biz = self.biz.ok_or(Settled::Failed(ItemError::UnknownBiz))?;
         let entry = table.entry(biz);
