@@ -29,7 +29,7 @@ const MAP: &str = r#"<map>
 /// All rounds, and the table.
 pub fn run(options: &Options) -> Result<()> {
     let frs = Frs::start(MAP)?;
-    let duration = Duration::from_secs(options.seconds);
+    let duration = options.seconds;
     load(frs.address(), Duration::from_secs(2))?;
     let mut rows: Vec<Vec<Sample>> = NAMES.map(|_| Vec::new()).into();
     let mut looks = 0;

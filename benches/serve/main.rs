@@ -36,9 +36,9 @@ struct Options {
     /// Rounds; each measures every server once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seconds of one measurement
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
+    /// Seconds of one measurement, which may be a fraction; wrk takes whole ones
+    #[arg(long, default_value = "5", value_parser = seconds)]
+    seconds: Duration,
     /// Only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Scenario>,
@@ -94,6 +94,12 @@ impl Scenario {
     fn items(self) -> usize {
         if self == Scenario::Items { 64 } else { 1 }
     }
+}
+
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("expected seconds, found {text:?}"))?;
+    let given = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if given.is_zero() { Err("expected more than 0 seconds".into()) } else { Ok(given) }
 }
 
 fn main() -> ExitCode {
@@ -227,7 +233,7 @@ impl Bench<'_> {
                     _ => Protocol::Http,
                 };
                 Load { address: server.address(), protocol, depth: scenario.depth() }
-                    .run(requests, Duration::from_secs(self.options.seconds))
+                    .run(requests, self.options.seconds)
             }
         };
         let measured = measured.map_err(|error| format!("{}: {error}", server.name()))?;

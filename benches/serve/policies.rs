@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<()> {
             let warm_up = if NAMES[index].starts_with("sliding,") { WARM_UP } else { WARM_UP / 6 };
             load(warm_up, requests)?;
             let before = frs.cpu()?;
-            let measured = load(Duration::from_secs(options.seconds), requests)?;
+            let measured = load(options.seconds, requests)?;
             samples.push(Sample::new(measured, frs.cpu()?.saturating_sub(before)));
         }
     }

@@ -25,7 +25,7 @@ pub fn run(
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/update.lua");
     let output = Command::new("wrk")
         .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
-        .args(["--duration", &format!("{}s", options.seconds), "--script"])
+        .args(["--duration", &format!("{:.0}s", options.seconds.as_secs_f64().ceil()), "--script"])
         .arg(script)
         .arg(format!("http://{address}"))
         .args(["--", &depth.to_string(), &items.to_string(), &seed.to_string()])
