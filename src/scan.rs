@@ -53,21 +53,6 @@ pub fn marks<const S: usize>(word: u64, set: &[u8; S]) -> u64 {
     marks & (ONES * 0x80)
 }
 
-/// Where the first byte stands that is a control character or one of `set`.
-#[inline(always)]
-pub fn find_any<const S: usize>(text: &[u8], set: &[u8; S]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(chunk) = text[at..].first_chunk() {
-        let marks = marks(u64::from_le_bytes(*chunk), set);
-        if marks != 0 {
-            return Some(at + marks.trailing_zeros() as usize / 8);
-        }
-        at += chunk.len();
-    }
-    let last = text[at..].iter().position(|byte| *byte < 0x20 || set.contains(byte));
-    last.map(|index| at + index)
-}
-
 /// A short text in a longer one: copied with what is behind it, which takes no loop and no call.
 #[derive(Debug, Clone, Copy)]
 pub struct Short<'a> {
@@ -86,6 +71,30 @@ impl<'a> Short<'a> {
         let (bytes, _) = text.get(part.start..)?.split_first_chunk()?;
         (part.len() <= Short::MAX_BYTES).then_some(Short { bytes, len: part.len() })
     }
+
+    /// Is one of its bytes marked by `marks`, which marks those of a word as [`marks`] does?
+    #[inline(always)]
+    pub fn has_marked(self, marks: impl Fn(u64) -> u64) -> bool {
+        let (words, _) = self.bytes.as_chunks();
+        let mut at = 0;
+        for word in words {
+            let marks = marks(u64::from_le_bytes(*word));
+            if marks != 0 {
+                // It may stand behind the text.
+                return at + marks.trailing_zeros() as usize / 8 < self.len;
+            }
+            at += word.len();
+            if at >= self.len {
+                break;
+            }
+        }
+        false
+    }
+
+    /// It alone.
+    pub fn text(self) -> &'a [u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +102,15 @@ mod tests {
     use super::*;
 
     const SET: &[u8; 4] = b"\"&<\xEF";
+
+    /// Of a text with `behind` after it.
+    fn short_has_marked(text: &[u8], behind: u8) -> Option<bool> {
+        let mut whole = text.to_vec();
+        whole.resize(text.len().max(32), behind);
+        let short = Short::of(&whole, 0..text.len())?;
+        assert_eq!(short.text(), text);
+        Some(short.has_marked(|word| marks(word, SET)))
+    }
 
     #[test]
     fn every_byte_at_every_place() {
@@ -103,7 +121,9 @@ mod tests {
                     text[at] = byte;
                     let is_any = byte < 0x20 || SET.contains(&byte);
                     assert_eq!(has_any(&text, SET), is_any);
-                    assert_eq!(find_any(&text, SET), is_any.then_some(at));
+                    let short = (len <= 32).then_some(is_any);
+                    assert_eq!(short_has_marked(&text, b'a'), short);
+                    assert_eq!(short_has_marked(&text, b'&'), short);
                 }
             }
         }
@@ -111,10 +131,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn the_first_of_many(text: Vec<u8>) {
-            let first = text.iter().position(|byte| *byte < 0x20 || SET.contains(byte));
-            proptest::prop_assert_eq!(find_any(&text, SET), first);
-            proptest::prop_assert_eq!(has_any(&text, SET), first.is_some());
+        fn any_of_many(text: Vec<u8>, behind: u8) {
+            let is_any = text.iter().any(|byte| *byte < 0x20 || SET.contains(byte));
+            proptest::prop_assert_eq!(has_any(&text, SET), is_any);
+            let short = (text.len() <= 32).then_some(is_any);
+            proptest::prop_assert_eq!(short_has_marked(&text, behind), short);
         }
     }
 }

@@ -40,6 +40,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,9 +120,30 @@ impl Request {
 
     /// Adds an item; `biz` and `key` as asked, already decoded.
     pub fn push(&mut self, biz: &str, key: &str, count: Option<i32>, force: bool, detail: bool) {
-        let biz = self.keep(biz);
-        let key = self.keep(key);
-        let (biz_is_number, key_is_number) = (false, false);
+        let biz = self.add_text(biz);
+        let key = self.add_text(key);
+        self.push_parts(biz, key, count, force, detail);
+    }
+
+    /// Adds text; where it stands. A face that adds a document as a whole copies no name of it again.
+    pub(crate) fn add_text(&mut self, text: &str) -> Range<usize> {
+        let start = self.text.len();
+        self.text.push_str(text);
+        start..self.text.len()
+    }
+
+    /// Adds an item; `biz` and `key` are parts of the text that was added.
+    #[inline(always)]
+    pub(crate) fn push_parts(
+        &mut self,
+        biz: Range<usize>,
+        key: Range<usize>,
+        count: Option<i32>,
+        force: bool,
+        detail: bool,
+    ) {
+        let of = |part: Range<usize>| (part.start as u32, part.end as u32);
+        let (biz, key, biz_is_number, key_is_number) = (of(biz), of(key), false, false);
         self.items.push(Item { biz, key, count, force, detail, biz_is_number, key_is_number });
     }
 
@@ -130,12 +152,6 @@ impl Request {
         if let Some(item) = self.items.last_mut() {
             (item.biz_is_number, item.key_is_number) = (biz, key);
         }
-    }
-
-    fn keep(&mut self, text: &str) -> (u32, u32) {
-        let start = self.text.len() as u32;
-        self.text.push_str(text);
-        (start, self.text.len() as u32)
     }
 
     /// The items in order.
@@ -172,12 +188,6 @@ impl Request {
         let text = self.text.as_bytes();
         let of = |(from, to): (u32, u32)| Short::of(text, from as usize..to as usize);
         Some((of(item.biz)?, of(item.key)?))
-    }
-
-    /// The bytes of biz and key, one after the other.
-    #[inline]
-    pub(crate) fn names(&self, item: &Item) -> &[u8] {
-        &self.text.as_bytes()[item.biz.0 as usize..item.key.1 as usize]
     }
 }
 

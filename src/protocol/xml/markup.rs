@@ -5,12 +5,13 @@
 //! white space between them, `<` in values, names that are none) would have to be looked for in a
 //! second pass, and an item would cost twice as much.
 
+use std::ops::Range;
+
 use quick_xml::parser::{CommentParser, Parser, PiParser};
 
-use super::value::{ENDS_NAME, STOPS_PLAIN, STOPS_VALUE, check_chars, is_name, is_space};
+use super::value::{ENDS_NAME, check_chars, is_name, is_space, past_plain};
 use crate::protocol::format::NOT_UTF8;
 use crate::protocol::{Error, Excerpt, Place};
-use crate::scan::find_any;
 
 /// What is wrong with a document, and at which byte.
 #[derive(Debug, Clone, Copy)]
@@ -77,28 +78,46 @@ impl Tag<'_> {
 }
 
 /// An attribute as it stands.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Attribute<'a> {
-    /// Its name; it may be none in the sense of XML.
-    pub name: &'a str,
-    /// Offset of its name.
-    pub name_at: usize,
-    /// What stands between the quotes.
-    pub raw: &'a str,
-    /// Offset of `raw`.
-    pub at: usize,
-    /// `raw` is the value: nothing in it is to be decoded.
+    text: &'a str,
+    /// Where its name stands; it may be none in the sense of XML.
+    pub name: Range<usize>,
+    /// Where what is between the quotes stands.
+    pub raw: Range<usize>,
+    /// That is the value: nothing in it is to be decoded.
     pub plain: bool,
 }
 
+impl<'a> Attribute<'a> {
+    /// Its name.
+    pub fn name(&self) -> &'a str {
+        &self.text[self.name.clone()]
+    }
+
+    /// Is this its name?
+    #[inline(always)]
+    pub fn is(&self, name: &str) -> bool {
+        self.text.as_bytes()[self.name.clone()] == *name.as_bytes()
+    }
+
+    /// What stands between the quotes.
+    pub fn raw(&self) -> &'a str {
+        &self.text[self.raw.clone()]
+    }
+}
+
 /// What stands in a tag.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Part<'a> {
     /// Another attribute.
     Attribute(Attribute<'a>),
     /// Its end: was it `/>`?
     End { empty: bool },
 }
+
+/// Where biz and key of an item stand.
+pub type Names = (Range<usize>, Range<usize>);
 
 /// A place in a document.
 #[derive(Debug, Clone)]
@@ -132,20 +151,21 @@ impl<'a> Cursor<'a> {
         self.at = "<?xml".len();
         let mut previous = 0;
         while !self.text[self.past_space(self.at)..].starts_with("?>") {
-            let Part::Attribute(Attribute { name, name_at, raw, at, .. }) = self.part()? else {
+            let Part::Attribute(attribute) = self.part()? else {
                 return Err(Fault::xml(DECLARATION, self.at));
             };
+            let (name, raw) = (attribute.name(), attribute.raw());
             let (position, good) = match name {
                 "version" => (1, raw.strip_prefix("1.").is_some_and(is_digits)),
                 "encoding" => (2, true),
                 "standalone" => (3, raw == "yes" || raw == "no"),
-                _ => return Err(Fault::found_xml(DECLARATION, name, name_at)),
+                _ => return Err(Fault::found_xml(DECLARATION, name, attribute.name.start)),
             };
             if position <= previous || (previous == 0 && position != 1) {
-                return Err(Fault::found_xml(DECLARATION, name, name_at));
+                return Err(Fault::found_xml(DECLARATION, name, attribute.name.start));
             }
             if !good {
-                return Err(Fault::found_xml(DECLARATION, raw, at));
+                return Err(Fault::found_xml(DECLARATION, raw, attribute.raw.start));
             }
             if position == 2 && !raw.eq_ignore_ascii_case("utf-8") {
                 return Err(Fault::Whole(NOT_UTF8));
@@ -222,13 +242,35 @@ impl<'a> Cursor<'a> {
         here
     }
 
-    /// Moves past a plain value up to its double quote; none where it is to be thought about.
-    #[inline(always)]
-    pub fn plain_value(&mut self) -> Option<&'a str> {
-        let (bytes, start) = (self.text.as_bytes(), self.at);
-        let end = start + find_any(bytes.get(start..)?, STOPS_PLAIN)?;
-        self.at = end + 1;
-        if bytes[end] == b'"' { self.text.get(start..end) } else { None }
+    /// Moves past items written the way most are, and gives their names to `take` until it answers
+    /// that there is no room for another; the names of one that begins so and goes on in another way,
+    /// past which it moves.
+    ///
+    /// A function of its own, as what it works on fills the registers.
+    #[inline(never)]
+    pub fn plain_items(&mut self, mut take: impl FnMut(Names) -> bool) -> Option<Names> {
+        let end = self.text.len();
+        let mut rest = &self.text.as_bytes()[self.at..];
+        let begun = loop {
+            while let [byte, more @ ..] = rest
+                && is_space(*byte)
+            {
+                rest = more;
+            }
+            let Some((names, more)) = plain_names(rest, end) else {
+                break None;
+            };
+            let Some(more) = more.strip_prefix(b"/>") else {
+                rest = more;
+                break Some(names);
+            };
+            rest = more;
+            if !take(names) {
+                break None;
+            }
+        };
+        self.at = end - rest.len();
+        begun
     }
 
     /// Reads the start of the tag that stands here; `inside` an element or beside the root.
@@ -239,29 +281,27 @@ impl<'a> Cursor<'a> {
             (Some(b'<'), Some(b'/')) => self.end_tag(),
             (Some(b'<'), next) if next != Some(&b'!') => {
                 let at = self.at + 1;
-                let name = self.name(at);
-                self.at = at + name.len();
-                Ok(Tag { name, at, is_end: false })
+                self.at = self.past_name(at);
+                Ok(Tag { name: &self.text[at..self.at], at, is_end: false })
             }
             _ => Err(self.no_tag(inside)),
         }
     }
 
-    /// What could be a name at `at`.
+    /// The end of what could be a name at `at`.
     #[inline]
-    fn name(&self, at: usize) -> &'a str {
+    fn past_name(&self, mut at: usize) -> usize {
         let bytes = self.text.as_bytes();
-        let mut end = at;
-        while bytes.get(end).is_some_and(|&byte| !ENDS_NAME[byte as usize]) {
-            end += 1;
+        while bytes.get(at).is_some_and(|&byte| !ENDS_NAME[byte as usize]) {
+            at += 1;
         }
-        &self.text[at..end]
+        at
     }
 
     #[inline(never)]
     fn end_tag(&mut self) -> Result<Tag<'a>, Fault> {
         let at = self.at + 2;
-        let name = self.name(at);
+        let name = &self.text[at..self.past_name(at)];
         let end = self.past_space(at + name.len());
         if self.text.as_bytes().get(end) != Some(&b'>') {
             return Err(Fault::xml("expected > after the name of an end tag", end));
@@ -299,30 +339,20 @@ impl<'a> Cursor<'a> {
         if name_at == self.at {
             return Err(Fault::xml("expected white space before an attribute", name_at));
         }
-        let name = self.name(name_at);
-        let quote_at = self.past_equals(name_at + name.len())?;
+        let name = name_at..self.past_name(name_at);
+        let quote_at = self.past_equals(name.end)?;
         let (at, quote) = (quote_at + 1, bytes.get(quote_at).copied().unwrap_or_default());
         if quote != b'"' && quote != b'\'' {
             return Err(Fault::xml("expected the value of an attribute in quotes", quote_at));
         }
-        let (mut end, mut plain) = (at, true);
-        loop {
-            while bytes.get(end).is_some_and(|&byte| !STOPS_VALUE[byte as usize]) {
-                end += 1;
-            }
-            match bytes.get(end) {
-                Some(&byte) if byte == quote => break,
-                // The other quote stands for itself, but seldom.
-                Some(_) => plain = false,
-                None => {
-                    let what = "expected a quote after the value of an attribute";
-                    return Err(Fault::xml(what, end));
-                }
-            }
-            end += 1;
-        }
-        self.at = end + 1;
-        Ok(Part::Attribute(Attribute { name, name_at, raw: &self.text[at..end], at, plain }))
+        let after = past_plain(&bytes[at..], quote);
+        let Some(more) = after.iter().position(|&byte| byte == quote) else {
+            let what = "expected a quote after the value of an attribute";
+            return Err(Fault::xml(what, bytes.len()));
+        };
+        let (raw, plain) = (at..bytes.len() - after.len() + more, more == 0);
+        self.at = raw.end + 1;
+        Ok(Part::Attribute(Attribute { text: self.text, name, raw, plain }))
     }
 
     #[inline]
@@ -357,6 +387,20 @@ impl<'a> Cursor<'a> {
             Fault::found_xml(what, found, self.at)
         }
     }
+}
+
+/// The names of the item at the start of `rest`, if it begins with them as most do, and what follows
+/// them; `rest` is the end of a text of `len` bytes.
+#[inline(always)]
+fn plain_names(rest: &[u8], len: usize) -> Option<(Names, &[u8])> {
+    let place = |value: &[u8], after: &[u8]| len - value.len()..len - after.len();
+    let value = rest.strip_prefix(b"<item biz=\"")?;
+    let after = past_plain(value, b'"');
+    let biz = place(value, after);
+    let value = after.strip_prefix(b"\" key=\"")?;
+    let after = past_plain(value, b'"');
+    let key = place(value, after);
+    Some(((biz, key), after.strip_prefix(b"\"")?))
 }
 
 fn is_digits(text: &str) -> bool {

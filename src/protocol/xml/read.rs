@@ -2,7 +2,9 @@
 //!
 //! Reads front to back once. Allocates only where the reused buffers grow.
 
-use super::markup::{Attribute, Cursor, Fault, Part, declares_another_encoding};
+use std::ops::Range;
+
+use super::markup::{Attribute, Cursor, Fault, Names, Part, declares_another_encoding};
 use super::value::{is_name, value};
 use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
 use crate::protocol::{Error, form};
@@ -25,20 +27,21 @@ pub fn read(
             return Err(Fault::xml("not UTF-8", error.valid_up_to()).into_error(body));
         }
     };
-    document(text, bounds, decoded, request).map_err(|fault| fault.into_error(body))
+    request.add_text(text);
+    document(text, bounds, &mut decoded.other, request).map_err(|fault| fault.into_error(body))
 }
 
 fn document(
     text: &str,
     bounds: Bounds,
-    decoded: &mut Decoded,
+    decoded: &mut String,
     request: &mut Request,
 ) -> Result<(), Fault> {
     let mut cursor = Cursor::new(text);
     // Most documents begin so.
     let plain = cursor.literal(b"<request>");
     let root_at = if plain { 0 } else { begin(&mut cursor)? };
-    if plain || !root_ends(&mut cursor, request, &mut decoded.other)? {
+    if plain || !root_ends(&mut cursor, request, decoded)? {
         items(&mut cursor, bounds, decoded, request)?;
     }
     if cursor.skip()? {
@@ -70,7 +73,7 @@ fn root_ends(
     let mut atomic = None;
     loop {
         match cursor.part()? {
-            Part::Attribute(attribute) if attribute.name == "atomic" => {
+            Part::Attribute(attribute) if attribute.is("atomic") => {
                 first(&atomic, &attribute)?;
                 atomic = Some(flag(&attribute, decoded)?);
             }
@@ -88,40 +91,34 @@ fn root_ends(
 fn items(
     cursor: &mut Cursor<'_>,
     bounds: Bounds,
-    decoded: &mut Decoded,
+    decoded: &mut String,
     request: &mut Request,
 ) -> Result<(), Fault> {
     let max = bounds.items(request.atomic);
+    let has_room = |request: &Request| request.items().len() < max as usize;
     loop {
-        cursor.skip()?;
+        let mut begun = None;
+        if has_room(request) {
+            begun = cursor.plain_items(|(biz, key)| {
+                request.push_parts(biz, key, Some(1), false, false);
+                has_room(request)
+            });
+        }
+        if begun.is_none() {
+            cursor.skip()?;
+        }
         let at = cursor.at();
-        let plain = plain_item(cursor);
-        if plain.is_none() && items_end(cursor)? {
+        if begun.is_none() && items_end(cursor)? {
             return Ok(());
         }
-        if request.items().len() >= max as usize {
+        if !has_room(request) {
             let error = Error::TooManyItems { max, atomic: request.atomic };
             return Err(Fault::Whole(error));
         }
-        match plain {
-            Some((biz, key)) if cursor.literal(b"/>") => {
-                request.push(biz, key, Some(1), false, false);
-            }
-            _ if item_ends(cursor, at, plain, decoded, request)? => {}
-            _ => end_item(cursor)?,
+        if !item_ends(cursor, at, begun, decoded, request)? {
+            end_item(cursor)?;
         }
     }
-}
-
-/// Reads the start of an item the way most are written, biz and key; none, and nothing read, if it
-/// is another or none.
-#[inline(always)]
-fn plain_item<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a str, &'a str)> {
-    let mut ahead = cursor.clone();
-    let biz = ahead.literal(b"<item biz=\"").then(|| ahead.plain_value())??;
-    let key = ahead.literal(b" key=\"").then(|| ahead.plain_value())??;
-    *cursor = ahead;
-    Some((biz, key))
 }
 
 /// Reads what stands where an item may: the start of its tag, or the root's end?
@@ -147,48 +144,40 @@ fn end_item(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads the attributes of the item at `at` and adds it, `plain` ones being read already; is it
+/// Reads the attributes of the item at `at`, but for `names` that are read, and adds it; is it
 /// `<item/>`?
-fn item_ends<'a>(
-    cursor: &mut Cursor<'a>,
+fn item_ends(
+    cursor: &mut Cursor<'_>,
     at: usize,
-    plain: Option<(&'a str, &'a str)>,
-    decoded: &mut Decoded,
+    names: Option<Names>,
+    decoded: &mut String,
     request: &mut Request,
 ) -> Result<bool, Fault> {
-    let Decoded { biz: biz_text, key: key_text, other } = decoded;
-    // Each is lent to the value decoded into it, which a second value would overwrite.
-    let (mut biz_text, mut key_text) = match plain {
-        None => (Some(biz_text), Some(key_text)),
-        Some(_) => (None, None),
-    };
-    let (mut biz, mut key) = plain.unzip();
+    let (mut biz, mut key) = names.unzip();
     let (mut count, mut force, mut detail) = (None, None, None);
     let empty = loop {
         let attribute = match cursor.part()? {
             Part::Attribute(attribute) => attribute,
             Part::End { empty } => break empty,
         };
-        let repeated = || repeated(&attribute);
-        match attribute.name {
-            "biz" => biz = Some(value(&attribute, biz_text.take().ok_or_else(repeated)?)?),
-            "key" => key = Some(value(&attribute, key_text.take().ok_or_else(repeated)?)?),
-            "count" => {
-                first(&count, &attribute)?;
-                count = Some(form::count(value(&attribute, other)?));
-            }
-            "force" => {
-                first(&force, &attribute)?;
-                force = Some(flag(&attribute, other)?);
-            }
-            "detail" => {
-                first(&detail, &attribute)?;
-                detail = Some(flag(&attribute, other)?);
-            }
-            _ => {
-                let what = "unknown attribute: expected biz, key, count, force or detail";
-                return Err(unknown(what, &attribute));
-            }
+        if attribute.is("biz") {
+            first(&biz, &attribute)?;
+            biz = Some(part(&attribute, decoded, request)?);
+        } else if attribute.is("key") {
+            first(&key, &attribute)?;
+            key = Some(part(&attribute, decoded, request)?);
+        } else if attribute.is("count") {
+            first(&count, &attribute)?;
+            count = Some(form::count(value(&attribute, decoded)?));
+        } else if attribute.is("force") {
+            first(&force, &attribute)?;
+            force = Some(flag(&attribute, decoded)?);
+        } else if attribute.is("detail") {
+            first(&detail, &attribute)?;
+            detail = Some(flag(&attribute, decoded)?);
+        } else {
+            let what = "unknown attribute: expected biz, key, count, force or detail";
+            return Err(unknown(what, &attribute));
         }
     };
     let (Some(biz), Some(key)) = (biz, key) else {
@@ -196,8 +185,21 @@ fn item_ends<'a>(
         return Err(Fault::document(what, "", at));
     };
     let (force, detail) = (force.unwrap_or(false), detail.unwrap_or(false));
-    request.push(biz, key, count.unwrap_or(Some(1)), force, detail);
+    request.push_parts(biz, key, count.unwrap_or(Some(1)), force, detail);
     Ok(empty)
+}
+
+/// Where in the request's text the value of an attribute stands: in the document, or decoded behind
+/// it.
+fn part(
+    attribute: &Attribute<'_>,
+    decoded: &mut String,
+    request: &mut Request,
+) -> Result<Range<usize>, Fault> {
+    if attribute.plain {
+        return Ok(attribute.raw.clone());
+    }
+    Ok(request.add_text(value(attribute, decoded)?))
 }
 
 fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), Fault> {
@@ -206,16 +208,16 @@ fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), Fault> {
 
 #[cold]
 fn repeated(attribute: &Attribute<'_>) -> Fault {
-    Fault::found_xml("an attribute stands more than once", attribute.name, attribute.name_at)
+    Fault::found_xml("an attribute stands more than once", attribute.name(), attribute.name.start)
 }
 
 #[cold]
 fn unknown(what: &'static str, attribute: &Attribute<'_>) -> Fault {
-    if is_name(attribute.name) {
-        Fault::document(what, attribute.name, attribute.name_at)
+    if is_name(attribute.name()) {
+        Fault::document(what, attribute.name(), attribute.name.start)
     } else {
         let what = "expected the name of an attribute";
-        Fault::found_xml(what, attribute.name, attribute.name_at)
+        Fault::found_xml(what, attribute.name(), attribute.name.start)
     }
 }
 
@@ -223,6 +225,6 @@ fn flag(attribute: &Attribute<'_>, decoded: &mut String) -> Result<bool, Fault> 
     match value(attribute, decoded)? {
         "true" => Ok(true),
         "false" => Ok(false),
-        other => Err(Fault::document("expected true or false", other, attribute.at)),
+        other => Err(Fault::document("expected true or false", other, attribute.raw.start)),
     }
 }

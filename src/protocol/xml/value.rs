@@ -3,6 +3,7 @@
 use quick_xml::escape::resolve_xml_entity;
 
 use super::markup::{Attribute, Fault};
+use crate::scan::ONES;
 
 /// May the character stand in a document (production 2)?
 pub fn is_char(c: char) -> bool {
@@ -18,10 +19,10 @@ pub fn check_chars(text: &str, at: usize) -> Result<(), Fault> {
     }
 }
 
-/// Bytes at which the reading of an attribute's value stops to think: quotes, what is decoded, and
-/// what may begin a character that XML forbids (0xEF begins U+FFFE and U+FFFF).
-pub const STOPS_VALUE: [bool; 256] = {
-    let mut stops = table(b"\"'&<\xEF");
+/// Bytes at which the reading of an attribute's value stops to think, beside its quote: what is
+/// decoded, and what may begin a character that XML forbids (0xEF begins U+FFFE and U+FFFF).
+const STOPS_VALUE: [bool; 256] = {
+    let mut stops = table(b"&<\xEF");
     let mut control = 0;
     while control < 0x20 {
         stops[control] = true;
@@ -30,8 +31,39 @@ pub const STOPS_VALUE: [bool; 256] = {
     stops
 };
 
-/// The same of a value in double quotes, beside control characters.
-pub const STOPS_PLAIN: &[u8; 4] = b"\"&<\xEF";
+/// What follows a value as far as it is plain: its quote, or what the reading stops at to think.
+#[inline(always)]
+pub fn past_plain(mut rest: &[u8], quote: u8) -> &[u8] {
+    while let Some((word, more)) = rest.split_first_chunk() {
+        let stops = may_be_special(u64::from_le_bytes(*word));
+        if stops != 0 {
+            rest = &rest[stops.trailing_zeros() as usize / 8..];
+            break;
+        }
+        rest = more;
+    }
+    if rest.first() == Some(&quote) { rest } else { past_plain_bytes(rest, quote) }
+}
+
+/// As [`past_plain`], for what it cannot tell by the word.
+#[cold]
+#[inline(never)]
+fn past_plain_bytes(rest: &[u8], quote: u8) -> &[u8] {
+    let stop = rest.iter().position(|&byte| byte == quote || STOPS_VALUE[usize::from(byte)]);
+    &rest[stop.unwrap_or(rest.len())..]
+}
+
+/// The top bits of the bytes of `word` that may be special in a value: of what its reading stops at
+/// or its writing replaces, and of others that are seldom. As in [`crate::scan::marks`], the lowest is
+/// always right.
+#[inline(always)]
+pub fn may_be_special(word: u64) -> u64 {
+    let low = word.wrapping_sub(ONES * u64::from(b'('));
+    // They differ in one bit.
+    let brackets = (word & !(ONES * u64::from(b'<' ^ b'>'))) ^ (ONES * u64::from(b'<'));
+    // The top bit of what is not ASCII is there as it is.
+    (low | brackets.wrapping_sub(ONES) | word) & (ONES * 0x80)
+}
 
 /// Bytes that end what could be a name in a tag.
 pub const ENDS_NAME: [bool; 256] = table(b" \t\n\r=><\"'/");
@@ -73,10 +105,11 @@ fn is_name_start(c: char) -> bool {
 /// The value of an attribute: as it stands, or decoded into `decoded`, which is replaced.
 #[inline]
 pub fn value<'v>(attribute: &Attribute<'v>, decoded: &'v mut String) -> Result<&'v str, Fault> {
+    let raw = attribute.raw();
     if attribute.plain {
-        return Ok(attribute.raw);
+        return Ok(raw);
     }
-    decode(attribute.raw, attribute.at, decoded)?;
+    decode(raw, attribute.raw.start, decoded)?;
     Ok(decoded)
 }
 
@@ -128,4 +161,44 @@ fn reference(name: &str) -> Option<char> {
     }
     let code = u32::from_str_radix(digits, radix).ok()?;
     char::from_u32(code).filter(|&c| is_char(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a plain value of this text ends, told byte by byte.
+    fn plain_len(text: &[u8], quote: u8) -> usize {
+        let stop = |byte: &u8| *byte == quote || *byte < 0x20 || b"&<\xEF".contains(byte);
+        text.iter().position(stop).unwrap_or(text.len())
+    }
+
+    #[test]
+    fn plain_values_end_where_they_should() {
+        for len in 0..20 {
+            for at in 0..len {
+                for byte in 0..=255 {
+                    // What is before it, and is passed, may be something that is seldom.
+                    for filling in [b'a', b'>', 0xC3] {
+                        let mut text = vec![filling; len];
+                        text[at] = byte;
+                        for quote in [b'"', b'\''] {
+                            let past = past_plain(&text, quote);
+                            assert_eq!(past, &text[plain_len(&text, quote)..], "{text:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn plain_values_of_any_bytes(text: Vec<u8>) {
+            for quote in [b'"', b'\''] {
+                let past = past_plain(&text, quote);
+                proptest::prop_assert_eq!(past, &text[plain_len(&text, quote)..]);
+            }
+        }
+    }
 }

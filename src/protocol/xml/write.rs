@@ -5,10 +5,10 @@
 
 use std::fmt::{self, Write};
 
-use super::value::is_char;
+use super::value::{is_char, may_be_special};
 use crate::protocol::format::error_word;
 use crate::protocol::{Error, Line, Pen};
-use crate::scan::has_any;
+use crate::scan::{Short, has_any};
 use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
 
 /// Appends the response document of `request`; `line` is scratch.
@@ -32,8 +32,10 @@ fn write_item(
     answers: &Answers,
 ) {
     let mut pen = line.pen();
-    let is_plain = !has_any(request.names(item), SUSPECT);
-    if is_plain && let Some((biz, key)) = request.short_names(item) {
+    if let Some((biz, key)) = request.short_names(item)
+        && is_plain(biz)
+        && is_plain(key)
+    {
         pen.text(b"<item biz=\"");
         pen.short_text(biz);
         pen.text(b"\" key=\"");
@@ -64,6 +66,18 @@ fn write_item(
         }
     }
     pen.flush(out);
+}
+
+/// Is a name written as it is? Most are told by the word.
+#[inline(always)]
+fn is_plain(name: Short<'_>) -> bool {
+    !name.has_marked(may_be_special) || is_plain_after_all(name.text())
+}
+
+#[cold]
+#[inline(never)]
+fn is_plain_after_all(name: &[u8]) -> bool {
+    !has_any(name, SUSPECT)
 }
 
 #[inline(never)]

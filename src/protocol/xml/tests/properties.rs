@@ -146,6 +146,46 @@ fn document() -> impl Strategy<Value = ((bool, Vec<Row>), String)> {
     )
 }
 
+/// Checks that a document is read as it is when its items are written with other white space, which
+/// takes the way of all items that are not written as most are.
+fn read_alike(text: &str) {
+    let other = text.replace("<item biz=", "<item\tbiz=");
+    assert_eq!(parse_once(text.as_bytes()), parse_once(other.as_bytes()), "{text:?}");
+}
+
+#[test]
+fn values_of_any_length_with_anything_in_them_are_read_alike() {
+    let ascii = (0..0x80).map(|byte| char::from(byte).to_string());
+    let others = ["", "\u{80}", "é", "中", "\u{EFFF}", "\u{FFFD}", "\u{FFFE}", "\u{FFFF}", "🙂"];
+    let references = ["&amp;", "&#x41;", "\r\n", "\"/>", "\"></item>", "\" count=\"2\"/>"];
+    let others = others.into_iter().chain(references).map(str::to_owned);
+    for odd in ascii.chain(others) {
+        for len in [0, 1, 6, 7, 8, 9, 15, 16, 17, 33] {
+            for at in (0..=len).filter(|at| at % 8 < 2 || at % 8 == 7) {
+                let value = "k".repeat(at) + &odd + &"k".repeat(len - at);
+                for (biz, key) in [("b", &value[..]), (&value, "k")] {
+                    let item = format!("<item biz=\"{biz}\" key=\"{key}\"/>");
+                    read_alike(&format!("<request>{item} <item biz='b' key='k'/></request>"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn documents_cut_anywhere_are_read_alike() {
+    let items = "<item biz=\"login\" key=\"alice\"/>\n<item biz=\"1\" key=\"é\" count=\"2\"/>\
+                 <!-- --><item biz=\"1\" key=\"a b&#9;\"></item><item biz=\"1\" key=\"it's\" />";
+    for text in [format!("<request>{items}</request>"), format!("<request>{items}{items}")] {
+        for at in (0..=text.len()).filter(|&at| text.is_char_boundary(at)) {
+            read_alike(&text[..at]);
+            for odd in ["\"", "<", ">", "/", " ", "x", "\0", "é", "\u{FFFE}"] {
+                read_alike(&format!("{}{odd}{}", &text[..at], &text[at..]));
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -170,6 +210,7 @@ proptest! {
             }
         }
         let text: String = text.into_iter().collect();
+        read_alike(&text);
         if let Ok(read) = parse(text.as_bytes()) {
             prop_assert_eq!(oracle(&text), Some(read), "{}", text);
         }
