@@ -12,16 +12,12 @@ pub fn has_any<const S: usize>(text: &[u8], set: &[u8; S]) -> bool {
             chunks.iter().any(|chunk| chunk_has_any(chunk, set)) || chunk_has_any(last, set)
         }
         None => match (text.first_chunk(), text.last_chunk()) {
-            (Some(first), Some(last)) => chunk_has_any(&joined(*first, *last), set),
+            (Some(first), Some(last)) => {
+                [first, last].iter().any(|word| marks(u64::from_le_bytes(**word), set) != 0)
+            }
             _ => text.iter().any(|byte| *byte < 0x20 || set.contains(byte)),
         },
     }
-}
-
-#[inline(always)]
-const fn joined(first: [u8; 8], last: [u8; 8]) -> [u8; 16] {
-    let (first, last) = (u64::from_le_bytes(first), u64::from_le_bytes(last));
-    (first as u128 | (last as u128) << 64).to_le_bytes()
 }
 
 /// Each step is the same for all bytes, without a branch: the compiler makes one instruction of it.
@@ -71,20 +67,22 @@ pub fn find_any<const S: usize>(text: &[u8], set: &[u8; S]) -> Option<usize> {
 /// A short text in a longer one: copied with what is behind it, which takes no loop and no call.
 #[derive(Debug, Clone, Copy)]
 pub struct Short<'a> {
-    /// It, and what is behind it.
-    pub bytes: &'a [u8; Short::MAX_BYTES],
+    /// It, and all that is behind it.
+    pub bytes: &'a [u8],
     /// Its length.
     pub len: usize,
 }
 
 impl<'a> Short<'a> {
-    const MAX_BYTES: usize = 32;
+    /// The longest.
+    pub const MAX_BYTES: usize = 32;
 
-    /// That part of a text, if it is short and enough follows.
+    /// That part of a text, if it is short.
     #[inline(always)]
     pub fn of(text: &'a [u8], part: Range<usize>) -> Option<Short<'a>> {
-        let (bytes, _) = text.get(part.start..)?.split_first_chunk()?;
-        (part.len() <= Short::MAX_BYTES).then_some(Short { bytes, len: part.len() })
+        let bytes = text.get(part.start..)?;
+        let len = part.end.wrapping_sub(part.start);
+        (len <= Short::MAX_BYTES).then_some(Short { bytes, len })
     }
 }
 
@@ -107,6 +105,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn short_parts() {
+        let text = [b'a'; 100];
+        let len_of = |part: Range<usize>| Some(Short::of(&text, part)?.len);
+        assert_eq!(len_of(0..0), Some(0));
+        assert_eq!(len_of(68..100), Some(32));
+        assert_eq!(len_of(100..100), Some(0));
+        assert_eq!(len_of(67..100), None);
+        assert_eq!(len_of(101..101), None);
+        #[expect(clippy::reversed_empty_ranges)]
+        let reversed = 5..4;
+        assert_eq!(len_of(reversed), None);
     }
 
     proptest::proptest! {

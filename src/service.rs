@@ -174,10 +174,10 @@ impl Request {
         Some((of(item.biz)?, of(item.key)?))
     }
 
-    /// The bytes of biz and key, one after the other.
+    /// The bytes of all names, one after the other.
     #[inline]
-    pub(crate) fn names(&self, item: &Item) -> &[u8] {
-        &self.text.as_bytes()[item.biz.0 as usize..item.key.1 as usize]
+    pub(crate) fn text(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 }
 
