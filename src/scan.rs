@@ -12,16 +12,12 @@ pub fn has_any<const S: usize>(text: &[u8], set: &[u8; S]) -> bool {
             chunks.iter().any(|chunk| chunk_has_any(chunk, set)) || chunk_has_any(last, set)
         }
         None => match (text.first_chunk(), text.last_chunk()) {
-            (Some(first), Some(last)) => chunk_has_any(&joined(*first, *last), set),
+            (Some(first), Some(last)) => {
+                [first, last].iter().any(|word| marks(u64::from_le_bytes(**word), set) != 0)
+            }
             _ => text.iter().any(|byte| *byte < 0x20 || set.contains(byte)),
         },
     }
-}
-
-#[inline(always)]
-const fn joined(first: [u8; 8], last: [u8; 8]) -> [u8; 16] {
-    let (first, last) = (u64::from_le_bytes(first), u64::from_le_bytes(last));
-    (first as u128 | (last as u128) << 64).to_le_bytes()
 }
 
 /// Each step is the same for all bytes, without a branch: the compiler makes one instruction of it.
@@ -56,39 +52,44 @@ pub fn marks<const S: usize>(word: u64, set: &[u8; S]) -> u64 {
 /// A short text in a longer one: copied with what is behind it, which takes no loop and no call.
 #[derive(Debug, Clone, Copy)]
 pub struct Short<'a> {
-    /// It, and what is behind it.
-    pub bytes: &'a [u8; Short::MAX_BYTES],
+    /// It, and all that is behind it.
+    pub bytes: &'a [u8],
     /// Its length.
     pub len: usize,
 }
 
 impl<'a> Short<'a> {
-    const MAX_BYTES: usize = 32;
+    /// The longest.
+    pub const MAX_BYTES: usize = 32;
 
-    /// That part of a text, if it is short and enough follows.
+    /// That part of a text, if it is short.
     #[inline(always)]
     pub fn of(text: &'a [u8], part: Range<usize>) -> Option<Short<'a>> {
-        let (bytes, _) = text.get(part.start..)?.split_first_chunk()?;
-        (part.len() <= Short::MAX_BYTES).then_some(Short { bytes, len: part.len() })
+        let bytes = text.get(part.start..)?;
+        let len = part.end.wrapping_sub(part.start);
+        (len <= Short::MAX_BYTES).then_some(Short { bytes, len })
     }
 
     /// Is one of its bytes marked by `marks`, which marks those of a word as [`marks`] does?
     #[inline(always)]
     pub fn has_marked(self, marks: impl Fn(u64) -> u64) -> bool {
-        let (words, _) = self.bytes.as_chunks();
+        let (words, rest) = self.bytes.as_chunks();
+        // What is marked first may stand behind the text.
+        let is_inside = |marks: u64, at: usize| self.len > at + marks.trailing_zeros() as usize / 8;
         let mut at = 0;
         for word in words {
             let marks = marks(u64::from_le_bytes(*word));
             if marks != 0 {
-                // It may stand behind the text.
-                return at + marks.trailing_zeros() as usize / 8 < self.len;
+                return is_inside(marks, at);
             }
             at += word.len();
             if at >= self.len {
-                break;
+                return false;
             }
         }
-        false
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        is_inside(marks(u64::from_le_bytes(last)), at)
     }
 
     /// It alone.
@@ -103,13 +104,17 @@ mod tests {
 
     const SET: &[u8; 4] = b"\"&<\xEF";
 
-    /// Of a text with `behind` after it.
+    /// Of a text with some of `behind` after it, whatever their number.
     fn short_has_marked(text: &[u8], behind: u8) -> Option<bool> {
-        let mut whole = text.to_vec();
-        whole.resize(text.len().max(32), behind);
-        let short = Short::of(&whole, 0..text.len())?;
-        assert_eq!(short.text(), text);
-        Some(short.has_marked(|word| marks(word, SET)))
+        let told = (0..=9).map(|more| {
+            let whole = [text, &vec![behind; more]].concat();
+            let short = Short::of(&whole, 0..text.len())?;
+            assert_eq!(short.text(), text);
+            Some(short.has_marked(|word| marks(word, SET)))
+        });
+        let told: Vec<Option<bool>> = told.collect();
+        assert!(told.iter().all(|one| *one == told[0]), "{text:?} {behind}: {told:?}");
+        told[0]
     }
 
     #[test]
@@ -127,6 +132,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn short_parts() {
+        let text = [b'a'; 100];
+        let len_of = |part: Range<usize>| Some(Short::of(&text, part)?.len);
+        assert_eq!(len_of(0..0), Some(0));
+        assert_eq!(len_of(68..100), Some(32));
+        assert_eq!(len_of(100..100), Some(0));
+        assert_eq!(len_of(67..100), None);
+        assert_eq!(len_of(101..101), None);
+        #[expect(clippy::reversed_empty_ranges)]
+        let reversed = 5..4;
+        assert_eq!(len_of(reversed), None);
     }
 
     proptest::proptest! {

@@ -99,13 +99,17 @@ pub struct Request {
     pub command: Command,
     /// All items or none.
     pub atomic: bool,
+    /// Its reader has seen that an XML document can hold all names as they are; false where nobody
+    /// has looked.
+    pub(crate) is_plain: bool,
     text: String,
     items: Vec<Item>,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Request { command: Command::Query, atomic: false, text: String::new(), items: Vec::new() }
+        let (text, items) = (String::new(), Vec::new());
+        Request { command: Command::Query, atomic: false, is_plain: false, text, items }
     }
 }
 
@@ -113,7 +117,7 @@ impl Request {
     /// Empties it for the next request, keeping its buffers.
     pub fn begin(&mut self, command: Command) {
         self.command = command;
-        self.atomic = false;
+        (self.atomic, self.is_plain) = (false, false);
         self.text.clear();
         self.items.clear();
     }

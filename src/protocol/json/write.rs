@@ -8,57 +8,70 @@ use std::fmt::{self, Write};
 use crate::protocol::format::error_word;
 use crate::protocol::xml::is_char;
 use crate::protocol::{Error, Line, Pen};
-use crate::scan::has_any;
+use crate::scan::{Short, has_any, marks};
 use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
 
 /// Appends the response document of `request`; `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
-    out.extend_from_slice(match answers.refused {
-        true => b"{\"refused\":true,\"items\":[",
-        false => b"{\"items\":[",
-    });
-    for (index, (item, answer)) in request.items().iter().zip(&answers.items).enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write_item(out, line, request, item, answer, answers);
+    let mut pen = line.pen();
+    pen.text(b"{");
+    if answers.refused {
+        pen.text(b"\"refused\":true,");
     }
-    out.extend_from_slice(b"]}\n");
+    pen.text(b"\"items\":[");
+    for (index, (item, answer)) in request.items().iter().zip(&answers.items).enumerate() {
+        pen.make_room(out);
+        if index > 0 {
+            pen.text(b",");
+        }
+        match request.short_names(item) {
+            Some((biz, key)) if is_plain(biz) && is_plain(key) => {
+                pen.text(b"{\"biz\":");
+                pen.echo(biz, item.biz_is_number);
+                pen.text(b",\"key\":");
+                pen.echo(key, item.key_is_number);
+            }
+            _ => {
+                pen.flush(out);
+                write_names(out, request, item);
+            }
+        }
+        match &answer.result {
+            Err(error) => {
+                pen.text(b",\"error\":\"");
+                pen.text(error_word(*error).as_bytes());
+                pen.text(b"\"");
+            }
+            Ok(verdict) => {
+                pen.verdict_members(verdict);
+                if let Some(word) = answers.action(answer) {
+                    pen.text(b",\"action\":");
+                    pen.flush(out);
+                    write_string(out, word);
+                }
+                if !answer.details.is_empty() {
+                    pen.aside(|pen| write_limits(out, pen, answers, answer));
+                }
+            }
+        }
+        pen.text(b"}");
+    }
+    pen.text(b"]}\n");
+    pen.flush(out);
 }
 
-fn write_item(
-    out: &mut Vec<u8>,
-    line: &mut Line,
-    request: &Request,
-    item: &Item,
-    answer: &Answer,
-    answers: &Answers,
-) {
+/// Is a name written as it is?
+#[inline(always)]
+fn is_plain(name: Short<'_>) -> bool {
+    !name.has_marked(|word| marks(word, SUSPECT))
+}
+
+#[inline(never)]
+fn write_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
     out.extend_from_slice(b"{\"biz\":");
     write_echo(out, request.biz(item), item.biz_is_number);
     out.extend_from_slice(b",\"key\":");
     write_echo(out, request.key(item), item.key_is_number);
-    let mut pen = line.pen();
-    match &answer.result {
-        Err(error) => {
-            pen.text(b",\"error\":\"");
-            pen.text(error_word(*error).as_bytes());
-            pen.text(b"\"");
-        }
-        Ok(verdict) => {
-            pen.verdict_members(verdict);
-            if let Some(word) = answers.action(answer) {
-                pen.text(b",\"action\":");
-                pen.flush(out);
-                write_string(out, word);
-            }
-            if !answer.details.is_empty() {
-                pen.aside(|pen| write_limits(out, pen, answers, answer));
-            }
-        }
-    }
-    pen.text(b"}");
-    pen.flush(out);
 }
 
 #[inline(never)]
@@ -152,13 +165,23 @@ fn escape(out: &mut Vec<u8>, text: &str) {
 }
 
 impl Pen<'_> {
+    /// As [`write_echo`], of what is short and has nothing to be escaped.
+    #[inline(always)]
+    fn echo(&mut self, text: Short<'_>, is_number: bool) {
+        if !is_number {
+            self.text(b"\"");
+        }
+        self.short_text(text);
+        if !is_number {
+            self.text(b"\"");
+        }
+    }
+
     /// The members of an item after its key.
     #[inline(always)]
     fn verdict_members(&mut self, verdict: &Verdict) {
-        self.text(match verdict.limited {
-            true => b",\"limited\":true",
-            false => b",\"limited\":false",
-        });
+        self.text(b",\"limited\":");
+        self.truth(verdict.limited);
         // Where no limit judged there are no figures.
         if verdict.limit != 0 {
             self.text(b",\"limit\":");
@@ -172,8 +195,8 @@ impl Pen<'_> {
         if verdict.banned {
             self.text(b",\"banned\":true");
         }
-        if verdict.weight.is_some() || verdict.shadow || verdict.degraded || verdict.list.is_some()
-        {
+        let is_marked = verdict.shadow | verdict.degraded;
+        if is_marked | verdict.weight.is_some() | verdict.list.is_some() {
             self.aside(|pen| pen.seldom_members(verdict));
         }
     }
@@ -218,7 +241,7 @@ impl Pen<'_> {
         self.text(b",\"used\":");
         self.number(figures.used);
         self.text(b",\"max\":");
-        self.number(figures.max);
+        self.repeated(figures.max);
         self.text(b",\"remaining\":");
         self.number(figures.remaining);
         if let Some(reset_ms) = figures.reset_ms {

@@ -124,12 +124,20 @@ pub type Names = (Range<usize>, Range<usize>);
 pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
+    /// Holds no value read so far a byte that may be special?
+    sure: bool,
 }
 
 impl<'a> Cursor<'a> {
     /// At the start of a document without its byte order mark.
     pub fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { text, at: 0 }
+        Cursor { text, at: 0, sure: true }
+    }
+
+    /// Has no value read so far a byte that [`super::value::may_be_special`] marks? False where that
+    /// is not known.
+    pub fn is_sure(&self) -> bool {
+        self.sure
     }
 
     /// Bytes read.
@@ -257,7 +265,7 @@ impl<'a> Cursor<'a> {
             {
                 rest = more;
             }
-            let Some((names, more)) = plain_names(rest, end) else {
+            let Some((names, more)) = plain_names(rest, end, &mut self.sure) else {
                 break None;
             };
             let Some(more) = more.strip_prefix(b"/>") else {
@@ -345,7 +353,7 @@ impl<'a> Cursor<'a> {
         if quote != b'"' && quote != b'\'' {
             return Err(Fault::xml("expected the value of an attribute in quotes", quote_at));
         }
-        let after = past_plain(&bytes[at..], quote);
+        let after = past_plain(&bytes[at..], quote, &mut self.sure);
         let Some(more) = after.iter().position(|&byte| byte == quote) else {
             let what = "expected a quote after the value of an attribute";
             return Err(Fault::xml(what, bytes.len()));
@@ -392,13 +400,13 @@ impl<'a> Cursor<'a> {
 /// The names of the item at the start of `rest`, if it begins with them as most do, and what follows
 /// them; `rest` is the end of a text of `len` bytes.
 #[inline(always)]
-fn plain_names(rest: &[u8], len: usize) -> Option<(Names, &[u8])> {
+fn plain_names<'a>(rest: &'a [u8], len: usize, sure: &mut bool) -> Option<(Names, &'a [u8])> {
     let place = |value: &[u8], after: &[u8]| len - value.len()..len - after.len();
     let value = rest.strip_prefix(b"<item biz=\"")?;
-    let after = past_plain(value, b'"');
+    let after = past_plain(value, b'"', sure);
     let biz = place(value, after);
     let value = after.strip_prefix(b"\" key=\"")?;
-    let after = past_plain(value, b'"');
+    let after = past_plain(value, b'"', sure);
     let key = place(value, after);
     Some(((biz, key), after.strip_prefix(b"\"")?))
 }

@@ -50,6 +50,7 @@ fn document(
     if request.items().is_empty() {
         return Err(Fault::document("expected at least one <item>", "", root_at));
     }
+    request.is_plain = cursor.is_sure();
     Ok(())
 }
 

@@ -40,6 +40,9 @@ fn parse_once(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
     let mut decoded = Decoded::default();
     read(body, Command::Update, BOUNDS, &mut decoded, &mut request)?;
     assert_eq!(request.command, Command::Update);
+    let as_it_is = |name: &str| !name.contains(|c| c < ' ' || "&<>\"\u{FFFE}\u{FFFF}".contains(c));
+    let mut names = request.items().iter().flat_map(|item| [request.biz(item), request.key(item)]);
+    assert!(!request.is_plain || names.all(as_it_is));
     let rows = request.items().iter().map(|item| Row {
         biz: request.biz(item).to_owned(),
         key: request.key(item).to_owned(),
@@ -468,6 +471,39 @@ fn echoes() {
          key=\"\u{FFFD}a\u{FFFD}&#9;&#10;&#13;&amp;&quot;'&lt;&gt;é\u{FFFD}\u{FFFD}\u{FFFD}\u{EFFF}\" \
          error=\"bad-key\"/></response>\n"
     );
+}
+
+#[test]
+fn names_are_written_as_they_are_where_their_reader_has_seen_nothing_to_escape() {
+    for (key, is_plain, echo) in [
+        ("\"alice\"", true, "alice"),
+        ("'alice'", true, "alice"),
+        ("\"a>b\"", false, "a&gt;b"),
+        ("'a\"b'", false, "a&quot;b"),
+        ("\"a&amp;b\"", false, "a&amp;b"),
+        ("\"a&#9;b\"", false, "a&#9;b"),
+        // These could stand as they are, and are looked at again.
+        ("\"a b\"", false, "a b"),
+        ("\"käse\"", false, "käse"),
+    ] {
+        for others in ["", " count=\"2\""] {
+            let body = format!(
+                "<request><item biz=\"a\" key={key}{others}/><item biz=\"a\" key=\"last\"/></request>"
+            );
+            let (mut request, mut decoded) = (Request::default(), Decoded::default());
+            read(body.as_bytes(), Command::Update, BOUNDS, &mut decoded, &mut request).unwrap();
+            assert_eq!(request.is_plain, is_plain, "{body}");
+            let items = (0..2).map(|_| answer(Err(ItemError::Busy))).collect();
+            let answers = Answers { items, ..Answers::default() };
+            let mut out = Vec::new();
+            write(&mut out, &mut Line::default(), &request, &answers);
+            let element = |key| format!("<item biz=\"a\" key=\"{key}\" error=\"busy\"/>");
+            let expected = format!("<response>{}{}</response>\n", element(echo), element("last"));
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            request.begin(Command::Query);
+            assert!(!request.is_plain);
+        }
+    }
 }
 
 #[test]

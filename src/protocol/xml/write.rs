@@ -13,58 +13,49 @@ use crate::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request
 
 /// Appends the response document of `request`; `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
-    out.extend_from_slice(match answers.refused {
-        true => b"<response refused=\"true\">",
-        false => b"<response>",
-    });
-    for (item, answer) in request.items().iter().zip(&answers.items) {
-        write_item(out, line, request, item, answer, answers);
-    }
-    out.extend_from_slice(b"</response>\n");
-}
-
-fn write_item(
-    out: &mut Vec<u8>,
-    line: &mut Line,
-    request: &Request,
-    item: &Item,
-    answer: &Answer,
-    answers: &Answers,
-) {
     let mut pen = line.pen();
-    if let Some((biz, key)) = request.short_names(item)
-        && is_plain(biz)
-        && is_plain(key)
-    {
-        pen.text(b"<item biz=\"");
-        pen.short_text(biz);
-        pen.text(b"\" key=\"");
-        pen.short_text(key);
-    } else {
-        write_names(out, request, item);
+    pen.text(b"<response");
+    if answers.refused {
+        pen.text(b" refused=\"true\"");
     }
-    match &answer.result {
-        Err(error) => {
-            pen.text(b"\" error=\"");
-            pen.text(error_word(*error).as_bytes());
-            pen.text(b"\"/>");
-        }
-        Ok(verdict) => {
-            pen.verdict(verdict);
-            if let Some(word) = answers.action(answer) {
-                pen.text(b" action=\"");
+    pen.text(b">");
+    for (item, answer) in request.items().iter().zip(&answers.items) {
+        pen.make_room(out);
+        match request.short_names(item) {
+            Some((biz, key)) if request.is_plain || is_plain(biz) && is_plain(key) => {
+                pen.text(b"<item biz=\"");
+                pen.short_text(biz);
+                pen.text(b"\" key=\"");
+                pen.short_text(key);
+            }
+            _ => {
                 pen.flush(out);
-                write_escaped(out, word);
-                pen.text(b"\"");
+                write_names(out, request, item);
             }
-            if answer.details.is_empty() {
-                pen.text(b"/>");
-            } else {
-                pen.text(b">");
-                pen.aside(|pen| write_limits(out, pen, answers, answer));
+        }
+        match &answer.result {
+            Err(error) => {
+                pen.text(b"\" error=\"");
+                pen.text(error_word(*error).as_bytes());
+                pen.text(b"\"/>");
+            }
+            Ok(verdict) => {
+                pen.verdict(verdict);
+                if let Some(word) = answers.action(answer) {
+                    pen.text(b"\" action=\"");
+                    pen.flush(out);
+                    write_escaped(out, word);
+                }
+                if answer.details.is_empty() {
+                    pen.text(b"\"/>");
+                } else {
+                    pen.text(b"\">");
+                    pen.aside(|pen| write_limits(out, pen, answers, answer));
+                }
             }
         }
     }
+    pen.text(b"</response>\n");
     pen.flush(out);
 }
 
@@ -162,10 +153,8 @@ impl Pen<'_> {
     /// The rest of an item's tag after its key.
     #[inline(always)]
     fn verdict(&mut self, verdict: &Verdict) {
-        self.text(match verdict.limited {
-            true => b"\" limited=\"true",
-            false => b"\" limited=\"false",
-        });
+        self.text(b"\" limited=\"");
+        self.truth(verdict.limited);
         // Where no limit judged there are no figures.
         if verdict.limit != 0 {
             self.text(b"\" limit=\"");
@@ -178,11 +167,10 @@ impl Pen<'_> {
         if verdict.banned {
             self.text(b"\" banned=\"true");
         }
-        if verdict.weight.is_some() || verdict.shadow || verdict.degraded || verdict.list.is_some()
-        {
+        let is_marked = verdict.shadow | verdict.degraded;
+        if is_marked | verdict.weight.is_some() | verdict.list.is_some() {
             self.aside(|pen| pen.seldom(verdict));
         }
-        self.text(b"\"");
     }
 
     /// What few items carry.
@@ -223,7 +211,7 @@ impl Pen<'_> {
         self.text(b"\" used=\"");
         self.number(figures.used);
         self.text(b"\" max=\"");
-        self.number(figures.max);
+        self.repeated(figures.max);
         self.text(b"\" remaining=\"");
         self.number(figures.remaining);
         if let Some(reset_ms) = figures.reset_ms {
@@ -232,6 +220,7 @@ impl Pen<'_> {
         }
     }
 
+    #[inline(always)]
     fn retry(&mut self, retry_ms: u64) {
         self.text(b"\" retry=\"");
         self.number(retry_ms);

@@ -83,7 +83,8 @@ fn figures() -> impl Strategy<Value = Figures> {
 }
 
 fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![0u64..100, any::<u64>(), Just(u64::MAX), Just((1 << 53) - 1)]
+    let of_any_length = (any::<u64>(), 0..64).prop_map(|(number, shift)| number >> shift);
+    prop_oneof![0u64..100, of_any_length, Just(u64::MAX), Just((1 << 53) - 1)]
 }
 
 fn verdict() -> impl Strategy<Value = Verdict> {
@@ -136,11 +137,11 @@ fn limits() -> impl Strategy<Value = Vec<LimitFigures>> {
     proptest::collection::vec(limit, 0..3)
 }
 
-fn exchange() -> impl Strategy<Value = (Request, Answers)> {
+fn exchange(name: &'static str, most_items: usize) -> impl Strategy<Value = (Request, Answers)> {
     let result = prop_oneof![4 => verdict().prop_map(Ok), 1 => error().prop_map(Err)];
     let action = proptest::option::of("[a-z-]{1,12}|[<&\"\\\\\t]");
-    let item = (any::<String>(), any::<String>(), result, limits(), action, any::<u32>());
-    (proptest::collection::vec(item, 0..4), any::<bool>()).prop_map(|(items, refused)| {
+    let item = (name, name, result, limits(), action, any::<u32>());
+    (proptest::collection::vec(item, 0..most_items), any::<bool>()).prop_map(|(items, refused)| {
         let (mut request, mut answers) = (Request::default(), Answers::default());
         answers.refused = refused;
         for (biz, key, result, limits, action, number) in items {
@@ -196,11 +197,56 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn both_formats_say_the_same((request, answers) in exchange()) {
+    fn both_formats_say_the_same((request, answers) in exchange(".*", 4)) {
         let (xml, json) =
             (text(Format::Xml, &request, &answers), text(Format::Json, &request, &answers));
         assert_compact(&json, &request);
         prop_assert_eq!(sorted(of_xml(&xml)), sorted(of_json(&value(&json))), "{}{}", xml, json);
+    }
+}
+
+/// The elements of an answer, one after the other.
+fn elements(format: Format, request: &Request, answers: &Answers) -> String {
+    let text = text(format, request, answers);
+    let (before, behind) = match (format, answers.refused) {
+        (Format::Xml, false) => ("<response>", "</response>\n"),
+        (Format::Xml, true) => ("<response refused=\"true\">", "</response>\n"),
+        (Format::Json, false) => ("{\"items\":[", "]}\n"),
+        (Format::Json, true) => ("{\"refused\":true,\"items\":[", "]}\n"),
+    };
+    let rest = text.strip_prefix(before).expect(before);
+    rest.strip_suffix(behind).expect(behind).to_owned()
+}
+
+/// Those of each item answered alone: nothing is remembered of another one, nothing stands behind
+/// its names, and it begins a line.
+fn elements_alone(format: Format, request: &Request, answers: &Answers) -> String {
+    let alone = request.items().iter().zip(&answers.items).map(|(item, answer)| {
+        let mut request_of_one = Request::default();
+        request_of_one.push(request.biz(item), request.key(item), Some(1), false, false);
+        request_of_one.note_numbers(item.biz_is_number, item.key_is_number);
+        let answers = Answers { items: vec![answer.clone()], ..answers.clone() };
+        elements(format, &request_of_one, &answers)
+    });
+    alone.collect::<Vec<_>>().join(if format == Format::Json { "," } else { "" })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn many_items_are_answered_as_each_alone(
+        plain in exchange("[a-z\u{e9}]{0,20}|[a-z]{28,36}|[a-z]{100}", 80),
+        any in exchange("[a-z<\"\\\\\u{FFFE}]{0,5}|[a-z]{28,36}", 8),
+    ) {
+        for (request, answers) in [plain, any] {
+            for format in [Format::Xml, Format::Json] {
+                prop_assert_eq!(
+                    elements(format, &request, &answers),
+                    elements_alone(format, &request, &answers)
+                );
+            }
+        }
     }
 }
 
