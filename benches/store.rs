@@ -2,7 +2,8 @@
 //! group of a million keys; and what a worker counts beside. `cargo bench --bench store`
 //!
 //! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm where there is one: live
-//! files of large groups stand on tmpfs).
+//! files of large groups stand on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small
+//! pages; else it is put into huge ones where the kernel can, as a server's keeper does.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -105,6 +106,9 @@ fn bench(c: &mut Criterion) {
     let world = World::new();
     let mut service = world.attach();
     fill(&mut service);
+    if std::env::var_os("FRS_BENCH_SMALL_PAGES").is_none() {
+        while service.ask_for_huge_pages() {}
+    }
     let mut answers = Answers::default();
     let mut run = |name: &str, requests: &[Request]| {
         let mut at = 0;

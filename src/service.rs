@@ -315,6 +315,8 @@ impl Service {
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
         if conf.srv.data.prefault {
+            // Not by a program: a huge page is charged to the control group of who asks for it.
+            while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
         Ok(Service {
@@ -392,6 +394,13 @@ impl Service {
     /// The first that a group met; every group was tried.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.handle.flush()
+    }
+
+    /// Asks the kernel for huge pages under the next part of the groups in memory (16 MiB or less),
+    /// for all processes; false when that was done for all groups once. In a server the keeper does
+    /// it. What the kernel refuses stays in small pages, and works as well.
+    pub fn ask_for_huge_pages(&mut self) -> bool {
+        self.handle.ask_for_huge_pages()
     }
 
     /// Did the last flush fail: what is answered may not outlive a loss of power.

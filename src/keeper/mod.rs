@@ -39,6 +39,9 @@ const RECOVERY_EVERY: Duration = Duration::from_secs(1);
 /// Between two lines about flushes that go on failing.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
+/// Between two parts of the groups that are put into huge pages.
+const HUGE_PAUSE: Duration = Duration::from_millis(50);
+
 /// Why the keeper cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
@@ -80,6 +83,8 @@ struct Keeper {
     admin: Option<Admin>,
     /// None where no file is on disk.
     next_flush: Option<Instant>,
+    /// None when all that can stand in huge pages was asked for.
+    next_huge: Option<Instant>,
     complaints: Seldom,
     next_recovery: Instant,
     attempts_left: u32,
@@ -94,6 +99,7 @@ impl Keeper {
             service,
             admin,
             next_flush: None,
+            next_huge: Some(now),
             complaints: Seldom::new(COMPLAIN_EVERY),
             // The keeper before this one may have died of what it was to recover.
             next_recovery: now,
@@ -113,18 +119,21 @@ impl Keeper {
             if self.service.begin_turn() {
                 log::set_level(self.service.conf().srv.log.level);
                 self.plan_flush(clock::instant());
+                self.next_huge = Some(clock::instant());
                 let groups = &self.service.conf().map.groups;
                 self.sweeper.take(groups, clock::instant());
             }
             self.admin.as_ref().map_or(Ok(()), Admin::check)?;
             self.recover();
             self.flush();
+            self.ask_for_huge_pages();
             self.sweeper.turn(&mut self.service, clock::instant(), clock::now());
         }
     }
 
     fn wait(&self) -> io::Result<()> {
-        let duties = [Some(self.next_recovery), self.next_flush, Some(self.sweeper.due())];
+        let (recovery, sweep) = (Some(self.next_recovery), Some(self.sweeper.due()));
+        let duties = [recovery, self.next_flush, self.next_huge, sweep];
         let next = duties.into_iter().flatten().min().unwrap_or(self.next_recovery);
         let timeout = next.saturating_duration_since(clock::instant());
         let mut fds = [
@@ -197,6 +206,14 @@ impl Keeper {
         note_flush(&self.service, result, &mut self.complaints, clock::instant());
         // Counted from its end: a slow disk is not flushed without a pause.
         self.plan_flush(clock::instant());
+    }
+
+    /// In parts, and not one right after the other: a death must not wait for all of a large group.
+    fn ask_for_huge_pages(&mut self) {
+        if self.next_huge.is_some_and(|at| at <= clock::instant()) {
+            let asked = self.service.ask_for_huge_pages();
+            self.next_huge = asked.then(|| clock::instant() + HUGE_PAUSE);
+        }
     }
 
     fn count_flush(&self, result: &Result<(), Error>, took: Duration) {

@@ -289,6 +289,12 @@ impl Handle {
         flushed.into_iter().collect()
     }
 
+    /// Asks for huge pages under the next part of the groups in memory, 16 MiB or less; false when
+    /// that was done for all of them once.
+    pub fn ask_for_huge_pages(&mut self) -> bool {
+        self.groups.iter_mut().any(Group::ask_for_huge_pages)
+    }
+
     /// Populates the page tables of all groups.
     pub fn prefault(&self) -> Result<(), Error> {
         self.groups.iter().try_for_each(|group| group.prefault(&self.live_dir))

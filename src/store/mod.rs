@@ -30,6 +30,8 @@ mod handle;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
+mod map;
+#[cfg(not(loom))]
 mod prepare;
 #[cfg(not(loom))]
 mod runtime;

@@ -1,4 +1,4 @@
-//! A mapped file as words: the one file with pointer arithmetic.
+//! A mapped file as words: the one file with pointer arithmetic on them.
 //!
 //! Invariant: shared memory is only ever seen as atomic words, by index, inside the bounds; a word
 //! is used either as one u64 or as two u32 halves, never as both.
@@ -95,9 +95,10 @@ mod mapped {
     use std::io;
     use std::ptr::NonNull;
 
-    use memmap2::{Advice, MmapOptions, MmapRaw};
+    use nix::sys::mman::ProtFlags;
 
     use super::{AtomicU32, AtomicU64};
+    use crate::store::map::Map;
 
     /// Words that other processes may see and change.
     #[derive(Debug)]
@@ -116,7 +117,7 @@ mod mapped {
 
     #[derive(Debug)]
     enum Backing {
-        Map(MmapRaw),
+        Map(Map),
         /// Memory of this process alone: tests and Miri.
         Boxed {
             _words: Box<[AtomicU64]>,
@@ -133,20 +134,17 @@ mod mapped {
         /// Maps `words` words of a file from a byte offset (a multiple of the page size), shared.
         /// The file must be that long: the caller has checked it.
         pub fn map(file: &File, offset_bytes: u64, words: usize) -> io::Result<Region> {
-            let map = MmapOptions::new().offset(offset_bytes).len(words * 8).map_raw(file)?;
-            Ok(Region::of_map(map, words))
+            let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+            Ok(Region::of_map(Map::new(file, offset_bytes, words * 8, access)?, words))
         }
 
         /// As [`Region::map`], for reading: a store through it would fault, so holders only load.
         pub fn map_for_reading(file: &File, words: usize) -> io::Result<Region> {
-            let map = MmapOptions::new().len(words * 8).map_raw_read_only(file)?;
-            Ok(Region::of_map(map, words))
+            Ok(Region::of_map(Map::new(file, 0, words * 8, ProtFlags::PROT_READ)?, words))
         }
 
-        fn of_map(map: MmapRaw, words: usize) -> Region {
-            let base =
-                NonNull::new(map.as_mut_ptr().cast::<AtomicU64>()).expect("a map has a place");
-            Region { base, words, backing: Backing::Map(map) }
+        fn of_map(map: Map, words: usize) -> Region {
+            Region { base: map.start().cast(), words, backing: Backing::Map(map) }
         }
 
         /// Zeroed words of this process alone.
@@ -215,29 +213,36 @@ mod mapped {
             let _ = at;
         }
 
+        fn backing_map(&self) -> Option<&Map> {
+            match &self.backing {
+                Backing::Map(map) => Some(map),
+                Backing::Boxed { .. } => None,
+            }
+        }
+
         /// Leaves the map out of forked children.
         pub fn dont_fork(&self) -> io::Result<()> {
-            match &self.backing {
-                Backing::Map(map) => map.advise(Advice::DontFork),
-                Backing::Boxed { .. } => Ok(()),
-            }
+            self.backing_map().map_or(Ok(()), Map::dont_fork)
         }
 
         /// Populates the page tables: for writing, or only for reading.
         pub fn populate(&self, for_writing: bool) -> io::Result<()> {
-            let advice = if for_writing { Advice::PopulateWrite } else { Advice::PopulateRead };
-            match &self.backing {
-                Backing::Map(map) => map.advise(advice),
-                Backing::Boxed { .. } => Ok(()),
-            }
+            self.backing_map().map_or(Ok(()), |map| map.populate(for_writing))
+        }
+
+        /// How many huge pages it could stand in; what is left over stays in small ones.
+        pub fn huge_pages(&self) -> usize {
+            self.backing_map().map_or(0, Map::huge_pages)
+        }
+
+        /// Has the kernel make `count` of them, if the file is in memory.
+        pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), |map| map.collapse(first, count))
         }
 
         /// Writes dirty pages back and waits for it (msync).
         pub fn flush(&self) -> io::Result<()> {
-            match &self.backing {
-                Backing::Map(map) => map.flush(),
-                Backing::Boxed { .. } => Ok(()),
-            }
+            self.backing_map().map_or(Ok(()), Map::flush)
         }
     }
 }

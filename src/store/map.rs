@@ -1,0 +1,184 @@
+//! A part of a file in memory, at an address where the kernel can put huge pages under it.
+//!
+//! Invariant: the addresses that a map has reserved are its own until it is dropped, and nothing but
+//! the file ever stands in them. What is asked of the kernel for them changes none of its bytes.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+
+use nix::libc::{self, c_int, c_void};
+use nix::sys::mman::{MapFlags, MsFlags, ProtFlags, mmap, mmap_anonymous, msync, munmap};
+
+/// A huge page where pages are 4 KiB. Others have larger ones, and refuse [`Map::collapse`].
+const HUGE_BYTES: usize = 2 << 20;
+/// Pages in use are refused, as they are while another process asks for the same; what is huge
+/// already costs next to nothing.
+const COLLAPSE_ATTEMPTS: u32 = 4;
+
+/// A part of a file, shared with all who map it.
+#[derive(Debug)]
+pub(super) struct Map {
+    start: NonNull<c_void>,
+    bytes: usize,
+    /// First address and length of the reservation that it stands in.
+    reserved: (NonNull<c_void>, usize),
+}
+
+impl Map {
+    /// Maps `bytes` bytes of a file from an offset (a multiple of the page size) to an address that
+    /// is a multiple of [`HUGE_BYTES`]: a huge page needs that, in each process that is to profit
+    /// from it. What is reserved before and after costs addresses and no memory.
+    pub fn new(file: &File, offset: u64, bytes: usize, access: ProtFlags) -> io::Result<Map> {
+        let sizes =
+            NonZeroUsize::new(bytes).and_then(|len| Some((len, len.checked_add(HUGE_BYTES)?)));
+        let (len, room) = sizes.ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: new addresses, of the kernel's choice, that nobody can read or write yet.
+        let reserved =
+            unsafe { mmap_anonymous(None, room, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE) }?;
+        // From here on an early return gives the reservation back: the kernel looks at the file and
+        // the access before it takes anything away.
+        let mut map = Map { start: reserved, bytes, reserved: (reserved, room.get()) };
+        let aligned = NonZeroUsize::new(reserved.addr().get().next_multiple_of(HUGE_BYTES));
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
+        // SAFETY: takes the place of reserved addresses only: the first is a multiple of the page
+        // size, so the aligned one stands at least a page less than HUGE_BYTES after it, and `len`
+        // ends inside the reservation when rounded up to pages as well.
+        map.start = unsafe { mmap(aligned, len, access, flags, file, offset as libc::off_t) }?;
+        Ok(map)
+    }
+
+    /// Its first byte.
+    pub fn start(&self) -> NonNull<c_void> {
+        self.start
+    }
+
+    /// Leaves it out of forked children.
+    pub fn dont_fork(&self) -> io::Result<()> {
+        self.advise(0, self.bytes, libc::MADV_DONTFORK)
+    }
+
+    /// Populates the page tables: for writing, or only for reading.
+    pub fn populate(&self, for_writing: bool) -> io::Result<()> {
+        let populate =
+            if for_writing { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+        self.advise(0, self.bytes, populate)
+    }
+
+    /// How many whole huge pages there is room for.
+    pub fn huge_pages(&self) -> usize {
+        self.bytes / HUGE_BYTES
+    }
+
+    /// Has the kernel (Linux 6.1 on) gather what `count` huge pages from the one numbered `first` on
+    /// hold in such, for all who map the file at such an address. Who uses one of them just then
+    /// waits for that one; `WouldBlock` means that some stay small, being in use all the time.
+    pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
+        let (from, bytes) = (first * HUGE_BYTES, count * HUGE_BYTES);
+        for _ in 1..COLLAPSE_ATTEMPTS {
+            match self.advise(from, bytes, libc::MADV_COLLAPSE) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+        }
+        self.advise(from, bytes, libc::MADV_COLLAPSE)
+    }
+
+    fn advise(&self, from: usize, bytes: usize, advice: c_int) -> io::Result<()> {
+        assert!(from <= self.bytes && bytes <= self.bytes - from, "{from}..+{bytes}");
+        // SAFETY: inside the map by the assertion; each advice of the callers above leaves what
+        // stands there as it is.
+        let done = unsafe { libc::madvise(self.start.as_ptr().byte_add(from), bytes, advice) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Writes dirty pages back and waits for it (msync).
+    pub fn flush(&self) -> io::Result<()> {
+        // SAFETY: of this map alone; it writes nothing to memory.
+        Ok(unsafe { msync(self.start, self.bytes, MsFlags::MS_SYNC) }?)
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        let (reserved, room) = self.reserved;
+        // SAFETY: the reservation is this map's own, and whoever has a reference into it borrows
+        // the map.
+        let _ = unsafe { munmap(reserved, room) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::store::region::Region;
+
+    const BOTH: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
+
+    /// A file of words that tell where they stand.
+    fn numbered(words: usize) -> File {
+        let file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..words as u64).flat_map(u64::to_le_bytes).collect();
+        file.write_all_at(&bytes, 0).unwrap();
+        file
+    }
+
+    #[test]
+    fn maps_are_aligned_and_hold_what_the_file_holds() {
+        let huge = HUGE_BYTES / 8;
+        for words in [1, 512, huge - 512, huge, huge + 512, 2 * huge + 513, 3 * huge] {
+            let file = numbered(words);
+            let region = Region::map(&file, 0, words).unwrap();
+            let reading = Region::map_for_reading(&file, words).unwrap();
+            for region in [&region, &reading] {
+                let (start, bytes) = region.span();
+                assert_eq!((start % HUGE_BYTES, bytes), (0, words * 8));
+                assert!((0..words).all(|at| region.load(at) == at as u64), "{words}");
+            }
+            assert_eq!(region.huge_pages(), words / huge);
+            region.store(words - 1, 77);
+            assert_eq!(reading.load(words - 1), 77);
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, words as u64 * 8 - 8).unwrap();
+            assert_eq!(u64::from_le_bytes(bytes), 77);
+            region.populate(true).unwrap();
+            reading.populate(false).unwrap();
+            region.flush().unwrap();
+            assert_eq!(region.load(0), if words == 1 { 77 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_mapped_where_it_begins() {
+        let file = numbered(2048);
+        let region = Region::map(&file, 4096, 1024).unwrap();
+        assert_eq!((region.load(0), region.load(1023)), (512, 1535));
+    }
+
+    #[test]
+    fn nothing_stays_reserved() {
+        const LARGE: usize = 16 << 30;
+        let pages_mapped = || {
+            let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+            sizes.split(' ').next().unwrap().parse::<usize>().unwrap()
+        };
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let readable = File::open(path.path()).unwrap();
+        let before = pages_mapped();
+        for _ in 0..32 {
+            let refused = Map::new(&readable, 0, LARGE, BOTH).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+            drop(Map::new(path.as_file(), 0, LARGE, BOTH).unwrap());
+        }
+        // Other tests map as well, but less than one of these.
+        assert!(pages_mapped().saturating_sub(before) < LARGE / 4096);
+        assert!(
+            Map::new(&readable, 0, 0, BOTH).is_err()
+                && Map::new(&readable, 0, usize::MAX, BOTH).is_err()
+        );
+    }
+}
