@@ -9,8 +9,9 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-use nix::libc::{self, c_int, c_void};
-use nix::sys::mman::{MapFlags, MsFlags, ProtFlags, mmap, mmap_anonymous, msync, munmap};
+use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use nix::libc;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
 /// A huge page where pages are 4 KiB. Others have larger ones, and refuse [`Map::collapse`].
 const HUGE_BYTES: usize = 2 << 20;
@@ -21,10 +22,11 @@ const COLLAPSE_ATTEMPTS: u32 = 4;
 /// A part of a file, shared with all who map it.
 #[derive(Debug)]
 pub(super) struct Map {
-    start: NonNull<c_void>,
+    /// The addresses that it stands in.
+    room: MmapRaw,
+    /// Where in them it begins.
+    from: usize,
     bytes: usize,
-    /// First address and length of the reservation that it stands in.
-    reserved: (NonNull<c_void>, usize),
 }
 
 impl Map {
@@ -33,38 +35,39 @@ impl Map {
     /// from it. What is reserved before and after costs addresses and no memory.
     pub fn new(file: &File, offset: u64, bytes: usize, access: ProtFlags) -> io::Result<Map> {
         let sizes =
-            NonZeroUsize::new(bytes).and_then(|len| Some((len, len.checked_add(HUGE_BYTES)?)));
+            NonZeroUsize::new(bytes).and_then(|len| Some((len, bytes.checked_add(HUGE_BYTES)?)));
         let (len, room) = sizes.ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: new addresses, of the kernel's choice, that nobody can read or write yet.
-        let reserved =
-            unsafe { mmap_anonymous(None, room, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE) }?;
-        // From here on an early return gives the reservation back: the kernel looks at the file and
-        // the access before it takes anything away.
-        let mut map = Map { start: reserved, bytes, reserved: (reserved, room.get()) };
-        let aligned = NonZeroUsize::new(reserved.addr().get().next_multiple_of(HUGE_BYTES));
+        let room = MmapOptions::new().len(room).no_reserve_swap().map_anon()?;
+        // Nobody ever looks at what stays of it, but for writing it could be charged for.
+        let room = MmapRaw::from(MmapMut::make_read_only(room)?);
+        let start = room.as_ptr().addr();
+        let aligned = start.next_multiple_of(HUGE_BYTES);
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
-        // SAFETY: takes the place of reserved addresses only: the first is a multiple of the page
-        // size, so the aligned one stands at least a page less than HUGE_BYTES after it, and `len`
-        // ends inside the reservation when rounded up to pages as well.
-        map.start = unsafe { mmap(aligned, len, access, flags, file, offset as libc::off_t) }?;
-        Ok(map)
+        let address = NonZeroUsize::new(aligned);
+        // SAFETY: takes the place of reserved addresses only, to which there is no reference: the
+        // first is a multiple of the page size, so the aligned one stands at least a page less than
+        // HUGE_BYTES after it, and `len` ends inside the room when rounded up to pages as well. The
+        // kernel looks at the file and the access before it takes anything away, so what is given
+        // back on an error, or when the room is dropped, is its own.
+        unsafe { mmap(address, len, access, flags, file, offset as libc::off_t) }?;
+        Ok(Map { room, from: aligned - start, bytes })
     }
 
     /// Its first byte.
-    pub fn start(&self) -> NonNull<c_void> {
-        self.start
+    pub fn start(&self) -> NonNull<u8> {
+        let start = self.room.as_mut_ptr().wrapping_byte_add(self.from);
+        NonNull::new(start).expect("a map has a place")
     }
 
     /// Leaves it out of forked children.
     pub fn dont_fork(&self) -> io::Result<()> {
-        self.advise(0, self.bytes, libc::MADV_DONTFORK)
+        self.room.advise_range(Advice::DontFork, self.from, self.bytes)
     }
 
     /// Populates the page tables: for writing, or only for reading.
     pub fn populate(&self, for_writing: bool) -> io::Result<()> {
-        let populate =
-            if for_writing { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
-        self.advise(0, self.bytes, populate)
+        let advice = if for_writing { Advice::PopulateWrite } else { Advice::PopulateRead };
+        self.room.advise_range(advice, self.from, self.bytes)
     }
 
     /// How many whole huge pages there is room for.
@@ -76,37 +79,28 @@ impl Map {
     /// hold in such, for all who map the file at such an address. Who uses one of them just then
     /// waits for that one; `WouldBlock` means that some stay small, being in use all the time.
     pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
-        let (from, bytes) = (first * HUGE_BYTES, count * HUGE_BYTES);
+        assert!(first + count <= self.huge_pages(), "huge pages {first}..+{count}");
         for _ in 1..COLLAPSE_ATTEMPTS {
-            match self.advise(from, bytes, libc::MADV_COLLAPSE) {
+            match self.collapse_once(first, count) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done,
             }
         }
-        self.advise(from, bytes, libc::MADV_COLLAPSE)
+        self.collapse_once(first, count)
     }
 
-    fn advise(&self, from: usize, bytes: usize, advice: c_int) -> io::Result<()> {
-        assert!(from <= self.bytes && bytes <= self.bytes - from, "{from}..+{bytes}");
-        // SAFETY: inside the map by the assertion; each advice of the callers above leaves what
-        // stands there as it is.
-        let done = unsafe { libc::madvise(self.start.as_ptr().byte_add(from), bytes, advice) };
+    fn collapse_once(&self, first: usize, count: usize) -> io::Result<()> {
+        let start = self.start().as_ptr().wrapping_byte_add(first * HUGE_BYTES);
+        let bytes = count * HUGE_BYTES;
+        // SAFETY: inside the map, as the caller has asserted; the advice leaves what stands there as
+        // it is. (The crate of the room does not know it.)
+        let done = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Writes dirty pages back and waits for it (msync).
     pub fn flush(&self) -> io::Result<()> {
-        // SAFETY: of this map alone; it writes nothing to memory.
-        Ok(unsafe { msync(self.start, self.bytes, MsFlags::MS_SYNC) }?)
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        let (reserved, room) = self.reserved;
-        // SAFETY: the reservation is this map's own, and whoever has a reference into it borrows
-        // the map.
-        let _ = unsafe { munmap(reserved, room) };
+        self.room.flush_range(self.from, self.bytes)
     }
 }
 
