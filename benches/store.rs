@@ -1,5 +1,7 @@
 //! What one command costs through the library: hit, create, evict, find, and atomic requests, on a
-//! group of a million keys; and what a worker counts beside. `cargo bench --bench store`
+//! group of a million keys; and what a worker counts beside. Each after the one before, several
+//! handed over together, and many in one request; next to them what a line of memory costs that is
+//! no more than changed. `cargo bench --bench store`
 //!
 //! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm where there is one: live
 //! files of large groups stand on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small
@@ -7,15 +9,18 @@
 
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use frs::conf::{Conf, Texts, active};
-use frs::service::{Answers, Command, Request, Role, Service};
+use frs::service::{Answers, Command, Exchange, Request, Role, Service};
 use frs::store::counter::{Asked, Outcome, Timed};
 use frs::store::{Counter, Runtime, prepare};
 
 const KEYS: u64 = 1_000_000;
+/// Items that are asked for in turn, drawn from all keys: as many as there are keys.
+const REQUESTED: usize = 1 << 20;
 const NOW: u64 = 1_700_000_000_000;
 
 const MAP: &str = r#"<map>
@@ -88,7 +93,7 @@ fn fill(service: &mut Service) {
 /// Requests of `items` items each, made beforehand: what is measured is the service alone.
 fn requests(biz: &str, items: usize, keys: u64, atomic: bool) -> Vec<Request> {
     let (mut random, mut key) = (Random(0x9e37_79b9), String::new());
-    (0..65_536 / items)
+    (0..REQUESTED / items)
         .map(|_| {
             let mut request = Request::default();
             request.begin(Command::Update);
@@ -121,17 +126,75 @@ fn bench(c: &mut Criterion) {
             });
         });
     };
-    run("service/update hit, 1 M keys", &requests("hit", 1, KEYS, false));
     run("service/update evict, full chains of 56", &requests("evict", 1, u64::MAX, false));
     run("service/64 updates hit, 1 M keys", &requests("hit", 64, KEYS, false));
     run("service/64 updates hit, atomic, 1 M keys", &requests("hit", 64, KEYS, true));
-    let mut queries = requests("hit", 1, KEYS, false);
-    queries.iter_mut().for_each(|request| request.command = Command::Query);
-    run("service/query hit, 1 M keys", &queries);
+    singles(c, &mut service);
+    floor(c);
     counters(c, &service);
     drop(service);
     create(c);
     two_processes(&world);
+}
+
+/// Requests of one item each, filled as they are run, as a program would: one after the other, and
+/// 16 handed over at once, as a worker does with what is pipelined.
+fn singles(c: &mut Criterion, service: &mut Service) {
+    let (mut random, mut key, mut keys) = (Random(0x9e37_79b9), String::new(), String::new());
+    for _ in 0..REQUESTED {
+        key_into(&mut key, random.next() % KEYS);
+        keys.push_str(&key);
+    }
+    let mut at = 0;
+    let mut fill = |request: &mut Request, command| {
+        request.begin(command);
+        request.push("hit", &keys[at..at + key.len()], Some(1), false, false);
+        at = (at + key.len()) % keys.len();
+    };
+    let (mut request, mut answers) = (Request::default(), Answers::default());
+    for (name, command) in [("update", Command::Update), ("query", Command::Query)] {
+        c.bench_function(&format!("service/{name} hit, 1 M keys"), |b| {
+            b.iter(|| {
+                fill(&mut request, command);
+                service.begin_turn();
+                service.run(&request, NOW, &mut answers);
+                black_box(&answers);
+            });
+        });
+    }
+    let mut exchanges = vec![Exchange::default(); 16];
+    c.bench_function("service/16 requests of an update hit, handed over together", |b| {
+        b.iter(|| {
+            exchanges.iter_mut().for_each(|one| fill(&mut one.request, Command::Update));
+            service.begin_turn();
+            service.run_all(&mut exchanges, NOW);
+            black_box(&exchanges);
+        });
+    });
+}
+
+/// What no Update can do without: one line of as much memory as the group has, read and changed
+/// under a compare-exchange. Which line comes next is known beforehand, or only when this one is
+/// done; the latter is what a single Update waits for.
+fn floor(c: &mut Criterion) {
+    const LINE: usize = 8;
+    let lines: usize = 35_715 * 57;
+    let memory: Vec<AtomicU64> = (0..lines * LINE).map(|_| AtomicU64::new(0)).collect();
+    let change = |line: u64| {
+        let word = &memory[line as usize % lines * LINE];
+        let old = word.load(Ordering::Relaxed);
+        let new = old.wrapping_add(2);
+        let _ = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed);
+        old
+    };
+    let mut random = Random(0x9e37_79b9);
+    c.bench_function("floor/a line changed, the next one known", |b| {
+        b.iter(|| change(random.next() >> 20));
+    });
+    let mut last = 0;
+    c.bench_function("floor/a line changed, the next one after it", |b| {
+        b.iter(|| last = change((random.next() >> 20) + last % 2));
+    });
 }
 
 /// All that a worker counts for a turn, the look at the clock at its end included: with one request

@@ -115,6 +115,7 @@ impl Default for Request {
 
 impl Request {
     /// Empties it for the next request, keeping its buffers.
+    #[inline]
     pub fn begin(&mut self, command: Command) {
         self.command = command;
         (self.atomic, self.is_plain) = (false, false);
@@ -123,6 +124,7 @@ impl Request {
     }
 
     /// Adds an item; `biz` and `key` as asked, already decoded.
+    #[inline]
     pub fn push(&mut self, biz: &str, key: &str, count: Option<i32>, force: bool, detail: bool) {
         let biz = self.add_text(biz);
         let key = self.add_text(key);
@@ -130,6 +132,7 @@ impl Request {
     }
 
     /// Adds text; where it stands. A face that adds a document as a whole copies no name of it again.
+    #[inline]
     pub(crate) fn add_text(&mut self, text: &str) -> Range<usize> {
         let start = self.text.len();
         self.text.push_str(text);
