@@ -189,7 +189,7 @@ impl Request {
         (of(item.biz), of(item.key))
     }
 
-    /// Biz and key for copying as they are, if both are short and more of the request follows.
+    /// Biz and key for copying as they are, if both are short.
     #[inline(always)]
     pub(crate) fn short_names(&self, item: &Item) -> Option<(Short<'_>, Short<'_>)> {
         let text = self.text.as_bytes();

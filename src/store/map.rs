@@ -1,7 +1,7 @@
 //! A part of a file in memory, at an address where the kernel can put huge pages under it.
 //!
 //! Invariant: the addresses that a map has reserved are its own until it is dropped, and nothing but
-//! the file ever stands in them. What is asked of the kernel for them changes none of its bytes.
+//! the file ever stands in them; no forked child has any of a map that is left out of it. What is asked of the kernel for them changes none of its bytes.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -9,11 +9,12 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
-/// A huge page where pages are 4 KiB. Others have larger ones, and refuse [`Map::collapse`].
+/// A huge page where pages are 4 KiB. Others have larger ones, which [`Map::collapse`] does not get.
 const HUGE_BYTES: usize = 2 << 20;
 /// Pages in use are refused, as they are while another process asks for the same; what is huge
 /// already costs next to nothing.
@@ -37,19 +38,25 @@ impl Map {
         let sizes =
             NonZeroUsize::new(bytes).and_then(|len| Some((len, bytes.checked_add(HUGE_BYTES)?)));
         let (len, room) = sizes.ok_or(io::ErrorKind::InvalidInput)?;
-        let room = MmapOptions::new().len(room).no_reserve_swap().map_anon()?;
-        // Nobody ever looks at what stays of it, but for writing it could be charged for.
-        let room = MmapRaw::from(MmapMut::make_read_only(room)?);
+        // Of the file and for reading, though nobody ever looks at what stays of it: memory of its
+        // own would count against limits (RLIMIT_DATA, overcommit).
+        let room = MmapOptions::new().len(room).map_raw_read_only(file)?;
         let start = room.as_ptr().addr();
         let aligned = start.next_multiple_of(HUGE_BYTES);
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
         let address = NonZeroUsize::new(aligned);
         // SAFETY: takes the place of reserved addresses only, to which there is no reference: the
         // first is a multiple of the page size, so the aligned one stands at least a page less than
-        // HUGE_BYTES after it, and `len` ends inside the room when rounded up to pages as well. The
-        // kernel looks at the file and the access before it takes anything away, so what is given
-        // back on an error, or when the room is dropped, is its own.
-        unsafe { mmap(address, len, access, flags, file, offset as libc::off_t) }?;
+        // HUGE_BYTES after it, and `len` ends inside the room when rounded up to pages as well.
+        let mapped = unsafe { mmap(address, len, access, flags, file, offset as libc::off_t) };
+        if let Err(error) = mapped {
+            // The access is looked at first. What fails later can leave a hole (Linux before 6.12),
+            // where another thread may have mapped something by now: that is not given back.
+            if error != Errno::EACCES {
+                std::mem::forget(room);
+            }
+            return Err(error.into());
+        }
         Ok(Map { room, from: aligned - start, bytes })
     }
 
@@ -59,9 +66,9 @@ impl Map {
         NonNull::new(start).expect("a map has a place")
     }
 
-    /// Leaves it out of forked children.
+    /// Leaves it out of forked children, and with it all that keeps the file open.
     pub fn dont_fork(&self) -> io::Result<()> {
-        self.room.advise_range(Advice::DontFork, self.from, self.bytes)
+        self.room.advise(Advice::DontFork)
     }
 
     /// Populates the page tables: for writing, or only for reading.
@@ -108,6 +115,8 @@ impl Map {
 mod tests {
     use std::os::unix::fs::FileExt;
 
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
     use super::*;
     use crate::store::region::Region;
 
@@ -115,7 +124,8 @@ mod tests {
 
     /// A file of words that tell where they stand.
     fn numbered(words: usize) -> File {
-        let file = tempfile::tempfile().unwrap();
+        // In memory, where kernels place maps without a regard for huge pages.
+        let file = File::from(memfd_create("numbered", MFdFlags::MFD_CLOEXEC).unwrap());
         let bytes: Vec<u8> = (0..words as u64).flat_map(u64::to_le_bytes).collect();
         file.write_all_at(&bytes, 0).unwrap();
         file
@@ -151,6 +161,92 @@ mod tests {
         let file = numbered(2048);
         let region = Region::map(&file, 4096, 1024).unwrap();
         assert_eq!((region.load(0), region.load(1023)), (512, 1535));
+    }
+
+    /// A map of this process, as smaps tells it.
+    #[derive(Debug)]
+    struct Known {
+        from: usize,
+        resident_kib: usize,
+        dirty_kib: usize,
+        flags: String,
+    }
+
+    /// Those that overlap so many bytes from `start` on.
+    fn known(start: usize, bytes: usize) -> Vec<Known> {
+        let mut maps: Vec<(usize, Known)> = Vec::new();
+        for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+            let (first, rest) = line.split_once(' ').unwrap();
+            let kib = || rest.trim_end_matches(" kB").trim().parse::<usize>().unwrap();
+            match (first, maps.last_mut()) {
+                ("Rss:", Some((_, map))) => map.resident_kib = kib(),
+                ("Shared_Dirty:" | "Private_Dirty:", Some((_, map))) => map.dirty_kib += kib(),
+                ("VmFlags:", Some((_, map))) => map.flags = rest.to_owned(),
+                _ if first.ends_with(':') => {}
+                _ => {
+                    let (from, to) = first.split_once('-').unwrap();
+                    let [from, to] = [from, to].map(|at| usize::from_str_radix(at, 16).unwrap());
+                    let (resident_kib, dirty_kib, flags) = (0, 0, String::new());
+                    maps.push((to, Known { from, resident_kib, dirty_kib, flags }));
+                }
+            }
+        }
+        maps.retain(|(to, map)| map.from < start + bytes && *to > start);
+        maps.into_iter().map(|(_, map)| map).collect()
+    }
+
+    #[test]
+    fn what_is_asked_of_the_kernel_is_asked_for_all_of_it() {
+        let words = 3 * HUGE_BYTES / 8;
+        let map = Map::new(&numbered(words), 0, words * 8, BOTH).unwrap();
+        let (start, room) = (map.start().addr().get(), map.room.as_ptr().addr());
+        map.populate(true).unwrap();
+        let populated = known(start, words * 8);
+        assert_eq!(populated.len(), 1, "{populated:?}");
+        assert_eq!((populated[0].from, populated[0].resident_kib), (start, words * 8 / 1024));
+        map.dont_fork().unwrap();
+        let all = known(room, map.room.len());
+        let left_out = |map: &Known| map.flags.split(' ').any(|flag| flag == "dc");
+        assert!(all.iter().all(left_out), "{all:?}");
+    }
+
+    #[test]
+    fn what_is_flushed_is_clean() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        if crate::sys::is_in_memory(file.path()).unwrap() {
+            // There is nowhere to write it back to.
+            return;
+        }
+        const BYTES: usize = 64 << 10;
+        file.as_file().set_len(BYTES as u64).unwrap();
+        let map = Map::new(file.as_file(), 0, BYTES, BOTH).unwrap();
+        map.populate(true).unwrap();
+        let dirty = || known(map.start().addr().get(), BYTES)[0].dirty_kib;
+        assert_eq!(dirty(), BYTES / 1024);
+        map.flush().unwrap();
+        assert_eq!(dirty(), 0);
+    }
+
+    #[test]
+    fn files_larger_than_a_process_may_have_data_are_mapped() {
+        const CHILD: &str = "FRS_TEST_LIMITED";
+        const TEST: &str = "files_larger_than_a_process_may_have_data_are_mapped";
+        const LARGE: usize = 16 << 30;
+        if std::env::var_os(CHILD).is_some() {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(LARGE as u64).unwrap();
+            drop(Map::new(&file, 0, LARGE, BOTH).unwrap());
+            return;
+        }
+        let done = std::process::Command::new("sh")
+            .args(["-c", "ulimit -d 1048576 && exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
+            .args([&format!("store::map::tests::{TEST}"), "--exact"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && said.contains("1 passed"), "{said}");
     }
 
     #[test]
