@@ -150,7 +150,16 @@ fn document() -> impl Strategy<Value = ((bool, Vec<Row>), String)> {
 /// takes the way of all items that are not written as most are.
 fn read_alike(text: &str) {
     let other = text.replace("<item biz=", "<item\tbiz=");
-    assert_eq!(parse_once(text.as_bytes()), parse_once(other.as_bytes()), "{text:?}");
+    // What an error quotes may hold that white space.
+    let read = |text: &str| {
+        parse_once(text.as_bytes()).map_err(|error| format!("{error:?}").replace("\\t", " "))
+    };
+    assert_eq!(read(text), read(&other), "{text:?}");
+}
+
+#[test]
+fn an_item_in_a_value_that_is_open_is_read_alike() {
+    read_alike("<request atomic='false?&><!-- a>b --><item biz=\"7n\" key=\"k\"/></request>");
 }
 
 #[test]
