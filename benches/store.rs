@@ -175,7 +175,8 @@ fn singles(c: &mut Criterion, service: &mut Service) {
 
 /// What no Update can do without: one line of as much memory as the group has, read and changed
 /// under a compare-exchange. Which line comes next is known beforehand, or only when this one is
-/// done; the latter is what a single Update waits for.
+/// done; the latter is what a single Update waits for. (In small pages, where the kernel gives huge
+/// ones only to who asks.)
 fn floor(c: &mut Criterion) {
     const LINE: usize = 8;
     let lines: usize = 35_715 * 57;

@@ -8,6 +8,7 @@ mod common;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use common::{Settings, Setup, needs, wait_until};
 use frs::conf::{Conf, Texts, active};
@@ -124,6 +125,8 @@ fn a_group_that_comes_by_a_reload_is_asked_for_too() {
         let (group, more) = (MAP.lines().nth(1).expect("a group"), "name=\"more\"");
         let both = format!("{group}\n{}", group.replace("name=\"default\"", more));
         setup.write_map(&MAP.replace(group, &both));
+        // Until the keeper is through with the first group.
+        std::thread::sleep(Duration::from_millis(500));
         assert!(setup.frs(&["reload"]).status.success());
         become_huge(&setup, keeper, live.path(), 2 * EXPECTED);
     }
