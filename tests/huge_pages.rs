@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Settings, Setup, needs, wait_until};
+use common::{Server, Settings, Setup, needs, wait_until};
 use frs::conf::{Conf, Texts, active};
 use frs::service::{Answers, Command, Request, Role, Service};
 use frs::store::{Runtime, prepare};
@@ -68,10 +68,17 @@ fn huge_bytes(process: &str, dir: &Path) -> u64 {
     kib << 10
 }
 
-fn settings(live: &Path, more: &str) -> Settings {
+/// Of a server whose groups are in memory, with these attributes of `<data>`.
+fn setup(live: &Path, more: &str) -> Setup {
     let live = live.display();
     let more = format!("<data live=\"{live}\" {more}/><log level=\"debug\"/>");
-    Settings { more, ..Settings::default() }
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    setup.write_map(MAP);
+    setup
+}
+
+fn keeper(server: &Server<'_>) -> Pid {
+    wait_until("the keeper is attached", || server.attached("keeper").pop())
 }
 
 /// Waits until a process has `expected` bytes in huge pages; false if the kernel refuses. It must not
@@ -96,12 +103,10 @@ fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
 #[test]
 fn the_keeper_puts_groups_in_memory_into_huge_pages_for_all() {
     let Some(live) = memory() else { return };
-    let setup = Setup::new(&settings(live.path(), ""));
-    setup.write_map(MAP);
+    let setup = setup(live.path(), "");
     let server = setup.start();
     let workers = server.wait_for_workers(2);
-    let keeper = wait_until("the keeper is attached", || server.attached("keeper").pop());
-    let became_huge = become_huge(&setup, keeper, live.path(), EXPECTED);
+    let became_huge = become_huge(&setup, keeper(&server), live.path(), EXPECTED);
     let mut client = server.client();
     for key in 0..500 {
         for used in [1, 2] {
@@ -117,10 +122,9 @@ fn the_keeper_puts_groups_in_memory_into_huge_pages_for_all() {
 #[test]
 fn a_group_that_comes_by_a_reload_is_asked_for_too() {
     let Some(live) = memory() else { return };
-    let setup = Setup::new(&settings(live.path(), ""));
-    setup.write_map(MAP);
+    let setup = setup(live.path(), "");
     let server = setup.start();
-    let keeper = wait_until("the keeper is attached", || server.attached("keeper").pop());
+    let keeper = keeper(&server);
     if become_huge(&setup, keeper, live.path(), EXPECTED) {
         let (group, more) = (MAP.lines().nth(1).expect("a group"), "name=\"more\"");
         let both = format!("{group}\n{}", group.replace("name=\"default\"", more));
@@ -135,8 +139,7 @@ fn a_group_that_comes_by_a_reload_is_asked_for_too() {
 #[test]
 fn prefault_populates_huge_pages() {
     let Some(live) = memory() else { return };
-    let setup = Setup::new(&settings(live.path(), "prefault=\"true\""));
-    setup.write_map(MAP);
+    let setup = setup(live.path(), "prefault=\"true\"");
     let server = setup.start();
     for worker in server.wait_for_workers(2) {
         become_huge(&setup, worker, live.path(), EXPECTED);

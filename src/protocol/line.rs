@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_the_longest_element() {
+    fn room_that_was_made_holds_an_element() {
         let (mut line, mut out) = (Line::default(), Vec::new());
         let mut pen = line.pen();
         let mut len = 0;

@@ -1,18 +1,16 @@
 //! A part of a file in memory, at an address where the kernel can put huge pages under it.
 //!
 //! Invariant: the addresses that a map has reserved are its own until it is dropped, and nothing but
-//! the file ever stands in them; no forked child has any of a map that is left out of it. What is asked of the kernel for them changes none of its bytes.
-#![allow(unsafe_code)]
+//! the file ever stands in them; no forked child has any of a map that is left out of it.
 
 use std::fs::File;
 use std::io;
-use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use nix::errno::Errno;
-use nix::libc;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+use nix::sys::mman::ProtFlags;
+
+use crate::sys;
 
 /// A huge page where pages are 4 KiB. Others have larger ones, which [`Map::collapse`] does not get.
 const HUGE_BYTES: usize = 2 << 20;
@@ -35,29 +33,15 @@ impl Map {
     /// is a multiple of [`HUGE_BYTES`]: a huge page needs that, in each process that is to profit
     /// from it. What is reserved before and after costs addresses and no memory.
     pub fn new(file: &File, offset: u64, bytes: usize, access: ProtFlags) -> io::Result<Map> {
-        let sizes =
-            NonZeroUsize::new(bytes).and_then(|len| Some((len, bytes.checked_add(HUGE_BYTES)?)));
-        let (len, room) = sizes.ok_or(io::ErrorKind::InvalidInput)?;
+        let room = bytes.checked_add(HUGE_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
         // Of the file and for reading, though nobody ever looks at what stays of it: memory of its
         // own would count against limits (RLIMIT_DATA, overcommit).
         let room = MmapOptions::new().len(room).map_raw_read_only(file)?;
         let start = room.as_ptr().addr();
-        let aligned = start.next_multiple_of(HUGE_BYTES);
-        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
-        let address = NonZeroUsize::new(aligned);
-        // SAFETY: takes the place of reserved addresses only, to which there is no reference: the
-        // first is a multiple of the page size, so the aligned one stands at least a page less than
-        // HUGE_BYTES after it, and `len` ends inside the room when rounded up to pages as well.
-        let mapped = unsafe { mmap(address, len, access, flags, file, offset as libc::off_t) };
-        if let Err(error) = mapped {
-            // The access is looked at first. What fails later can leave a hole (Linux before 6.12),
-            // where another thread may have mapped something by now: that is not given back.
-            if error != Errno::EACCES {
-                std::mem::forget(room);
-            }
-            return Err(error.into());
-        }
-        Ok(Map { room, from: aligned - start, bytes })
+        // Less than HUGE_BYTES after it, so the file's part ends inside.
+        let from = start.next_multiple_of(HUGE_BYTES) - start;
+        let room = sys::map_into(room, from..from + bytes, (file, offset), access)?;
+        Ok(Map { room, from, bytes })
     }
 
     /// Its first byte.
@@ -97,12 +81,8 @@ impl Map {
     }
 
     fn collapse_once(&self, first: usize, count: usize) -> io::Result<()> {
-        let start = self.start().as_ptr().wrapping_byte_add(first * HUGE_BYTES);
-        let bytes = count * HUGE_BYTES;
-        // SAFETY: inside the map, as the caller has asserted; the advice leaves what stands there as
-        // it is. (The crate of the room does not know it.)
-        let done = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        let from = self.from + first * HUGE_BYTES;
+        sys::collapse(&self.room, from..from + count * HUGE_BYTES)
     }
 
     /// Writes dirty pages back and waits for it (msync).
@@ -113,6 +93,7 @@ impl Map {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::fs::FileExt;
 
     use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -212,9 +193,11 @@ mod tests {
 
     #[test]
     fn what_is_flushed_is_clean() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        if crate::sys::is_in_memory(file.path()).unwrap() {
-            // There is nowhere to write it back to.
+        // Beside this program, which is on disk nearly everywhere.
+        let program = std::env::current_exe().unwrap();
+        let file = tempfile::NamedTempFile::new_in(program.parent().unwrap()).unwrap();
+        if sys::is_in_memory(file.path()).unwrap() {
+            let _ = writeln!(io::stderr(), "SKIPPED what_is_flushed_is_clean: nothing is on disk");
             return;
         }
         const BYTES: usize = 64 << 10;
