@@ -1,15 +1,16 @@
 //! The transaction that most are: one key-node, one node that is there and whole. It does what
 //! [`super::Transaction`] does, on the stack.
 //!
-//! Invariant: the same steps in the same order as the general one; whatever is out of the ordinary
-//! is left to it, with nothing done.
+//! Invariant: the steps are those of [`super::commit`]; whatever is out of the ordinary is left to the
+//! general transaction, with nothing done.
 
+use super::commit::{Announced, Change, KeyNodes};
 use super::group::{Group, is_whole, seal};
-use super::handle::Handle;
+use super::handle::{Attached, Handle};
 use super::layout::{HEAD_WORDS, TAG_WORDS, node};
-use super::region::{Region, copy_in, copy_out, put};
+use super::region::{Region, copy_out, put};
 use super::semaphore::Semaphore;
-use super::slot::{Intent, SlotWords, UndoLog};
+use super::slot::Intent;
 use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
 use crate::sync::AtomicU64;
@@ -32,36 +33,26 @@ pub enum Keep {
     Node,
 }
 
-/// Holds a semaphore announced by the slot; dropping it undoes what is open and releases.
-struct Held<'a> {
-    handle: &'a Handle,
-    slot: SlotWords<'a>,
+/// The one key-node of a short transaction.
+struct OneKeyNode<'a> {
+    intent: Intent,
     semaphore: Semaphore<'a>,
 }
 
-impl Held<'_> {
+impl KeyNodes for OneKeyNode<'_> {
     #[inline(always)]
-    fn release(&self) {
-        self.semaphore.release();
-        self.slot.withdraw();
+    fn len(&self) -> usize {
+        1
     }
 
-    /// Releases, where nothing is open: what dropping it does, but for the question.
     #[inline(always)]
-    fn let_go(self) {
-        self.release();
-        std::mem::forget(self);
+    fn intent(&self, _: usize) -> Intent {
+        self.intent
     }
-}
 
-impl Drop for Held<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        if self.slot.phase() != 0 {
-            // Unwinding from between `begin` and `commit`.
-            self.handle.roll_back();
-        }
-        self.release();
+    #[inline(always)]
+    fn semaphore(&self, _: usize) -> Semaphore<'_> {
+        self.semaphore
     }
 }
 
@@ -104,45 +95,22 @@ impl Handle {
         }
         let (file, key_node) = (wanted.at.file, wanted.at.key_node);
         let (region, head) = (group.file(file), group.head(key_node));
-        let (slot, semaphore) = (self.slot(), Semaphore::of_head(region, head));
         let intent = Intent { group: group.header().id, file, key_node };
-        let words = slot.words();
-        words.announce(std::iter::once(intent));
-        if !self.take(slot, semaphore) {
-            words.withdraw();
-            return Err(Refused::Busy);
+        let one = OneKeyNode { intent, semaphore: Semaphore::of_head(region, head) };
+        let announced = Announced::new(Attached::of(self), one);
+        let held = announced.take_all().ok_or(Refused::Busy)?;
+        if self.runtime.generation() != generation {
+            return Err(Refused::Newer);
         }
-        let held = Held { handle: self, slot: words, semaphore };
-        let done = 'held: {
-            if self.runtime.generation() != generation {
-                break 'held Err(Refused::Newer);
-            }
-            if self.runtime.is_quarantined(mark) {
-                break 'held Err(Refused::Unavailable);
-            }
-            let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-            let chain = Chain { group, region, head };
-            let Some(found) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
-                break 'held Ok(None);
-            };
-            Ok(held.work_on(&intent, found, copy, now, work))
+        if self.runtime.is_quarantined(mark) {
+            return Err(Refused::Unavailable);
+        }
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        let chain = Chain { group, region, head };
+        let Some(found) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
+            return Ok(None);
         };
-        held.let_go();
-        done
-    }
-}
-
-impl Held<'_> {
-    /// Calls `work` with the copy of the node that stands here, and keeps what it says.
-    #[inline(always)]
-    fn work_on<T>(
-        &self,
-        intent: &Intent,
-        (at, stored): Found<'_>,
-        copy: &mut [u64],
-        now: u64,
-        work: impl FnOnce(&mut [u64]) -> (T, Keep),
-    ) -> Option<T> {
+        let (at, stored) = found;
         let (result, keep) = work(copy);
         match keep {
             Keep::Nothing => {}
@@ -151,17 +119,13 @@ impl Held<'_> {
             Keep::Node => {
                 copy[node::LAST_USE] = now;
                 seal(copy);
-                let mut log = UndoLog::of(self.slot);
+                let change = Change { intent, at, stored, new: copy, is_free: false };
                 // So few words always fit.
-                log.changes(intent, stored, copy, at).ok()?;
-                if !log.is_empty() {
-                    self.slot.begin(log.len());
-                    copy_in(stored, copy);
-                    self.slot.commit();
-                }
+                let Ok(logged) = held.log(std::iter::once(change)) else { return Ok(None) };
+                logged.commit();
             }
         }
-        Some(result)
+        Ok(Some(result))
     }
 }
 

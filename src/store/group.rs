@@ -474,6 +474,18 @@ impl Group {
         file < self.geometry().files && key_node < self.geometry().key_nodes
     }
 
+    /// The key-node whose tags or nodes hold this word of a file; none: it is a word of the header, of
+    /// a semaphore, or there is no such word.
+    pub(crate) fn key_node_of(&self, file: u32, word: u64) -> Option<u32> {
+        if file >= self.geometry().files {
+            return None;
+        }
+        let behind = usize::try_from(word).ok()?.checked_sub(PAGE_WORDS)?;
+        let (key_node, at) = (behind / self.key_node_words, behind % self.key_node_words);
+        let is_there = key_node < self.geometry().key_nodes as usize && at > 0;
+        is_there.then_some(key_node as u32)
+    }
+
     /// May an eviction be logged now: at most one a minute over all processes.
     pub(crate) fn may_log_eviction(&self, now: u64) -> bool {
         let word = self.files[0].word(at::EVICTION_LOGGED);

@@ -7,14 +7,15 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::commit::Owner;
 use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
 use super::error::Error;
 use super::group::Group;
 use super::layout::runtime as layout;
 use super::runtime::{Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
-use super::slot::{Files, Intent, SlotWords, Undo};
-use super::transaction::Scratch;
+use super::slot::{Damage, Files, Intent, PlaceOf, Recovered, SlotWords, Undo};
+use super::transaction::{KeyNodeAt, Scratch};
 use crate::sync::Ordering;
 use crate::{clock, conf, sys};
 
@@ -46,7 +47,9 @@ pub struct Handle {
     stalled: RefCell<Vec<Stalled>>,
     /// What is to be logged once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
-    pub(super) scratch: Scratch,
+    /// Buffers of its transactions, reused.
+    pub(super) key_nodes: RefCell<Vec<KeyNodeAt>>,
+    pub(super) scratch: RefCell<Scratch>,
 }
 
 /// A holder that timed out: while it is at the same transaction still, it is not waited for.
@@ -65,6 +68,10 @@ pub(super) enum Notice {
     Eviction { group: u64 },
     /// A dead owner's slot was freed.
     Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
+    /// The logs of a dead owner's slot were damaged.
+    Damaged { slot: u32, pid: u32, damage: Damage },
+    /// A group was quarantined for that.
+    Doubtful { group: String },
     /// A group could not be opened by a recoverer.
     Unreachable { group: String, error: Error },
 }
@@ -99,7 +106,8 @@ impl Handle {
             budget: Cell::new(Duration::ZERO),
             stalled: RefCell::new(Vec::with_capacity(STALLED_MAX)),
             notices: RefCell::new(notices),
-            scratch: Scratch::default(),
+            key_nodes: RefCell::default(),
+            scratch: RefCell::default(),
         })
     }
 
@@ -311,13 +319,6 @@ impl Handle {
         recovered
     }
 
-    /// Undoes this handle's own open transaction.
-    #[cold]
-    pub(super) fn roll_back(&self) {
-        let reach = Reach { groups: &self.groups, opened: Vec::new(), skipped: Vec::new() };
-        self.slot().words().roll_back(&reach);
-    }
-
     fn recover(&self, slot: u32) -> bool {
         let mut notices = Vec::new();
         let done = recover_slot(&self.runtime, slot, &self.groups, &self.live_dir, &mut notices);
@@ -328,13 +329,7 @@ impl Handle {
         done
     }
 
-    /// Takes the semaphore of a key-node for its slot, within what is left of the turn's
-    /// lock-timeout.
-    #[inline(always)]
-    pub(super) fn take(&self, slot: &Slot, semaphore: Semaphore<'_>) -> bool {
-        semaphore.try_take(slot.token()).is_ok() || self.take_contended(semaphore)
-    }
-
+    /// Waits for a semaphore that was not free, within what is left of the turn's lock-timeout.
     #[cold]
     fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
         let token = self.slot().token();
@@ -362,7 +357,7 @@ impl Handle {
         let mut look_at = PATIENCE;
         loop {
             let seen = semaphore.word();
-            let waited = start.elapsed();
+            let waited = clock::instant() - start;
             if seen == 0 && semaphore.try_take_after_sleep(token).is_ok() {
                 return (true, waited);
             }
@@ -445,6 +440,37 @@ impl Handle {
     }
 }
 
+/// A handle that is not forked: the owner of a transaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attached<'h> {
+    pub(super) handle: &'h Handle,
+    slot: &'h Slot,
+}
+
+impl<'h> Attached<'h> {
+    #[inline(always)]
+    pub(super) fn of(handle: &'h Handle) -> Attached<'h> {
+        Attached { handle, slot: handle.slot() }
+    }
+}
+
+impl Owner for Attached<'_> {
+    #[inline(always)]
+    fn slot(&self) -> SlotWords<'_> {
+        self.slot.words()
+    }
+
+    #[inline(always)]
+    fn take(&self, semaphore: Semaphore<'_>) -> bool {
+        semaphore.try_take(self.slot.token()).is_ok() || self.handle.take_contended(semaphore)
+    }
+
+    fn roll_back(&self) {
+        let reach = Reach::new(&self.handle.runtime, &self.handle.groups);
+        self.slot.words().roll_back(&reach);
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         let slot = self.slot.take();
@@ -476,6 +502,12 @@ impl Notice {
             Notice::Recovery { slot, pid, undone_words, freed } => {
                 tracing::info!(slot, dead_pid = pid, undone_words, freed, "slot recovered");
             }
+            Notice::Damaged { slot, pid, damage } => {
+                tracing::error!(slot, dead_pid = pid, %damage, "slot damaged: nothing was undone");
+            }
+            Notice::Doubtful { group } => {
+                tracing::error!(group, "a transaction may be half written: quarantined");
+            }
             Notice::Unreachable { group, error } => {
                 tracing::error!(group, %error, "cannot recover in it: quarantined");
             }
@@ -501,8 +533,11 @@ fn recover_slot(
         let Some(reach) = Reach::of(runtime, words, groups, live_dir, notices) else {
             return false;
         };
-        let ((pid, _), undone_words) = (words.owner(), words.phase());
-        let freed = words.recover(slot, &reach);
+        let (pid, _) = words.owner();
+        let Recovered { undone: undone_words, freed, damage } = words.recover(slot, &reach);
+        notices.extend(damage.map(|damage| Notice::Damaged { slot, pid, damage }));
+        let doubtful = reach.doubtful.take().into_iter();
+        notices.extend(doubtful.map(|group| Notice::Doubtful { group }));
         notices.push(Notice::Recovery { slot, pid, undone_words, freed });
         true
     });
@@ -511,17 +546,25 @@ fn recover_slot(
 
 /// How a recoverer reaches group files: those it has mapped, others by the register.
 struct Reach<'a> {
+    runtime: &'a Runtime,
     groups: &'a [Group],
     opened: Vec<Group>,
     /// Quarantined: a page of them may be gone, they are not touched.
     skipped: Vec<u64>,
+    /// Names of those that were quarantined because of a damaged log.
+    doubtful: RefCell<Vec<String>>,
 }
 
 impl<'a> Reach<'a> {
+    fn new(runtime: &'a Runtime, groups: &'a [Group]) -> Reach<'a> {
+        let (opened, skipped) = (Vec::new(), Vec::new());
+        Reach { runtime, groups, opened, skipped, doubtful: RefCell::default() }
+    }
+
     /// Opens what the slot's logs name. None: something could not be opened for now, the slot stays
     /// as it is and is recovered later.
     fn of(
-        runtime: &Runtime,
+        runtime: &'a Runtime,
         words: SlotWords<'_>,
         groups: &'a [Group],
         live_dir: &Path,
@@ -531,7 +574,7 @@ impl<'a> Reach<'a> {
         words.for_each_group(|id| ids.push(id));
         ids.sort_unstable();
         ids.dedup();
-        let mut reach = Reach { groups, opened: Vec::new(), skipped: Vec::new() };
+        let mut reach = Reach::new(runtime, groups);
         for id in ids {
             let Some((index, entry)) = runtime.find_file(id, 0) else { continue };
             if runtime.is_quarantined(index) {
@@ -562,14 +605,22 @@ impl<'a> Reach<'a> {
 }
 
 impl Files for Reach<'_> {
+    fn place_of(&self, undo: &Undo) -> PlaceOf {
+        let Some(group) = self.find(undo.group) else { return PlaceOf::OutOfReach };
+        let key_node = group.key_node_of(undo.file, undo.at);
+        key_node.map_or(PlaceOf::Nothing, PlaceOf::KeyNode)
+    }
+
     fn restore(&self, undo: &Undo) {
         let Some(group) = self.find(undo.group) else { return };
-        let in_bounds = undo.file < group.geometry().files
-            && undo.at >= super::layout::PAGE_WORDS as u64
-            && (undo.at as usize) < group.file(undo.file).len();
-        if in_bounds {
+        if group.key_node_of(undo.file, undo.at).is_some() {
             group.file(undo.file).store(undo.at as usize, undo.old);
         }
+    }
+
+    fn quarantine(&self, groups: Option<Vec<u64>>) {
+        let is_meant = |id: u64| groups.as_ref().is_none_or(|groups| groups.contains(&id));
+        *self.doubtful.borrow_mut() = self.runtime.quarantine_groups(is_meant);
     }
 
     fn release_for(&self, intent: &Intent, dead: Token) -> bool {

@@ -3,12 +3,13 @@
 //! [`prepare`] makes a data directory ready; a [`Handle`] attaches to it; [`Handle::begin`] opens a
 //! [`Transaction`] over one or many key-nodes, and its commit is the only way a node changes.
 
+pub mod commit;
 pub mod layout;
 pub mod region;
 pub mod semaphore;
 pub mod slot;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) mod crash;
 #[cfg(test)]
 mod model;

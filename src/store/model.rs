@@ -1,14 +1,17 @@
-//! Model check of semaphore, commit and recovery over boxed words: a transaction that dies at any of
-//! its steps, a waiter that recovers it, and one that only goes on.
+//! Model check of the commit protocol and of recovery over boxed words: a transaction that dies at any
+//! of its stores, a waiter that recovers it, and one that only goes on. They run `commit.rs`,
+//! `slot.rs` and `semaphore.rs` as they serve.
 //!
 //! Under `--cfg loom` every interleaving of them is looked at:
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib store::model`. Without it the dying one goes
 //! first; that is what Miri runs.
 
+use super::commit::{Announced, Change, KeyNodes, Owner};
+use super::crash;
 use super::layout::{PAGE_WORDS, slot};
 use super::region::Region;
 use super::semaphore::{Semaphore, Token};
-use super::slot::{Files, Intent, SlotWords, State, Undo, UndoLog};
+use super::slot::{Files, Intent, PlaceOf, SlotWords, State, Undo};
 
 #[cfg(loom)]
 use loom::{
@@ -66,11 +69,18 @@ impl World {
             return;
         }
         let Ok(_lock) = self.recovery.try_lock() else { return };
-        self.slot(slot).recover(slot as u32, self);
+        let recovered = self.slot(slot).recover(slot as u32, self);
+        assert!(recovered.damage.is_none(), "{recovered:?}");
     }
 }
 
 impl Files for World {
+    fn place_of(&self, undo: &Undo) -> PlaceOf {
+        let known = undo.group == GROUP && WORDS.contains(&(undo.at as usize));
+        // Both words are the first key-node's.
+        if known { PlaceOf::KeyNode(0) } else { PlaceOf::Nothing }
+    }
+
     fn restore(&self, undo: &Undo) {
         assert_eq!(undo.group, GROUP);
         self.file.store(undo.at as usize, undo.old);
@@ -79,77 +89,98 @@ impl Files for World {
     fn release_for(&self, intent: &Intent, dead: Token) -> bool {
         self.semaphore(intent.key_node as usize).release_for(dead)
     }
-}
 
-/// Counts steps; the owner stops dead at step `last`.
-struct Life {
-    left: usize,
-}
-
-impl Life {
-    fn step(&mut self) -> Option<()> {
-        self.left = self.left.checked_sub(1)?;
-        Some(())
+    fn quarantine(&self, _: Option<Vec<u64>>) {
+        panic!("the log of a dead owner is taken for damaged");
     }
 }
 
-/// One transaction over `key_nodes`: adds 1 to both words. None if it died; whether it committed.
-fn transact(
-    world: &World,
+/// The owner of a slot of the world.
+struct Player<'w> {
+    world: &'w World,
     slot: usize,
-    key_nodes: &[usize],
-    life: &mut Life,
-) -> (bool, Option<()>) {
-    let mut committed = false;
-    let done = (|| {
-        let token = Token::new(slot as u32, 1);
-        let words = world.slot(slot);
-        let intents: Vec<Intent> = key_nodes
-            .iter()
-            .map(|&key_node| Intent { group: GROUP, file: 0, key_node: key_node as u32 })
-            .collect();
-        life.step()?;
-        words.announce(intents.iter().copied());
-        for &key_node in key_nodes {
-            life.step()?;
-            take(world, key_node, token);
-        }
-        let old: Vec<u64> = WORDS.iter().map(|&at| world.file.load(at)).collect();
-        assert_eq!(old[0], old[1], "half a transaction is seen");
-        let mut log = UndoLog::of(words);
-        for (index, &at) in WORDS.iter().enumerate() {
-            life.step()?;
-            let stored = world.file.words(at, 1);
-            log.changes(&intents[0], stored, &[old[index] + 1], at).unwrap();
-        }
-        life.step()?;
-        words.begin(log.len());
-        for (index, &at) in WORDS.iter().enumerate() {
-            life.step()?;
-            world.file.store(at, old[index] + 1);
-        }
-        life.step()?;
-        words.commit();
-        committed = true;
-        for &key_node in key_nodes.iter().rev() {
-            life.step()?;
-            world.semaphore(key_node).release();
-        }
-        life.step()?;
-        words.withdraw();
-        Some(())
-    })();
-    (committed, done)
 }
 
-fn take(world: &World, key_node: usize, token: Token) {
-    loop {
-        let Err(seen) = world.semaphore(key_node).try_take(token) else { return };
-        if let Some(holder) = Token::of_word(seen) {
-            world.recover(holder.slot() as usize);
-        }
-        thread::yield_now();
+impl Owner for Player<'_> {
+    fn slot(&self) -> SlotWords<'_> {
+        self.world.slot(self.slot)
     }
+
+    fn take(&self, semaphore: Semaphore<'_>) -> bool {
+        let token = Token::new(self.slot as u32, 1);
+        while let Err(seen) = semaphore.try_take(token) {
+            if let Some(holder) = Token::of_word(seen) {
+                self.world.recover(holder.slot() as usize);
+            }
+            thread::yield_now();
+        }
+        true
+    }
+
+    fn roll_back(&self) {
+        self.slot().roll_back(self.world);
+    }
+}
+
+struct Row<'w> {
+    world: &'w World,
+    key_nodes: &'static [usize],
+}
+
+impl KeyNodes for Row<'_> {
+    fn len(&self) -> usize {
+        self.key_nodes.len()
+    }
+
+    fn intent(&self, index: usize) -> Intent {
+        Intent { group: GROUP, file: 0, key_node: self.key_nodes[index] as u32 }
+    }
+
+    fn semaphore(&self, index: usize) -> Semaphore<'_> {
+        self.world.semaphore(self.key_nodes[index])
+    }
+}
+
+/// One transaction over `key_nodes`: adds 1 to both words. Did it reach its commit point.
+fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
+    let announced = Announced::new(Player { world, slot }, Row { world, key_nodes });
+    let held = announced.take_all().expect("waits for as long as it takes");
+    let old = WORDS.map(|at| world.file.load(at));
+    // Who is dead sees the work of others.
+    assert!(old[0] == old[1] || !crash::lives(), "half a transaction is seen");
+    let intent = Intent { group: GROUP, file: 0, key_node: 0 };
+    let new = [[old[0] + 1], [old[1] + 1]];
+    let changes = WORDS.iter().zip(&new).map(|(&at, new)| {
+        let stored = world.file.words(at, 1);
+        Change { intent, at, stored, new, is_free: false }
+    });
+    let _held = held.log(changes).expect("room").commit();
+    crash::lives()
+}
+
+/// What became of a transaction that was to die.
+struct End {
+    committed: bool,
+    died: bool,
+}
+
+/// One transaction that dies after so many stores.
+fn transact_and_die(world: &World, slot: usize, key_nodes: &'static [usize], stores: usize) -> End {
+    crash::die_after(Some(stores));
+    let committed = transact(world, slot, key_nodes);
+    let died = !crash::lives();
+    crash::die_after(None);
+    if died {
+        // The lock falls with the address space: after everything it did.
+        world.alive[slot].store(false, Ordering::Release);
+    }
+    End { committed, died }
+}
+
+/// Stores of an undisturbed transaction: intents, their sequence and number, semaphores, two undo
+/// entries, `phase`, two words, `phase`, semaphores, the withdrawal.
+fn all_stores(key_nodes: &[usize]) -> usize {
+    4 * key_nodes.len() + 2 + 2 * 3 + 1 + 2 + 1 + 1
 }
 
 #[cfg(loom)]
@@ -164,26 +195,18 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     model();
 }
 
-fn check(steps: usize, key_nodes: &'static [usize]) {
+fn check(stores: usize, key_nodes: &'static [usize]) {
     explore(move || {
         let world = Arc::new(World::new());
         let dying = {
             let world = world.clone();
-            thread::spawn(move || {
-                let (committed, done) = transact(&world, 0, key_nodes, &mut Life { left: steps });
-                if done.is_none() {
-                    // The lock falls with the address space: after everything it did.
-                    world.alive[0].store(false, Ordering::Release);
-                }
-                committed
-            })
+            thread::spawn(move || transact_and_die(&world, 0, key_nodes, stores))
         };
-        let mut life = Life { left: usize::MAX };
-        let (second, _) = transact(&world, 1, key_nodes, &mut life);
-        assert!(second);
+        transact(&world, 1, key_nodes);
         let first = dying.join().unwrap();
+        assert!(first.died || stores >= all_stores(key_nodes), "more stores than there are");
         world.recover(0);
-        let expected = 1 + u64::from(first);
+        let expected = 1 + u64::from(first.committed);
         assert_eq!(WORDS.map(|at| world.file.load(at)), [expected; 2]);
         for key_node in 0..2 {
             assert_eq!(world.semaphore(key_node).word(), 0, "a semaphore stays taken");
@@ -195,27 +218,37 @@ fn check(steps: usize, key_nodes: &'static [usize]) {
 }
 
 #[test]
+fn no_store_is_left_out_of_the_deaths() {
+    explore(|| {
+        for key_nodes in [&[0][..], &[0, 1]] {
+            let all = all_stores(key_nodes);
+            assert!(transact_and_die(&World::new(), 0, key_nodes, all - 1).died);
+            assert!(!transact_and_die(&World::new(), 0, key_nodes, all).died);
+        }
+    });
+}
+
+#[test]
 fn one_key_node_death_at_every_step() {
-    for steps in 0..=9 {
-        check(steps, &[0]);
+    for stores in 0..=all_stores(&[0]) {
+        check(stores, &[0]);
     }
 }
 
 #[test]
 fn two_key_nodes_death_at_every_step() {
-    for steps in 0..=11 {
-        check(steps, &[0, 1]);
+    for stores in 0..=all_stores(&[0, 1]) {
+        check(stores, &[0, 1]);
     }
 }
 
 #[test]
 fn two_recoverers_at_once() {
-    for steps in 0..=8 {
+    for stores in 0..all_stores(&[0]) {
         explore(move || {
             let world = Arc::new(World::new());
-            let (committed, done) = transact(&world, 0, &[0], &mut Life { left: steps });
-            assert!(done.is_none());
-            world.alive[0].store(false, Ordering::Release);
+            let End { committed, died } = transact_and_die(&world, 0, &[0], stores);
+            assert!(died);
             let other = {
                 let world = world.clone();
                 thread::spawn(move || world.recover(0))
@@ -227,5 +260,25 @@ fn two_recoverers_at_once() {
             assert_eq!(world.semaphore(0).word(), 0);
             assert!(!world.slot(0).state().used);
         });
+    }
+}
+
+/// A recoverer that dies at any of its stores leaves enough for the next one.
+#[test]
+fn a_recoverer_that_dies_is_followed() {
+    for stores in 0..all_stores(&[0]) {
+        for its_stores in 0..8 {
+            explore(move || {
+                let world = World::new();
+                let End { committed, .. } = transact_and_die(&world, 0, &[0], stores);
+                crash::die_after(Some(its_stores));
+                world.recover(0);
+                crash::die_after(None);
+                world.recover(0);
+                assert_eq!(WORDS.map(|at| world.file.load(at)), [u64::from(committed); 2]);
+                assert_eq!(world.semaphore(0).word(), 0);
+                assert!(!world.slot(0).state().used);
+            });
+        }
     }
 }

@@ -76,16 +76,20 @@ pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
 /// Writes a word of a region.
 #[inline]
 pub fn put(word: &AtomicU64, value: u64) {
-    #[cfg(all(test, not(loom)))]
-    crate::store::crash::point();
+    #[cfg(test)]
+    if !crate::store::crash::point() {
+        return;
+    }
     word.store(value, Ordering::Relaxed);
 }
 
 /// Writes a word of a region after all that this thread wrote before.
 #[inline]
 pub fn put_release(word: &AtomicU64, value: u64) {
-    #[cfg(all(test, not(loom)))]
-    crate::store::crash::point();
+    #[cfg(test)]
+    if !crate::store::crash::point() {
+        return;
+    }
     word.store(value, Ordering::Release);
 }
 
@@ -93,7 +97,9 @@ pub fn put_release(word: &AtomicU64, value: u64) {
 mod mapped {
     use std::fs::File;
     use std::io;
+    use std::mem::ManuallyDrop;
     use std::ptr::NonNull;
+    use std::sync::Arc;
 
     use nix::sys::mman::ProtFlags;
 
@@ -118,9 +124,10 @@ mod mapped {
     #[derive(Debug)]
     enum Backing {
         Map(Map),
-        /// Memory of this process alone: tests and Miri.
-        Boxed {
-            _words: Box<[AtomicU64]>,
+        /// Memory of this process alone: tests and Miri. A box would claim its words for itself alone
+        /// each time it is moved; this one may be moved while they are used.
+        Shared {
+            _all: Arc<Vec<AtomicU64>>,
         },
     }
 
@@ -149,9 +156,30 @@ mod mapped {
 
         /// Zeroed words of this process alone.
         pub fn boxed(words: usize) -> Region {
-            let mut boxed: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
-            let base = NonNull::new(boxed.as_mut_ptr()).expect("a box has a place");
-            Region { base, words, backing: Backing::Boxed { _words: boxed } }
+            // Plain words are zeroed without being touched: of a large region most never are.
+            let mut zeros = ManuallyDrop::new(vec![0u64; words]);
+            let (start, capacity) = (zeros.as_mut_ptr().cast::<AtomicU64>(), zeros.capacity());
+            // SAFETY: a vector that nobody else owns any more; AtomicU64 has the size, the alignment
+            // and the bit validity of u64.
+            let zeros = unsafe { Vec::from_raw_parts(start, words, capacity) };
+            Region::of_words(Arc::new(zeros), 0, words)
+        }
+
+        /// The same words from `at` on, as another process would map them.
+        #[cfg(test)]
+        pub fn part(&self, at: usize, words: usize) -> Region {
+            match &self.backing {
+                Backing::Map(_) => panic!("a map is mapped again by its file"),
+                Backing::Shared { _all: all } => {
+                    let _ = self.words(at, words);
+                    Region::of_words(all.clone(), at, words)
+                }
+            }
+        }
+
+        fn of_words(all: Arc<Vec<AtomicU64>>, at: usize, words: usize) -> Region {
+            let base = NonNull::from(&all[at..at + words]).cast();
+            Region { base, words, backing: Backing::Shared { _all: all } }
         }
 
         /// Its length in words.
@@ -216,7 +244,7 @@ mod mapped {
         fn backing_map(&self) -> Option<&Map> {
             match &self.backing {
                 Backing::Map(map) => Some(map),
-                Backing::Boxed { .. } => None,
+                Backing::Shared { .. } => None,
             }
         }
 

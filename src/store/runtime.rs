@@ -388,6 +388,20 @@ impl Runtime {
             .find(|entry| entry.name == name && entry.file == file)
     }
 
+    /// Quarantines the groups whose id is meant; their names.
+    pub(crate) fn quarantine_groups(&self, is_meant: impl Fn(u64) -> bool) -> Vec<String> {
+        let mut names = Vec::new();
+        for index in 0..at::FILES_MAX {
+            let words = self.entry_words(index);
+            let is_first = words[1] & at::FILE_USED != 0 && words[1] as u32 == 0;
+            if is_first && is_meant(words[0]) {
+                self.mark_of(index).fetch_or(at::FILE_QUARANTINE, Ordering::Relaxed);
+                names.push(entry_of(words).name);
+            }
+        }
+        names
+    }
+
     /// Notes a group file, quarantined; the register's index of it.
     pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|(index, _)| index);
@@ -542,11 +556,9 @@ impl Slot {
         let Some(lock) = runtime.keep_locked(number)? else { return Ok(None) };
         let words = SlotWords::at(&region, 0);
         let epoch = Token::next_epoch(words.state().epoch);
-        words.set_owner(std::process::id(), role);
-        words.set_generation(0);
         // Those of the owner before are closed.
         Counters::at(&region, 0).set_open(0);
-        words.set_state(State { used: true, epoch });
+        words.claim((std::process::id(), role), epoch);
         Ok(Some(Slot { region, number, token: Token::new(number, epoch), _lock: lock }))
     }
 

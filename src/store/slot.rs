@@ -2,7 +2,8 @@
 //!
 //! Invariant: whatever instruction the owner dies at, either `phase` is 0 and every node is as some
 //! whole transaction left it, or the first `phase` entries of the undo log put it back so; and the
-//! intent list names every semaphore that may hold the owner's token.
+//! intent list names every semaphore that may hold the owner's token. A recoverer checks the one
+//! against the other, and replays nothing that does not fit.
 
 use crate::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -109,10 +110,11 @@ impl<'a> SlotWords<'a> {
 
     /// Announces the key-nodes of a transaction, before any semaphore of them is taken.
     #[inline]
-    pub fn announce(self, intents: impl ExactSizeIterator<Item = Intent>) {
-        let count = intents.len();
+    pub(super) fn announce(self, count: usize, intent: impl Fn(usize) -> Intent) {
         assert!(count <= INTENTS_MAX, "a transaction over {count} key-nodes");
-        for (intent, words) in intents.zip(self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX)) {
+        let list = self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX);
+        for (index, words) in list[..count].iter().enumerate() {
+            let intent = intent(index);
             put(&words[0], intent.group);
             put(&words[1], u64::from(intent.file) << 32 | u64::from(intent.key_node));
         }
@@ -130,20 +132,38 @@ impl<'a> SlotWords<'a> {
 
     /// Calls `look` with the id of each group that undo log or intent list name.
     pub fn for_each_group(self, mut look: impl FnMut(u64)) {
-        (0..self.phase()).for_each(|index| look(self.undo(index).group));
+        // More than the log holds is damage: then nothing of it is read.
+        let entries = Some(self.phase()).filter(|&phase| phase <= UNDO_MAX).unwrap_or(0);
+        (0..entries).for_each(|index| look(self.undo(index).group));
         self.intents().for_each(|intent| look(intent.group));
     }
 
     /// Ends the announcement, after all its semaphores are released.
     #[inline(always)]
-    pub fn withdraw(self) {
+    pub(super) fn withdraw(self) {
         compiler_fence(Ordering::SeqCst);
         // Release: a recoverer that reads 0 here also sees the semaphores released.
         put_release(&self.words[INTENTS], 0);
     }
 
+    /// Makes a free slot the owner's; the caller holds its lock. What a scribble has left in it must
+    /// not be taken for an open transaction: `phase` and intent list are cleared first.
+    pub fn claim(self, owner: (u32, u32), epoch: u32) {
+        put(&self.words[PHASE], 0);
+        put(&self.words[INTENTS], 0);
+        self.set_owner(owner.0, owner.1);
+        self.set_generation(0);
+        self.set_state(State { used: true, epoch });
+    }
+
+    /// Entries of the intent list that the word of their number tells of; more than
+    /// [`INTENTS_MAX`] is damage.
+    fn intents_told(self) -> u64 {
+        self.words[INTENTS].load(Ordering::Acquire)
+    }
+
     fn intents(self) -> impl Iterator<Item = Intent> + 'a {
-        let count = self.words[INTENTS].load(Ordering::Acquire);
+        let count = self.intents_told();
         let list = self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX);
         list[..(count as usize).min(INTENTS_MAX)].iter().map(|words| {
             let [group, place] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -153,7 +173,7 @@ impl<'a> SlotWords<'a> {
 
     /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
     #[inline(always)]
-    pub fn begin(self, entries: usize) {
+    pub(super) fn begin(self, entries: usize) {
         compiler_fence(Ordering::SeqCst);
         // Release: the log is whole before `phase` tells of it; pairs with `phase` of a recoverer.
         fence(Ordering::Release);
@@ -165,18 +185,17 @@ impl<'a> SlotWords<'a> {
 
     /// The commit point: one store.
     #[inline(always)]
-    pub fn commit(self) {
+    pub(super) fn commit(self) {
         compiler_fence(Ordering::SeqCst);
         // Release: every word of the nodes is written before; pairs with `phase` of a recoverer.
         put_release(&self.words[PHASE], 0);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Entries of the undo log that count.
+    /// Entries of the undo log that count; more than [`UNDO_MAX`] is damage.
     #[inline]
     pub fn phase(self) -> usize {
-        let phase = self.words[PHASE].load(Ordering::Acquire);
-        (phase as usize).min(UNDO_MAX)
+        self.words[PHASE].load(Ordering::Acquire) as usize
     }
 
     fn undo(self, index: usize) -> Undo {
@@ -188,9 +207,8 @@ impl<'a> SlotWords<'a> {
     /// Undoes the open transaction, if there is one: by its owner when it gives up, by a recoverer
     /// when the owner is dead. Can be repeated from any point.
     pub fn roll_back(self, files: &dyn Files) {
-        let phase = self.phase();
         // The newest entry first: should a word ever stand twice, its oldest value stays.
-        for index in (0..phase).rev() {
+        for index in (0..self.phase().min(UNDO_MAX)).rev() {
             let undo = self.undo(index);
             files.restore(&undo);
         }
@@ -199,19 +217,98 @@ impl<'a> SlotWords<'a> {
     }
 
     /// Recovers the slot of a dead owner; the caller holds the slot's lock and has read its state
-    /// under it. Can be repeated from any point. How many semaphores were freed.
-    pub fn recover(self, slot: u32, files: &dyn Files) -> usize {
+    /// under it. Can be repeated from any point. A log that does not fit the intent list is not
+    /// replayed: the groups it may have been written for are quarantined first.
+    pub fn recover(self, slot: u32, files: &dyn Files) -> Recovered {
         let state = self.state();
         if !state.used {
-            return 0;
+            return Recovered::default();
         }
-        self.roll_back(files);
+        let damage = self.damage(files);
+        let undone = if damage.is_none() { self.phase() } else { 0 };
+        match &damage {
+            None => self.roll_back(files),
+            Some(_) => {
+                let named = (self.intents_told() <= INTENTS_MAX as u64).then(|| self.intents());
+                files.quarantine(named.map(|intents| intents.map(|intent| intent.group).collect()));
+                self.commit();
+            }
+        }
         let dead = Token::new(slot, state.epoch);
         let freed = self.intents().filter(|intent| files.release_for(intent, dead)).count();
         self.withdraw();
         self.set_state(State { used: false, epoch: state.epoch });
-        freed
+        Recovered { undone, freed, damage }
     }
+
+    /// What of the logs cannot have been written by their owner.
+    fn damage(self, files: &dyn Files) -> Option<Damage> {
+        let (phase, intents) = (self.phase(), self.intents_told());
+        if phase > UNDO_MAX {
+            return Some(Damage::Phase { found: phase as u64 });
+        }
+        if intents > INTENTS_MAX as u64 {
+            return Some(Damage::Intents { found: intents });
+        }
+        if phase == 0 {
+            return None;
+        }
+        let mut announced: Vec<Intent> = self.intents().collect();
+        announced.sort_unstable();
+        let fits = |undo: &Undo| match files.place_of(undo) {
+            PlaceOf::KeyNode(key_node) => {
+                let intent = Intent { group: undo.group, file: undo.file, key_node };
+                announced.binary_search(&intent).is_ok()
+            }
+            // Nothing is written there: it is enough that the owner was at work in that file.
+            PlaceOf::OutOfReach => announced
+                .iter()
+                .any(|intent| (intent.group, intent.file) == (undo.group, undo.file)),
+            PlaceOf::Nothing => false,
+        };
+        let strange = (0..phase).find(|&index| !fits(&self.undo(index)))?;
+        Some(Damage::Entry { index: strange, entry: self.undo(strange) })
+    }
+}
+
+/// What became of a dead owner's slot.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Words written back.
+    pub undone: usize,
+    /// Semaphores freed.
+    pub freed: usize,
+    /// The logs were damaged: nothing was written back.
+    pub damage: Option<Damage>,
+}
+
+/// What of a slot's logs cannot have been written by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// More entries than the undo log holds.
+    #[error("phase: found {found}, expected at most {UNDO_MAX}")]
+    Phase {
+        /// The number.
+        found: u64,
+    },
+    /// More key-nodes than the intent list holds.
+    #[error("number of intents: found {found}, expected at most {INTENTS_MAX}")]
+    Intents {
+        /// The number.
+        found: u64,
+    },
+    /// An entry of the undo log names a word that no key-node of the intent list has.
+    #[error(
+        "undo entry {index}: found word {} of file {} of group {:016x}, expected a word of a \
+         key-node of the intent list",
+        entry.at, entry.file, entry.group
+    )]
+    Entry {
+        /// Its index.
+        index: usize,
+        /// What it names.
+        entry: Undo,
+    },
 }
 
 /// The undo log of a slot while its owner fills it.
@@ -271,10 +368,26 @@ impl<'a> UndoLog<'a> {
     }
 }
 
+/// Where the word of an undo entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceOf {
+    /// In this key-node's tags or nodes.
+    KeyNode(u32),
+    /// In a group that is not served any more, or is quarantined.
+    OutOfReach,
+    /// In no key-node: the group has no such file, or the file no such word.
+    Nothing,
+}
+
 /// The group files as a recoverer reaches them. What it cannot reach it passes over.
 pub trait Files {
+    /// Where a word stands.
+    fn place_of(&self, undo: &Undo) -> PlaceOf;
     /// Writes an old value back.
     fn restore(&self, undo: &Undo);
     /// Frees the semaphore of a key-node if it names `dead`; whether it did.
     fn release_for(&self, intent: &Intent, dead: Token) -> bool;
+    /// Quarantines these groups, or all if it is not known which: a transaction over them may be half
+    /// written.
+    fn quarantine(&self, groups: Option<Vec<u64>>);
 }

@@ -1,19 +1,23 @@
 //! A transaction: key-nodes locked in one order, nodes copied out, worked on, written back whole.
 //!
 //! Invariant: until `commit` nothing in shared memory has changed but semaphores and the slot's own
-//! words; at its commit point everything has; and dropping or unwinding it leaves the old state.
+//! words; at its commit point everything has; and dropping or unwinding it leaves the old state. The
+//! steps are those of [`super::commit`].
 
+use std::cell::{Ref, RefMut};
+
+use super::commit::{Announced, Change, Held, KeyNodes};
 use super::counter::GroupCounter;
 use super::evict::{self, Judge, Rank};
 use super::group::{Group, is_whole, seal};
-use super::handle::{Handle, Notice};
+use super::handle::{Attached, Handle, Notice};
 use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node, tag};
 use super::region::Region;
 use super::semaphore::Semaphore;
-use super::slot::{Intent, LogFull, UndoLog};
+use super::slot::{Intent, LogFull};
 use crate::conf::OnFull;
 use crate::key::{KeyRef, Location};
-use crate::sync::{Ordering, compiler_fence};
+use crate::sync::Ordering;
 
 /// A key-node wanted: the group's index in the handle, and the place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,14 +67,45 @@ pub(super) struct Scratch {
     copy: Vec<u64>,
 }
 
-/// A key-node of the transaction, and the working copy of its tags.
-#[derive(Debug)]
-struct KeyNode {
+/// A key-node of the transaction, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyNodeAt {
     intent: Intent,
     /// Index of its group in the handle.
     group: usize,
     /// First word of its head in the file.
     head: usize,
+}
+
+/// All key-nodes of the transaction.
+#[derive(Debug)]
+struct AllKeyNodes<'h> {
+    groups: &'h [Group],
+    list: Ref<'h, Vec<KeyNodeAt>>,
+}
+
+impl KeyNodes for AllKeyNodes<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    #[inline]
+    fn intent(&self, index: usize) -> Intent {
+        self.list[index].intent
+    }
+
+    #[inline]
+    fn semaphore(&self, index: usize) -> Semaphore<'_> {
+        let KeyNodeAt { intent, group, head } = self.list[index];
+        Semaphore::of_head(self.groups[group].file(intent.file), head)
+    }
+}
+
+/// The working copy of a key-node's tags.
+#[derive(Debug)]
+struct KeyNode {
+    at: KeyNodeAt,
     tags: [u64; TAG_WORDS],
     dirty: bool,
     /// Index of the working copy made last of its nodes.
@@ -112,11 +147,11 @@ impl KeyNode {
     }
 }
 
-/// An open transaction: it holds the semaphores of the first `held` key-nodes.
+/// An open transaction: it holds the semaphores of all its key-nodes.
 #[derive(Debug)]
 pub struct Transaction<'h> {
-    handle: &'h mut Handle,
-    held: usize,
+    held: Held<Attached<'h>, AllKeyNodes<'h>>,
+    scratch: RefMut<'h, Scratch>,
 }
 
 impl Handle {
@@ -131,40 +166,45 @@ impl Handle {
         if self.is_forked() {
             return Err(Refused::Unavailable);
         }
-        self.scratch.key_nodes.clear();
+        let key_nodes = self.key_nodes.get_mut();
+        key_nodes.clear();
         for wanted in wanted {
             let group = &self.groups[wanted.group];
             if self.runtime.is_quarantined(group.mark()) {
                 return Err(Refused::Unavailable);
             }
             let (file, key_node) = (wanted.at.file, wanted.at.key_node);
-            self.scratch.key_nodes.push(KeyNode {
+            key_nodes.push(KeyNodeAt {
                 intent: Intent { group: group.header().id, file, key_node },
                 group: wanted.group,
                 head: group.head(key_node),
-                tags: [0; TAG_WORDS],
-                dirty: false,
-                newest: None,
             });
         }
         if wanted.len() > 1 {
-            self.scratch.key_nodes.sort_unstable_by_key(|key_node| key_node.intent);
-            self.scratch.key_nodes.dedup_by_key(|key_node| key_node.intent);
+            key_nodes.sort_unstable_by_key(|key_node| key_node.intent);
+            key_nodes.dedup_by_key(|key_node| key_node.intent);
         }
-        let intents = self.scratch.key_nodes.iter().map(|key_node| key_node.intent);
-        self.slot().words().announce(intents);
-        let mut transaction = Transaction { handle: self, held: 0 };
-        // From here on dropping the transaction releases what it holds.
-        transaction.take_all()?;
-        if transaction.handle.runtime.generation() != generation {
+        let handle = &*self;
+        let all = AllKeyNodes { groups: &handle.groups, list: handle.key_nodes.borrow() };
+        let announced = Announced::new(Attached::of(handle), all);
+        let held = announced.take_all().ok_or(Refused::Busy)?;
+        if handle.runtime.generation() != generation {
             return Err(Refused::Newer);
         }
-        if transaction.is_any_quarantined() {
+        if handle.is_any_quarantined() {
             // Since the look before: a recoverer could not reach it.
             return Err(Refused::Unavailable);
         }
-        transaction.reset();
+        let mut transaction = Transaction { held, scratch: handle.scratch.borrow_mut() };
+        transaction.take_key_nodes();
         Ok(transaction)
+    }
+
+    #[inline]
+    fn is_any_quarantined(&self) -> bool {
+        let key_nodes = self.key_nodes.borrow();
+        let mut marks = key_nodes.iter().map(|key_node| self.groups[key_node.group].mark());
+        marks.any(|mark| self.runtime.is_quarantined(mark))
     }
 
     /// Is the group of a key-node quarantined: then no transaction over it begins.
@@ -229,39 +269,42 @@ fn prefetch(group: &Group, region: &Region, node: usize) {
     }
 }
 
-impl Transaction<'_> {
+impl<'h> Transaction<'h> {
     #[inline]
-    fn take_all(&mut self) -> Result<(), Refused> {
-        for index in 0..self.handle.scratch.key_nodes.len() {
-            let KeyNode { intent, group, .. } = self.handle.scratch.key_nodes[index];
-            let semaphore = self.handle.groups[group].semaphore(intent.file, intent.key_node);
-            if !self.handle.take(self.handle.slot(), semaphore) {
-                return Err(Refused::Busy);
-            }
-            self.held += 1;
-        }
-        Ok(())
+    fn handle(&self) -> &'h Handle {
+        self.held.owner().handle
     }
 
     #[inline]
-    fn is_any_quarantined(&self) -> bool {
-        let Handle { scratch, groups, runtime, .. } = &*self.handle;
-        scratch
-            .key_nodes
-            .iter()
-            .any(|key_node| runtime.is_quarantined(groups[key_node.group].mark()))
+    fn groups(&self) -> &'h [Group] {
+        &self.handle().groups
+    }
+
+    /// Makes a working copy of each key-node.
+    #[inline]
+    fn take_key_nodes(&mut self) {
+        let key_nodes = self.handle().key_nodes.borrow();
+        self.scratch.key_nodes.clear();
+        self.scratch.key_nodes.extend(key_nodes.iter().map(|&at| KeyNode {
+            at,
+            tags: [0; TAG_WORDS],
+            dirty: false,
+            newest: None,
+        }));
+        self.reset();
     }
 
     /// Starts from the stored state, giving up every working copy made so far; the semaphores stay
     /// taken.
     #[inline]
     pub fn reset(&mut self) {
-        let Handle { scratch, groups, .. } = &mut *self.handle;
-        scratch.nodes.clear();
-        scratch.words.clear();
-        for key_node in &mut scratch.key_nodes {
-            let region = groups[key_node.group].file(key_node.intent.file);
-            region.read(key_node.head + 1, &mut key_node.tags);
+        let groups = self.groups();
+        let Scratch { nodes, words, key_nodes, .. } = &mut *self.scratch;
+        nodes.clear();
+        words.clear();
+        for key_node in key_nodes {
+            let KeyNodeAt { intent, group, head } = key_node.at;
+            groups[group].file(intent.file).read(head + 1, &mut key_node.tags);
             (key_node.dirty, key_node.newest) = (false, None);
         }
     }
@@ -275,13 +318,13 @@ impl Transaction<'_> {
         if let Some(index) = self.known(key_node, key_word, key) {
             return index;
         }
-        let start = self.handle.scratch.words.len();
+        let start = self.scratch.words.len();
         let place = self.find(key_node, wanted.at.tag, key_word, key);
         if place.is_none() {
             self.add_zeroed(key_node, key_word, key);
         }
-        let Handle { scratch, groups, .. } = &mut *self.handle;
-        let states = start + node::FIELD + groups[wanted.group].field_words();
+        let states = start + node::FIELD + self.groups()[wanted.group].field_words();
+        let scratch = &mut *self.scratch;
         let end = scratch.words.len();
         let index = scratch.nodes.len();
         scratch.nodes.push(Node {
@@ -301,20 +344,20 @@ impl Transaction<'_> {
 
     #[inline]
     fn key_node_of(&self, wanted: &Wanted) -> usize {
-        let key_nodes = &self.handle.scratch.key_nodes;
+        let key_nodes = &self.scratch.key_nodes;
         if key_nodes.len() == 1 {
             return 0;
         }
-        let group = self.handle.groups[wanted.group].header().id;
+        let group = self.groups()[wanted.group].header().id;
         let (file, key_node) = (wanted.at.file, wanted.at.key_node);
         let intent = Intent { group, file, key_node };
-        let found = key_nodes.binary_search_by_key(&intent, |known| known.intent);
+        let found = key_nodes.binary_search_by_key(&intent, |known| known.at.intent);
         found.expect("a key-node that was wanted at the beginning")
     }
 
     #[inline]
     fn known(&self, key_node: usize, key_word: u64, key: &KeyRef<'_>) -> Option<NodeIndex> {
-        let Scratch { key_nodes, nodes, words, .. } = &self.handle.scratch;
+        let Scratch { key_nodes, nodes, words, .. } = &*self.scratch;
         let same = |node: &Node| holds(&words[node.start..node.end], key_word, key);
         key_nodes[key_node].copies(nodes).find(|(_, node)| same(node)).map(|(index, _)| index)
     }
@@ -324,7 +367,7 @@ impl Transaction<'_> {
     #[inline]
     fn find(&mut self, key_node: usize, tag: u8, key_word: u64, key: &KeyRef<'_>) -> Option<usize> {
         // The tags as they are before any of them is dropped below.
-        let tags = self.handle.scratch.key_nodes[key_node].tags;
+        let tags = self.scratch.key_nodes[key_node].tags;
         places_of(&tags, tag).find(|&place| self.read_if_same(key_node, place, key_word, key))
     }
 
@@ -336,17 +379,17 @@ impl Transaction<'_> {
         key_word: u64,
         key: &KeyRef<'_>,
     ) -> bool {
-        let Handle { scratch, groups, .. } = &mut *self.handle;
-        let Scratch { key_nodes, nodes, words, .. } = scratch;
+        let groups = self.groups();
+        let Scratch { key_nodes, nodes, words, .. } = &mut *self.scratch;
         let key_node = &mut key_nodes[index];
-        let group = &groups[key_node.group];
+        let group = &groups[key_node.at.group];
         // A place in use holds what is in the working copy, not what is stored there.
         if key_node.uses(nodes, place) || place >= group.geometry().chain as usize {
             return false;
         }
         let start = words.len();
-        let at = key_node.head + HEAD_WORDS + place * group.node_words();
-        let stored = group.file(key_node.intent.file).words(at, group.node_words());
+        let at = key_node.at.head + HEAD_WORDS + place * group.node_words();
+        let stored = group.file(key_node.at.intent.file).words(at, group.node_words());
         words.extend(stored.iter().map(|word| word.load(Ordering::Relaxed)));
         let copy = &words[start..];
         if is_whole(copy) {
@@ -357,9 +400,9 @@ impl Transaction<'_> {
             // Scribbled: dropped, counted, never believed.
             set_tag(&mut key_node.tags, place, 0);
             key_node.dirty = true;
-            let dropped_in = key_node.group;
+            let dropped_in = key_node.at.group;
             words.truncate(start);
-            self.handle.count_at(dropped_in, GroupCounter::DroppedCrc);
+            self.handle().count_at(dropped_in, GroupCounter::DroppedCrc);
             return false;
         }
         words.truncate(start);
@@ -367,9 +410,10 @@ impl Transaction<'_> {
     }
 
     fn add_zeroed(&mut self, key_node: usize, key_word: u64, key: &KeyRef<'_>) {
-        let Handle { scratch, groups, .. } = &mut *self.handle;
+        let groups = self.groups();
+        let scratch = &mut *self.scratch;
         let start = scratch.words.len();
-        let words = groups[scratch.key_nodes[key_node].group].node_words();
+        let words = groups[scratch.key_nodes[key_node].at.group].node_words();
         scratch.words.resize(start + words, 0);
         scratch.words[start + node::KEY] = key_word;
         let field = start + node::FIELD;
@@ -379,13 +423,13 @@ impl Transaction<'_> {
     /// Has the node a place in its chain: it was found there, or was given one.
     #[inline]
     pub fn is_placed(&self, index: NodeIndex) -> bool {
-        self.handle.scratch.nodes[index.0].place.is_some()
+        self.scratch.nodes[index.0].place.is_some()
     }
 
     /// All words of a node's working copy.
     #[inline]
     pub fn words(&mut self, index: NodeIndex) -> &mut [u64] {
-        let Scratch { nodes, words, .. } = &mut self.handle.scratch;
+        let Scratch { nodes, words, .. } = &mut *self.scratch;
         let node = &nodes[index.0];
         &mut words[node.start..node.end]
     }
@@ -397,7 +441,7 @@ impl Transaction<'_> {
         one: Option<NodeIndex>,
         two: Option<NodeIndex>,
     ) -> (&mut [u64], &mut [u64]) {
-        let Scratch { nodes, words, .. } = &mut self.handle.scratch;
+        let Scratch { nodes, words, .. } = &mut *self.scratch;
         let range = |index: NodeIndex| nodes[index.0].states..nodes[index.0].end;
         match (one, two) {
             (Some(one), None) => (&mut words[range(one)], &mut []),
@@ -425,7 +469,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         let victim = self.choose_place(index, judge, on_full, now).ok_or(Full)?;
-        let Scratch { nodes, key_nodes, .. } = &mut self.handle.scratch;
+        let Scratch { nodes, key_nodes, .. } = &mut *self.scratch;
         let node = &mut nodes[index.0];
         node.place = Some(victim.place);
         node.evicts = victim.rank;
@@ -442,12 +486,12 @@ impl Transaction<'_> {
         on_full: OnFull,
         now: u64,
     ) -> Option<evict::Victim> {
-        let Handle { scratch, groups, .. } = &mut *self.handle;
-        let Scratch { key_nodes, nodes, order, copy, .. } = scratch;
+        let groups = self.groups();
+        let Scratch { key_nodes, nodes, order, copy, .. } = &mut *self.scratch;
         let Node { key_node: index, tag, .. } = nodes[index.0];
         let key_node = &key_nodes[index];
-        let KeyNode { intent, group: group_index, tags, .. } = key_node;
-        let group = &groups[*group_index];
+        let KeyNodeAt { intent, group: group_index, .. } = key_node.at;
+        let (tags, group) = (&key_node.tags, &groups[group_index]);
         let chain = group.geometry().chain as usize;
         let is_used = |place: usize| key_node.uses(nodes, place);
         let home = group.home(tag);
@@ -458,14 +502,14 @@ impl Transaction<'_> {
         }
         let candidates = (0..chain).filter(|&place| !is_used(place));
         let place = (intent.file, intent.key_node);
-        let group = (*group_index, group);
+        let group = (group_index, group);
         evict::choose(group, place, candidates, (judge, on_full, now), (order, copy))
     }
 
     /// Notes that a node is to be written at the commit, used at `now`. It has a place.
     #[inline]
     pub fn touch(&mut self, index: NodeIndex, now: u64) {
-        let Scratch { nodes, words, .. } = &mut self.handle.scratch;
+        let Scratch { nodes, words, .. } = &mut *self.scratch;
         let node = &mut nodes[index.0];
         debug_assert!(node.place.is_some());
         node.dirty = true;
@@ -474,7 +518,7 @@ impl Transaction<'_> {
 
     /// Notes that a node is to leave its chain at the commit; nothing of it is kept.
     pub fn erase(&mut self, index: NodeIndex) {
-        let Scratch { nodes, key_nodes, .. } = &mut self.handle.scratch;
+        let Scratch { nodes, key_nodes, .. } = &mut *self.scratch;
         let node = &mut nodes[index.0];
         let Some(place) = node.place.take() else { return };
         node.dirty = false;
@@ -486,12 +530,12 @@ impl Transaction<'_> {
     /// Stamps the last use of a node found, at once: a refused Update changes nothing else. It is
     /// one word, outside the CRC, that nothing depends on.
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
-        let node = &self.handle.scratch.nodes[index.0];
+        let node = &self.scratch.nodes[index.0];
         if let (true, Some(place)) = (node.found, node.place) {
-            let key_node = &self.handle.scratch.key_nodes[node.key_node];
-            let group = &self.handle.groups[key_node.group];
-            let at = group.node(key_node.intent.key_node, place) + node::LAST_USE;
-            let region = group.file(key_node.intent.file);
+            let KeyNodeAt { intent, group, .. } = self.scratch.key_nodes[node.key_node].at;
+            let group = &self.groups()[group];
+            let at = group.node(intent.key_node, place) + node::LAST_USE;
+            let region = group.file(intent.file);
             // Never back: the states are as old as they were, whatever the clock says now.
             region.store(at, now.max(region.load(at)));
         }
@@ -499,103 +543,69 @@ impl Transaction<'_> {
 
     /// Writes every node touched and every head changed, whole or not at all, and releases.
     #[inline]
-    pub fn commit(mut self, now: u64) -> Result<(), TooLarge> {
-        let logged = self.log()?;
-        if logged > 0 {
-            self.handle.slot().words().begin(logged);
-            self.write();
-            self.handle.slot().words().commit();
-            self.count(now);
+    pub fn commit(self, now: u64) -> Result<(), TooLarge> {
+        let Transaction { held, mut scratch } = self;
+        let handle = held.owner().handle;
+        scratch.seal();
+        let committed = held.log(scratch.changes(&handle.groups))?.commit();
+        if committed.changed {
+            scratch.count(handle, now);
         }
         Ok(())
     }
+}
 
-    /// Seals each node touched with its CRC, and logs every word about to change with its old
-    /// value; how many. Contents of a place that is free need no log.
+impl Scratch {
+    /// Seals each node touched with its CRC.
     #[inline]
-    fn log(&mut self) -> Result<usize, TooLarge> {
-        let Handle { scratch, groups, slot, .. } = &mut *self.handle;
-        let Some(slot) = slot else { return Ok(0) };
-        let mut log = UndoLog::of(slot.words());
-        for node in scratch.nodes.iter().filter(|node| node.dirty) {
-            let copy = &mut scratch.words[node.start..node.end];
-            seal(copy);
-            let Some(place) = node.place else { continue };
-            let key_node = &scratch.key_nodes[node.key_node];
-            let group = &groups[key_node.group];
-            let region = group.file(key_node.intent.file);
-            if !node.found && has_tag(region, key_node.head, place, 0) {
-                continue;
-            }
-            let at = key_node.head + HEAD_WORDS + place * group.node_words();
-            log.changes(&key_node.intent, region.words(at, copy.len()), copy, at)?;
+    fn seal(&mut self) {
+        for node in self.nodes.iter().filter(|node| node.dirty) {
+            seal(&mut self.words[node.start..node.end]);
         }
         // A place is taken for a node that is written: a tag alone would lead to what is not there.
         debug_assert!(
-            scratch.nodes.iter().all(|node| node.found || node.place.is_none() || node.dirty)
+            self.nodes.iter().all(|node| node.found || node.place.is_none() || node.dirty)
         );
-        for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
-            let region = groups[key_node.group].file(key_node.intent.file);
-            let at = key_node.head + 1;
-            log.changes(&key_node.intent, region.words(at, TAG_WORDS), &key_node.tags, at)?;
-        }
-        Ok(log.len())
     }
 
-    /// Writes the nodes touched, and then the tags: a place is its key's only when all of the node
-    /// is there.
+    /// The nodes touched, and then the tags: a place is its key's only when all of the node is
+    /// there.
     #[inline]
-    fn write(&self) {
-        let Handle { scratch, groups, .. } = &*self.handle;
-        for node in scratch.nodes.iter().filter(|node| node.dirty) {
-            let Some(place) = node.place else { continue };
-            let key_node = &scratch.key_nodes[node.key_node];
-            let group = &groups[key_node.group];
-            let at = key_node.head + HEAD_WORDS + place * group.node_words();
-            let copy = &scratch.words[node.start..node.end];
-            group.file(key_node.intent.file).write(at, copy);
-        }
-        compiler_fence(Ordering::SeqCst);
-        for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
-            let region = groups[key_node.group].file(key_node.intent.file);
-            region.write(key_node.head + 1, &key_node.tags);
-        }
+    fn changes<'c>(&'c self, groups: &'c [Group]) -> impl Iterator<Item = Change<'c>> + Clone {
+        let nodes = self.nodes.iter().filter(|node| node.dirty).filter_map(move |node| {
+            let KeyNodeAt { intent, group, head } = self.key_nodes[node.key_node].at;
+            let place = node.place?;
+            let (group, new) = (&groups[group], &self.words[node.start..node.end]);
+            let region = group.file(intent.file);
+            let at = head + HEAD_WORDS + place * group.node_words();
+            let is_free = !node.found && has_tag(region, head, place, 0);
+            Some(Change { intent, at, stored: region.words(at, new.len()), new, is_free })
+        });
+        let heads = self.key_nodes.iter().filter(|key_node| key_node.dirty).map(move |key_node| {
+            let KeyNodeAt { intent, group, head } = key_node.at;
+            let stored = groups[group].file(intent.file).words(head + 1, TAG_WORDS);
+            Change { intent, at: head + 1, stored, new: &key_node.tags, is_free: false }
+        });
+        nodes.chain(heads)
     }
 
     #[inline]
-    fn count(&self, now: u64) {
-        let Handle { scratch, groups, .. } = &*self.handle;
-        for node in scratch.nodes.iter().filter(|node| node.dirty && !node.found) {
-            let index = scratch.key_nodes[node.key_node].group;
-            self.handle.count_at(index, GroupCounter::Creates);
+    fn count(&self, handle: &Handle, now: u64) {
+        for node in self.nodes.iter().filter(|node| node.dirty && !node.found) {
+            let index = self.key_nodes[node.key_node].at.group;
+            handle.count_at(index, GroupCounter::Creates);
             let counter = match node.evicts {
                 None => continue,
                 Some(Rank::Expired) => GroupCounter::EvictionsExpired,
                 Some(Rank::Idle) => GroupCounter::EvictionsIdle,
                 Some(_) => GroupCounter::EvictionsLimiting,
             };
-            self.handle.count_at(index, counter);
-            let group = &groups[index];
+            handle.count_at(index, counter);
+            let group = &handle.groups[index];
             if node.evicts != Some(Rank::Expired) && group.may_log_eviction(now) {
-                self.handle.note(Notice::Eviction { group: group.header().id });
+                handle.note(Notice::Eviction { group: group.header().id });
             }
         }
-    }
-}
-
-impl Drop for Transaction<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let slot = self.handle.slot().words();
-        if slot.phase() != 0 {
-            // Unwinding from between `begin` and `commit`.
-            self.handle.roll_back();
-        }
-        for key_node in self.handle.scratch.key_nodes[..self.held].iter().rev() {
-            let region = self.handle.groups[key_node.group].file(key_node.intent.file);
-            Semaphore::at(region.half(key_node.head * 2)).release();
-        }
-        slot.withdraw();
     }
 }
 
