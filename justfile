@@ -24,6 +24,11 @@ doc *args:
 loom:
     RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom --lib store::model
 
+# the simulation: processes that die at any store, by seeds: just simulate 0..1000000, just simulate 12345
+simulate seeds="0..1000000":
+    FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate --lib \
+        simulation -- --nocapture
+
 # the policies against their model, millions of steps with overflow checks: just model 1000000
 model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \

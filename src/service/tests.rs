@@ -10,5 +10,7 @@ mod crash;
 mod listed;
 mod model;
 mod records;
+#[cfg(not(miri))]
+pub(super) mod simulation;
 mod stopped;
 mod verdicts;

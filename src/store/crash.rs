@@ -7,12 +7,15 @@
 #[cfg(loom)]
 pub(crate) use modelled::{die_after, lives, look, point};
 #[cfg(not(loom))]
-pub(crate) use real::{Step, arm, arm_stop, die_after, disarm, lives, look, play, point, sleeps};
+pub(crate) use real::{
+    Step, arm, arm_stop, die_after, disarm, instant, lives, look, play, point, set_instant, sleeps,
+};
 
 #[cfg(not(loom))]
 mod real {
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::time::Instant;
 
     use nix::sys::signal::{Signal, kill, raise};
     use nix::unistd::getpid;
@@ -62,6 +65,21 @@ mod real {
     /// Has every store had its effect since [`die_after`].
     pub(crate) fn lives() -> bool {
         LIVES.get()
+    }
+
+    thread_local! {
+        /// What the monotonic clock of this thread shows, if it is played.
+        static INSTANT: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+
+    /// Sets the monotonic clock of this thread; none: it is the machine's.
+    pub(crate) fn set_instant(instant: Option<Instant>) {
+        INSTANT.set(instant);
+    }
+
+    /// The monotonic clock of this thread, if it is played.
+    pub(crate) fn instant() -> Option<Instant> {
+        INSTANT.get()
     }
 
     /// Called before each store to shared memory: has it an effect.

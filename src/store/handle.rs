@@ -85,16 +85,28 @@ impl Handle {
     /// Attaches to a data directory, whose group files stand in `live_dir`. It has no groups yet.
     pub fn attach(data_dir: &Path, live_dir: &Path, role: u32) -> Result<Handle, Error> {
         let runtime = Runtime::open(data_dir)?;
+        Self::attach_by(runtime, (Vec::new(), live_dir), |runtime, recover| {
+            Slot::attach(runtime, role, recover)
+        })
+    }
+
+    /// Attaches with the slot that `take_slot` gets, recovering dead ones over the groups that are
+    /// mapped already.
+    pub(super) fn attach_by(
+        runtime: Runtime,
+        (groups, live_dir): (Vec<Group>, &Path),
+        take_slot: impl FnOnce(&Runtime, &mut dyn FnMut(u32)) -> Result<Slot, Error>,
+    ) -> Result<Handle, Error> {
         sys::count_forks();
         let forks = sys::forks();
         let mut notices = Vec::with_capacity(NOTICES_MAX);
         let mut recover = |slot| {
-            recover_slot(&runtime, slot, &[], live_dir, &mut notices);
+            recover_slot(&runtime, slot, &groups, live_dir, &mut notices);
         };
-        let slot = Slot::attach(&runtime, role, &mut recover)?;
-        notices.drain(..).for_each(|notice| notice.log(&[]));
+        let slot = take_slot(&runtime, &mut recover)?;
+        notices.drain(..).for_each(|notice| notice.log(&groups));
         Ok(Handle {
-            groups: Vec::new(),
+            groups,
             group_rows: Vec::new(),
             retired: Vec::new(),
             retired_looked: None,

@@ -15,6 +15,8 @@ pub(crate) mod crash;
 mod model;
 
 #[cfg(not(loom))]
+mod backing;
+#[cfg(not(loom))]
 pub mod counter;
 #[cfg(not(loom))]
 pub(crate) mod draft;
@@ -32,6 +34,8 @@ mod handle;
 pub mod inspect;
 #[cfg(not(loom))]
 mod map;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod played;
 #[cfg(not(loom))]
 mod prepare;
 #[cfg(not(loom))]

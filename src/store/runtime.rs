@@ -11,6 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::backing::Backing;
 use super::counter::{Counter, Counters, GroupCounter, SlotCounts, Sums};
 use super::error::{Error, expect, io_error};
 use super::layout::{self, runtime as at, slot};
@@ -20,10 +21,10 @@ use super::slot::{SlotWords, State};
 use crate::sync::Ordering;
 use crate::sys;
 
-const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
+pub(super) const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
 /// The part of a slot that is allocated whole: all but the rows of businesses.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
-const SLOTS_START_BYTES: u64 = at::SLOTS_START as u64 * 8;
+pub(super) const SLOTS_START_BYTES: u64 = at::SLOTS_START as u64 * 8;
 
 /// How long what a killed process held may stand: its locks, its sockets.
 pub(crate) const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
@@ -37,7 +38,7 @@ pub struct Runtime {
     // Dropped before the region.
     _watch: Option<sys::Watch>,
     region: Region,
-    file: File,
+    backing: Backing,
     path: PathBuf,
 }
 
@@ -188,12 +189,17 @@ impl Runtime {
         let region =
             Region::map_for_reading(&file, at::WORDS).map_err(io_error(&path, "map it"))?;
         let watch = sys::watch_reading(region.span(), &path);
-        Ok(Runtime { _watch: watch, region, file, path })
+        Ok(Runtime { _watch: watch, region, backing: Backing::File(file), path })
     }
 
     fn map(path: PathBuf, file: File) -> Result<Runtime, Error> {
         let region = Region::map(&file, 0, at::WORDS).map_err(io_error(&path, "map it"))?;
-        Ok(Runtime { _watch: None, region, file, path })
+        Ok(Runtime { _watch: None, region, backing: Backing::File(file), path })
+    }
+
+    #[cfg(test)]
+    pub(super) fn played(region: Region, backing: Backing) -> Runtime {
+        Runtime { _watch: None, region, backing, path: PathBuf::from("runtime.mmap") }
     }
 
     /// Allocates the blocks of the first `slots` slots, which are the first to be taken, with rows
@@ -201,7 +207,8 @@ impl Runtime {
     /// before they start.
     pub(crate) fn reserve(&self, slots: u32, bizs: usize) -> Result<(), Error> {
         for slot in 0..slots.min(at::SLOTS as u32) {
-            sys::allocate(&self.file, slot_byte(slot), SLOT_WHOLE_BYTES)
+            self.backing
+                .allocate(slot_byte(slot), SLOT_WHOLE_BYTES)
                 .and_then(|()| self.allocate_biz_rows(slot, slot::BIZ_FIRST + bizs))
                 .map_err(io_error(&self.path, "allocate the slots of workers and keeper"))?;
         }
@@ -212,7 +219,7 @@ impl Runtime {
     pub(crate) fn allocate_biz_rows(&self, slot: u32, rows: usize) -> std::io::Result<()> {
         let start = slot_byte(slot) + SLOT_WHOLE_BYTES;
         let bytes = (rows.min(slot::BIZ_ROWS) * slot::BIZ_ROW_WORDS * 8) as u64;
-        sys::allocate(&self.file, start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
+        self.backing.allocate(start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
     }
 
     /// The configuration's generation in force; 0 before the first. Acquire: pairs with `publish`.
@@ -258,24 +265,22 @@ impl Runtime {
 
     /// Does a living process hold the slot (a doubt counts as yes).
     pub fn is_locked(&self, slot: u32) -> bool {
-        sys::is_range_locked(&self.file, slot_byte(slot), 1).unwrap_or(true)
+        self.backing.is_locked(slot)
     }
 
     /// Are slots held by living processes at all.
     pub fn is_any_locked(&self) -> bool {
-        let all = at::SLOTS as u64 * SLOT_BYTES;
-        sys::is_range_locked(&self.file, SLOTS_START_BYTES, all).unwrap_or(true)
+        self.backing.is_any_locked()
     }
 
     /// Runs `work` under the slot's lock, if it is to be had at once: the owner is dead then, and
     /// nobody else recovers it. The lock is this handle's own description's, so one thread at a time.
     pub(crate) fn with_dead_slot<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
-        let byte = slot_byte(slot);
-        if !sys::try_lock_range(&self.file, byte, 1).unwrap_or(false) {
+        if !self.backing.try_lock(slot) {
             return None;
         }
         let result = work();
-        if let Err(error) = sys::unlock_range(&self.file, byte, 1) {
+        if let Err(error) = self.backing.unlock(slot) {
             tracing::error!(slot, %error, "cannot unlock a recovered slot");
         }
         Some(result)
@@ -559,7 +564,11 @@ impl Slot {
         // Those of the owner before are closed.
         Counters::at(&region, 0).set_open(0);
         words.claim((std::process::id(), role), epoch);
-        Ok(Some(Slot { region, number, token: Token::new(number, epoch), _lock: lock }))
+        Ok(Some(Slot::of_parts(region, number, epoch, lock)))
+    }
+
+    pub(super) fn of_parts(region: Region, number: u32, epoch: u32, lock: Option<File>) -> Slot {
+        Slot { region, number, token: Token::new(number, epoch), _lock: lock }
     }
 
     /// Its words.
@@ -597,11 +606,11 @@ impl Slot {
     }
 }
 
-const fn slot_base(slot: u32) -> usize {
+pub(super) const fn slot_base(slot: u32) -> usize {
     at::SLOTS_START + slot as usize * slot::WORDS
 }
 
-const fn slot_byte(slot: u32) -> u64 {
+pub(super) const fn slot_byte(slot: u32) -> u64 {
     slot_base(slot) as u64 * 8
 }
 

@@ -71,7 +71,7 @@ impl Group {
 
     /// As [`Group::verify`], and puts right what it finds: semaphores are freed, what cannot be
     /// believed is dropped, tags of sound nodes are written again. Nobody else is attached.
-    pub(super) fn scan(&self) -> Report {
+    pub(crate) fn scan(&self) -> Report {
         let mut report = Report::default();
         self.for_each_key_node(|file, key_node| {
             let before = report.findings.len();

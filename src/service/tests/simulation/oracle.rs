@@ -1,0 +1,110 @@
+//! What must be true whatever happened: counts between what was acknowledged and what may have been
+//! charged, never above the limit; both keys of a pair the same.
+
+use super::{Seen, TOTAL_MAX};
+use crate::service::{Answers, Command, Request, Service};
+
+/// Keys of the business with totals.
+pub(super) const TOTALS: usize = 4;
+/// Pairs of keys that are always charged together.
+pub(super) const PAIRS: usize = 3;
+
+/// What of a key was charged.
+#[derive(Debug, Default, Clone, Copy)]
+struct Charged {
+    /// For sure: it was acknowledged.
+    known: u64,
+    /// Perhaps: its process died before it was answered, or has not answered yet.
+    open: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Oracle {
+    totals: [Charged; TOTALS],
+    pairs: [Charged; 2 * PAIRS],
+    updates: u64,
+}
+
+/// What was known when it was asked.
+pub(super) struct Asked {
+    totals: [Charged; TOTALS],
+}
+
+impl Oracle {
+    fn of(&mut self, biz: &str, key: &str) -> Option<&mut Charged> {
+        let all: &mut [Charged] = match biz {
+            "total" => &mut self.totals,
+            "pair" => &mut self.pairs,
+            _ => return None,
+        };
+        all.get_mut(key.parse::<usize>().ok()?)
+    }
+
+    /// A process is about to ask this.
+    pub fn asked(&mut self, request: &Request) -> Asked {
+        if request.command == Command::Update {
+            for item in request.items() {
+                if let Some(charged) = self.of(request.biz(item), request.key(item)) {
+                    charged.open += item.count.unwrap_or(0) as u64;
+                }
+            }
+        }
+        Asked { totals: self.totals }
+    }
+
+    /// It was answered.
+    pub fn answered(
+        &mut self,
+        asked: Asked,
+        request: &Request,
+        answers: &Answers,
+        scribbles: bool,
+    ) {
+        let is_update = request.command == Command::Update;
+        self.updates += u64::from(is_update);
+        for (item, answer) in request.items().iter().zip(&answers.items) {
+            let (biz, key) = (request.biz(item), request.key(item));
+            let count = item.count.unwrap_or(0) as u64;
+            let passed = matches!(answer.result, Ok(verdict) if !verdict.limited);
+            let charged = is_update && passed && !answers.refused;
+            if let Some(known) = self.of(biz, key).filter(|_| is_update) {
+                known.open -= count;
+                known.known += if charged { count } else { 0 };
+            }
+            if let (false, "total", Ok(verdict)) = (scribbles, biz, &answer.result) {
+                let key: usize = key.parse().expect("a number");
+                let used = verdict.figures.used;
+                let (before, now) = (asked.totals[key].known, self.totals[key]);
+                // Those that were open when it was asked may have been refused since; what was known
+                // stays, and no more can be than was ever asked for.
+                assert!(used >= before && used <= TOTAL_MAX, "{used}, {before} were known");
+                assert!(charged || !passed || !is_update, "answered as charged: {now:?}");
+            }
+        }
+    }
+
+    /// Nobody is left: holds what is stored against what was answered.
+    pub fn check(&self, service: &mut Service) -> Seen {
+        let now = super::player::now();
+        for (key, charged) in self.totals.iter().enumerate() {
+            let used = service.used("total", &key.to_string(), now);
+            let most = TOTAL_MAX.min(charged.known + charged.open);
+            assert!(
+                (charged.known..=most).contains(&used),
+                "key {key} of total: {used} used, {charged:?}"
+            );
+        }
+        for (pair, charged) in self.pairs.chunks(2).enumerate() {
+            let used =
+                |key: usize, service: &mut Service| service.used("pair", &key.to_string(), now);
+            let both = [used(2 * pair, service), used(2 * pair + 1, service)];
+            assert_eq!(both[0], both[1], "pair {pair} was charged by half: {charged:?}");
+            let most = charged[0].known + charged[0].open;
+            assert!(
+                (charged[0].known..=most).contains(&both[0]),
+                "pair {pair}: {both:?}, {charged:?}"
+            );
+        }
+        Seen { updates: self.updates, ..Seen::default() }
+    }
+}

@@ -1,0 +1,128 @@
+//! One played process: attaches, recovers who is dead, and asks until its plan is done or it dies.
+
+use std::cell::RefCell;
+use std::panic::{catch_unwind, resume_unwind};
+use std::rc::Rc;
+
+use generator::{Generator, Gn};
+
+use super::Stage;
+use super::oracle::{Oracle, PAIRS, TOTALS};
+use super::player::{Died, Plan, now};
+use crate::service::{Answers, Command, Request, Service};
+use crate::store::played::Locks;
+
+/// Words of a played process's stack.
+const STACK_WORDS: usize = 64 * 1024;
+
+/// What a process is started with.
+type Parts = (Rc<Stage>, Locks, Rc<RefCell<Oracle>>);
+
+thread_local! {
+    /// Of the process that begins next, and how the one has ended that ended last: a generator that
+    /// gives up its turn from anywhere takes and gives nothing that belongs to this thread.
+    static BEGINS: RefCell<Option<(Parts, Plan)>> = const { RefCell::new(None) };
+    static ENDED: RefCell<Option<std::thread::Result<()>>> = const { RefCell::new(None) };
+}
+
+pub(super) struct Process {
+    pub number: u32,
+    /// Stores until its death.
+    pub left: Option<u64>,
+    begins: Option<(Parts, Plan)>,
+    run: Generator<'static, (), ()>,
+}
+
+impl Process {
+    pub fn start(number: u32, parts: Parts, plan: Plan) -> Process {
+        let run = Gn::new_opt(STACK_WORDS, || {
+            let lived = catch_unwind(|| {
+                let begins = BEGINS.with_borrow_mut(Option::take);
+                let ((stage, locks, oracle), plan) = begins.expect("it was started");
+                live(&stage, &locks, &oracle, plan);
+            });
+            ENDED.set(Some(lived));
+        });
+        Process { number, left: plan.dies_at, begins: Some((parts, plan)), run }
+    }
+
+    /// Goes on until its turn is over; a panic that is no death goes on here.
+    pub fn resume(&mut self) {
+        if let Some(begins) = self.begins.take() {
+            BEGINS.set(Some(begins));
+        }
+        self.run.resume();
+        if let Some(Err(payload)) = ENDED.take()
+            && !payload.is::<Died>()
+        {
+            resume_unwind(payload);
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.run.is_done()
+    }
+}
+
+fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) {
+    let Ok(mut service) = stage.attach(locks) else { return };
+    for _ in 0..plan.requests {
+        if plan.draws.one_in(6) {
+            service.recover_dead();
+        }
+        ask(&mut service, oracle, &mut plan);
+    }
+}
+
+/// One request, drawn; the oracle hears of it before, and of its answer.
+fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
+    let draws = &mut plan.draws;
+    let mut request = Request::default();
+    let (kind, count) = (draws.draw(0, 12), draws.draw(1, 3) as i32);
+    let many = draws.one_in(3);
+    request.begin(Command::Update);
+    match kind {
+        0..=3 => {
+            for _ in 0..if many { 3 } else { 1 } {
+                let key = draws.draw(0, TOTALS as u64);
+                request.push("total", &key.to_string(), Some(count), false, false);
+            }
+        }
+        4..=6 => {
+            // Both keys of a pair, and some more that stand on other key-nodes.
+            request.atomic = true;
+            let pair = draws.draw(0, PAIRS as u64);
+            let mut keys = [2 * pair, 2 * pair + 1];
+            if many {
+                keys.reverse();
+            }
+            for key in keys {
+                request.push("pair", &key.to_string(), Some(count), false, false);
+            }
+            if draws.one_in(2) {
+                request.push("often", "in all", Some(1), true, false);
+            }
+        }
+        7 => request.push("both", &draws.draw(0, 9).to_string(), Some(1), false, false),
+        8..=9 => {
+            let key = ["a", "b", "c", "d", "e", "f", "g"][draws.draw(0, 7) as usize];
+            request.push("often", key, Some(count), draws.one_in(4), false);
+        }
+        10 => {
+            request.begin(Command::Query);
+            let key = draws.draw(0, TOTALS as u64);
+            request.push("total", &key.to_string(), Some(1), false, false);
+        }
+        _ => {
+            let key = ["a", "b", "c"][draws.draw(0, 3) as usize];
+            service.begin_turn();
+            let _ = service.erase(("often", Some(key)), now());
+            return;
+        }
+    }
+    let asked = oracle.borrow_mut().asked(&request);
+    let mut answers = Answers::default();
+    service.begin_turn();
+    service.run(&request, now(), &mut answers);
+    oracle.borrow_mut().answered(asked, &request, &answers, plan.scribbles);
+}

@@ -1,0 +1,197 @@
+//! A store of this process's own memory, for the simulation: several played processes attach to it,
+//! each with a handle of its own.
+//!
+//! Invariant: what they run is what serves, but for files: a lock is a word that names its holder, and
+//! falls when the player says so.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::backing::Backing;
+use super::counter::Counters;
+use super::error::Error;
+use super::group::{Group, Header};
+use super::handle::Handle;
+use super::layout::runtime::SLOTS;
+use super::layout::{runtime as at, slot};
+use super::region::Region;
+use super::runtime::{FileEntry, Runtime, Slot, slot_base};
+use super::semaphore::Token;
+use super::slot::SlotWords;
+use crate::conf;
+
+/// Slots that the simulation uses, so that it clears no more.
+const PLAYED_SLOTS: u32 = 8;
+
+/// The locks of all slots, as one process sees them.
+#[derive(Debug, Clone)]
+pub(crate) struct Locks {
+    /// 0: free.
+    holders: Arc<Vec<AtomicU32>>,
+    process: u32,
+}
+
+impl Locks {
+    /// All free; seen by nobody.
+    pub fn new() -> Locks {
+        let holders = Arc::new((0..SLOTS).map(|_| AtomicU32::new(0)).collect());
+        Locks { holders, process: 0 }
+    }
+
+    /// As this process sees them; its number is not 0.
+    pub fn of(&self, process: u32) -> Locks {
+        assert_ne!(process, 0);
+        Locks { process, ..self.clone() }
+    }
+
+    /// The process's memory is gone, and all of its locks with it.
+    pub fn fall(&self, process: u32) {
+        for holder in self.holders.iter() {
+            let _ = holder.compare_exchange(process, 0, Ordering::SeqCst, Ordering::SeqCst);
+        }
+    }
+
+    pub(super) fn is_locked(&self, slot: u32) -> bool {
+        self.holders[slot as usize].load(Ordering::SeqCst) != 0
+    }
+
+    pub(super) fn try_lock(&self, slot: u32) -> bool {
+        let holder = &self.holders[slot as usize];
+        holder.compare_exchange(0, self.process, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    pub(super) fn unlock(&self, slot: u32) {
+        self.holders[slot as usize].store(0, Ordering::SeqCst);
+    }
+}
+
+/// The words that all played processes share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    runtime: Region,
+    files: Vec<Vec<Region>>,
+    headers: Vec<Header>,
+}
+
+impl Shared {
+    /// Words for these groups.
+    pub fn new(groups: &[conf::Group]) -> Shared {
+        let headers: Vec<Header> = groups
+            .iter()
+            .zip(1..)
+            .map(|(group, id)| Header {
+                id,
+                name: group.name.clone(),
+                geometry: group.geometry,
+                seeds: [id, !id],
+                created_ms: 1,
+                file: 0,
+            })
+            .collect();
+        let files = headers.iter().map(|header| {
+            let words = header.geometry.file_bytes() as usize / 8;
+            (0..header.geometry.files).map(|_| Region::boxed(words)).collect()
+        });
+        Shared { runtime: Region::boxed(at::WORDS), files: files.collect(), headers }
+    }
+
+    /// As a first start finds them: no node, no owner, nothing counted, all groups registered.
+    pub fn clear(&self) {
+        let clear = |region: &Region, from: usize, to: usize| {
+            region.words(from, to - from).iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        };
+        clear(&self.runtime, 0, at::FILES);
+        self.files.iter().flatten().for_each(|file| clear(file, 0, file.len()));
+        for number in 0..PLAYED_SLOTS {
+            let base = slot_base(number);
+            clear(&self.runtime, base, base + 8);
+            clear(&self.runtime, base + slot::COUNTERS, base + slot::INTENT_LIST + 64);
+            let rows = base + slot::BIZ_ROWS_START;
+            clear(&self.runtime, rows, rows + 8 * slot::BIZ_ROW_WORDS);
+            clear(&self.runtime, base + slot::UNDO_LOG, base + slot::UNDO_LOG + 512);
+        }
+        let runtime = self.runtime(&Locks::new());
+        for entry in self.headers.iter().flat_map(entries_of) {
+            runtime.register_file(&entry).expect("a place for it");
+            runtime.release_file(&entry);
+        }
+    }
+
+    /// runtime.mmap as a process of these locks maps it.
+    pub fn runtime(&self, locks: &Locks) -> Runtime {
+        Runtime::played(self.runtime.part(0, at::WORDS), Backing::Played(locks.clone()))
+    }
+
+    /// The words of all group files.
+    pub fn files(&self) -> impl Iterator<Item = &Region> {
+        self.files.iter().flatten()
+    }
+
+    /// All groups as a process maps them.
+    pub fn groups(&self) -> Vec<Group> {
+        let runtime = self.runtime(&Locks::new());
+        let of = |(files, header): (&Vec<Region>, &Header)| {
+            let regions = files.iter().map(|file| file.part(0, file.len())).collect();
+            let mark = runtime.find_file(header.id, 0).expect("registered").0;
+            Group::of_regions(regions, entries_of(header), (header.clone(), vec![], mark, true))
+        };
+        self.files.iter().zip(&self.headers).map(of).collect()
+    }
+}
+
+fn entries_of(header: &Header) -> Vec<FileEntry> {
+    let of = |file| FileEntry {
+        group: header.id,
+        file,
+        device: 1,
+        inode: header.id << 8 | u64::from(file),
+        birth_ns: 1,
+        name: header.name.clone(),
+    };
+    (0..header.geometry.files).map(of).collect()
+}
+
+impl Handle {
+    /// Attaches a played process; all groups are mapped.
+    pub(crate) fn played(shared: &Shared, locks: &Locks, role: u32) -> Result<Handle, Error> {
+        let groups = (shared.groups(), Path::new("."));
+        Handle::attach_by(shared.runtime(locks), groups, |runtime, recover| {
+            Slot::play(runtime, &shared.runtime, (locks, role), recover)
+        })
+    }
+}
+
+impl Slot {
+    /// Takes a free slot, as [`Slot::attach`] does with files.
+    fn play(
+        runtime: &Runtime,
+        words: &Region,
+        (locks, role): (&Locks, u32),
+        recover: &mut dyn FnMut(u32),
+    ) -> Result<Slot, Error> {
+        for number in 0..PLAYED_SLOTS {
+            if runtime.slot(number).state().used {
+                if locks.is_locked(number) {
+                    continue;
+                }
+                recover(number);
+            }
+            if !locks.try_lock(number) {
+                continue;
+            }
+            if runtime.slot(number).state().used {
+                locks.unlock(number);
+                continue;
+            }
+            let region = words.part(slot_base(number), slot::WORDS);
+            let words = SlotWords::at(&region, 0);
+            let epoch = Token::next_epoch(words.state().epoch);
+            Counters::at(&region, 0).set_open(0);
+            words.claim((locks.process, role), epoch);
+            return Ok(Slot::of_parts(region, number, epoch, None));
+        }
+        let (path, limit) = (runtime.path().to_path_buf(), PLAYED_SLOTS as usize);
+        Err(Error::Exhausted { path, what: "slots", limit })
+    }
+}
