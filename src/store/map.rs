@@ -91,7 +91,7 @@ impl Map {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use std::io::Write;
     use std::os::unix::fs::FileExt;

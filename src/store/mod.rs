@@ -3,7 +3,7 @@
 //! [`prepare`] makes a data directory ready; a [`Handle`] attaches to it; [`Handle::begin`] opens a
 //! [`Transaction`] over one or many key-nodes, and its commit is the only way a node changes.
 
-pub mod commit;
+pub(crate) mod commit;
 pub mod layout;
 pub mod region;
 pub mod semaphore;

@@ -53,10 +53,12 @@ impl Locks {
     }
 
     pub(super) fn is_locked(&self, slot: u32) -> bool {
+        super::crash::look();
         self.holders[slot as usize].load(Ordering::SeqCst) != 0
     }
 
     pub(super) fn try_lock(&self, slot: u32) -> bool {
+        super::crash::look();
         let holder = &self.holders[slot as usize];
         holder.compare_exchange(0, self.process, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
