@@ -273,7 +273,7 @@ impl Master {
             child = %pid,
             "the new binary serves; this one finishes what it has begun"
         );
-        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(pid)) {
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(pid)) {
             tracing::error!(%error, "cannot write the new master's id into the lock file");
         }
         // First systemd learns whom to listen to, then there is something to hear.
@@ -317,7 +317,7 @@ impl Master {
         self.predecessor = None;
         // Who has rotated it meanwhile has told the older master only.
         self.reopen_all();
-        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(Pid::this())) {
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(Pid::this())) {
             tracing::error!(%error, "cannot write this master's id into the lock file");
         }
         if let Err(error) = Outcome::forget(&self.conf.srv.data.dir) {
