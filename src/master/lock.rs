@@ -324,7 +324,8 @@ fn holds(pid: i32, directory: &std::fs::Metadata) -> bool {
         let is_it = there
             .is_ok_and(|there| (there.dev(), there.ino()) == (directory.dev(), directory.ino()));
         let number = entry.file_name();
-        let info = || std::fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(number));
+        let info =
+            || std::fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(number));
         // "lock:\t1: FLOCK  ADVISORY  WRITE …": a lock of this very description.
         let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
         is_it && info().is_ok_and(|info| info.lines().any(is_lock))

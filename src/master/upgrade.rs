@@ -164,7 +164,7 @@ impl Master {
             channel,
             stage: Stage::Preparing,
             until: clock::instant() + PREPARE,
-            generation: self.runtime.generation(),
+            generation: self.generation,
             closed: false,
         })
     }
@@ -206,7 +206,7 @@ impl Master {
             match (upgrade.channel.receive(), upgrade.stage) {
                 (Ok(Received::Message(word, _)), Stage::Preparing) if word == PREPARED => {
                     upgrade.stage = Stage::TakingOver;
-                    upgrade.generation = self.runtime.generation();
+                    upgrade.generation = self.generation;
                     upgrade.until = clock::instant() + TAKE_OVER;
                     if let Err(error) = upgrade.channel.send(YOURS, &[]) {
                         break format!("it does not listen: {error}");
@@ -255,7 +255,7 @@ impl Master {
         let is_other = self.runtime.generation() != upgrade.generation;
         if upgrade.stage == Stage::TakingOver && is_other {
             // It has put its configuration in force, which this one may not even understand.
-            match self.publish_again(upgrade.generation) {
+            match self.publish_again() {
                 Ok(generation) => {
                     tracing::warn!(generation, "the configuration from before is in force again");
                 }
