@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -72,6 +72,27 @@ fn a_lock_file_that_is_removed_lets_no_second_master_in_and_is_written_again() {
     assert!(text(&output.stderr).contains("a server is running"), "{output:?}");
     assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
     assert!(server.wait().success());
+}
+
+#[test]
+fn nobody_else_may_lock_a_data_directory_that_the_server_makes() {
+    let setup = setup();
+    let _server = setup.start();
+    let mode = |name| fs::metadata(setup.path(name)).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode("data"), 0o711, "who may read it may lock it");
+    assert_eq!(mode("data/lock"), 0o644, "for scripts");
+}
+
+#[test]
+fn the_data_have_a_directory_of_their_own() {
+    let more = r#"<data dir="./conf"/>"#.to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    for command in ["check", "serve"] {
+        let output = setup.frs(&[command]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("conf/srv.xml") && said.contains("a directory of its own"), "{said}");
+    }
 }
 
 // Where things stand in runtime.mmap, in words: the map of src/store/layout.rs.

@@ -339,7 +339,8 @@ fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    // Whoever may read a directory may lock it. Files are reached by their names.
+    std::fs::DirBuilder::new().recursive(true).mode(0o711).create(path)?;
     // One that was there keeps its owner: whoever made it knows why.
     account.map_or(Ok(()), |account| account.give(path))
 }
