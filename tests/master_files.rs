@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use common::{Client, Server, Settings, Setup, is_alive, text, wait_until};
+use frs::service::{Answers, Command, ItemError, Request, Role, Service};
 use nix::sys::signal::{Signal, kill};
 
 fn setup() -> Setup {
@@ -141,6 +142,9 @@ fn ends_and_starts_anew(how: &str) {
     let mut server = setup.start();
     server.client().charge("plenty", "kept", 7);
     let workers = server.wait_for_workers(1);
+    // What is cut ends a process that has it mapped.
+    let program = (!how.starts_with("cut"))
+        .then(|| Service::attach(&setup.path("data"), Role::Program).expect("attached"));
     damage(&setup, how);
     let status = server.wait();
     assert_eq!(status.code(), Some(1), "{how}: {status:?}");
@@ -149,8 +153,24 @@ fn ends_and_starts_anew(how: &str) {
     assert!(!workers.into_iter().any(is_alive), "{how}: the worker has ended before");
     assert!(!log.contains("and marked clean"), "{how}: nobody knows what is in them: {log}");
     drop(server);
+    if how == "damaged" {
+        // It holds a slot of the file that is to be made anew.
+        drop(program);
+        let server = setup.start();
+        return assert_eq!(used(&mut server.client()), 7, "{how}");
+    }
     let server = setup.start();
     assert_eq!(used(&mut server.client()), 7, "{how}");
+    if let Some(mut program) = program {
+        let (mut request, mut answers) = (Request::default(), Answers::default());
+        request.begin(Command::Update);
+        request.push("plenty", "kept", Some(1), false, false);
+        program.begin_turn();
+        program.run(&request, frs::clock::now(), &mut answers);
+        let said = "it knows nothing of the new server's semaphores";
+        assert_eq!(answers.items[0].result, Err(ItemError::Store), "{how}: {said}");
+        assert_eq!(used(&mut server.client()), 7, "{how}");
+    }
 }
 
 #[test]
@@ -242,4 +262,25 @@ fn a_damaged_generation_is_put_right_within_a_second_and_no_older_configuration_
     }
     assert_eq!(setup.frs(&["stop"]).status.code(), Some(0), "{}", setup.log());
     assert!(server.wait().success());
+}
+
+#[test]
+fn a_start_after_a_kill_counts_on_from_the_last_configuration_whatever_the_word_says() {
+    let setup = setup();
+    let mut server = setup.start();
+    server.client().charge("plenty", "kept", 7);
+    let mut last = 1;
+    for damaged in [u64::MAX, 1 << 40, 0, 1] {
+        server.kill_all();
+        drop(server);
+        let file = runtime_of(&setup);
+        file.write_all_at(&damaged.to_le_bytes(), GENERATION * 8).expect("written");
+        server = setup.start();
+        // 0 is what a clean end leaves: nobody is attached, and it begins anew.
+        last = if damaged == 0 { 1 } else { last + 1 };
+        let output = setup.frs(&["status"]);
+        let said = text(&output.stdout);
+        assert!(said.contains(&format!("generation   {last}\n")), "{damaged}: {output:?}");
+        assert_eq!(used(&mut server.client()), 7, "{damaged}");
+    }
 }

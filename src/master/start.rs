@@ -286,8 +286,8 @@ fn publish(
     if is_in_use && active::is_of(data_dir, generation, texts, overlay)? {
         return Ok(generation);
     }
-    if !is_in_use && generation != 0 {
-        // Of a server that was killed: its last file tells the number, whatever stands there now.
+    // Left by a server that was killed: its last file tells the number, whatever stands there now.
+    if !is_in_use && (generation != 0 || runtime.is_any_locked()) {
         generation = active::latest(data_dir)?.unwrap_or(generation);
     }
     let next = generation.saturating_add(1);
