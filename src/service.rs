@@ -305,6 +305,10 @@ pub struct Service {
 /// Between two attempts to take a configuration that could not be taken.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
+/// A damaged word, or a lost file, of the configuration in force is put right within half of this.
+const SETTLED: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 impl Service {
     /// Attaches to a data directory that a running server has prepared, by the server's user.
     /// There is room for 256 attachments, the workers' and the keeper's among them.
@@ -312,7 +316,7 @@ impl Service {
     /// # Errors
     /// If there is no server's data, its files are damaged, or all slots are taken.
     pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
-        let generation = Runtime::open(data_dir)?.generation();
+        let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
         let conf = read_active(data_dir, generation)?;
         let mut handle = Handle::attach(data_dir, live_dir(&conf), role as u32)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
@@ -376,6 +380,13 @@ impl Service {
         if self.failed.is_some_and(tried) {
             return false;
         }
+        if generation < self.generation {
+            // None goes back: the word is damaged, and the master puts it right.
+            self.failed = Some((generation, now));
+            let expected = self.generation;
+            tracing::error!(found = generation, expected, "the generation in force is damaged");
+            return false;
+        }
         match self.take(generation) {
             Ok(()) => true,
             Err(error) => {
@@ -394,6 +405,13 @@ impl Service {
         self.conf = Arc::new(conf);
         self.generation = generation;
         Ok(())
+    }
+
+    /// Is another generation in force that could not be taken, so that every item answers `store`.
+    pub fn is_behind(&self) -> bool {
+        let generation = self.handle.runtime().generation();
+        let is_refused = || self.failed.is_some_and(|(failed, _)| failed == generation);
+        generation != self.generation && (generation == 0 || is_refused())
     }
 
     /// Writes dirty pages of all groups on disk back and waits for it; for the keeper.
@@ -452,6 +470,22 @@ impl Service {
     /// Recovers every slot whose owner is dead; how many. For the keeper.
     pub fn recover_dead(&mut self) -> usize {
         self.handle.recover_dead()
+    }
+}
+
+/// The generation in force, once it is the last that was written: while one is being published that
+/// is so in a moment, and a word that was damaged is put right by the master within a second. An
+/// older one is never begun with instead, unless nobody puts it right.
+fn settled_generation(runtime: &Runtime, data_dir: &Path) -> u64 {
+    let begun = clock::instant();
+    loop {
+        let generation = runtime.generation();
+        // Who may not look into the directory takes what is said.
+        let is_settled = active::latest(data_dir).map_or(true, |last| last == Some(generation));
+        if generation == 0 || is_settled || begun.elapsed() >= SETTLED {
+            return generation;
+        }
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -535,6 +535,26 @@ pub mod process {
         }
     }
 
+    /// Field `number` (from 3 on) of proc_pid_stat(5); none if there is no such process.
+    fn stat_field(pid: Pid, number: usize) -> Option<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before it may hold anything, brackets too.
+        let (_, rest) = stat.rsplit_once(')')?;
+        rest.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
+    }
+
+    /// Has a process ended, or is the kernel taking it down.
+    pub fn is_ending(pid: Pid) -> bool {
+        const PF_EXITING: u64 = 4;
+        let flags = stat_field(pid, 9).and_then(|flags| flags.parse::<u64>().ok());
+        flags.is_none_or(|flags| flags & PF_EXITING != 0)
+    }
+
+    /// The parent of a process.
+    pub fn parent_of(pid: Pid) -> Option<Pid> {
+        stat_field(pid, 4)?.parse().ok().map(Pid::from_raw)
+    }
+
     /// Sends a signal.
     pub fn signal(pid: Pid, signal: Signal) -> io::Result<()> {
         Ok(nix::sys::signal::kill(pid, signal)?)

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
@@ -68,6 +69,15 @@ impl Conf {
             (name, bytes)
         });
         let conf = check((&srv.0, srv.1.as_deref()), (&map.0, map.1.as_deref()), &Host::this())?;
+        if is_same_directory(dir, &conf.srv.data.dir) {
+            // The server holds the one's lock as long as it runs, a change the other's.
+            return Err(Faults::new(vec![Fault {
+                file: srv.0,
+                position: None,
+                found: format!("<data dir={:?}>, which holds this file", conf.srv.data.dir),
+                expected: "a directory of its own for the data".to_owned(),
+            }]));
+        }
         // Checked, so they are there and UTF-8.
         let text = |bytes: Result<Vec<u8>, Fault>| {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
@@ -111,6 +121,11 @@ impl Texts {
         let srv = (self.srv_name.as_str(), Ok(self.srv.as_bytes()));
         check(srv, (&self.map_name, Ok(self.map.as_bytes())), host)
     }
+}
+
+fn is_same_directory(one: &Path, other: &Path) -> bool {
+    let place = |path| std::fs::metadata(path).map(|there| (there.dev(), there.ino())).ok();
+    place(one).is_some_and(|one| place(other) == Some(one))
 }
 
 fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {

@@ -7,6 +7,7 @@ pub mod account;
 pub mod changes;
 pub mod command;
 mod inherit;
+mod keep;
 pub mod listeners;
 pub mod lock;
 pub mod log;

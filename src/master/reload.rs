@@ -187,11 +187,11 @@ impl Master {
             return Err(ReloadError::TakingOver);
         }
         let data_dir = self.conf.srv.data.dir.clone();
-        let generation = self.runtime.generation();
-        let texts = active::read_texts(&data_dir, generation)?;
+        let generation = self.generation;
         // On disk first: a restart must not forget a reset that somebody has seen.
         overlay.write(&data_dir)?;
-        if let Err(error) = active::write_overlaid(&data_dir, generation + 1, &texts, &overlay) {
+        if let Err(error) = active::write_overlaid(&data_dir, generation + 1, &self.texts, &overlay)
+        {
             // What was refused is not to come with the next generation.
             self.overlay.write(&data_dir)?;
             return Err(error.into());
@@ -201,17 +201,17 @@ impl Master {
         Ok(generation + 1)
     }
 
-    /// Puts what an earlier generation said in force again.
-    pub(super) fn publish_again(&mut self, generation: u64) -> Result<u64, ActiveError> {
+    /// Puts what this master had in force before a newer one published in force again.
+    pub(super) fn publish_again(&mut self) -> Result<u64, ActiveError> {
         let data_dir = &self.conf.srv.data.dir;
-        let texts = active::read_texts(data_dir, generation)?;
-        let next = self.runtime.generation() + 1;
-        active::write_overlaid(data_dir, next, &texts, &self.overlay)?;
+        let next = self.runtime.generation().saturating_add(1);
+        active::write_overlaid(data_dir, next, &self.texts, &self.overlay)?;
         self.tell_generation(next);
         Ok(next)
     }
 
     fn tell_generation(&mut self, generation: u64) {
+        self.generation = generation;
         self.runtime.publish(generation);
         let children: Vec<Pid> = self.lines.keys().copied().collect();
         children.into_iter().for_each(|pid| self.say(pid, Word::Generation));
@@ -299,12 +299,13 @@ impl Master {
         // What was opened is served, even if the rest is refused.
         events.push_back(Event::Lanes(self.listeners.lanes()));
         grown?;
-        let generation = self.runtime.generation() + 1;
+        let generation = self.generation + 1;
         active::write_overlaid(&conf.srv.data.dir, generation, &texts, &self.overlay)?;
         self.runtime.count_reload(false, clock::now());
         tell_prepared(&prepared);
         log::set_level(conf.srv.log.level);
         self.conf = Arc::new(conf);
+        self.texts = texts;
         self.tell_generation(generation);
         events.push_back(Event::Resize(self.conf.srv.workers));
         Ok(generation)

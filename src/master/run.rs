@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::account::Account;
+use super::keep::Keep;
 use super::listeners::Listeners;
 use super::lock::DataLock;
 use super::message::{Ask, Line, Said, Word};
@@ -22,7 +23,7 @@ use super::supervise::{Ending, Event, Order, Place, Request, Supervisor};
 use super::upgrade::{Program, Upgrade};
 use super::{Ended, log};
 use crate::clock;
-use crate::conf::{Conf, Group, Map, Overlay};
+use crate::conf::{Conf, Group, Map, Overlay, Texts};
 use crate::store::{self, MasterPlace, Runtime};
 use crate::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
@@ -33,6 +34,8 @@ pub(super) struct Basis {
     pub conf_dir: PathBuf,
     pub conf: Conf,
     pub overlay: Overlay,
+    /// The generation in force, and its texts.
+    pub in_force: (u64, Texts),
     pub account: Option<Account>,
     pub signals: Signals,
     pub lock: DataLock,
@@ -50,6 +53,9 @@ pub struct Master {
     pub(super) conf_dir: PathBuf,
     pub(super) conf: Arc<Conf>,
     pub(super) overlay: Overlay,
+    /// In force, as this master has published it last.
+    pub(super) generation: u64,
+    pub(super) texts: Texts,
     pub(super) account: Option<Account>,
     signals: Signals,
     /// None once it was handed over.
@@ -75,6 +81,9 @@ pub struct Master {
     pub(super) acknowledging: Vec<Acknowledging>,
     /// What the keeper has asked for and is not begun.
     pub(super) asks: VecDeque<(u64, Ask)>,
+    pub(super) keep: Keep,
+    /// Why it ends, where that was not asked for.
+    pub(super) failure: Option<MasterError>,
     origin: Instant,
     is_over: bool,
 }
@@ -92,6 +101,8 @@ impl Master {
     pub(super) fn new(basis: Basis) -> Master {
         let Basis { conf_dir, conf, overlay, account, signals, lock, listeners, runtime, .. } =
             basis;
+        let (generation, texts) = basis.in_force;
+        let now = clock::instant();
         Master {
             conf_dir,
             predecessor: basis.predecessor,
@@ -104,6 +115,8 @@ impl Master {
             supervisor: Supervisor::new(conf.srv.workers),
             conf: Arc::new(conf),
             overlay,
+            generation,
+            texts,
             account,
             signals,
             lock: Some(lock),
@@ -114,7 +127,9 @@ impl Master {
             reload_wanted: basis.reload_wanted,
             acknowledging: Vec::new(),
             asks: VecDeque::new(),
-            origin: clock::instant(),
+            keep: Keep::new(now),
+            failure: None,
+            origin: now,
             is_over: false,
         }
     }
@@ -130,8 +145,9 @@ impl Master {
             Some(child) => Ok(Ended::Child(self.into_seed(child))),
             None => {
                 self.break_reload_off()?;
-                self.close();
-                Ok(Ended::Stopped)
+                let failure = self.failure.take();
+                self.close(failure.is_some());
+                failure.map_or(Ok(Ended::Stopped), Err)
             }
         }
     }
@@ -144,6 +160,7 @@ impl Master {
         while let Some((pid, change)) = process::next_change()? {
             self.take_change(pid, change, &mut events);
         }
+        self.keep_files(&mut events);
         for (&pid, line) in &mut self.lines {
             match line.heard() {
                 Some(Said::Ready) => events.push_back(Event::Ready(pid)),
@@ -182,7 +199,7 @@ impl Master {
         let upgrade_until = self.upgrade.as_ref().map(Upgrade::until);
         let now = clock::instant();
         let notify = self.notifier.due(now).filter(|_| self.predecessor.is_none());
-        let others = notify.into_iter().chain(upgrade_until);
+        let others = notify.into_iter().chain(upgrade_until).chain(self.next_look());
         let others = others.map(|until| until.saturating_duration_since(now));
         let own = due_ms.into_iter().chain(reload_ms).map(Duration::from_millis);
         let timeout = own.chain(others).min();
@@ -225,7 +242,7 @@ impl Master {
         }
     }
 
-    fn begin_end(&mut self, words: &str) {
+    pub(super) fn begin_end(&mut self, words: &str) {
         self.abandon_upgrade();
         if self.predecessor.is_none() {
             self.notifier.stopping(words);
@@ -274,6 +291,8 @@ impl Master {
                     tracing::warn!(child = %pid, %exit, "{place} died");
                 }
                 self.lines.remove(&pid);
+                // Perhaps of what is to be found there.
+                self.keep.hurry(clock::instant());
                 events.push_back(Event::Ended(pid, exit));
             }
             Change::Stopped => {
@@ -317,11 +336,15 @@ impl Master {
             Event::Ended(pid, _) => self.supervisor.place_of(pid),
             _ => None,
         };
-        if let Event::Spawned(place, pid) = event {
+        // What is gone of it is not touched.
+        let is_sound = self.failure.is_none();
+        if let Event::Spawned(place, pid) = event
+            && is_sound
+        {
             self.runtime.set_place(counted(place), pid.as_raw() as u32);
         }
         self.supervisor.decide(event, self.now_ms(), &mut orders);
-        if let Some(place) = place.filter(|_| self.supervisor.restarts() > restarts) {
+        if let Some(place) = place.filter(|_| is_sound && self.supervisor.restarts() > restarts) {
             self.runtime.count_restart(counted(place));
         }
         orders
@@ -395,6 +418,10 @@ impl Master {
 
     /// Names every group that is damaged: whoever is started next serves without it.
     fn check_lengths(&self) {
+        if self.failure.is_some() {
+            // It was none of theirs, and has a name.
+            return;
+        }
         let alone = |group: &Group| Conf {
             srv: self.conf.srv.clone(),
             map: Map::new(vec![group.clone()], Vec::new()),
@@ -412,17 +439,17 @@ impl Master {
         }
     }
 
-    fn close(self) {
+    fn close(mut self, is_damaged: bool) {
         // Until the older master has let go, lock, files and sockets are its; without the lock they
         // are the newer one's.
-        let (None, Some(lock)) = (&self.predecessor, self.lock) else {
+        let (None, Some(lock)) = (&self.predecessor, self.lock.take()) else {
             tracing::info!(restarts = self.supervisor.restarts(), "ended; another master serves");
             return;
         };
-        match store::close_clean(&self.conf) {
-            Ok(true) => tracing::info!("files are written back and marked clean"),
-            Ok(false) => tracing::warn!("a process is still attached: files are not marked clean"),
-            Err(error) => tracing::error!(%error, "files are not marked clean"),
+        if is_damaged {
+            self.close_damaged()
+        } else {
+            self.close_clean()
         }
         let raised = self.account.as_ref().map_or(Ok(()), Account::raise);
         if let Err(error) = raised {
@@ -433,6 +460,14 @@ impl Master {
             tracing::warn!(%error, "cannot empty the lock file");
         }
         tracing::info!(restarts = self.supervisor.restarts(), "stopped");
+    }
+
+    fn close_clean(&self) {
+        match store::close_clean(&self.conf) {
+            Ok(true) => tracing::info!("files are written back and marked clean"),
+            Ok(false) => tracing::warn!("a process is still attached: files are not marked clean"),
+            Err(error) => tracing::error!(%error, "files are not marked clean"),
+        }
     }
 }
 

@@ -54,6 +54,9 @@ pub enum MasterError {
     /// The store is not to be had.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// What all its processes need was damaged while it served.
+    #[error("{0}: no process could be started any more, and the server has ended: start it again")]
+    Damaged(store::Error),
     /// It cannot be prepared.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
@@ -177,11 +180,13 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
     let generation = publish(&data_dir, &runtime, (&texts, &overlay), predecessor.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
     let conf_dir = conf_dir.to_owned();
+    let in_force = (generation, texts);
     let program = Program::this(environment);
     let basis = Basis {
         conf_dir,
         conf,
         overlay,
+        in_force,
         account,
         signals,
         lock,
@@ -277,13 +282,18 @@ fn publish(
     (texts, overlay): (&Texts, &Overlay),
     is_in_use: bool,
 ) -> Result<u64, MasterError> {
-    let generation = runtime.generation();
+    let mut generation = runtime.generation();
     if is_in_use && active::is_of(data_dir, generation, texts, overlay)? {
         return Ok(generation);
     }
-    active::write_overlaid(data_dir, generation + 1, texts, overlay)?;
-    runtime.publish(generation + 1);
-    Ok(generation + 1)
+    // Left by a server that was killed: its last file tells the number, whatever stands there now.
+    if !is_in_use && (generation != 0 || runtime.is_any_locked()) {
+        generation = active::latest(data_dir)?.unwrap_or(generation);
+    }
+    let next = generation.saturating_add(1);
+    active::write_overlaid(data_dir, next, texts, overlay)?;
+    runtime.publish(next);
+    Ok(next)
 }
 
 /// In a child: gives root up, where there is a user to become.
@@ -329,7 +339,8 @@ fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    // Whoever may read a directory may lock it. Files are reached by their names.
+    std::fs::DirBuilder::new().recursive(true).mode(0o711).create(path)?;
     // One that was there keeps its owner: whoever made it knows why.
     account.map_or(Ok(()), |account| account.give(path))
 }

@@ -164,7 +164,7 @@ impl Master {
             channel,
             stage: Stage::Preparing,
             until: clock::instant() + PREPARE,
-            generation: self.runtime.generation(),
+            generation: self.generation,
             closed: false,
         })
     }
@@ -206,7 +206,7 @@ impl Master {
             match (upgrade.channel.receive(), upgrade.stage) {
                 (Ok(Received::Message(word, _)), Stage::Preparing) if word == PREPARED => {
                     upgrade.stage = Stage::TakingOver;
-                    upgrade.generation = self.runtime.generation();
+                    upgrade.generation = self.generation;
                     upgrade.until = clock::instant() + TAKE_OVER;
                     if let Err(error) = upgrade.channel.send(YOURS, &[]) {
                         break format!("it does not listen: {error}");
@@ -255,7 +255,7 @@ impl Master {
         let is_other = self.runtime.generation() != upgrade.generation;
         if upgrade.stage == Stage::TakingOver && is_other {
             // It has put its configuration in force, which this one may not even understand.
-            match self.publish_again(upgrade.generation) {
+            match self.publish_again() {
                 Ok(generation) => {
                     tracing::warn!(generation, "the configuration from before is in force again");
                 }
@@ -273,7 +273,7 @@ impl Master {
             child = %pid,
             "the new binary serves; this one finishes what it has begun"
         );
-        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(pid)) {
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(pid)) {
             tracing::error!(%error, "cannot write the new master's id into the lock file");
         }
         // First systemd learns whom to listen to, then there is something to hear.
@@ -317,7 +317,7 @@ impl Master {
         self.predecessor = None;
         // Who has rotated it meanwhile has told the older master only.
         self.reopen_all();
-        if let Some(Err(error)) = self.lock.as_ref().map(|lock| lock.sign(Pid::this())) {
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(Pid::this())) {
             tracing::error!(%error, "cannot write this master's id into the lock file");
         }
         if let Err(error) = Outcome::forget(&self.conf.srv.data.dir) {

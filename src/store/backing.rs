@@ -18,6 +18,15 @@ pub(super) enum Backing {
 }
 
 impl Backing {
+    /// The file.
+    pub fn file(&self) -> &File {
+        match self {
+            Backing::File(file) => file,
+            #[cfg(test)]
+            Backing::Played(_) => unreachable!("nobody asks a played store for its file"),
+        }
+    }
+
     /// Does somebody else hold the slot's lock.
     pub fn is_locked(&self, slot: u32) -> bool {
         match self {

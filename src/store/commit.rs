@@ -157,22 +157,14 @@ impl<'c, O: Owner, K: KeyNodes, C: Iterator<Item = Change<'c>>> Logged<O, K, C> 
             open.owner.slot().commit();
             open.writes = false;
         }
-        Committed { open, changed: entries > 0 }
+        Committed { changed: entries > 0, _open: open }
     }
 }
 
 /// Everything is written, and stays. The semaphores are released when this is dropped.
 #[derive(Debug)]
 pub struct Committed<O: Owner, K: KeyNodes> {
-    open: Open<O, K>,
     /// Did any word change.
     pub changed: bool,
-}
-
-impl<O: Owner, K: KeyNodes> Committed<O, K> {
-    /// Who ran it.
-    #[inline(always)]
-    pub fn owner(&self) -> &O {
-        &self.open.owner
-    }
+    _open: Open<O, K>,
 }

@@ -38,13 +38,16 @@ mod real {
         Sleep,
     }
 
+    /// Is told of each step; answers whether it has an effect.
+    type Player = fn(Step) -> bool;
+
     thread_local! {
-        /// Who plays the processes of this thread; answers whether the step has an effect.
-        static PLAYER: Cell<Option<fn(Step) -> bool>> = const { Cell::new(None) };
+        /// Who plays the processes of this thread.
+        static PLAYER: Cell<Option<Player>> = const { Cell::new(None) };
     }
 
     /// Has `player` told of each step of this thread from here on.
-    pub(crate) fn play(player: Option<fn(Step) -> bool>) {
+    pub(crate) fn play(player: Option<Player>) {
         PLAYER.set(player);
     }
 

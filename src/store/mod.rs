@@ -48,7 +48,7 @@ mod transaction;
 mod verify;
 
 #[cfg(not(loom))]
-pub(crate) use runtime::{LINGERING, MasterPlace};
+pub(crate) use runtime::{Damage, LINGERING, MasterPlace};
 #[cfg(not(loom))]
 pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Outcome, Sums},

@@ -21,6 +21,10 @@ use super::slot::{SlotWords, State};
 use crate::sync::Ordering;
 use crate::sys;
 
+mod look;
+
+pub(crate) use look::Damage;
+
 pub(super) const SLOT_BYTES: u64 = slot::WORDS as u64 * 8;
 /// The part of a slot that is allocated whole: all but the rows of businesses.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
@@ -194,7 +198,8 @@ impl Runtime {
 
     fn map(path: PathBuf, file: File) -> Result<Runtime, Error> {
         let region = Region::map(&file, 0, at::WORDS).map_err(io_error(&path, "map it"))?;
-        Ok(Runtime { _watch: None, region, backing: Backing::File(file), path })
+        let watch = sys::watch_reading(region.span(), &path);
+        Ok(Runtime { _watch: watch, region, backing: Backing::File(file), path })
     }
 
     #[cfg(test)]

@@ -9,6 +9,10 @@ use crate::store::counter::Asked;
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
     requests are served, but a loss of power would cost what was counted since";
 
+/// What /health says where the generation in force cannot be taken.
+const BEHIND: &str = "no item is served, each answers \"store\": the configuration in force cannot \
+    be read; the master puts right what it can within a second, and the log says why";
+
 /// What connections are answered with.
 pub struct Desk {
     /// The store and the configuration in force.
@@ -53,6 +57,9 @@ impl Serve for Desk {
     }
 
     fn ailment(&self) -> Option<&'static str> {
+        if self.service.is_behind() {
+            return Some(BEHIND);
+        }
         self.service.flush_failed().then_some(NOT_WRITTEN_BACK)
     }
 }

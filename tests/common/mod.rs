@@ -199,6 +199,11 @@ impl Server<'_> {
         })
     }
 
+    /// How the master has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("waited")
+    }
+
     /// Waits for the end of the master.
     pub fn wait(&mut self) -> ExitStatus {
         wait_until("the master ends", || self.child.try_wait().expect("waited"))

@@ -234,6 +234,34 @@ fn a_ban_added_by_a_reload_keeps_the_counts() {
 }
 
 #[test]
+fn no_process_goes_back_to_an_older_generation_or_begins_with_one() {
+    let world = World::new(MAP);
+    world.publish(&MAP.replace("interval=\"1s\" max=\"3\"", "interval=\"1s\" max=\"9\""), 2);
+    let mut service = world.attach();
+    let mut used = 0;
+    for damaged in [1, 0, 3, 2 | 1 << 63] {
+        world.runtime().publish(damaged);
+        let refused = service.one(Command::Update, "plain", "a", 1, NOW);
+        assert_eq!(refused, Err(ItemError::Store), "{damaged}");
+        assert!(service.is_behind(), "{damaged}");
+        if damaged != 0 {
+            let runtime = world.runtime();
+            let master = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                runtime.publish(2);
+            });
+            assert_eq!(world.attach().generation(), 2, "{damaged}: it waits for what is right");
+            master.join().unwrap();
+        }
+        world.runtime().publish(2);
+        used += 1;
+        let verdict = service.update("plain", "a", NOW);
+        assert_eq!((verdict.figures.used, verdict.figures.max), (used, 9), "{damaged}");
+        assert!(!service.is_behind());
+    }
+}
+
+#[test]
 fn a_broken_configuration_file_fails_items_and_nothing_else() {
     let world = World::new(MAP);
     let mut service = world.attach();
