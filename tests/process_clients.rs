@@ -158,7 +158,7 @@ fn clients_who_never_read_cost_no_more_memory_than_frs_check_prints() {
     let worker = server.wait_for_workers(1)[0];
     assert_eq!(server.client().get("/health").status, 200);
     let before = anonymous_bytes(worker);
-    let request = "GET /query?biz=plenty&key=k&detail=true HTTP/1.1\r\n\r\n".repeat(200);
+    let request = "GET /query?biz=plenty&key=k&detail=true HTTP/1.1\r\nHost: t\r\n\r\n".repeat(200);
     let mut clients: Vec<Client> = (0..90).map(|_| server.client()).collect();
     let mut most = 0;
     for client in &mut clients {

@@ -1,6 +1,7 @@
 //! What a connection needs of its worker and of the configuration.
 
-use crate::conf::{AuthzKey, Cidr, Http, Srv};
+use crate::conf::{AuthzKey, Cidr, Http, Origin, Srv};
+use crate::protocol::reply::Manners;
 use crate::service::{Answers, Command, Exchange, Request};
 
 /// What a connection needs of the worker.
@@ -71,6 +72,15 @@ pub struct Rules<'a> {
     pub authz: &'a AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: &'a [Cidr],
+}
+
+impl<'a> Rules<'a> {
+    /// The site that is answered, if its pages may still ask.
+    #[inline]
+    pub(super) fn origin(&self, manners: Manners) -> Option<&'a Origin> {
+        let mark = manners.origin?;
+        self.http.allow_origin.iter().find(|origin| origin.mark() == mark)
+    }
 }
 
 impl<'a> From<&'a Srv> for Rules<'a> {
