@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use frs::conf::{AuthzKey, Http};
+use frs::conf::{AuthzKey, Conf, Http};
 use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
 use frs::worker::connection::{Connection, Rules, Scratch, Serve};
 
@@ -107,7 +107,11 @@ fn post(fields: &str, body: &str) -> String {
 
 /// Allocations of this input in so many turns, once the buffers have grown.
 fn allocations(input: &[u8], turns: u64) -> usize {
-    let rules = Rules { http: &HTTP, authz: &AuthzKey::Forwarded, trusted: &[] };
+    allocations_by(&HTTP, input, turns)
+}
+
+fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
+    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[] };
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
     let mut connection = Connection::new(None);
     let mut turn = |now: u64| {
@@ -153,6 +157,25 @@ fn the_steady_state_allocates_nothing() {
     .concat()
     .into_bytes();
     assert_eq!(allocations(&input, 99), 0);
+}
+
+#[test]
+fn nor_do_hosts_and_pages_that_are_named() {
+    let srv = "<srv><http hosts='a x' allow-origin='https://a.example https://b.example'/></srv>";
+    let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+    let http = Conf::parse("srv.xml", srv, "map.xml", map).expect("good").srv.http;
+    let one = "<request><item biz='login' key='alice'/></request>";
+    let input = [
+        post("", one),
+        post("Origin: https://b.example\r\nSec-Fetch-Site: cross-site\r\n", one),
+        post("Origin: https://c.example\r\n", one),
+        post("", one).replace("Host: x", "Host: y"),
+        "OPTIONS /update HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n\r\n".to_owned(),
+        "GET http://A:80/query?biz=login&key=a HTTP/1.1\r\nHost: y\r\n\r\n".to_owned(),
+    ]
+    .concat()
+    .into_bytes();
+    assert_eq!(allocations_by(&http, &input, 99), 0);
 }
 
 const JSON: &str = "Content-Type: application/json\r\n";
