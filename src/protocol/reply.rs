@@ -118,6 +118,21 @@ impl Manners {
     }
 }
 
+/// Whom an answer goes to.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'o> {
+    /// What its head depends on.
+    pub manners: Manners,
+    /// The site whose pages may read it.
+    pub origin: Option<&'o Origin>,
+}
+
+impl From<Manners> for Asker<'_> {
+    fn from(manners: Manners) -> Self {
+        Asker { manners, origin: None }
+    }
+}
+
 /// Types of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -138,13 +153,12 @@ pub struct Single<'a> {
     pub proxied: bool,
 }
 
-/// Appends an answer, which the pages of `origin` may read; `line` is scratch.
+/// Appends an answer; `line` is scratch.
 pub fn write(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    manners: Manners,
-    origin: Option<&Origin>,
+    Asker { manners, origin }: Asker<'_>,
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
@@ -159,14 +173,13 @@ pub fn write(
     end(out, &mut pen, manners, body);
 }
 
-/// Appends what the pages of `origin` may ask (the preflight of CORS); `line` is scratch. A 204 has
-/// no body, and no length (RFC 9110, section 8.6).
+/// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has no
+/// body, and no length (RFC 9110, section 8.6).
 pub fn write_preflight(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    manners: Manners,
-    origin: Option<&Origin>,
+    Asker { manners, origin }: Asker<'_>,
 ) {
     let mut pen = line.pen();
     pen.text(b"HTTP/1.1 204 No Content\r\n");
@@ -181,14 +194,13 @@ pub fn write_preflight(
     pen.flush(out);
 }
 
-/// Appends the answer of a whole request that cannot be served, which the pages of `origin` may
-/// read; `line` and `body` are scratch.
+/// Appends the answer of a whole request that cannot be served; `line` and `body` are
+/// scratch.
 pub fn write_error(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    manners: Manners,
-    origin: Option<&Origin>,
+    Asker { manners, origin }: Asker<'_>,
     error: &Error,
     body: &mut Vec<u8>,
 ) {

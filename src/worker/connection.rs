@@ -226,7 +226,7 @@ impl Connection {
             State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
         };
         if let Some((call, manners)) = call {
-            scratch.refuse_by(manners, rules.origin(manners), &Error::Timeout, out);
+            scratch.refuse_by(rules.asker(manners), &Error::Timeout, out);
             serve.answered(call, Error::Timeout.status());
         }
         self.close();

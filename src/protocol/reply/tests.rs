@@ -27,8 +27,7 @@ fn written(status: u16, manners: Manners, single: Option<Single<'_>>) -> String 
         &mut out,
         &mut Line::default(),
         &common,
-        manners,
-        None,
+        manners.into(),
         (status, Kind::Document, b"<body/>"),
         single,
     );
@@ -62,7 +61,7 @@ fn errors() {
     let text = |error: Error| {
         let (mut out, mut body) = (Vec::new(), b"old".to_vec());
         let mut line = Line::default();
-        write_error(&mut out, &mut line, &Common::new(), Manners::CLOSE, None, &error, &mut body);
+        write_error(&mut out, &mut line, &Common::new(), Manners::CLOSE.into(), &error, &mut body);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

@@ -1,7 +1,7 @@
 //! What a connection needs of its worker and of the configuration.
 
-use crate::conf::{AuthzKey, Cidr, Http, Origin, Srv};
-use crate::protocol::reply::Manners;
+use crate::conf::{AuthzKey, Cidr, Http, Srv};
+use crate::protocol::reply::{Asker, Manners};
 use crate::service::{Answers, Command, Exchange, Request};
 
 /// What a connection needs of the worker.
@@ -75,11 +75,11 @@ pub struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// The site that is answered, if its pages may still ask.
+    /// Whom to answer: pages of a site read it if they may still ask.
     #[inline]
-    pub(super) fn origin(&self, manners: Manners) -> Option<&'a Origin> {
-        let mark = manners.origin?;
-        self.http.allow_origin.iter().find(|origin| origin.mark() == mark)
+    pub(super) fn asker(&self, manners: Manners) -> Asker<'a> {
+        let of = |mark| self.http.allow_origin.iter().find(|origin| origin.mark() == mark);
+        Asker { manners, origin: manners.origin.and_then(of) }
     }
 }
 

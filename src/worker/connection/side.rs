@@ -6,10 +6,9 @@
 use super::memo::Memos;
 use super::{Call, Rules, Serve};
 use crate::clock::Millis;
-use crate::conf::Origin;
 use crate::conf::memory::{QUEUE, QUEUE_BYTES};
 use crate::protocol::http::Head;
-use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
+use crate::protocol::reply::{self, Asker, Common, Kind, Manners, Persistence, Single};
 use crate::protocol::{Decoded, Error, Format, Line, document, form};
 use crate::service::{Answer, Exchange, Request};
 
@@ -36,18 +35,12 @@ impl Scratch {
     /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
     /// [`Error::PeerForbidden`].
     pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        self.refuse_by(Manners::CLOSE, None, error, out);
+        self.refuse_by(Manners::CLOSE.into(), error, out);
     }
 
-    pub(super) fn refuse_by(
-        &mut self,
-        manners: Manners,
-        origin: Option<&Origin>,
-        error: &Error,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn refuse_by(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
         let Scratch { line, common, body, .. } = self;
-        reply::write_error(out, line, common, manners, origin, error, body);
+        reply::write_error(out, line, common, asker, error, body);
     }
 }
 
@@ -219,8 +212,8 @@ impl<S: Serve> Side<'_, S> {
                 (Some(_), None) => 503,
             };
             let document = (status, Kind::Document, &body[..]);
-            let origin = self.rules.origin(reply.manners);
-            reply::write(self.out, line, common, reply.manners, origin, document, single);
+            let asker = self.rules.asker(reply.manners);
+            reply::write(self.out, line, common, asker, document, single);
             queue.lane_ends[reply.lane] = self.out.len();
             self.serve.answered(reply.call, status);
         }
@@ -243,8 +236,8 @@ impl<S: Serve> Side<'_, S> {
     pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
         self.flush();
         let Scratch { common, line, .. } = self.scratch;
-        let origin = self.rules.origin(manners);
-        reply::write(self.out, line, common, manners, origin, answer, None);
+        let asker = self.rules.asker(manners);
+        reply::write(self.out, line, common, asker, answer, None);
         self.end_lane();
         self.serve.answered(call, answer.0);
     }
@@ -253,8 +246,8 @@ impl<S: Serve> Side<'_, S> {
     pub fn write_preflight(&mut self, manners: Manners) {
         self.flush();
         let Scratch { common, line, .. } = self.scratch;
-        let origin = self.rules.origin(manners);
-        reply::write_preflight(self.out, line, common, manners, origin);
+        let asker = self.rules.asker(manners);
+        reply::write_preflight(self.out, line, common, asker);
         self.end_lane();
         self.serve.answered(Call::Other, reply::PREFLIGHT);
     }
@@ -262,8 +255,8 @@ impl<S: Serve> Side<'_, S> {
     pub fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
         self.flush();
         let Scratch { common, body, line, .. } = self.scratch;
-        let origin = self.rules.origin(manners);
-        reply::write_error(self.out, line, common, manners, origin, error, body);
+        let asker = self.rules.asker(manners);
+        reply::write_error(self.out, line, common, asker, error, body);
         self.end_lane();
         self.serve.answered(call, error.status());
     }
