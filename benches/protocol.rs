@@ -21,6 +21,8 @@ const HTTP: Http = Http {
     idle_timeout_ms: 60_000,
     request_timeout_ms: 10_000,
     lock_timeout_ms: 50,
+    hosts: Vec::new(),
+    allow_origin: Vec::new(),
 };
 
 /// Answers what a service would, for nothing.

@@ -99,7 +99,9 @@ fn looks_into_the_files_keep_nobody_out() {
             .collect();
         let body = format!("<request>{items}</request>");
         let length = body.len();
-        client.send(&format!("POST /update HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"));
+        client.send(&format!(
+            "POST /update HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
         assert_eq!(client.answer().status, 200);
     }
     let look = |_| {

@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use frs::conf::{AuthzKey, Http};
+use frs::conf::{AuthzKey, Conf, Http};
 use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
 use frs::worker::connection::{Connection, Rules, Scratch, Serve};
 
@@ -54,6 +54,8 @@ const HTTP: Http = Http {
     idle_timeout_ms: 60_000,
     request_timeout_ms: 10_000,
     lock_timeout_ms: 50,
+    hosts: Vec::new(),
+    allow_origin: Vec::new(),
 };
 
 struct Fixed;
@@ -97,12 +99,19 @@ impl Serve for Fixed {
 }
 
 fn post(fields: &str, body: &str) -> String {
-    format!("POST /update HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "POST /update HTTP/1.1\r\nHost: x\r\n{fields}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// Allocations of this input in so many turns, once the buffers have grown.
 fn allocations(input: &[u8], turns: u64) -> usize {
-    let rules = Rules { http: &HTTP, authz: &AuthzKey::Forwarded, trusted: &[] };
+    allocations_by(&HTTP, input, turns)
+}
+
+fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
+    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[] };
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
     let mut connection = Connection::new(None);
     let mut turn = |now: u64| {
@@ -130,24 +139,43 @@ fn the_steady_state_allocates_nothing() {
     );
     let one = "<request><item biz='login' key='alice'/></request>";
     let input = [
-        post("Host: x\r\nContent-Type: application/xml; charset=utf-8\r\n", one),
+        post("Content-Type: application/xml; charset=utf-8\r\n", one),
         post("Expect: 100-continue\r\n", &many),
         format!(
-            "POST /query HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{many}\r\n0\r\n\r\n",
+            "POST /query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{many}\r\n0\r\n\r\n",
             many.len()
         ),
-        "GET /query?biz=login&key=a%20b&count=2&detail=true HTTP/1.1\r\n\r\n".to_owned(),
-        "GET /authz/login:403/x HTTP/1.1\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n\r\n"
+        "GET /query?biz=login&key=a%20b&count=2&detail=true HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /authz/login:403/x HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n\r\n"
             .to_owned(),
         "HEAD /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".to_owned(),
         // Faults cost no more.
-        "GET /nope HTTP/1.1\r\n\r\n".to_owned(),
+        "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         post("", "<request><item biz='b' kay='k'/></request>"),
         post("Content-Type: text/plain\r\n", one),
     ]
     .concat()
     .into_bytes();
     assert_eq!(allocations(&input, 99), 0);
+}
+
+#[test]
+fn nor_do_hosts_and_pages_that_are_named() {
+    let srv = "<srv><http hosts='a x' allow-origin='https://a.example https://b.example'/></srv>";
+    let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+    let http = Conf::parse("srv.xml", srv, "map.xml", map).expect("good").srv.http;
+    let one = "<request><item biz='login' key='alice'/></request>";
+    let input = [
+        post("", one),
+        post("Origin: https://b.example\r\nSec-Fetch-Site: cross-site\r\n", one),
+        post("Origin: https://c.example\r\n", one),
+        post("", one).replace("Host: x", "Host: y"),
+        "OPTIONS /update HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n\r\n".to_owned(),
+        "GET http://A:80/query?biz=login&key=a HTTP/1.1\r\nHost: y\r\n\r\n".to_owned(),
+    ]
+    .concat()
+    .into_bytes();
+    assert_eq!(allocations_by(&http, &input, 99), 0);
 }
 
 const JSON: &str = "Content-Type: application/json\r\n";
@@ -159,17 +187,17 @@ fn the_steady_state_in_json_allocates_nothing() {
     let many = format!("{{\"items\":[{}],\"atomic\":false}}", [two; 100].join(","));
     let one = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
     let input = [
-        post(&format!("Host: x\r\nAccept: */*\r\n{JSON}"), one),
+        post(&format!("Accept: */*\r\n{JSON}"), one),
         post("Content-Type: application/json; charset=utf-8\r\nExpect: 100-continue\r\n", &many),
         format!(
-            "POST /query HTTP/1.1\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{many}\r\n\
+            "POST /query HTTP/1.1\r\nHost: x\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{many}\r\n\
              0\r\n\r\n",
             many.len()
         ),
         post(&format!("{JSON}Accept: application/xml, application/json;q=0.9\r\n"), one),
-        "GET /query?biz=login&key=a%0Ab&detail=true HTTP/1.1\r\nAccept: application/json\r\n\r\n"
+        "GET /query?biz=login&key=a%0Ab&detail=true HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n"
             .to_owned(),
-        "GET /nope HTTP/1.1\r\nAccept: application/json\r\n\r\n".to_owned(),
+        "GET /nope HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n".to_owned(),
     ]
     .concat();
     assert_eq!(allocations(input.as_bytes(), 99), 0);

@@ -113,7 +113,7 @@ fn input(turn: u64) -> Vec<u8> {
     let json = r#"{"items": [{"biz": "every", "key": "user2", "detail": true}, {"biz": 5,
         "key": "10.1.2.3"}, {"biz": "shadow", "key": "192.0.2.1", "count": 2}]}"#;
     let json = format!(
-        "POST /update HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{json}",
+        "POST /update HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{json}",
         json.len()
     );
     let chunk = format!("<request>{items}</request>");
@@ -124,7 +124,7 @@ fn input(turn: u64) -> Vec<u8> {
         post("/update", &format!("<request atomic=\"true\">{atomic}</request>")),
         post("/query", &format!("<request atomic=\"true\">{atomic}</request>")),
         format!(
-            "POST /update HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{chunk}\r\n0\r\n\r\n",
+            "POST /update HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{chunk}\r\n0\r\n\r\n",
             chunk.len()
         ),
         post("/update", &format!("<request>{every}</request>")),

@@ -60,7 +60,9 @@ fn ask_each(client: &mut Client, round: u64, expected: &mut Exact) {
     let body = "<request><item biz=\"plenty\" key=\"p\"/><item biz=\"1\" key=\"\"/>\
                 <item biz=\"three\" key=\"unused\"/></request>";
     let length = body.len();
-    client.send(&format!("POST /query HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"));
+    client.send(&format!(
+        "POST /query HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
     assert_eq!(client.answer().status, 200);
     request("query", "200");
     let mut item = |biz: &str, is_update, outcome: Outcome| {

@@ -334,7 +334,9 @@ fn ask_many(client: &mut Client) -> Answer {
     let pair = "<item biz=\"other\" key=\"kept\"/><item biz=\"plenty\" key=\"many\"/>";
     let body = format!("<request>{}</request>", pair.repeat(20));
     let length = body.len();
-    client.send(&format!("POST /update HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"));
+    client.send(&format!(
+        "POST /update HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
     client.answer()
 }
 

@@ -109,7 +109,7 @@ fn heads_that_could_be_read_in_two_ways_are_400_and_closed() {
         request("GET /health", "A: b\r\n c\r\n", ""),
         request("GET /health", "A: b\r\n\tc\r\n", ""),
         "GET /health HTTP/1.1\nHost: t\n\n".to_owned(),
-        "GET /health HTTP/1.1\r\nA: b\n c\r\n\r\n".to_owned(),
+        "GET /health HTTP/1.1\r\nHost: t\r\nA: b\n c\r\n\r\n".to_owned(),
         post("/query", "Content-Length: 1\r\n", &body),
         request("POST /query", &format!("Content-Length: {length}, 1\r\n"), &body),
         post("/query", "Transfer-Encoding: chunked\r\n", &body),
@@ -119,9 +119,12 @@ fn heads_that_could_be_read_in_two_ways_are_400_and_closed() {
         request("POST /query", "Content-Length: \r\n", ""),
         chunked("zz\r\n"),
         chunked("3\r\nabcde"),
+        chunked(&format!("{:x};\r\n{body}\r\n0\r\n\r\n", body.len())),
+        chunked(&format!("{:x};=\r\n{body}\r\n0\r\n\r\n", body.len())),
+        chunked(&format!("{:x} \r\n{body}\r\n0\r\n\r\n", body.len())),
         "\u{16}\u{3}\u{1}\u{2}".to_owned(),
         "GET /health\r\n\r\n".to_owned(),
-        "GET  /health HTTP/1.1\r\n\r\n".to_owned(),
+        "GET  /health HTTP/1.1\r\nHost: t\r\n\r\n".to_owned(),
     ] {
         // What stands behind is not taken for a request.
         let smuggled = request("GET /update?biz=plenty&key=smuggled", "", "");
@@ -354,10 +357,16 @@ fn other_errors_of_the_whole_request() {
         let answer = expect(&server, &request(line, "", ""), 405, "bad-method", false);
         assert_eq!(field(&answer, "Allow"), Some(allow), "{line}");
     }
-    let cross = "Sec-Fetch-Site: cross-site\r\n";
     let charging = "GET /update?biz=plenty&key=k";
-    expect(&server, &request(charging, cross, ""), 403, "forbidden", false);
-    expect(&server, &post("/update", cross, &items(1)), 403, "forbidden", false);
+    for page in [
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: same-site\r\n",
+        "Origin: http://t\r\n",
+        "Origin: null\r\nSec-Fetch-Site: same-origin\r\n",
+    ] {
+        expect(&server, &request(charging, page, ""), 403, "forbidden", false);
+        expect(&server, &post("/update", page, &items(1)), 403, "forbidden", false);
+    }
     assert_eq!(used(&server, "plenty", "k"), 0);
     for (fields, body) in [
         ("Content-Type: application/x-www-form-urlencoded\r\n", items(1)),
@@ -375,10 +384,15 @@ fn other_errors_of_the_whole_request() {
         let sent = request("POST /query", &fields, "");
         expect(&server, &sent, 501, "bad-transfer-encoding", true);
     }
-    for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2"] {
-        let sent = format!("GET /health {version}\r\n\r\n");
+    for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.20"] {
+        let sent = format!("GET /health {version}\r\nHost: t\r\n\r\n");
         expect(&server, &sent, 505, "bad-version", true);
     }
+    for minor in 2..=9 {
+        let sent = request(charging, "", "").replace("1.1", &format!("1.{minor}"));
+        expect_status(&server, &sent, 200, false);
+    }
+    assert_eq!(used(&server, "plenty", "k"), 8);
 }
 
 #[test]
@@ -578,6 +592,8 @@ fn a_gateway_asks_for_its_peer_by_any_method_and_path() {
     for (sent, status) in [
         (request("PROPFIND /authz/address/a/b?c=%zz&d", "", ""), 200),
         (post("/authz/address", "Sec-Fetch-Site: cross-site\r\n", &body), 429),
+        (post("/authz/address", "Origin: https://shop.example\r\n", &body), 429),
+        (request("OPTIONS /authz/address", "Origin: null\r\n", ""), 429),
         (request("GET /authz/address:403/", "", ""), 403),
         (request("GET /authz/address:401", "", ""), 401),
         (request("GET /authz/nope/", "", ""), 400),

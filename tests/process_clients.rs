@@ -2,11 +2,14 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use common::{BOUND, Client, Settings, Setup, text, wait_until};
+use common::{BOUND, Client, Server, Settings, Setup, text, wait_until};
+use frs::keeper::stats;
+use frs::store::Counter;
+use socket2::{Domain, Socket, Type};
 
 fn one_worker(http: &str) -> Setup {
     Setup::new(&Settings { workers: 1, http: http.to_owned(), ..Settings::default() })
@@ -71,6 +74,116 @@ fn beyond_max_connections_is_503() {
     wait_until("there is room again", || {
         (server.client().get("/health").status == 200).then_some(())
     });
+}
+
+#[test]
+fn empty_lines_do_not_keep_an_idle_client() {
+    let setup = one_worker("idle-timeout=\"1s\"");
+    let server = setup.start();
+    // Whole ones, and in halves.
+    for pieces in [&["\r\n"][..], &["\r", "\n"]] {
+        let mut client = server.client();
+        assert_eq!(client.get("/health").status, 200);
+        client.stream.set_nonblocking(true).expect("set");
+        let mut pieces = pieces.iter().cycle();
+        let begun = Instant::now();
+        wait_until("it is closed", || {
+            // It may be closed already.
+            let _ = client.stream.write_all(pieces.next()?.as_bytes());
+            is_gone(&mut client).then_some(())
+        });
+        assert!(begun.elapsed() >= Duration::from_millis(900), "not before its time");
+    }
+}
+
+/// Is the connection closed, be it by a reset: what was sent may be unread. It does not wait.
+fn is_gone(client: &mut Client) -> bool {
+    match client.stream.read(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    }
+}
+
+#[test]
+fn who_goes_on_sending_but_takes_no_answers_is_closed() {
+    let setup = one_worker("idle-timeout=\"1s\"");
+    let server = setup.start();
+    let bytes_in =
+        || stats::collect(&setup.path("data")).expect("it runs").sums.count(Counter::BytesIn);
+    wait_until("who waited for the server has gone", || {
+        let stats = stats::collect(&setup.path("data")).expect("it runs");
+        (stats.connections() == 0).then_some(())
+    });
+    let before = bytes_in();
+    let mut other = server.client();
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("set");
+    socket.connect(&setup.address.into()).expect("connected");
+    let mut greedy = Client::over(socket.into());
+    let requests = "GET /nope HTTP/1.1\r\nHost: test\r\n\r\n".repeat(100);
+    let health = "GET /health HTTP/1.1\r\nHost: test\r\n\r\n".len() as u64;
+    // Until its answers wait to be taken: it is not read from any more, though all others are. What
+    // is asked for last may be counted a moment later.
+    let mut read_at_least = 0;
+    wait_until("answers wait", || {
+        greedy.send(&requests);
+        let both = [other.get("/health"), other.get("/health")].map(|answer| answer.status);
+        assert_eq!(both, [200, 200]);
+        let all = read_at_least + requests.len() as u64 + health;
+        read_at_least = all + health;
+        (bytes_in() - before < all).then_some(())
+    });
+    greedy.stream.set_nonblocking(true).expect("set");
+    wait_until("it is closed", || {
+        assert_eq!(other.get("/health").status, 200);
+        let written = greedy.stream.write(b"x");
+        written.is_err_and(|error| error.kind() != ErrorKind::WouldBlock).then_some(())
+    });
+}
+
+#[test]
+fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
+    const MANY: usize = 1500;
+    let setup = one_worker("max-connections=\"1\"");
+    let begun = Instant::now();
+    let server = setup.start();
+    let first = wait_until("the place is free", || {
+        let mut client = server.client();
+        (client.get("/health").status == 200).then_some(client)
+    });
+    let before = refused(&server);
+    // More than are given time to take their answer at once; none of them closes.
+    let mut clients: Vec<Client> = (0..MANY).map(|_| server.client()).collect();
+    for (nth, client) in clients.iter_mut().enumerate() {
+        let answer = client.answer();
+        assert_eq!((answer.status, answer.closes()), (503, true), "{nth}: {answer:?}");
+        assert!(client.is_closed(), "{nth}");
+    }
+    assert_eq!(refused(&server) - before, MANY as u64);
+    drop(first);
+    // Those who asked whether the place is free are told of, too.
+    let told = || -> (usize, u64) {
+        let log = setup.log();
+        let lines = log.lines().filter(|line| line.contains("turned away"));
+        let counts = lines.map(|line| {
+            let count = line.split("connections=").nth(1).and_then(|rest| rest.split(' ').next());
+            count.and_then(|count| count.parse::<u64>().ok()).unwrap_or_else(|| panic!("{line}"))
+        });
+        counts.fold((0, 0), |(lines, sum), count| (lines + 1, sum + count))
+    };
+    let lines = wait_until("the log tells of all", || {
+        let (lines, sum) = told();
+        assert!(sum <= before + MANY as u64, "{sum}");
+        (sum == before + MANY as u64).then_some(lines)
+    });
+    let most = begun.elapsed().as_secs() as usize + 1;
+    assert!(lines <= most, "{lines} lines in {most} seconds");
+}
+
+/// Connections that a server has refused.
+fn refused(server: &Server<'_>) -> u64 {
+    let stats = stats::collect(&server.setup.path("data")).expect("it runs");
+    stats.sums.count(Counter::ConnectionsRefused)
 }
 
 #[test]
@@ -158,7 +271,7 @@ fn clients_who_never_read_cost_no_more_memory_than_frs_check_prints() {
     let worker = server.wait_for_workers(1)[0];
     assert_eq!(server.client().get("/health").status, 200);
     let before = anonymous_bytes(worker);
-    let request = "GET /query?biz=plenty&key=k&detail=true HTTP/1.1\r\n\r\n".repeat(200);
+    let request = "GET /query?biz=plenty&key=k&detail=true HTTP/1.1\r\nHost: t\r\n\r\n".repeat(200);
     let mut clients: Vec<Client> = (0..90).map(|_| server.client()).collect();
     let mut most = 0;
     for client in &mut clients {

@@ -16,6 +16,8 @@ const HTTP: Http = Http {
     idle_timeout_ms: 1,
     request_timeout_ms: 1,
     lock_timeout_ms: 1,
+    hosts: Vec::new(),
+    allow_origin: Vec::new(),
 };
 
 struct Busy;

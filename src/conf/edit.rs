@@ -20,10 +20,11 @@ pub enum BizName<'n> {
 }
 
 impl<'n> BizName<'n> {
-    /// Digits are a number: no name is of digits only.
+    /// Digits are a number: no name is of digits only. One number has one text: 01001 is none.
     pub fn of(text: &'n str) -> Option<BizName<'n>> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return text.parse().ok().map(BizName::Id);
+            let id = (!text.starts_with('0')).then(|| text.parse().ok()).flatten();
+            return id.map(BizName::Id);
         }
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         ((1..=64).contains(&text.len()) && text.bytes().all(fits)).then_some(BizName::Name(text))
@@ -296,7 +297,8 @@ mod tests {
 
     #[test]
     fn names_are_numbers_or_words() {
-        assert_eq!(BizName::of("001"), Some(BizName::Id(1)));
+        assert_eq!(BizName::of("1001"), Some(BizName::Id(1001)));
+        assert_eq!((BizName::of("001"), BizName::of("0")), (None, None));
         assert_eq!(BizName::of("a.b"), Some(BizName::Name("a.b")));
         for none in ["", "4294967296", "..%2f", "a/b", "a b", "é"] {
             assert_eq!(BizName::of(none), None, "{none}");

@@ -26,7 +26,9 @@ impl BizIndex {
 
     pub fn find(&self, text: &str) -> Option<usize> {
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            self.ids.get(&text.parse().ok()?).copied()
+            // One id has one text: 01001 is not 1001.
+            let id = (!text.starts_with('0')).then_some(text)?.parse().ok()?;
+            self.ids.get(&id).copied()
         } else {
             self.names.get(text).copied()
         }
@@ -74,6 +76,14 @@ mod tests {
         assert_eq!(map.find_biz("1-sms"), Some(1));
         for unknown in ["", "1002", "+1001", " 1001", "Login", "4294968297", "99999999999999999999"]
         {
+            assert_eq!(map.find_biz(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn an_id_with_a_leading_zero_is_no_id() {
+        let map = Map::new(Vec::new(), vec![biz(1001, "login")]);
+        for unknown in ["01001", "0001001", "0", "00"] {
             assert_eq!(map.find_biz(unknown), None, "{unknown}");
         }
     }

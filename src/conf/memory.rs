@@ -22,8 +22,8 @@ pub const TURN_ANSWER_BYTES: usize = 64 << 10;
 pub const QUEUE: usize = 16;
 /// Once they have so many bytes, they are run.
 pub const QUEUE_BYTES: usize = 2 << 10;
-/// Clients beyond max-connections who are just being told so.
-pub const REFUSED_CLIENTS: usize = 64;
+/// Clients beyond max-connections who are just being told so. They hold no buffer.
+pub const REFUSED_CLIENTS: usize = 1024;
 /// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
 pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
 /// What a slot takes in it once it was used, without its rows of businesses: counters, intents,
@@ -191,11 +191,12 @@ pub fn connection_bytes(http: &Http, map: &Map) -> u64 {
 pub(super) fn bench_bytes(conf: &Conf) -> u64 {
     let http = &conf.srv.http;
     let nodes = conf.map.groups.iter().map(|group| node_bytes(&group.geometry)).max();
-    let spare = (POOL_BUFFERS + REFUSED_CLIENTS) * POOLED_BYTES + ARENA_BYTES;
+    let spare = POOL_BUFFERS * POOLED_BYTES + ARENA_BYTES;
+    let refused = REFUSED_CLIENTS as u64 * CLIENT_BYTES;
     let in_hand = answers_bytes(http, &conf.map) + input_bytes(http);
     // An item works on the nodes of its key and of its biz; copies double as they grow.
     let copies = 4 * u64::from(http.max_atomic_items) * nodes.unwrap_or(0);
-    spare as u64 + BUFFERS_IN_HAND * in_hand + copies
+    spare as u64 + refused + BUFFERS_IN_HAND * in_hand + copies
 }
 
 /// A head and a node.

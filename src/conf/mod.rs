@@ -5,6 +5,7 @@
 //! (bounds.rs, fit.rs). Relative paths in it are relative to the working directory of the reader,
 //! except in what [`active::read`] answers.
 
+mod authority;
 mod bounds;
 mod cidr;
 mod fault;
@@ -36,6 +37,7 @@ pub mod guard;
 pub mod memory;
 pub mod report;
 
+pub use authority::{Authority, HostName, Origin};
 pub use cidr::{Cidr, CidrError};
 pub use fault::{Fault, Faults, Position};
 pub use load::Texts;

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::Cidr;
+use super::{Authority, Cidr, HostName, Origin};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +84,24 @@ pub struct Http {
     pub request_timeout_ms: u64,
     /// Waiting for semaphores of one turn.
     pub lock_timeout_ms: u64,
+    /// Hosts that requests may name; none: any.
+    pub hosts: Vec<HostName>,
+    /// Sites whose pages may ask.
+    pub allow_origin: Vec<Origin>,
+}
+
+impl Http {
+    /// Is a request answered that names this host, or none?
+    #[inline]
+    pub fn takes_host(&self, named: Option<Authority<'_>>) -> bool {
+        let is_named = |named| self.hosts.iter().any(|host| host.is(&named));
+        self.hosts.is_empty() || named.is_some_and(is_named)
+    }
+
+    /// The site that an `Origin` names, if its pages may ask.
+    pub fn find_origin(&self, origin: &[u8]) -> Option<&Origin> {
+        self.allow_origin.iter().find(|allowed| allowed.text().as_bytes() == origin)
+    }
 }
 
 /// `<log>`.

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::authority::{hosts, origins};
 use super::cidr::Cidr;
 use super::fault::{Checked, Faulty, Notes, shown};
 use super::load::Host;
@@ -34,6 +35,8 @@ const HTTP: Shape = Shape {
         "idle-timeout",
         "request-timeout",
         "lock-timeout",
+        "hosts",
+        "allow-origin",
     ],
     ..Shape::EMPTY
 };
@@ -217,6 +220,8 @@ fn http(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Http> {
     let idle = element.or(notes, "idle-timeout", d.idle_timeout_ms, duration(1, 24 * HOUR_MS));
     let request = element.or(notes, "request-timeout", d.request_timeout_ms, duration(1, HOUR_MS));
     let lock = element.or(notes, "lock-timeout", d.lock_timeout_ms, duration(1, 60_000));
+    let hosts = element.or(notes, "hosts", Vec::new(), hosts);
+    let allow_origin = element.or(notes, "allow-origin", Vec::new(), origins);
     Ok(Http {
         max_connections: connections?,
         max_body_bytes: body?,
@@ -226,6 +231,8 @@ fn http(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Http> {
         idle_timeout_ms: idle?,
         request_timeout_ms: request?,
         lock_timeout_ms: lock?,
+        hosts: hosts?,
+        allow_origin: allow_origin?,
     })
 }
 
@@ -300,6 +307,8 @@ impl Default for Http {
             idle_timeout_ms: 60_000,
             request_timeout_ms: 10_000,
             lock_timeout_ms: 50,
+            hosts: Vec::new(),
+            allow_origin: Vec::new(),
         }
     }
 }

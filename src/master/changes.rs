@@ -136,6 +136,8 @@ mod tests {
                     idle_timeout_ms: 1,
                     request_timeout_ms: 1,
                     lock_timeout_ms: 1,
+                    hosts: Vec::new(),
+                    allow_origin: Vec::new(),
                 },
                 log: Log { level: LogLevel::Info, format: LogFormat::Text, file: None },
                 user: None,

@@ -23,8 +23,7 @@ pub struct Chunked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Size { size: u32, digits: u32 },
-    SizeSpace { size: u32, taken: u32 },
-    Extension { size: u32, taken: u32 },
+    Extension { size: u32, taken: u32, part: Part },
     SizeLf { size: u32 },
     Data { left: u32 },
     DataCr,
@@ -35,6 +34,53 @@ enum State {
     TrailerLf,
     EndLf,
     Done,
+}
+
+/// Where in the extensions of a chunk, each `;name`, `;name=token` or `;name="text"`; around `;` and
+/// `=` there may be white space, but none at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// In white space that an extension must follow.
+    Before,
+    /// Behind `;`.
+    NameStart,
+    Name,
+    /// In white space behind a name.
+    NameEnd,
+    /// Behind `=`.
+    ValueStart,
+    Token,
+    Quoted,
+    /// Behind `\` in a quoted text.
+    Escaped,
+    QuotedEnd,
+}
+
+impl Part {
+    /// The part after a byte that does not end the line.
+    fn after(self, byte: u8) -> Option<Part> {
+        Some(match (self, byte) {
+            (Part::Quoted, b'"') => Part::QuotedEnd,
+            (Part::Quoted, b'\\') => Part::Escaped,
+            (Part::Quoted | Part::Escaped, b'\t' | 0x20..=0x7E | 0x80..=0xFF) => Part::Quoted,
+            (Part::NameStart | Part::Name, _) if is_token(byte) => Part::Name,
+            (Part::ValueStart | Part::Token, _) if is_token(byte) => Part::Token,
+            (Part::ValueStart, b'"') => Part::Quoted,
+            (Part::Name | Part::NameEnd, b'=') => Part::ValueStart,
+            (Part::NameStart | Part::ValueStart, b' ' | b'\t') => self,
+            (Part::Name | Part::NameEnd, b' ' | b'\t') => Part::NameEnd,
+            (Part::Before | Part::Token | Part::QuotedEnd, b' ' | b'\t') => Part::Before,
+            (Part::Before | Part::Name | Part::NameEnd | Part::Token | Part::QuotedEnd, b';') => {
+                Part::NameStart
+            }
+            _ => return None,
+        })
+    }
+
+    /// May the line end here?
+    fn is_whole(self) -> bool {
+        matches!(self, Part::Name | Part::Token | Part::QuotedEnd)
+    }
 }
 
 impl Chunked {
@@ -77,18 +123,13 @@ impl Chunked {
     fn step(&mut self, byte: u8) -> Result<State, Error> {
         match self.state {
             State::Size { size, digits } => self.size(byte, size, digits),
-            State::SizeSpace { size, taken } | State::Extension { size, taken } => {
-                let extension = matches!(self.state, State::Extension { .. });
-                match byte {
-                    b'\r' => Ok(State::SizeLf { size }),
-                    _ if taken >= MAX_SIZE_LINE => Err(BAD_SIZE),
-                    b' ' | b'\t' if !extension => Ok(State::SizeSpace { size, taken: taken + 1 }),
-                    b';' => Ok(State::Extension { size, taken: taken + 1 }),
-                    b'\t' | 0x20..=0x7E | 0x80..=0xFF if extension => {
-                        Ok(State::Extension { size, taken: taken + 1 })
-                    }
-                    _ => Err(BAD_SIZE),
-                }
+            State::Extension { size, part, .. } if byte == b'\r' && part.is_whole() => {
+                Ok(State::SizeLf { size })
+            }
+            State::Extension { taken, .. } if taken >= MAX_SIZE_LINE => Err(BAD_SIZE),
+            State::Extension { size, taken, part } => {
+                let part = part.after(byte).ok_or(BAD_EXTENSION)?;
+                Ok(State::Extension { size, taken: taken + 1, part })
             }
             State::SizeLf { size } => self.begin_chunk(byte, size),
             State::DataCr => expect(byte, b'\r', State::DataLf, BAD_END),
@@ -115,9 +156,10 @@ impl Chunked {
             None if digits == 0 => Err(BAD_SIZE),
             None => match byte {
                 b'\r' => Ok(State::SizeLf { size }),
-                b';' => Ok(State::Extension { size, taken: digits }),
-                b' ' | b'\t' => Ok(State::SizeSpace { size, taken: digits }),
-                _ => Err(BAD_SIZE),
+                _ => {
+                    let part = Part::Before.after(byte).ok_or(BAD_SIZE)?;
+                    Ok(State::Extension { size, taken: digits, part })
+                }
             },
         }
     }
@@ -148,6 +190,8 @@ impl Chunked {
 }
 
 const BAD_SIZE: Error = Error::BadHttp("bad chunk size: expected hexadecimal digits, then CR LF");
+const BAD_EXTENSION: Error =
+    Error::BadHttp("bad chunk extension: expected ;name or ;name=value, then CR LF");
 const BAD_END: Error = Error::BadHttp("bad chunk: expected CR LF after its data");
 const BAD_TRAILER: Error = Error::BadHttp("bad trailer: expected name: value CR LF");
 
@@ -164,7 +208,7 @@ pub(super) fn is_token(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    const WHOLE: &[u8] = b"4;a=\"b\"\r\nwiki\r\n0005 \r\npedia\r\nC\r\n in\r\n\r\nchunk\r\n\
+    const WHOLE: &[u8] = b"4;a=\"b\"\r\nwiki\r\n0005\r\npedia\r\nC\r\n in\r\n\r\nchunk\r\n\
         0\r\nTrailer: x\r\nOther:\r\n\r\n";
 
     fn decode(pieces: &[&[u8]], max: u32) -> Result<(Vec<u8>, usize, bool), Error> {
@@ -203,6 +247,31 @@ mod tests {
     }
 
     #[test]
+    fn extensions_are_read_over() {
+        for extension in [
+            ";a",
+            ";a=b",
+            ";a;b;c=d",
+            ";a=\"\"",
+            ";a=\"b;c=\u{e9} \\\" \t\\\\\";d",
+            " ;a",
+            "\t ; \ta \t= b ;c\t;d = \"e\" ;f",
+            ";!#$%&'*+-.^_`|~=!",
+        ] {
+            let body = format!("1{extension}\r\nx\r\n0{extension}\r\n\r\n");
+            let bytes: Vec<_> = body.as_bytes().chunks(1).collect();
+            let expected = Ok((b"x".to_vec(), body.len(), true));
+            assert_eq!(decode(&[body.as_bytes()], 9), expected, "{extension:?}");
+            assert_eq!(decode(&bytes, 9), expected, "{extension:?}");
+        }
+        // As long as a size line may be, and longer.
+        for (bytes, fits) in [(255, true), (256, false)] {
+            let body = format!("1;a={}\r\nx\r\n0\r\n\r\n", "b".repeat(bytes - 2));
+            assert_eq!(decode(&[body.as_bytes()], 9).is_ok(), fits, "{bytes}");
+        }
+    }
+
+    #[test]
     fn faults() {
         for input in [
             "\r\n",
@@ -216,6 +285,32 @@ mod tests {
             "1 x\r\n",
             "1;\n",
             "1;\0\r\n",
+            "2e;\r\n",
+            "2e;=\r\n",
+            "2e \r\n",
+            "2e\t\r\n",
+            "1; \r\n",
+            "1;;a\r\n",
+            "1;a;\r\n",
+            "1;a=\r\n",
+            "1;a= \r\n",
+            "1;=b\r\n",
+            "1;a \r\n",
+            "1;a=b \r\n",
+            "1;a=\"b\" \r\n",
+            "1;a=b=c\r\n",
+            "1;a b\r\n",
+            "1;a=b c\r\n",
+            "1;a=\"b\r\n",
+            "1;a=\"b\\\r\n",
+            "1;a=\"b\"c\r\n",
+            "1;a=b\"c\"\r\n",
+            "1;\"a\"\r\n",
+            "1;a=\"\u{7f}\"\r\n",
+            "1;a=\u{e9}\r\n",
+            "1 a\r\n",
+            "0;\r\n\r\n",
+            "0 \r\n\r\n",
             "1\r\nab\r\n",
             "1\r\na\n",
             "1\r\na\rx",

@@ -64,6 +64,12 @@ pub enum Error {
     /// A browser sent it from another site's page.
     #[error("requests of browsers on behalf of other sites are not served")]
     CrossSite,
+    /// A browser sent it from a page of a site that is not named.
+    #[error("requests of web pages are not served: <http allow-origin> does not name this Origin")]
+    OriginForbidden,
+    /// The host that it names is not one of those that are.
+    #[error("requests for this host are not served: <http hosts> does not name it")]
+    HostForbidden,
     /// A request begun was not finished in time.
     #[error("the request was not complete in time")]
     Timeout,
@@ -113,7 +119,10 @@ impl Error {
             | Error::BadJson { .. }
             | Error::BadDocument { .. }
             | Error::BadTarget { .. } => 400,
-            Error::PeerForbidden | Error::CrossSite => 403,
+            Error::PeerForbidden
+            | Error::CrossSite
+            | Error::OriginForbidden
+            | Error::HostForbidden => 403,
             Error::NotFound => 404,
             Error::BadMethod { .. } => 405,
             Error::Timeout => 408,
@@ -135,7 +144,10 @@ impl Error {
             Error::BadDocument { .. } | Error::BadTarget { .. } => "bad-request",
             Error::NotFound => "not-found",
             Error::BadMethod { .. } => "bad-method",
-            Error::PeerForbidden | Error::CrossSite => "forbidden",
+            Error::PeerForbidden
+            | Error::CrossSite
+            | Error::OriginForbidden
+            | Error::HostForbidden => "forbidden",
             Error::Timeout => "timeout",
             Error::TooLarge { .. } => "too-large",
             Error::TooManyItems { .. } => "too-many-items",
@@ -168,6 +180,8 @@ impl Error {
             | Error::NotFound
             | Error::BadMethod { .. }
             | Error::CrossSite
+            | Error::OriginForbidden
+            | Error::HostForbidden
             | Error::BadContentType(_)
             | Error::Draining => false,
             Error::BadHttp(_)

@@ -12,6 +12,7 @@ use super::Error;
 use super::accept::Accept;
 use super::chunked::is_token;
 use super::format::Format;
+use crate::conf::Authority;
 
 /// Header fields of a request.
 pub const MAX_FIELDS: usize = 96;
@@ -71,6 +72,24 @@ pub enum Body {
     Chunked,
 }
 
+/// The value of a field that may stand once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lone<'b> {
+    /// It does not stand there.
+    #[default]
+    Absent,
+    /// It does, with this value.
+    Once(&'b [u8]),
+    /// It does, several times.
+    Repeated,
+}
+
+impl<'b> Lone<'b> {
+    fn add(&mut self, value: &'b [u8]) {
+        *self = if *self == Lone::Absent { Lone::Once(value) } else { Lone::Repeated };
+    }
+}
+
 /// A parsed head.
 #[derive(Debug)]
 pub struct Head<'h, 'b> {
@@ -88,7 +107,12 @@ pub struct Head<'h, 'b> {
     pub keep_alive: bool,
     /// The client waits for 100 before it sends its body.
     pub expects_continue: bool,
-    /// A browser sends it from another site's page.
+    /// The host that is asked.
+    pub host: Lone<'b>,
+    /// The site whose page a browser sends it for.
+    pub origin: Lone<'b>,
+    /// A browser sends it, and says that neither its user nor a page of this very host asked for it
+    /// (`Sec-Fetch-Site`).
     pub cross_site: bool,
     accept: Accept,
     content_type: Option<&'b [u8]>,
@@ -148,6 +172,8 @@ impl<'h, 'b> Head<'h, 'b> {
             http10: minor == 0,
             keep_alive: minor != 0,
             expects_continue: false,
+            host: Lone::Absent,
+            origin: Lone::Absent,
             cross_site: false,
             accept: Accept::default(),
             content_type: None,
@@ -163,7 +189,9 @@ impl<'h, 'b> Head<'h, 'b> {
         for Header { name, value } in self.fields {
             // By length first: most fields are none of these.
             match name.len() {
+                4 if is(name, b"host") => self.host.add(value),
                 6 if is(name, b"accept") => self.accept.add(value),
+                6 if is(name, b"origin") => self.origin.add(value),
                 6 if is(name, b"expect") => {
                     self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
                 }
@@ -179,7 +207,7 @@ impl<'h, 'b> Head<'h, 'b> {
                 }
                 14 if is(name, b"content-length") => framing.length(value)?,
                 14 if is(name, b"sec-fetch-site") => {
-                    self.cross_site |= value.eq_ignore_ascii_case(b"cross-site");
+                    self.cross_site |= !matches!(*value, b"none" | b"same-origin");
                 }
                 16 if is(name, b"content-encoding") && !value.eq_ignore_ascii_case(b"identity") => {
                     self.content_fault = Some(CODED);
@@ -192,6 +220,17 @@ impl<'h, 'b> Head<'h, 'b> {
         self.keep_alive = !close && (self.keep_alive || keep_alive);
         self.expects_continue &= !self.http10 && self.body != Body::Length(0);
         Ok(())
+    }
+
+    /// The host that is asked, by the field that must be there (RFC 9112, section 3.2). None: an
+    /// old client, who names none.
+    pub fn authority(&self) -> Result<Option<Authority<'b>>, Error> {
+        match self.host {
+            Lone::Once(host) => Authority::parse(host).ok_or(BAD_HOST).map(Some),
+            Lone::Absent if self.http10 => Ok(None),
+            Lone::Absent => Err(Error::BadHttp("no Host: HTTP/1.1 asks for one")),
+            Lone::Repeated => Err(Error::BadHttp("several Hosts: expected one")),
+        }
     }
 
     /// The digits of Content-Length, if that stands there once and is digits only.
@@ -265,6 +304,7 @@ fn is<const N: usize>(name: &str, lower: &[u8; N]) -> bool {
 }
 
 const BAD_REQUEST_LINE: Error = Error::BadHttp("expected a request line: METHOD TARGET HTTP/1.1");
+const BAD_HOST: Error = Error::BadHttp("bad Host: expected HOST or HOST:PORT");
 const TWO_TYPES: &str = "expected one Content-Type, found several";
 const CODED: &str = "expected no Content-Encoding but identity";
 const BAD_LENGTH: Error = Error::BadHttp("bad Content-Length: expected decimal digits");
@@ -327,6 +367,20 @@ fn fault(error: httparse::Error, bytes: &[u8], max_head_bytes: u32) -> Error {
         httparse::Error::Version if names_another_version(bytes) => Error::BadVersion,
         _ => BAD_REQUEST_LINE,
     }
+}
+
+/// A whole head of HTTP/1.2 to 1.9, with 1.1 for its version: a server answers a later minor version
+/// as the highest one that it speaks (RFC 9110, section 2.5). None: it is of another version.
+///
+/// There are no such clients as yet: none has to pay for a copy.
+pub fn as_http11(bytes: &[u8]) -> Option<Vec<u8>> {
+    let minor = memchr::memchr(b'\r', bytes)?.checked_sub(1)?;
+    let is_later = bytes[..minor].ends_with(b" HTTP/1.") && matches!(bytes[minor], b'2'..=b'9');
+    is_later.then(|| {
+        let mut copy = bytes.to_vec();
+        copy[minor] = b'1';
+        copy
+    })
 }
 
 /// Does the request line end in a version, if only one that is not spoken here?

@@ -7,7 +7,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Error, Format, Line, Pen, document};
 use crate::clock::Millis;
+use crate::conf::Origin;
 use crate::service::{Answer, ItemError, Verdict};
+
+/// The status of a preflight.
+pub const PREFLIGHT: u16 = 204;
 
 /// Seconds after which an overloaded server may be asked again.
 const OVERLOAD_RETRY_SECONDS: u64 = 1;
@@ -29,6 +33,7 @@ impl Common {
     const FIELDS_LEN: usize = 25 + Common::DATE_FROM_END + 6;
     const DATE_FROM_END: usize = Common::DATE_LEN + 2 + 16;
     const DATE_LEN: usize = 29;
+    const LENGTH_NAME: &str = "Content-Length: ";
 
     /// At the epoch.
     pub fn new() -> Common {
@@ -60,6 +65,12 @@ impl Common {
     fn fields(&self) -> &[u8] {
         &self.text[self.text.len() - Common::FIELDS_LEN..]
     }
+
+    /// The fields of an answer that has no length.
+    fn fields_but_length(&self) -> &[u8] {
+        let fields = self.fields();
+        &fields[..fields.len() - Common::LENGTH_NAME.len()]
+    }
 }
 
 impl Default for Common {
@@ -88,6 +99,8 @@ pub struct Manners {
     pub head_only: bool,
     /// The format of documents.
     pub format: Format,
+    /// The [mark](crate::conf::Origin::mark) of the site whose page asks.
+    pub origin: Option<u32>,
 }
 
 impl Manners {
@@ -101,7 +114,22 @@ impl Manners {
 
     /// Of a connection that is closed after the answer.
     pub const fn closing(format: Format) -> Manners {
-        Manners { persistence: Persistence::Close, head_only: false, format }
+        Manners { persistence: Persistence::Close, head_only: false, format, origin: None }
+    }
+}
+
+/// Whom an answer goes to.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'o> {
+    /// What its head depends on.
+    pub manners: Manners,
+    /// The site whose pages may read it.
+    pub origin: Option<&'o Origin>,
+}
+
+impl From<Manners> for Asker<'_> {
+    fn from(manners: Manners) -> Self {
+        Asker { manners, origin: None }
     }
 }
 
@@ -130,16 +158,40 @@ pub fn write(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    manners: Manners,
+    Asker { manners, origin }: Asker<'_>,
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
     let mut pen = line.pen();
     begin(out, &mut pen, common, manners, (status, kind), body.len());
+    if let Some(origin) = origin {
+        write_origin(&mut pen, origin);
+    }
     if let Some(single) = single {
         write_single(&mut pen, &single);
     }
     end(out, &mut pen, manners, body);
+}
+
+/// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has no
+/// body, and no length (RFC 9110, section 8.6).
+pub fn write_preflight(
+    out: &mut Vec<u8>,
+    line: &mut Line,
+    common: &Common,
+    Asker { manners, origin }: Asker<'_>,
+) {
+    let mut pen = line.pen();
+    pen.text(b"HTTP/1.1 204 No Content\r\n");
+    pen.text(common.fields_but_length());
+    pen.text(persistence(manners));
+    if let Some(origin) = origin {
+        write_origin(&mut pen, origin);
+        pen.text(b"Access-Control-Allow-Methods: POST, GET\r\n");
+        pen.text(b"Access-Control-Allow-Headers: Content-Type\r\n");
+    }
+    pen.text(b"\r\n");
+    pen.flush(out);
 }
 
 /// Appends the answer of a whole request that cannot be served; `line` and `body` are
@@ -148,7 +200,7 @@ pub fn write_error(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    manners: Manners,
+    Asker { manners, origin }: Asker<'_>,
     error: &Error,
     body: &mut Vec<u8>,
 ) {
@@ -156,6 +208,9 @@ pub fn write_error(
     document::write_error(manners.format, body, line, error);
     let mut pen = line.pen();
     begin(out, &mut pen, common, manners, (error.status(), Kind::Document), body.len());
+    if let Some(origin) = origin {
+        write_origin(&mut pen, origin);
+    }
     match error {
         Error::BadMethod { allow } => {
             pen.text(b"Allow: ");
@@ -207,11 +262,23 @@ fn begin(
         pen.text(common.fields());
     }
     pen.number(body_len as u64);
-    pen.text(match manners.persistence {
-        Persistence::Default => b"\r\n",
-        Persistence::KeepAlive => b"\r\nConnection: keep-alive\r\n",
-        Persistence::Close => b"\r\nConnection: close\r\n",
-    });
+    pen.text(b"\r\n");
+    pen.text(persistence(manners));
+}
+
+/// What is said of the connection.
+fn persistence(manners: Manners) -> &'static [u8] {
+    match manners.persistence {
+        Persistence::Default => b"",
+        Persistence::KeepAlive => b"Connection: keep-alive\r\n",
+        Persistence::Close => b"Connection: close\r\n",
+    }
+}
+
+fn write_origin(pen: &mut Pen<'_>, origin: &Origin) {
+    pen.text(b"Access-Control-Allow-Origin: ");
+    pen.text(origin.text().as_bytes());
+    pen.text(b"\r\nVary: Origin\r\n");
 }
 
 fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, manners: Manners, body: &[u8]) {

@@ -1,9 +1,54 @@
 //! Method and target of a request to what is asked.
 //!
-//! Targets in absolute form are taken too, whatever their authority: there are no virtual hosts.
+//! Targets in absolute form are taken too: there are no virtual hosts.
 
 use super::{Error, Excerpt};
+use crate::conf::Authority;
 use crate::service::Command;
+
+/// A request target, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target<'b> {
+    /// The host that it names, which then counts instead of the Host field (RFC 9112, section
+    /// 3.2.2).
+    pub authority: Option<Authority<'b>>,
+    /// Path and query; none where the form or the scheme is not one that is served.
+    local: Option<(&'b str, Option<&'b str>)>,
+}
+
+impl<'b> Target<'b> {
+    /// Takes a target apart.
+    pub fn parse(target: &'b str) -> Result<Target<'b>, Error> {
+        if !target.is_ascii() {
+            return Err(Error::BadHttp("bad target: bytes beyond ASCII are sent as %XX"));
+        }
+        if memchr::memchr(b'#', target.as_bytes()).is_some() {
+            return Err(Error::BadHttp("bad target: a fragment is not sent"));
+        }
+        if target.starts_with('/') {
+            return Ok(Target { authority: None, local: Some(split(target)) });
+        }
+        let Some((scheme, rest)) = target.split_once("://") else {
+            return Ok(Target { authority: None, local: None });
+        };
+        if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+            return Ok(Target { authority: None, local: None });
+        }
+        let (authority, local) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let Some(authority) = Authority::parse(authority.as_bytes()) else {
+            return Err(Error::BadHttp("bad target: expected HOST or HOST:PORT after http://"));
+        };
+        Ok(Target { authority: Some(authority), local: Some(split(local)) })
+    }
+}
+
+/// Path and query.
+fn split(local: &str) -> (&str, Option<&str>) {
+    match memchr::memchr(b'?', local.as_bytes()) {
+        Some(mark) => (&local[..mark], Some(&local[mark + 1..])),
+        None => (local, None),
+    }
+}
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +65,8 @@ pub enum Route<'b> {
 }
 
 /// Finds what `method` on `target` asks for.
-pub fn route<'b>(method: &str, target: &'b str) -> Result<Route<'b>, Error> {
-    let local = local(target).ok_or(Error::NotFound)?;
-    let (path, query) = match memchr::memchr(b'?', local.as_bytes()) {
-        Some(mark) => (&local[..mark], Some(&local[mark + 1..])),
-        None => (local, None),
-    };
+pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> {
+    let (path, query) = target.local.ok_or(Error::NotFound)?;
     match path {
         "/query" => items(method, Command::Query, query),
         "/update" => items(method, Command::Update, query),
@@ -53,21 +94,52 @@ fn items<'b>(method: &str, command: Command, query: Option<&'b str>) -> Result<R
     }
 }
 
-/// Path and query of a target.
-fn local(target: &str) -> Option<&str> {
-    if target.starts_with('/') {
-        return Some(target);
-    }
-    let (scheme, rest) = target.split_once("://")?;
-    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return None;
-    }
-    rest.find('/').map(|slash| &rest[slash..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn route<'b>(method: &str, target: &'b str) -> Result<Route<'b>, Error> {
+        Target::parse(target).and_then(|target| super::route(method, &target))
+    }
+
+    #[test]
+    fn targets_that_are_none() {
+        for target in [
+            "/query?biz=b#c",
+            "/#",
+            "#",
+            "http://host#/query",
+            "/qu\u{e9}ry",
+            "/query?biz=\u{e9}",
+            "http://h\u{f6}st/query",
+            "http:///query",
+            "http://",
+            "http://?biz=b",
+            "http://:80/query",
+            "http://user@host/query",
+            "https://user:password@host/query",
+            "http://@host/query",
+            "http://ho st/query",
+            "http://host:x/query",
+            "http://::1/query",
+        ] {
+            let error = route("GET", target).unwrap_err();
+            assert_eq!((error.code(), error.closes()), ("bad-http", true), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_target_may_name_its_host() {
+        let host = |target| {
+            let authority = Target::parse(target).unwrap().authority;
+            authority.map(|Authority { host, port }| (str::from_utf8(host).unwrap(), port))
+        };
+        assert_eq!(host("/query"), None);
+        assert_eq!(host("/http://host/query"), None);
+        assert_eq!(host("*"), None);
+        assert_eq!(host("http://Host/query"), Some(("Host", None)));
+        assert_eq!(host("HTTPS://[::1]:7600?x=/y"), Some(("[::1]", Some(7600))));
+    }
 
     #[test]
     fn routes() {
@@ -103,6 +175,8 @@ mod tests {
             ("CONNECT", "host:443", Error::NotFound),
             ("GET", "ftp://host/query", Error::NotFound),
             ("GET", "http://host", Error::NotFound),
+            // It has no path.
+            ("GET", "http://host?x=/query", Error::NotFound),
             ("PUT", "/query", allow_items),
             ("get", "/query", allow_items),
             ("DELETE", "/update?biz=b", allow_items),

@@ -252,8 +252,8 @@ impl Client {
     }
 
     /// Its request is late: appends the answer to that, after which it is closed.
-    pub fn time_out<S: Serve>(&mut self, serve: &mut S, bench: &mut Bench) {
-        self.connection.time_out(serve, &mut bench.scratch, &mut bench.out);
+    pub fn time_out<S: Serve>(&mut self, srv: &Srv, serve: &mut S, bench: &mut Bench) {
+        self.connection.time_out(srv.into(), serve, &mut bench.scratch, &mut bench.out);
         (self.more, self.begun, self.closing) = (false, false, true);
     }
 

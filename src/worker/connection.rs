@@ -16,10 +16,11 @@ use std::net::IpAddr;
 
 use super::buffers::make_room;
 use crate::conf::memory::TURN_ANSWER_BYTES;
+use crate::conf::{Authority, Http};
 use crate::protocol::chunked::Chunked;
-use crate::protocol::http::{self, Body, Head, Search};
+use crate::protocol::http::{self, Body, Head, Lone, Search};
 use crate::protocol::reply::{Kind, Manners, Persistence};
-use crate::protocol::route::{Route, route};
+use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, document, form};
 use crate::service::Command;
 
@@ -96,6 +97,8 @@ enum Plan {
     Run(u16),
     /// Say that the worker is serving, or what is wrong all the same.
     Greet(Option<&'static str>),
+    /// Tell a page what it may ask.
+    Permit,
 }
 
 /// What one step came to.
@@ -106,6 +109,29 @@ enum Step {
     Answered(usize),
     /// Took so many bytes, and needs so many from there on.
     Starved(usize, usize),
+}
+
+impl Pending {
+    /// The manners of an answer that comes instead of the items'.
+    fn closing(&self) -> Manners {
+        Manners { origin: self.courtesy.origin, ..Manners::closing(self.format) }
+    }
+}
+
+/// The mark of the site whose page asks, if it may; none: no page asks.
+fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u32>, Error> {
+    match head.origin {
+        // A gateway passes on what browsers sent to the site behind it. Its key is not for a page to
+        // choose: what a page could do here, it can do by asking that site.
+        _ if for_gateway => Ok(None),
+        Lone::Absent if head.cross_site => Err(Error::CrossSite),
+        Lone::Absent => Ok(None),
+        Lone::Once(origin) => {
+            let allowed = http.find_origin(origin).ok_or(Error::OriginForbidden)?;
+            Ok(Some(allowed.mark()))
+        }
+        Lone::Repeated => Err(Error::OriginForbidden),
+    }
 }
 
 impl Connection {
@@ -169,24 +195,38 @@ impl Connection {
             consumed: input.len() - rest,
             need,
             more: rest > 0 && is_full(answered, &side),
-            begun: !close && (rest > 0 || !matches!(self.state, State::Head(_))),
+            begun: !close && self.has_begun(&input[consumed..]),
             close,
+        }
+    }
+
+    /// Is there a part of a request, of which `rest` was not taken? Half an empty line is none.
+    fn has_begun(&self, rest: &[u8]) -> bool {
+        match self.state {
+            State::Head(_) => !matches!(rest, [] | [b'\r']),
+            _ => true,
         }
     }
 
     /// The request-timeout is over: appends 408 if there is a request to answer. The connection is
     /// to be closed.
-    pub fn time_out<S: Serve>(&mut self, serve: &mut S, scratch: &mut Scratch, out: &mut Vec<u8>) {
+    pub fn time_out<S: Serve>(
+        &mut self,
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) {
         let call = match &self.state {
             State::Head(_) => Some((Call::Other, Manners::CLOSE)),
             State::Items(pending, _) | State::ChunkedItems(pending, _) => {
-                Some((pending.command.into(), Manners::closing(pending.format)))
+                Some((pending.command.into(), pending.closing()))
             }
             // The answer has been written.
             State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
         };
         if let Some((call, manners)) = call {
-            scratch.refuse_by(manners, &Error::Timeout, out);
+            scratch.refuse_by(rules.asker(manners), &Error::Timeout, out);
             serve.answered(call, Error::Timeout.status());
         }
         self.close();
@@ -260,32 +300,43 @@ impl Connection {
         if *search == Search::START {
             let mut fields = http::fields();
             if let Some((end, head)) = Head::parse_at_once(input, &mut fields, max_head_bytes) {
-                return self.take_head(head, end, input, side);
+                return self.take_head(head, &input[..end], end == input.len(), side);
             }
         }
         match search.end(input, max_head_bytes) {
             Ok(Some(end)) => {
                 let mut fields = http::fields();
                 let head = Head::parse(&input[..end], &mut fields, max_head_bytes);
-                self.take_head(head, end, input, side)
+                if matches!(head, Err(Error::BadVersion))
+                    && let Some(copy) = http::as_http11(&input[..end])
+                {
+                    let mut fields = http::fields();
+                    let head = Head::parse(&copy, &mut fields, max_head_bytes);
+                    return self.take_head(head, &copy, end == input.len(), side);
+                }
+                self.take_head(head, &input[..end], end == input.len(), side)
             }
             Ok(None) => Step::Starved(0, max_head_bytes as usize),
-            Err(error) => self.take_head(Err(error), input.len(), input, side),
+            Err(error) => self.take_head(Err(error), input, true, side),
         }
     }
 
-    /// Deals with the head that ends at `end` of the input.
+    /// Deals with the head that these bytes are; `last`: nothing has arrived behind it.
     fn take_head<S: Serve>(
         &mut self,
         head: Result<Head<'_, '_>, Error>,
-        end: usize,
-        input: &[u8],
+        bytes: &[u8],
+        last: bool,
         side: &mut Side<'_, S>,
     ) -> Step {
-        match head {
-            Ok(head) => {
-                self.begin_request(&head, end == input.len(), side);
-                self.remember(&head, &input[..end], side.scratch);
+        let asked = head.and_then(|head| {
+            let (target, host) = (Target::parse(head.target)?, head.authority()?);
+            Ok((head, target, host))
+        });
+        match asked {
+            Ok((head, target, host)) => {
+                self.begin_request(&head, (&target, host), last, side);
+                self.remember(&head, bytes, side.scratch);
             }
             Err(error) => {
                 self.close();
@@ -294,8 +345,8 @@ impl Connection {
         }
         // Where a body follows, the answer is counted with its end.
         match self.state {
-            State::Items(..) | State::ChunkedItems(..) => Step::Took(end),
-            _ => Step::Answered(end),
+            State::Items(..) | State::ChunkedItems(..) => Step::Took(bytes.len()),
+            _ => Step::Answered(bytes.len()),
         }
     }
 
@@ -310,21 +361,39 @@ impl Connection {
 
     /// Answers a request whose head is there, or awaits its items; `last`: nothing has arrived
     /// behind the head.
-    fn begin_request<S: Serve>(&mut self, head: &Head<'_, '_>, last: bool, side: &mut Side<'_, S>) {
-        let route = route(head.method, head.target);
+    fn begin_request<S: Serve>(
+        &mut self,
+        head: &Head<'_, '_>,
+        (target, host): (&Target<'_>, Option<Authority<'_>>),
+        last: bool,
+        side: &mut Side<'_, S>,
+    ) {
+        let route = route(head.method, target);
+        let for_gateway = matches!(route, Ok(Route::Authz(_)));
+        let page = if side.rules.http.takes_host(target.authority.or(host)) {
+            page(head, for_gateway, side.rules.http)
+        } else {
+            Err(Error::HostForbidden)
+        };
         let own = match route {
             // Whatever a gateway's client sent, it is not for us.
             Ok(Route::Authz(_)) => Format::Xml,
             _ => head.own_format(),
         };
-        let courtesy = Courtesy::of(head, own);
+        let courtesy = Courtesy::of(head, own, page.unwrap_or(None));
         let call = match route {
             Ok(Route::Items(command) | Route::Item(command, _)) => Call::from(command),
             Ok(Route::Authz(_)) => Call::Authz,
             Ok(Route::Health) => Call::Health,
             Err(_) => Call::Other,
         };
-        match route.and_then(|route| self.plan(route, head, side)) {
+        let plan = page.and_then(|page| match route {
+            Err(Error::BadMethod { .. }) if page.is_some() && head.method == "OPTIONS" => {
+                Ok(Plan::Permit)
+            }
+            route => self.plan(route?, head, side),
+        });
+        match plan {
             Ok(Plan::Await(command, format)) => {
                 self.await_items(Pending { command, format, courtesy }, head, side);
             }
@@ -336,6 +405,10 @@ impl Connection {
                 let manners = self.leave_head(head, courtesy, false, last, side);
                 let (status, words) = ailment.map_or((200, "ok"), |words| (503, words));
                 side.write(call, manners, (status, Kind::Text, words.as_bytes()));
+            }
+            Ok(Plan::Permit) => {
+                let manners = self.leave_head(head, courtesy, false, last, side);
+                side.write_preflight(manners);
             }
             Err(error) => {
                 let manners = self.leave_head(head, courtesy, error.closes(), last, side);
@@ -350,10 +423,6 @@ impl Connection {
         head: &Head<'_, '_>,
         side: &mut Side<'_, S>,
     ) -> Result<Plan, Error> {
-        // A gateway passes on what its own clients sent.
-        if head.cross_site && !matches!(route, Route::Authz(_)) {
-            return Err(Error::CrossSite);
-        }
         let max_bytes = side.rules.http.max_body_bytes;
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
@@ -462,7 +531,7 @@ impl Connection {
             }
             Err(error) => {
                 self.close();
-                let manners = Manners::closing(pending.format);
+                let manners = pending.closing();
                 side.write_error(Call::from(pending.command), manners, &error);
                 Step::Answered(input.len())
             }

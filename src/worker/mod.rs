@@ -11,6 +11,7 @@ mod doors;
 pub(crate) mod stream;
 mod timers;
 mod turn;
+mod turned_away;
 
 use std::io;
 

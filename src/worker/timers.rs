@@ -110,6 +110,12 @@ impl Timers {
         self.links.get(client as usize).and_then(|link| link.kind)
     }
 
+    /// The client that was given this kind of time first.
+    pub fn first(&self, kind: Kind) -> Option<u32> {
+        let first = self.lists[kind as usize].first;
+        (first != NONE).then_some(first)
+    }
+
     /// Takes out a client whose time is over.
     pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<(u32, Kind)> {
         let (at_ms, client, kind) = self.earliest(lengths)?;
@@ -149,12 +155,14 @@ mod tests {
         timers.arm(7, Kind::Request, 5);
         timers.arm(0, Kind::Linger, 12);
         timers.arm(9, Kind::Request, 5);
+        assert_eq!(timers.first(Kind::Request), Some(7));
         assert_eq!(timers.kind(7), Some(Kind::Request));
         assert_eq!(timers.due_ms(&LENGTHS), Some(14));
         assert_eq!(timers.expire(&LENGTHS, 13), None);
         assert_eq!(timers.expire(&LENGTHS, 14), Some((0, Kind::Linger)));
         assert_eq!(timers.expire(&LENGTHS, 15), Some((7, Kind::Request)));
         assert_eq!(timers.expire(&LENGTHS, 15), Some((9, Kind::Request)));
+        assert_eq!(timers.first(Kind::Request), None);
         assert_eq!(timers.expire(&LENGTHS, 59), None);
         timers.arm(3, Kind::Idle, 59);
         assert_eq!(timers.expire(&LENGTHS, 60), None, "it was given its time anew");

@@ -20,6 +20,7 @@ use super::desk::Desk;
 use super::doors::{Accepted, Doors, PAUSE_MS};
 use super::stream::Stream;
 use super::timers::{Kind, Lengths, Timers};
+use super::turned_away::TurnedAway;
 use crate::clock;
 use crate::conf::memory::REFUSED_CLIENTS;
 use crate::conf::{Conf, Srv};
@@ -88,6 +89,7 @@ pub struct Worker {
     moved: Moved,
     paused_until_ms: u64,
     unwatched: Seldom,
+    turned_away: TurnedAway,
     ending: Option<Ending>,
 }
 
@@ -138,6 +140,7 @@ impl Worker {
             moved: Moved::default(),
             paused_until_ms: 0,
             unwatched: Seldom::new(Duration::from_millis(QUIET_MS)),
+            turned_away: TurnedAway::default(),
             ending: None,
         })
     }
@@ -167,6 +170,8 @@ impl Worker {
             }
             self.turn();
         }
+        let rest = self.turned_away.take_rest();
+        self.tell_turned_away(rest);
         Ok(())
     }
 
@@ -182,6 +187,8 @@ impl Worker {
         // Who was late is not timed: that would be the timeout's length.
         self.desk.answered = 0;
         self.accept_clients();
+        let due = self.turned_away.take_due(self.now_ms);
+        self.tell_turned_away(due);
         self.count_moved();
     }
 
@@ -228,7 +235,8 @@ impl Worker {
         let paused = self.doors.is_ready().then_some(self.paused_until_ms);
         let ending = self.ending.map(|ending| ending.until_ms);
         let due_ms = self.timers.due_ms(&self.lengths());
-        let next_ms = [due_ms, paused, ending].into_iter().flatten().min()?;
+        let told_ms = self.turned_away.due_ms();
+        let next_ms = [due_ms, paused, ending, told_ms].into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
 
@@ -386,9 +394,9 @@ impl Worker {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
             let writing = client.write_unsent(&mut self.bench.pool);
+            let has_taken = client.moved().written > 0;
             self.moved.take(client.moved());
-            let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
-            self.timers.arm(index, kind, self.now_ms);
+            self.give_time(index, has_taken);
             return self.after_writing(index, writing);
         }
         self.bench.scratch.begin_lane();
@@ -417,19 +425,27 @@ impl Worker {
         let writing =
             if answered { client.write(answers, &mut self.bench.pool) } else { Writing::Done };
         self.moved.take(client.moved());
-        let kind = if client.has_begun() { Kind::Request } else { Kind::Idle };
-        // A request has its time from its first byte on, however many follow.
-        if answered || kind == Kind::Idle || self.timers.kind(index) != Some(kind) {
+        self.give_time(index, answered);
+        self.after_writing(index, writing);
+    }
+
+    /// Gives a client its time, anew where there was an answer, or it took a part of one: a request
+    /// has its time from its first byte on, however many follow, and neither an empty line nor
+    /// anything that a client sends instead of taking its answers is worth more of it.
+    fn give_time(&mut self, index: u32, anew: bool) {
+        let Some(client) = self.client(index) else { return };
+        let begun = client.has_begun() && !client.is_blocked();
+        let kind = if begun { Kind::Request } else { Kind::Idle };
+        if anew || self.timers.kind(index) != Some(kind) {
             self.timers.arm(index, kind, self.now_ms);
         }
-        self.after_writing(index, writing);
     }
 
     fn after_writing(&mut self, index: u32, writing: Writing) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         match writing {
             Writing::Gone => self.close(index),
-            Writing::Blocked => self.timers.arm(index, Kind::Idle, self.now_ms),
+            Writing::Blocked => {}
             Writing::Done if client.is_closing() => {
                 if client.linger(&mut self.bench.pool) {
                     self.timers.arm(index, Kind::Linger, self.now_ms);
@@ -488,7 +504,7 @@ impl Worker {
     fn time_out(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         self.bench.out.clear();
-        client.time_out(&mut self.desk, &mut self.bench);
+        client.time_out(&self.conf.srv, &mut self.desk, &mut self.bench);
         self.write(index, 0..self.bench.out.len());
     }
 
@@ -533,20 +549,49 @@ impl Worker {
         if refusal.is_some() {
             self.count(Counter::ConnectionsRefused);
         }
-        if refusal.is_some() && present >= most + REFUSED_CLIENTS {
+        if matches!(refusal, Some(protocol::Error::Overloaded)) {
+            self.turned_away.add();
+        }
+        if refusal.is_some() && present >= most + REFUSED_CLIENTS && !self.make_place() {
             return;
         }
         let Some(index) = self.seat(Client::new(stream, peer)) else { return };
         match refusal {
             None => self.timers.arm(index, Kind::Idle, self.now_ms),
-            Some(error) => {
-                self.bench.out.clear();
-                self.bench.scratch.refuse(&error, &mut self.bench.out);
-                if let Some(client) = self.client(index) {
-                    client.refuse();
-                }
-                self.write(index, 0..self.bench.out.len());
-            }
+            Some(error) => self.refuse(index, &error),
+        }
+    }
+
+    /// Answers a client that is not served.
+    fn refuse(&mut self, index: u32, error: &protocol::Error) {
+        self.bench.out.clear();
+        self.bench.scratch.refuse(error, &mut self.bench.out);
+        if let Some(client) = self.client(index) {
+            client.refuse();
+        }
+        self.write(index, 0..self.bench.out.len());
+        // A new connection takes so little at once; memory is not counted for one that does not.
+        if self.client(index).is_some_and(|client| client.is_blocked()) {
+            self.close(index);
+        }
+    }
+
+    /// Closes the client that has had its last answer for longest; false if there is none.
+    fn make_place(&mut self) -> bool {
+        let Some(index) = self.timers.first(Kind::Linger) else { return false };
+        // What it has sent is read away, lest a reset overtake the answer.
+        if let Some(client) = self.clients[index as usize].as_mut() {
+            client.read(&mut self.bench.arena);
+            self.moved.take(client.moved());
+        }
+        self.close(index);
+        true
+    }
+
+    fn tell_turned_away(&self, count: Option<u64>) {
+        if let Some(connections) = count {
+            let max_connections = self.conf.srv.http.max_connections;
+            tracing::warn!(connections, max_connections, "connections were turned away with 503");
         }
     }
 

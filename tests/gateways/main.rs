@@ -35,6 +35,7 @@ macro_rules! play_all {
                 other_paths_pass_freely
                 no_spelling_of_the_path_goes_around_it
                 nothing_that_a_client_sends_chooses_the_key
+                what_a_browser_says_of_its_page_is_the_applications_business
                 the_answers_of_the_application_are_its_own
                 without_frs_it_is_closed_and_the_count_goes_on_after_it
                 without_frs_it_is_open_in_the_other_variant

@@ -14,6 +14,8 @@ pub struct Gateway {
     pub files: &'static [&'static str],
     /// Replacements that make the closed variant open.
     pub open: &'static [(&'static str, &'static str)],
+    /// A file of the example, and a replacement in it that hands a client's header fields on to frs.
+    pub handing_on: (&'static str, &'static str, &'static str),
     /// A path within the example that is another in the test.
     pub installed: &'static str,
     /// The arguments that start it in the foreground, on the files of a directory.
@@ -26,6 +28,11 @@ pub fn nginx() -> Gateway {
         refusal: "429 Too Many Requests",
         files: &["frs.conf"],
         open: &[("# error_page 502", "error_page 502")],
+        handing_on: (
+            "frs.conf",
+            "proxy_pass_request_headers off;",
+            "proxy_pass_request_headers on;",
+        ),
         installed: "/etc/nginx/",
         arguments: |dir| {
             let main = dir.join("nginx.conf");
@@ -60,6 +67,12 @@ pub fn haproxy() -> Gateway {
             ),
             ("# http-request return status 503", "http-request return status 503"),
         ],
+        handing_on: (
+            "frs.lua",
+            "{ [\"FRS-Key\"] = { txn.f:src() } }",
+            "{ [\"FRS-Key\"] = { txn.f:src() }, [\"Origin\"] = { txn.f:req_hdr(\"origin\") or \"\" }, \
+             [\"Sec-Fetch-Site\"] = { txn.f:req_hdr(\"sec-fetch-site\") or \"\" } }",
+        ),
         installed: "/etc/haproxy/",
         arguments: |dir| vec!["-db".into(), "-f".into(), file(dir, "haproxy.cfg")],
     }
@@ -71,6 +84,11 @@ pub fn envoy() -> Gateway {
         refusal: " limited=\"true\" limit=\"1\" used=\"5\" max=\"5\"",
         files: &["envoy.yaml"],
         open: &[("failure_mode_allow: false", "failure_mode_allow: true")],
+        handing_on: (
+            "envoy.yaml",
+            "[{ exact: frs-key }]",
+            "[{ exact: frs-key }, { exact: origin }, { prefix: sec-fetch- }]",
+        ),
         installed: "/etc/envoy/",
         // Hot restart shares memory by a number that every Envoy of the machine has by default.
         arguments: |dir| {

@@ -18,6 +18,8 @@ use crate::programs::{Gateway, example};
 pub enum Away {
     Closed,
     Open,
+    /// Closed; and clients' header fields are handed on, as they are by many a gateway.
+    HandingOn,
 }
 
 /// An address that the gateway can listen on and nobody else gets: bound, never listened on.
@@ -173,6 +175,11 @@ fn render(gateway: &Gateway, dir: &Path, ports: &[(&str, u16)], away: Away) {
             for (from, to) in gateway.open {
                 text = replaced(&text, from, to);
             }
+        }
+        if let (Away::HandingOn, (named, from, to)) = (away, gateway.handing_on)
+            && named == *file
+        {
+            text = replaced(&text, from, to);
         }
         text = text.replace(gateway.installed, &format!("{}/", dir.display()));
         // In two steps: a new port may hold the digits of an old one.

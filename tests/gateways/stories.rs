@@ -118,6 +118,32 @@ pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
     stage.expect_arrived(10);
 }
 
+pub fn what_a_browser_says_of_its_page_is_the_applications_business(gateway: &Gateway) {
+    let setup = frs(|map| map);
+    // The shipped file, and one that hands on whatever a client sends, where there is such a way.
+    for away in [Away::Closed, Away::HandingOn] {
+        let Some(stage) = Stage::start(gateway, &setup, away) else { return };
+        let client = [127, 0, 2, away as u8].into();
+        for (nth, fields) in [
+            "Origin: https://shop.example\r\nSec-Fetch-Site: same-origin\r\n",
+            "Origin: https://other.example\r\nSec-Fetch-Site: cross-site\r\n",
+            "Origin: null\r\n",
+            "Sec-Fetch-Site: same-site\r\n",
+            "",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let answer = stage.get_from(client, "/login", fields);
+            assert_eq!(answer.status, 200, "login {nth} {fields}: {answer:?}");
+            assert_eq!(field(&answer, "access-control-allow-origin"), None, "{answer:?}");
+        }
+        let page = "Origin: https://other.example\r\nSec-Fetch-Site: cross-site\r\n";
+        expect_limited(&stage.get_from(client, "/login", page));
+        stage.expect_arrived(5);
+    }
+}
+
 pub fn the_answers_of_the_application_are_its_own(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(stage) = Stage::start(gateway, &setup, Away::Closed) else { return };

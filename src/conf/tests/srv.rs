@@ -75,6 +75,26 @@ fn faulty_srv_values() {
             "1:26: found lock-timeout=\"0ms\", expected a duration from 1ms to 1m, such as 250ms, 60s, 15m, 24h or 7d",
         ),
         (
+            "<srv><http hosts=' '/></srv>",
+            "1:19: found hosts=\" \", expected 1 to 64 hosts such as frs.internal, frs.internal:7600, 10.0.0.5 or [fc00::5], separated by white space",
+        ),
+        (
+            "<srv><http hosts='frs http://frs'/></srv>",
+            "1:19: found hosts=\"frs http://frs\", expected hosts such as frs.internal, frs.internal:7600, 10.0.0.5 or [fc00::5], separated by white space (http://frs is none)",
+        ),
+        (
+            "<srv><http allow-origin='*'/></srv>",
+            "1:26: found allow-origin=\"*\", expected origins such as https://app.example.com or http://localhost:3000, separated by white space (* is none)",
+        ),
+        (
+            "<srv><http allow-origin='https://a.example/ http://b'/></srv>",
+            "1:26: found allow-origin=\"https://a.example/ http://b\", expected origins such as https://app.example.com or http://localhost:3000, separated by white space (https://a.example/ is none)",
+        ),
+        (
+            "<srv><http allow-origins='http://b'/></srv>",
+            "1:12: found attribute allow-origins of <http>, expected one of max-connections, max-body, max-head, max-items, max-atomic-items, idle-timeout, request-timeout, lock-timeout, hosts, allow-origin (nearest: allow-origin)",
+        ),
+        (
             "<srv><log level='inof'/></srv>",
             "1:18: found level=\"inof\", expected one of error, warn, info, debug, trace (nearest: info)",
         ),

@@ -1,8 +1,12 @@
 use super::*;
 use crate::service::Figures;
 
-const KEEP: Manners =
-    Manners { persistence: Persistence::Default, head_only: false, format: Format::Xml };
+const KEEP: Manners = Manners {
+    persistence: Persistence::Default,
+    head_only: false,
+    format: Format::Xml,
+    origin: None,
+};
 
 fn verdict() -> Verdict {
     Verdict {
@@ -23,7 +27,7 @@ fn written(status: u16, manners: Manners, single: Option<Single<'_>>) -> String 
         &mut out,
         &mut Line::default(),
         &common,
-        manners,
+        manners.into(),
         (status, Kind::Document, b"<body/>"),
         single,
     );
@@ -57,7 +61,7 @@ fn errors() {
     let text = |error: Error| {
         let (mut out, mut body) = (Vec::new(), b"old".to_vec());
         let mut line = Line::default();
-        write_error(&mut out, &mut line, &Common::new(), Manners::CLOSE, &error, &mut body);
+        write_error(&mut out, &mut line, &Common::new(), Manners::CLOSE.into(), &error, &mut body);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

@@ -133,11 +133,11 @@ fn requests(http: &Http) -> Vec<Vec<u8>> {
     let wide = format!("<item biz='1' key='{}'/>", "\"".repeat(http.max_body_bytes as usize / 2));
     let room = http.max_body_bytes as usize - "<request></request>".len();
     let many = item.repeat((room / item.len()).min(http.max_items as usize));
-    let head = |fields: &str| format!("POST /update HTTP/1.1\r\n{fields}\r\n\r\n");
+    let head = |fields: &str| format!("POST /update HTTP/1.1\r\nHost: x\r\n{fields}\r\n\r\n");
     let mut requests = vec![
-        "GET /query?biz=1&key=k&detail=true HTTP/1.1\r\n\r\n".to_owned(),
-        "GET /health HTTP/1.1\r\n\r\n".to_owned(),
-        "GET /nope HTTP/1.1\r\n\r\n".to_owned(),
+        "GET /query?biz=1&key=k&detail=true HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /health HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
     ];
     let xml = [many, wide].map(|items| ("", format!("<request>{items}</request>")));
     let json = json_items(http).map(|(kind, items)| (kind, format!("{{\"items\":[{items}]}}")));

@@ -5,11 +5,14 @@
 //!
 //! Invariant: what is remembered of a head is what reading it would come to. So only heads are
 //! remembered that await items of a plain, single length and nothing else, and only what a head's
-//! bytes alone decide; what the configuration decides is compared anew each time.
+//! bytes alone decide; what the configuration decides is compared anew each time. A page's request is
+//! read each time: whether it may ask, the configuration decides.
 
 use super::Pending;
-use crate::conf::Http;
-use crate::protocol::http::{Body, Head};
+use std::ops::Range;
+
+use crate::conf::{Authority, Http};
+use crate::protocol::http::{Body, Head, Lone};
 
 /// Heads that are remembered, for all connections of a worker together.
 const MEMOS: usize = 8;
@@ -24,17 +27,20 @@ pub(super) struct Place(u8);
 
 /// A head that was met: what it asked for, and how far it reaches.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Met {
+pub(super) struct Met<'m> {
     pub pending: Pending,
     pub head_bytes: usize,
     pub body_bytes: usize,
+    /// The value of its Host; empty if it has none.
+    host: &'m [u8],
 }
 
-impl Met {
+impl Met<'_> {
     /// Is it within the bounds of the configuration in force?
     pub fn fits(&self, http: &Http) -> bool {
         self.head_bytes <= http.max_head_bytes as usize
             && self.body_bytes <= http.max_body_bytes as usize
+            && (http.hosts.is_empty() || http.takes_host(Authority::parse(self.host)))
     }
 }
 
@@ -44,6 +50,7 @@ struct Memo {
     bytes: [u8; HEAD_BYTES_MAX],
     before: usize,
     len: usize,
+    host: Range<usize>,
     pending: Pending,
 }
 
@@ -60,7 +67,7 @@ impl Memo {
         self.bytes[self.before..self.len].copy_from_slice(behind);
     }
 
-    fn meet(&self, input: &[u8]) -> Option<Met> {
+    fn meet(&self, input: &[u8]) -> Option<Met<'_>> {
         let (before, behind) = self.parts();
         let rest = input.strip_prefix(before)?;
         let (mut digits, mut body_bytes) = (0, 0);
@@ -74,7 +81,8 @@ impl Memo {
         if digits == 0 || !rest[digits..].starts_with(behind) {
             return None;
         }
-        Some(Met { pending: self.pending, head_bytes: self.len + digits, body_bytes })
+        let host = &self.bytes[self.host.clone()];
+        Some(Met { pending: self.pending, head_bytes: self.len + digits, body_bytes, host })
     }
 }
 
@@ -87,7 +95,7 @@ pub(super) struct Memos {
 
 impl Memos {
     /// Is the head that `input` starts with the one that is remembered there?
-    pub fn meet(&self, place: Place, input: &[u8]) -> Option<Met> {
+    pub fn meet(&self, place: Place, input: &[u8]) -> Option<Met<'_>> {
         self.memos.get(usize::from(place.0))?.meet(input)
     }
 
@@ -98,23 +106,38 @@ impl Memos {
         if head.expects_continue || matches!(head.body, Body::Length(0) | Body::Chunked) {
             return None;
         }
+        // In other forms of a target it is not the Host field that names the host.
+        if head.origin != Lone::Absent || !head.target.starts_with('/') {
+            return None;
+        }
         let digits = head.lone_length()?;
-        let start = digits.as_ptr().addr() - bytes.as_ptr().addr();
+        let place_of = |value: &[u8]| value.as_ptr().addr() - bytes.as_ptr().addr();
+        let start = place_of(digits);
         let parts = (&bytes[..start], &bytes[start + digits.len()..]);
         if parts.0.len() + parts.1.len() > HEAD_BYTES_MAX {
             return None;
         }
+        let host = match head.host {
+            Lone::Once(host) => {
+                let at = place_of(host);
+                let at = if at < start { at } else { at - digits.len() };
+                at..at + host.len()
+            }
+            _ => 0..0,
+        };
         let known = self.memos.iter().position(|memo| memo.parts() == parts);
-        Some(Place(known.unwrap_or_else(|| self.put(parts, pending)) as u8))
+        Some(Place(known.unwrap_or_else(|| self.put(parts, host, pending)) as u8))
     }
 
     /// Takes a head up, in the place of the oldest one.
-    fn put(&mut self, parts: (&[u8], &[u8]), pending: Pending) -> usize {
+    fn put(&mut self, parts: (&[u8], &[u8]), host: Range<usize>, pending: Pending) -> usize {
         let place = self.next;
         if place == self.memos.len() {
-            self.memos.push(Memo { bytes: [0; HEAD_BYTES_MAX], before: 0, len: 0, pending });
+            let bytes = [0; HEAD_BYTES_MAX];
+            self.memos.push(Memo { bytes, before: 0, len: 0, host: 0..0, pending });
         }
         self.memos[place].set(parts, pending);
+        self.memos[place].host = host;
         self.next = (place + 1) % MEMOS;
         place
     }
@@ -131,7 +154,7 @@ mod tests {
         let mut fields = http::fields();
         let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
         let format = head.content().unwrap();
-        let courtesy = Courtesy::of(&head, format);
+        let courtesy = Courtesy::of(&head, format, None);
         memos.learn(&head, bytes.as_bytes(), Pending { command, format, courtesy })
     }
 

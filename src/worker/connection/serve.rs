@@ -1,6 +1,7 @@
 //! What a connection needs of its worker and of the configuration.
 
 use crate::conf::{AuthzKey, Cidr, Http, Srv};
+use crate::protocol::reply::{Asker, Manners};
 use crate::service::{Answers, Command, Exchange, Request};
 
 /// What a connection needs of the worker.
@@ -71,6 +72,15 @@ pub struct Rules<'a> {
     pub authz: &'a AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: &'a [Cidr],
+}
+
+impl<'a> Rules<'a> {
+    /// Whom to answer: pages of a site read it if they may still ask.
+    #[inline]
+    pub(super) fn asker(&self, manners: Manners) -> Asker<'a> {
+        let of = |mark| self.http.allow_origin.iter().find(|origin| origin.mark() == mark);
+        Asker { manners, origin: manners.origin.and_then(of) }
+    }
 }
 
 impl<'a> From<&'a Srv> for Rules<'a> {

@@ -8,7 +8,7 @@ use super::{Call, Rules, Serve};
 use crate::clock::Millis;
 use crate::conf::memory::{QUEUE, QUEUE_BYTES};
 use crate::protocol::http::Head;
-use crate::protocol::reply::{self, Common, Kind, Manners, Persistence, Single};
+use crate::protocol::reply::{self, Asker, Common, Kind, Manners, Persistence, Single};
 use crate::protocol::{Decoded, Error, Format, Line, document, form};
 use crate::service::{Answer, Exchange, Request};
 
@@ -35,12 +35,12 @@ impl Scratch {
     /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
     /// [`Error::PeerForbidden`].
     pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        self.refuse_by(Manners::CLOSE, error, out);
+        self.refuse_by(Manners::CLOSE.into(), error, out);
     }
 
-    pub(super) fn refuse_by(&mut self, manners: Manners, error: &Error, out: &mut Vec<u8>) {
+    pub(super) fn refuse_by(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
         let Scratch { line, common, body, .. } = self;
-        reply::write_error(out, line, common, manners, error, body);
+        reply::write_error(out, line, common, asker, error, body);
     }
 }
 
@@ -77,13 +77,16 @@ pub(super) struct Courtesy {
     head_only: bool,
     /// The format it is answered in.
     pub format: Format,
+    /// The mark of the site whose page asks.
+    pub origin: Option<u32>,
 }
 
 impl Courtesy {
-    /// Of a request in this format.
-    pub fn of(head: &Head<'_, '_>, own: Format) -> Courtesy {
+    /// Of a request in this format, of a page of this site.
+    pub fn of(head: &Head<'_, '_>, own: Format, origin: Option<u32>) -> Courtesy {
         Courtesy {
             format: head.answer_format(own),
+            origin,
             http10: head.http10,
             keep_alive: head.keep_alive,
             head_only: head.method == "HEAD",
@@ -96,7 +99,8 @@ impl Courtesy {
             (false, true) => Persistence::KeepAlive,
             (false, false) => Persistence::Default,
         };
-        Manners { persistence, head_only: self.head_only, format: self.format }
+        let Courtesy { head_only, format, origin, .. } = *self;
+        Manners { persistence, head_only, format, origin }
     }
 }
 
@@ -208,7 +212,8 @@ impl<S: Serve> Side<'_, S> {
                 (Some(_), None) => 503,
             };
             let document = (status, Kind::Document, &body[..]);
-            reply::write(self.out, line, common, reply.manners, document, single);
+            let asker = self.rules.asker(reply.manners);
+            reply::write(self.out, line, common, asker, document, single);
             queue.lane_ends[reply.lane] = self.out.len();
             self.serve.answered(reply.call, status);
         }
@@ -231,15 +236,27 @@ impl<S: Serve> Side<'_, S> {
     pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
         self.flush();
         let Scratch { common, line, .. } = self.scratch;
-        reply::write(self.out, line, common, manners, answer, None);
+        let asker = self.rules.asker(manners);
+        reply::write(self.out, line, common, asker, answer, None);
         self.end_lane();
         self.serve.answered(call, answer.0);
+    }
+
+    /// Tells a page what it may ask.
+    pub fn write_preflight(&mut self, manners: Manners) {
+        self.flush();
+        let Scratch { common, line, .. } = self.scratch;
+        let asker = self.rules.asker(manners);
+        reply::write_preflight(self.out, line, common, asker);
+        self.end_lane();
+        self.serve.answered(Call::Other, reply::PREFLIGHT);
     }
 
     pub fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
         self.flush();
         let Scratch { common, body, line, .. } = self.scratch;
-        reply::write_error(self.out, line, common, manners, error, body);
+        let asker = self.rules.asker(manners);
+        reply::write_error(self.out, line, common, asker, error, body);
         self.end_lane();
         self.serve.answered(call, error.status());
     }

@@ -6,6 +6,7 @@ mod bounds;
 mod formats;
 mod memory;
 mod pieces;
+mod sites;
 
 const HTTP: Http = Http {
     max_connections: 10,
@@ -16,6 +17,8 @@ const HTTP: Http = Http {
     idle_timeout_ms: 60_000,
     request_timeout_ms: 10_000,
     lock_timeout_ms: 50,
+    hosts: Vec::new(),
+    allow_origin: Vec::new(),
 };
 
 const RULES: Rules<'_> = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[] };
@@ -140,7 +143,10 @@ fn talk(input: &str) -> (String, bool) {
 }
 
 fn post(path: &str, fields: &str, body: &str) -> String {
-    format!("POST {path} HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\n{fields}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn get(target: &str) -> String {
@@ -212,7 +218,7 @@ fn a_get() {
 #[test]
 fn a_head_charges_and_has_no_body() {
     let mut line = Line::new();
-    line.push(b"HEAD /update?biz=login&key=a HTTP/1.1\r\n\r\nHEAD /nope HTTP/1.1\r\n\r\n");
+    line.push(b"HEAD /update?biz=login&key=a HTTP/1.1\r\nHost: x\r\n\r\nHEAD /nope HTTP/1.1\r\nHost: x\r\n\r\n");
     let text = line.text();
     let heads: Vec<_> = text.split("\r\n\r\n").collect();
     assert_eq!(heads.len(), 3);
@@ -225,11 +231,11 @@ fn a_head_charges_and_has_no_body() {
 #[test]
 fn authz() {
     for (request, status, ran) in [
-        ("GET /authz/login/a?b=c HTTP/1.1", 200, "Update login 192.0.2.1 Some(1) false"),
-        ("OPTIONS /authz/login HTTP/1.1", 200, "Update login 192.0.2.1 Some(1) false"),
-        ("GET /authz/nope/ HTTP/1.1", 400, "Update nope 192.0.2.1 Some(1) false"),
+        ("GET /authz/login/a?b=c HTTP/1.1\r\nHost: x", 200, "Update login 192.0.2.1 Some(1) false"),
+        ("OPTIONS /authz/login HTTP/1.1\r\nHost: x", 200, "Update login 192.0.2.1 Some(1) false"),
+        ("GET /authz/nope/ HTTP/1.1\r\nHost: x", 400, "Update nope 192.0.2.1 Some(1) false"),
         (
-            "GET /authz/login HTTP/1.1\r\nSec-Fetch-Site: cross-site",
+            "GET /authz/login HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site",
             200,
             "Update login 192.0.2.1 Some(1) false",
         ),
@@ -250,7 +256,7 @@ fn authz() {
         ("/authz/login/", "", 400),
     ] {
         let mut line = Line::new();
-        let request = format!("GET {path} HTTP/1.1\r\nX-User: {user}\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nX-User: {user}\r\n\r\n");
         line.push_by(rules, request.as_bytes());
         assert_eq!(statuses(&line.text()), [status], "{path} {user}");
     }
@@ -267,7 +273,8 @@ fn a_body_nobody_asked_for_is_skipped() {
         post("/health", "", &body),
         post("/query", "Sec-Fetch-Site: cross-site\r\n", &body),
         post("/query?biz=login&key=a", "", &body).replace("POST", "GET"),
-        "POST /nope HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".into(),
+        "POST /nope HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+            .into(),
     ] {
         let (text, closed) = talk(&(request.clone() + &get("/health")));
         let statuses = statuses(&text);
@@ -285,7 +292,7 @@ fn a_body_nobody_asked_for_is_skipped() {
         assert!(text.contains("\r\nConnection: close\r\n"));
     }
     // What goes wrong in it ends the connection without another answer.
-    let chunked = "PUT /authz/login HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n";
+    let chunked = "PUT /authz/login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n";
     let (text, closed) = talk(&(chunked.to_owned() + &get("/health")));
     assert_eq!((statuses(&text), closed), (vec![200], true));
 }
@@ -296,11 +303,11 @@ fn errors_of_the_whole_request() {
     let items = |n: usize| format!("<request>{}</request>", "<item biz='b' key='k'/>".repeat(n));
     let atomic = items(3).replace("<request>", "<request atomic='true'>");
     let chunked = |chunks: &str| {
-        format!("POST /query HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")
+        format!("POST /query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")
     };
     for (request, status, code, closes) in [
-        ("GET / HTTP/1.1\r\nA : b\r\n\r\n".into(), 400, "bad-http", true),
-        ("GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n".into(), 400, "bad-http", true),
+        ("GET / HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n".into(), 400, "bad-http", true),
+        ("GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n".into(), 400, "bad-http", true),
         ("\u{16}\u{3}\u{1}".into(), 400, "bad-http", true),
         (post("/query", "Content-Length: 1\r\n", XML), 400, "bad-http", true),
         (post("/query", "Transfer-Encoding: chunked\r\n", XML), 400, "bad-http", true),
@@ -308,7 +315,7 @@ fn errors_of_the_whole_request() {
         (chunked("zz\r\n"), 400, "bad-http", true),
         (post("/query", "", "<request>"), 400, "bad-xml", false),
         (post("/query", "", ""), 400, "bad-xml", false),
-        ("POST /query HTTP/1.1\r\n\r\n".into(), 400, "bad-xml", false),
+        ("POST /query HTTP/1.1\r\nHost: x\r\n\r\n".into(), 400, "bad-xml", false),
         (chunked("0\r\n\r\n"), 400, "bad-xml", false),
         (post("/query", "", "<r/>"), 400, "bad-request", false),
         (post("/query", "", "<request/>"), 400, "bad-request", false),
@@ -316,7 +323,7 @@ fn errors_of_the_whole_request() {
         (get("/query"), 400, "bad-request", false),
         (get("/authz/login:9/"), 400, "bad-request", false),
         (get("/nope"), 404, "not-found", false),
-        ("PUT /query HTTP/1.1\r\n\r\n".into(), 405, "bad-method", false),
+        ("PUT /query HTTP/1.1\r\nHost: x\r\n\r\n".into(), 405, "bad-method", false),
         (post("/query", "Sec-Fetch-Site: cross-site\r\n", XML), 403, "forbidden", false),
         (post("/query", "", &long(301)), 413, "too-large", true),
         (chunked("12d\r\n"), 413, "too-large", true),
@@ -336,10 +343,15 @@ fn errors_of_the_whole_request() {
             "bad-content-type",
             false,
         ),
-        (format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(512)), 431, "head-too-large", true),
+        (
+            format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "x".repeat(512)),
+            431,
+            "head-too-large",
+            true,
+        ),
         (post("/query", "Transfer-Encoding: gzip\r\n", ""), 400, "bad-http", true),
         (
-            "GET / HTTP/1.1\r\nTransfer-Encoding: x\r\n\r\n".into(),
+            "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n".into(),
             501,
             "bad-transfer-encoding",
             true,
@@ -374,8 +386,8 @@ fn bounds_are_inclusive() {
 fn persistence() {
     let health = get("/health");
     for (request, field, closes) in [
-        ("GET /health HTTP/1.1\r\n\r\n", None, false),
-        ("GET /health HTTP/1.1\r\nConnection: close\r\n\r\n", Some("close"), true),
+        ("GET /health HTTP/1.1\r\nHost: x\r\n\r\n", None, false),
+        ("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", Some("close"), true),
         ("GET /health HTTP/1.0\r\n\r\n", Some("close"), true),
         ("GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Some("keep-alive"), false),
         ("POST /query HTTP/1.0\r\nContent-Length: 1\r\n\r\nx", Some("close"), true),
@@ -399,13 +411,14 @@ fn after_the_answer_that_closes_there_is_no_other() {
         let progress = line.push(get("/health").as_bytes());
         assert!(progress.close && !progress.begun && line.unread.is_empty());
     }
-    line.connection.time_out(&mut line.stub, &mut line.scratch, &mut line.out);
+    line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
     assert_eq!(line.out.len(), answered);
 }
 
 #[test]
 fn expectations() {
-    let head = "POST /query HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 50\r\n\r\n";
+    let head =
+        "POST /query HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 50\r\n\r\n";
     assert_eq!(XML.len(), 50);
     let mut line = Line::new();
     let progress = line.push(head.as_bytes());
@@ -459,10 +472,12 @@ fn timeouts() {
     let mut line = Line::new();
     assert!(!line.push(b"\r\n\r\n").begun);
     assert!(!line.push(get("/health").as_bytes()).begun);
-    for part in ["P", "POST /query HTTP/1.1\r\nContent-Length: 50\r\n\r\n<", CHUNKED_HEAD] {
+    for part in
+        ["P", "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n<", CHUNKED_HEAD]
+    {
         let mut line = Line::new();
         assert!(line.push(part.as_bytes()).begun, "{part}");
-        line.connection.time_out(&mut line.stub, &mut line.scratch, &mut line.out);
+        line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
         assert_eq!(statuses(&line.text()), [408]);
         assert!(line.text().contains("Connection: close\r\n"));
         assert!(line.text().contains("<error code=\"timeout\">"));
@@ -474,13 +489,13 @@ fn timeouts() {
     }
     // Its answer was written: there is no second one.
     let mut line = Line::new();
-    assert!(line.push(b"POST /nope HTTP/1.1\r\nContent-Length: 50\r\n\r\n<").begun);
+    assert!(line.push(b"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n<").begun);
     let answered = line.out.len();
-    line.connection.time_out(&mut line.stub, &mut line.scratch, &mut line.out);
+    line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
     assert_eq!(line.out.len(), answered);
 }
 
-const CHUNKED_HEAD: &str = "POST /update HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+const CHUNKED_HEAD: &str = "POST /update HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 #[test]
 fn refusals() {

@@ -75,7 +75,8 @@ fn the_format_of_the_answer_is_what_accept_wants_most() {
         (Some("text/html, application/xml;q=0.9, */*;q=0.8"), false, false),
     ] {
         let accept = accept.map_or(String::new(), |accept| format!("Accept: {accept}\r\n"));
-        let get = |target: &str| format!("GET {target} HTTP/1.1\r\n{accept}{TYPE_JSON}\r\n");
+        let get =
+            |target: &str| format!("GET {target} HTTP/1.1\r\nHost: x\r\n{accept}{TYPE_JSON}\r\n");
         for (request, as_json, status) in [
             (post("/query", &accept, XML), xml_as_json, 200),
             (post("/query", &format!("{accept}{TYPE_XML}"), XML), xml_as_json, 200),
@@ -131,14 +132,16 @@ fn errors_of_the_whole_request_in_json() {
     let json = |path: &str, body: &str| post(path, TYPE_JSON, body);
     let latin = "Content-Type: application/json; charset=latin1\r\n";
     let chunked = |chunks: &str| {
-        format!("POST /query HTTP/1.1\r\n{TYPE_JSON}Transfer-Encoding: chunked\r\n\r\n{chunks}")
+        format!(
+            "POST /query HTTP/1.1\r\nHost: x\r\n{TYPE_JSON}Transfer-Encoding: chunked\r\n\r\n{chunks}"
+        )
     };
     let cross = format!("{TYPE_JSON}Sec-Fetch-Site: cross-site\r\n");
     let coded = format!("{TYPE_JSON}Content-Encoding: gzip\r\n");
     for (request, status, code, closes) in [
         (json("/query", "{"), 400, "bad-json", false),
         (json("/query", ""), 400, "bad-json", false),
-        (format!("POST /query HTTP/1.1\r\n{TYPE_JSON}\r\n"), 400, "bad-json", false),
+        (format!("POST /query HTTP/1.1\r\nHost: x\r\n{TYPE_JSON}\r\n"), 400, "bad-json", false),
         (chunked("0\r\n\r\n"), 400, "bad-json", false),
         (json("/query", r#"{"items":null}"#), 400, "bad-json", false),
         (json("/query", r#"{"items":[],"items":[]}"#), 400, "bad-json", false),
@@ -173,23 +176,28 @@ fn errors_of_the_whole_request_in_json() {
         assert_eq!(placed, in_body, "{text}");
     }
     // What cannot be read as a head is in no format.
-    let broken = format!("POST /query HTTP/1.1\r\n{TYPE_JSON}A : b\r\n\r\n");
+    let broken = format!("POST /query HTTP/1.1\r\nHost: x\r\n{TYPE_JSON}A : b\r\n\r\n");
     assert_eq!(documents(&talk(&broken).0)[0].0, "application/xml");
 }
 
 #[test]
 fn who_does_not_finish_is_told_in_the_format_of_the_request() {
     for (part, json) in [
-        (format!("POST /query HTTP/1.1\r\n{TYPE_JSON}Content-Length: 50\r\n\r\n{{"), true),
         (
-            format!("POST /query HTTP/1.1\r\n{TYPE_JSON}Transfer-Encoding: chunked\r\n\r\n1\r\n{{"),
+            format!("POST /query HTTP/1.1\r\nHost: x\r\n{TYPE_JSON}Content-Length: 50\r\n\r\n{{"),
             true,
         ),
-        (format!("POST /query HTTP/1.1\r\n{TYPE_JSON}"), false),
+        (
+            format!(
+                "POST /query HTTP/1.1\r\nHost: x\r\n{TYPE_JSON}Transfer-Encoding: chunked\r\n\r\n1\r\n{{"
+            ),
+            true,
+        ),
+        (format!("POST /query HTTP/1.1\r\nHost: x\r\n{TYPE_JSON}"), false),
     ] {
         let mut line = Line::new();
         line.push(part.as_bytes());
-        line.connection.time_out(&mut line.stub, &mut line.scratch, &mut line.out);
+        line.connection.time_out(RULES, &mut line.stub, &mut line.scratch, &mut line.out);
         let text = line.text();
         assert_eq!(statuses(&text), [408]);
         assert!(text.contains("Connection: close\r\n"));
@@ -209,7 +217,10 @@ fn answers_that_wait_together_are_each_in_their_own_format() {
         (post("/query", TYPE_JSON, "[]"), true),
         (post("/query", "", "<r/>"), false),
         (get("/query?biz=login&key=a"), false),
-        (get("/query?biz=login&key=a").replace("Host: x\r\n", accept), true),
+        (
+            get("/query?biz=login&key=a").replace("Host: x\r\n", &format!("Host: x\r\n{accept}")),
+            true,
+        ),
         (post("/query", TYPE_JSON, JSON), true),
     ];
     let pipeline: String = requests.iter().map(|(request, _)| &**request).collect();

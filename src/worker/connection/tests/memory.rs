@@ -7,10 +7,11 @@ use super::*;
 /// Requests that leave the connection open, alike but for what matters.
 fn requests() -> Vec<String> {
     let with = |head: &str, body: &str| {
-        format!("{head}Content-Length: {}\r\nHost: x\r\n\r\n{body}", body.len())
+        format!("{head}Content-Length: {}\r\nX: y\r\n\r\n{body}", body.len())
     };
     let long = XML.replace("alice", "limited");
-    let (update, query) = ("POST /update HTTP/1.1\r\n", "POST /query HTTP/1.1\r\n");
+    let (update, query) =
+        ("POST /update HTTP/1.1\r\nHost: x\r\n", "POST /query HTTP/1.1\r\nHost: x\r\n");
     let (json, as_json) = ("Content-Type: application/json\r\n", "Accept: application/json\r\n");
     let old = "POST /update HTTP/1.0\r\nConnection: keep-alive\r\n";
     vec![
@@ -21,11 +22,11 @@ fn requests() -> Vec<String> {
         with(query, XML),
         with(query, "<request/>"),
         with(old, XML),
-        with("POST /update HTTP/1.1\r\nContent-Type: text/plain\r\n", XML),
-        with("POST /update HTTP/1.1\r\nSec-Fetch-Site: cross-site\r\n", XML),
-        with("POST /update HTTP/1.1\r\nExpect: 100-continue\r\n", XML),
-        with("POST /update HTTP/1.1\r\nExpect: 100-continue\r\n", ""),
-        with("POST /health HTTP/1.1\r\n", XML),
+        with("POST /update HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n", XML),
+        with("POST /update HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\n", XML),
+        with("POST /update HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n", XML),
+        with("POST /update HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n", ""),
+        with("POST /health HTTP/1.1\r\nHost: x\r\n", XML),
         post("/update", "Content-Length: 50\r\n", XML),
         format!("{CHUNKED_HEAD}32\r\n{XML}\r\n0\r\n\r\n"),
         get("/update?biz=login&key=b"),

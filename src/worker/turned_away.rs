@@ -1,0 +1,64 @@
+//! Connections beyond max-connections, for the log: how many were turned away.
+//!
+//! Invariant: at most one line a second, and none that was turned away stands in no line.
+
+/// Between two lines.
+const QUIET_MS: u64 = 1_000;
+
+/// Those that no line has told of yet.
+#[derive(Debug, Default)]
+pub struct TurnedAway {
+    count: u64,
+    quiet_until_ms: u64,
+}
+
+impl TurnedAway {
+    /// Another one.
+    pub fn add(&mut self) {
+        self.count += 1;
+    }
+
+    /// When the next line is to be written, if there is to be one.
+    pub fn due_ms(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.quiet_until_ms)
+    }
+
+    /// The number for a line that is to be written now; then none is for a second.
+    pub fn take_due(&mut self, now_ms: u64) -> Option<u64> {
+        if self.due_ms().is_none_or(|due_ms| due_ms > now_ms) {
+            return None;
+        }
+        self.quiet_until_ms = now_ms + QUIET_MS;
+        self.take_rest()
+    }
+
+    /// The number for the last line of all.
+    pub fn take_rest(&mut self) -> Option<u64> {
+        let count = std::mem::take(&mut self.count);
+        (count > 0).then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_told_of_in_a_line_a_second() {
+        let mut away = TurnedAway::default();
+        assert_eq!((away.due_ms(), away.take_due(0)), (None, None));
+        let mut told = Vec::new();
+        // Ten in each of 35 tenths of a second, then none.
+        for now_ms in (500..10_000).step_by(100) {
+            if now_ms < 4_000 {
+                (0..10).for_each(|_| away.add());
+            }
+            assert!(away.due_ms().is_none_or(|due_ms| due_ms <= now_ms + QUIET_MS));
+            told.extend(away.take_due(now_ms).map(|count| (now_ms, count)));
+        }
+        assert_eq!(told, [(500, 10), (1500, 100), (2500, 100), (3500, 100), (4500, 40)]);
+        assert_eq!(away.take_rest(), None);
+        away.add();
+        assert_eq!((away.take_rest(), away.due_ms()), (Some(1), None));
+    }
+}
