@@ -8,6 +8,12 @@ use crate::store::layout::runtime::FILE_QUARANTINE;
 use crate::store::{self, Group, Prepared, Runtime};
 use crate::sync::Ordering;
 
+/// What the test that starts a program tells it: fails where none does.
+pub(crate) fn told(name: &str) -> String {
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("no test: {name} is set by the one that starts it"))
+}
+
 /// A prepared data directory; removed when dropped unless it is another process's.
 pub(crate) struct World {
     pub dir: PathBuf,

@@ -117,7 +117,7 @@ fn who_may_not_is_refused_and_named_in_the_log() {
     assert_eq!(put("Authorization: Basic YTpi\r\n"), 401);
     assert_eq!(put(&format!("{good}Sec-Fetch-Site: cross-site\r\n")), 403);
     assert_eq!(put(&format!("{good}Origin: http://evil.example\r\n")), 403);
-    assert_eq!(put(&format!("{good}Host: evil.example\r\n")), 403, "two hosts");
+    assert_eq!(put(&format!("{good}Host: evil.example\r\n")), 400, "two hosts");
     assert_eq!(put(&format!("{good}Content-Type: text/plain\r\n")), 415);
     for host in ["evil.example", "127.0.0.1.evil.example", "10.1.2.3"] {
         let mut client = plane.client();
@@ -157,8 +157,13 @@ fn who_may_not_is_refused_and_named_in_the_log() {
     assert_eq!(plane.get("/health").status, 200);
     assert_eq!(plane.map(), before);
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("used"), Some("0"));
-    let log = plane.setup.log();
-    assert!(log.matches("admin: refused").count() >= 20, "{log}");
+    // Ten a second; of the others there is the number.
+    let log = wait_until("all are told of", || {
+        let log = plane.setup.log();
+        let left_out = log.lines().filter_map(|line| line.split("left_out=").nth(1));
+        let left_out: usize = left_out.filter_map(|count| count.trim().parse::<usize>().ok()).sum();
+        (log.matches("admin: refused").count() + left_out >= 20).then_some(log)
+    });
     assert!(log.contains("request=\"PUT /biz/9\" status=401") && log.contains("peer=127.0.0.1:"));
     assert!(!log.contains(TOKEN));
 }
@@ -532,14 +537,15 @@ fn over_a_unix_socket_its_mode_decides() {
 fn a_slow_client_delays_nobody_and_keeps_nobody_out() {
     let plane = Plane::new(1);
     let mut server = plane.start(1);
-    let mut idle: Vec<Client> = (0..40).map(|_| plane.client()).collect();
-    idle[39].send("GET /health HTTP/1.1\r\nHost: local");
+    let mut idle: Vec<Client> = (0..80).map(|_| plane.client()).collect();
+    idle[79].send("GET /health HTTP/1.1\r\nHost: local");
     let begun = Instant::now();
     assert_eq!(plane.get("/health").status, 200);
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-    assert!(idle[0].is_closed(), "the one that was idle longest made room");
-    idle[39].send("host\r\n\r\n");
-    assert_eq!(idle[39].answer().status, 200);
+    assert_eq!(idle[0].answer().status, 503, "the one that was idle longest made room");
+    assert!(idle[0].is_closed());
+    idle[79].send("host\r\n\r\n");
+    assert_eq!(idle[79].answer().status, 200);
     drop(idle);
     // The plane comes back with another keeper, and its address was never closed.
     let keeper = server.attached("keeper")[0];

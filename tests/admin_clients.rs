@@ -216,3 +216,186 @@ fn a_keeper_that_is_killed_in_the_middle_of_changes_leaves_a_map_that_is_whole()
     assert_eq!(plane.map(), common::MAP);
     assert_eq!(std::fs::read_dir(plane.setup.path("conf")).expect("readable").count(), 3);
 }
+
+/// More clients than there are places.
+const CROWD: usize = 80;
+
+/// Tells threads to end when it is dropped, by a panic too.
+struct UntilDropped<'a>(&'a AtomicBool);
+
+impl Drop for UntilDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Newcomers that are all there before the first of them speaks.
+#[track_caller]
+fn newcomers_are_served(plane: &Plane) {
+    let mut newcomers: Vec<Client> = (0..8).map(|_| plane.client()).collect();
+    for (nth, newcomer) in newcomers.iter_mut().enumerate() {
+        let answer = ask(newcomer, "GET", "/health", "", "");
+        let answer = answer.unwrap_or_else(|error| panic!("newcomer {nth}: {error}"));
+        assert_eq!(answer.status, 200, "newcomer {nth}: {answer:?}");
+    }
+}
+
+#[test]
+fn clients_that_send_a_byte_now_and_then_keep_no_newcomer_out() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let mut slow: Vec<Client> = (0..CROWD).map(|_| plane.client()).collect();
+    slow.iter_mut().for_each(|client| client.send("G"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = UntilDropped(&done);
+        let (slow, done) = (&slow, &done);
+        scope.spawn(move || {
+            let head = b"ET /health HTTP/1.1\r\nHost: a-host-with-a-name-that-has-no-end";
+            for byte in head.iter().cycle() {
+                // Some are turned away meanwhile.
+                slow.iter().for_each(|client| drop((&client.stream).write(&[*byte])));
+                if done.load(Ordering::SeqCst) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        newcomers_are_served(&plane);
+        newcomers_are_served(&plane);
+    });
+    let mut first = slow.remove(0);
+    assert_eq!(first.answer().status, 503, "who had to go was told");
+}
+
+#[test]
+fn clients_that_say_nothing_keep_no_newcomer_out_and_hear_why_they_had_to_go() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let mut silent: Vec<Client> = (0..CROWD).map(|_| plane.client()).collect();
+    newcomers_are_served(&plane);
+    let answer = silent[0].answer();
+    assert_eq!((answer.status, answer.closes()), (503, true), "{answer:?}");
+    assert!(answer.head.contains("Retry-After: 1\r\n"), "{answer:?}");
+    assert!(answer.body.contains("<error code=\"overloaded\">"), "{answer:?}");
+    let last = ask(&mut silent[CROWD - 1], "GET", "/health", "", "").expect("it is still there");
+    assert_eq!(last.status, 200);
+    wait_until("it is in the log", || {
+        plane.setup.log().contains("admin: turned away: all places are taken").then_some(())
+    });
+}
+
+#[test]
+fn clients_that_do_not_read_their_answers_keep_no_newcomer_out() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200);
+    let deaf: Vec<Client> = (0..CROWD).map(|_| plane.client()).collect();
+    for client in &deaf {
+        client.stream.set_nonblocking(true).expect("set");
+        // What does not fit is not needed, and some are turned away meanwhile.
+        let _ = (&client.stream).write(request.as_bytes());
+    }
+    newcomers_are_served(&plane);
+    let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+    let on = ask(&mut plane.client(), "POST", "/degrade?on=true", &bearer, "").expect("answered");
+    assert_eq!(on.status, 200);
+}
+
+#[test]
+fn in_a_storm_of_newcomers_who_speaks_is_served() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let done = AtomicBool::new(false);
+    let served = std::thread::scope(|scope| {
+        let _ends = UntilDropped(&done);
+        scope.spawn(|| {
+            let mut storm = std::collections::VecDeque::new();
+            while !done.load(Ordering::SeqCst) {
+                let Some(client) = Client::try_connect(plane.address) else { continue };
+                // Every other one begins a request.
+                if storm.len() % 2 == 0 {
+                    let _ = (&client.stream).write(b"G");
+                }
+                storm.push_back(client);
+                if storm.len() > 701 {
+                    storm.drain(..2);
+                }
+            }
+        });
+        let ask = |nth: usize| {
+            let answer = ask(&mut plane.client(), "GET", "/health", "", "");
+            answer.unwrap_or_else(|error| panic!("newcomer {nth}: {error}")).status
+        };
+        let statuses: Vec<u16> = (0..100).map(ask).collect();
+        assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+        statuses.iter().filter(|&&status| status == 200).count()
+    });
+    // This machine may keep one from speaking until hundreds have come after it.
+    assert!(served >= 50, "{served} of 100");
+}
+
+#[test]
+fn after_five_wrong_tokens_further_ones_are_answered_late_and_right_ones_at_once() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let wrong = "Authorization: Bearer not-the-token-0123456789\r\n";
+    let mut client = plane.client();
+    for _ in 0..5 {
+        assert_eq!(ask(&mut client, "POST", "/reload", wrong, "").expect("answered").status, 401);
+    }
+    let begun = Instant::now();
+    client.send(&format!("POST /reload HTTP/1.1\r\nHost: localhost\r\n{wrong}\r\n"));
+    client.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(plane.get("/health").status, 200);
+    assert_eq!(plane.ask("DELETE", "/node?biz=three&key=k", "").status, 404, "as the right one");
+    if begun.elapsed() < Duration::from_millis(900) {
+        client.stream.set_nonblocking(true).expect("set");
+        let read = client.stream.read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(read.err(), Some(std::io::ErrorKind::WouldBlock), "nothing is here yet");
+        client.stream.set_nonblocking(false).expect("set");
+    }
+    assert_eq!(client.answer().status, 401);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!(client.answer().status, 200, "and it goes on");
+    assert_eq!(ask(&mut client, "POST", "/reload", wrong, "").expect("answered").status, 401);
+}
+
+#[test]
+fn a_flood_of_refusals_is_a_few_lines_and_none_goes_uncounted() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let before = Instant::now();
+    let mut client = plane.client();
+    for _ in 0..300 {
+        assert_eq!(ask(&mut client, "POST", "/reload", "", "").expect("answered").status, 401);
+    }
+    let told = wait_until("all of them are told of", || {
+        let log = plane.setup.log();
+        let lines = log.lines().filter(|line| line.contains("admin: refused")).count();
+        let rest = log.lines().filter_map(|line| line.split("left_out=").nth(1));
+        let rest: usize = rest.map(|rest| rest.trim().parse::<usize>().expect("a number")).sum();
+        (lines + rest == 300).then_some(lines)
+    });
+    let seconds = before.elapsed().as_secs() as usize + 1;
+    assert!(told >= 10 && told <= 10 * seconds, "{told} lines in {seconds} s");
+}
+
+#[test]
+fn targets_that_name_the_host_and_empty_lines_in_front_are_taken() {
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let address = plane.address;
+    for (request, expected) in [
+        (format!("GET http://{address}/health HTTP/1.1\r\nHost: {address}\r\n\r\n"), 200),
+        (format!("\r\n\r\nGET /health HTTP/1.1\r\nHost: {address}\r\n\r\n"), 200),
+        ("GET http://evil.example/health HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), 403),
+        (format!("GET http://{address}/health HTTP/1.1\r\n\r\n"), 400),
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n".to_owned(), 400),
+        ("GET /health HTTP/1.1\r\nHost: local host\r\n\r\n".to_owned(), 400),
+    ] {
+        let mut client = plane.client();
+        client.send(&request);
+        assert_eq!(client.answer().status, expected, "{request}");
+    }
+}

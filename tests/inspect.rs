@@ -180,6 +180,33 @@ fn every_format_says_the_same_live_and_cold() {
     look();
 }
 
+/// A terminal acts on some of these characters, and nobody sees the others.
+#[test]
+fn no_output_holds_a_character_that_nobody_sees() {
+    const KEY: &str = "\u{9B}31m\u{7F}\u{85}\u{202E}nimda\u{2066}\u{200F}\u{61C}";
+    let shown = r"\u{9b}31m\u{7f}\u{85}\u{202e}nimda\u{2066}\u{200f}\u{61c}";
+    let setup = setup();
+    let server = setup.start();
+    let encoded: String = KEY.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    server.client().charge("plenty", &encoded, 5);
+    let uses: Uses = [(("plenty".to_owned(), KEY.to_owned()), 5)].into_iter().collect();
+    let of_shown: Uses = [(("plenty".to_owned(), shown.to_owned()), 5)].into_iter().collect();
+    let said = |arguments: &[&str]| {
+        let said = fine(&setup, arguments);
+        let is_seen = |c: char| matches!(c, ' '..='~' | '\n' | '\r');
+        assert!(said.chars().all(is_seen), "{arguments:?}: {said:?}");
+        said
+    };
+    let dump = |format: &str| said(&["dump", "data", "--format", format]);
+    assert_eq!(of_json(&dump("json")), uses);
+    assert_eq!(of_xml(&dump("xml")), uses);
+    assert_eq!(of_csv(&dump("csv")), of_shown);
+    let quoted = format!("\"{shown}\"");
+    assert!(dump("text").contains(&quoted));
+    assert!(said(&["get", "data", "plenty", KEY]).contains(&quoted));
+    assert!(said(&["top", "data", "plenty"]).contains(&quoted));
+}
+
 #[test]
 fn get_shows_place_words_and_meaning() {
     let setup = killed();

@@ -65,9 +65,9 @@ const LISTED_BYTES: u64 = 2 << 10;
 const LISTED_LIMIT_BYTES: u64 = 512;
 /// Attachments of the admin plane that map all groups: its own, and that of who looks into them.
 const ADMIN_MAPS: u64 = 2;
-/// What the admin plane holds: 16 connections with a body of 1 MiB, doubled as it grows; map.xml as
-/// it was, as it is made and as it is answered, each parsed once.
-const ADMIN_BYTES: u64 = 16 * (2 << 20) + 6 * (16 << 20);
+/// What the admin plane holds: 64 connections with a head, 16 of them with a body of 1 MiB, doubled as
+/// it grows; map.xml as it was, as it is made and as it is answered, each parsed once.
+const ADMIN_BYTES: u64 = 64 * (48 << 10) + 16 * (2 << 20) + 6 * (16 << 20);
 /// Buffers that grow with the longest answer, doubled as they grow: a request and its answers for
 /// each that can wait, the document in hand, and the output of a batch.
 const BUFFERS_IN_HAND: u64 = 2 * (QUEUE as u64 + 3);

@@ -4,7 +4,7 @@
 //! are an object's members, and a list's elements an array's.
 
 use super::stats::{Counted, Group, Hot, Process, Rates, Stats};
-use crate::protocol::{json, xml};
+use crate::protocol::{json, visible, xml};
 use crate::store::Counter;
 use crate::store::counter::{Asked, GroupCounter, ITEM_ERRORS, OUTCOMES, Outcome, status_word};
 
@@ -17,7 +17,7 @@ pub fn stats_json(stats: &Stats) -> String {
     let mut out = Vec::new();
     write_json(&mut out, &root(stats));
     out.push(b'\n');
-    into_text(out)
+    visible::in_json(&into_text(out)).into_owned()
 }
 
 /// The document in XML: `<stats>`.
@@ -25,7 +25,7 @@ pub fn stats_xml(stats: &Stats) -> String {
     let mut out = Vec::new();
     write_xml(&mut out, &root(stats));
     out.push(b'\n');
-    into_text(out)
+    visible::in_xml(&into_text(out)).into_owned()
 }
 
 fn into_text(bytes: Vec<u8>) -> String {

@@ -4,6 +4,7 @@
 //! written to harms nobody. A line is appended with one call, so that those of several processes
 //! stand in one file whole.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,6 +19,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use super::account::Account;
 use crate::conf::{Log, LogFormat, LogLevel};
+use crate::protocol::visible;
 
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 /// Where lines go; none: to standard error.
@@ -76,19 +78,37 @@ fn output() -> MutexGuard<'static, Option<Output>> {
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes to wherever lines go now.
-struct Sink;
+/// Writes to wherever lines go now. What a client has chosen may be part of a line: what nobody would
+/// see of it, or a terminal would act on, is shown by number.
+struct Sink(LogFormat);
+
+impl Sink {
+    fn shown<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        match self.0 {
+            LogFormat::Text => visible::in_text(line),
+            LogFormat::Json => visible::in_json(line),
+        }
+    }
+}
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut *output() {
-            Some(output) => output.file.write(bytes),
-            None => io::stderr().write(bytes),
+        if let Ok(Cow::Owned(line)) = std::str::from_utf8(bytes).map(|line| self.shown(line)) {
+            put(line.as_bytes(), |out, line| out.write_all(line))?;
+            return Ok(bytes.len());
         }
+        put(bytes, |out, bytes| out.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+fn put<T>(bytes: &[u8], write: impl Fn(&mut dyn Write, &[u8]) -> T) -> T {
+    match &mut *output() {
+        Some(output) => write(&mut output.file, bytes),
+        None => write(&mut io::stderr(), bytes),
     }
 }
 
@@ -97,7 +117,8 @@ fn install(log: &Log) {
     if LEVEL.set(handle).is_err() {
         return;
     }
-    let layer = fmt::layer().with_writer(|| Sink).with_target(false);
+    let format = log.format;
+    let layer = fmt::layer().with_writer(move || Sink(format)).with_target(false);
     // What cannot be written is lost: the default would panic on a closed standard error.
     let layer = layer.with_ansi(false).log_internal_errors(false);
     let registry = Registry::default().with(level);
@@ -158,6 +179,16 @@ fn filter(level: LogLevel) -> LevelFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_sees_is_shown_by_number_in_each_format() {
+        let line = "{\"message\":\"\u{9B}31m \u{202E}\"}\n";
+        assert_eq!(Sink(LogFormat::Text).shown(line), "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n");
+        let json = Sink(LogFormat::Json).shown(line).into_owned();
+        assert!(json.is_ascii() && json.ends_with('\n'), "{json}");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&json), read(line));
+    }
 
     #[test]
     fn lines_that_repeat_are_few() {

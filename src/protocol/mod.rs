@@ -20,6 +20,7 @@
 //! | [`document`] | a document in whichever of them |
 //! | [`reply`] | status lines, header fields, answers of the whole request |
 //! | [`error`] | what can be wrong with a whole request |
+//! | [`visible`] | characters that nobody sees, shown by number |
 
 pub mod accept;
 pub mod authz;
@@ -33,6 +34,7 @@ pub mod json;
 mod line;
 pub mod reply;
 pub mod route;
+pub mod visible;
 pub mod xml;
 
 pub use error::{Error, Excerpt, Place};

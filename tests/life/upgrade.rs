@@ -458,13 +458,16 @@ fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
     life.stop();
 }
 
-/// Set for the test below where it is to be a new binary: what it does when it has the server.
+/// Tells the program below what it does when it has the server.
 const PRETEND: &str = "FRS_TEST_PRETEND";
+/// What it leaves behind when it has the server: the tests below are about that.
+const PRETENDED: &str = "pretended";
 
-/// Is a new binary that fails when it has the server already, if a test starts it as one.
+/// No test: a new binary that fails when it has the server already.
 #[test]
+#[ignore = "a program that other tests start"]
 fn pretends_to_take_over() {
-    let Some(manner) = std::env::var_os(PRETEND) else { return };
+    let manner = std::env::var(PRETEND).expect("the test that starts it says what it does");
     let words = std::env::var("FRS_HANDOVER").expect("handed over");
     let channel = words.split(' ').find_map(|word| word.strip_prefix("channel="));
     let fd = channel.expect("a channel").parse().expect("a number");
@@ -477,6 +480,7 @@ fn pretends_to_take_over() {
         Received::Closed => panic!("the older master is gone"),
     });
     assert_eq!(answer, b"yours");
+    fs::write(PRETENDED, &manner).expect("written");
     let data = Path::new("data");
     if manner == "publishes" {
         let runtime = Runtime::open(data).expect("opened");
@@ -494,10 +498,15 @@ fn pretends_to_take_over() {
     }
 }
 
+/// Removes what the program has left, and fails if that is nothing.
+fn assert_pretended(setup: &Setup) {
+    fs::remove_file(setup.path(PRETENDED)).expect("the program has had the server");
+}
+
 fn install_pretender(setup: &Setup, manner: &str) {
     let this = std::env::current_exe().expect("a path");
     let script = format!(
-        "#!/bin/sh\n{PRETEND}={manner} exec {} --exact upgrade::pretends_to_take_over\n",
+        "#!/bin/sh\n{PRETEND}={manner} exec {} --ignored --exact upgrade::pretends_to_take_over\n",
         this.display()
     );
     install_script(setup, &script, "755");
@@ -518,6 +527,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
             wait_until("it goes on", || {
                 (setup.log().matches("this one goes on").count() == round).then_some(())
             });
+            assert_pretended(&setup);
             assert_eq!(life.master(), life.first());
             wait_for_more(answered, 100);
         }
@@ -544,6 +554,7 @@ fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
     wait_until("all have what was before", || {
         (life.status().matches(", generation 3").count() == 3).then_some(())
     });
+    assert_pretended(&setup);
     let max = || {
         let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
         answer.attribute("max").map(str::to_owned)
@@ -567,6 +578,7 @@ fn a_new_binary_that_dies_as_it_says_that_it_serves_has_not_taken_over() {
     wait_until("it is gone", || (!is_alive(new)).then_some(()));
     kill(life.first(), Signal::SIGCONT).expect("continued");
     life.wait_for_log("this one goes on");
+    assert_pretended(&setup);
     assert_eq!(life.master(), life.first());
     assert_eq!(Client::connect(setup.address).get("/health").status, 200);
     life.stop();

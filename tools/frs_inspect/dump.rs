@@ -22,7 +22,8 @@ pub enum Format {
     Text,
     /// An array of objects, one on each line
     Json,
-    /// RFC 4180, with a header
+    /// RFC 4180, with a header; characters that nobody sees as \u{9b}, which only the others tell
+    /// from such text
     Csv,
     /// A `<nodes>` document
     Xml,

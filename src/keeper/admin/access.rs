@@ -3,6 +3,8 @@
 //! Invariant: over TCP only who names a loopback address or name as the host is answered, so that no
 //! web page reaches the plane under a name of its own (DNS rebinding); a page of another origin
 //! never is; and nothing is changed without the token. Over a unix socket the file's mode decides.
+//! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
+//! 3.2.2); that field must be as it should all the same.
 
 use super::reply::Refusal;
 use super::route::{Route, route};
@@ -27,16 +29,23 @@ pub fn admit(
     if head.cross_site {
         return Err(Error::CrossSite.into());
     }
-    let host = host(head)?;
-    if over == Over::Tcp && !is_loopback(host) {
-        return Err(Refusal::forbidden("Host: expected a loopback name or address"));
-    }
+    let target = Target::of(head.target)?;
+    let field_host = host(head);
+    let host = target.host.unwrap_or(field_host.as_ref().map_or(&b""[..], |host| host));
     if let Some(origin) = field(head, "origin")?
         && !is_own_origin(origin, host)
     {
         return Err(Refusal::forbidden("Origin: expected none, or this server's own"));
     }
-    let route = route(head.method, head.target)?;
+    field_host?;
+    if over == Over::Tcp && !is_loopback(host) {
+        let words = match target.host {
+            Some(_) => "the target's host: expected a loopback name or address",
+            None => "Host: expected a loopback name or address",
+        };
+        return Err(Refusal::forbidden(words));
+    }
+    let route = route(head.method, target.local)?;
     if let (Route::Change(_), Over::Tcp) = (&route, over) {
         check_token(head, token)?;
     }
@@ -57,7 +66,7 @@ fn check_token(head: &Head<'_, '_>, token: Option<&AdminToken>) -> Result<(), Re
         given.split_at_checked(7).filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "));
     match bearer {
         Some((_, given)) if token.is(given.trim_ascii()) => Ok(()),
-        _ => Err(Refusal::unauthorized("not the token: expected Authorization: Bearer TOKEN")),
+        _ => Err(Refusal::wrong_token()),
     }
 }
 
@@ -71,8 +80,69 @@ fn field<'b>(head: &Head<'_, 'b>, name: &str) -> Result<Option<&'b [u8]>, Refusa
     }
 }
 
+/// What the Host field says; it is there once, but in HTTP/1.0 (RFC 9112, section 3.2).
 fn host<'b>(head: &Head<'_, 'b>) -> Result<&'b [u8], Refusal> {
-    Ok(field(head, "host")?.unwrap_or_default().trim_ascii())
+    let mut hosts = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
+    match (hosts.next(), hosts.next()) {
+        (None, _) if head.http10 => Ok(b""),
+        (Some(host), None) if is_authority(host.value.trim_ascii()) => Ok(host.value.trim_ascii()),
+        (Some(_), None) => Err(bad_http("Host: expected NAME or NAME:PORT")),
+        (None, _) => Err(bad_http("expected a Host field")),
+        _ => Err(bad_http("several Host fields: expected one")),
+    }
+}
+
+/// A target (RFC 9112, section 3.2).
+struct Target<'t> {
+    /// The host that it names, in absolute form.
+    host: Option<&'t [u8]>,
+    /// Path and query.
+    local: &'t str,
+}
+
+impl<'t> Target<'t> {
+    fn of(target: &'t str) -> Result<Target<'t>, Refusal> {
+        let Some((scheme, rest)) = target.split_once("://").filter(|_| !target.starts_with('/'))
+        else {
+            return Ok(Target { host: None, local: target });
+        };
+        if !scheme.eq_ignore_ascii_case("http") {
+            return Err(bad_http("the target: expected a path, or http://HOST and a path"));
+        }
+        let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        if host.is_empty() || !is_authority(host.as_bytes()) {
+            return Err(bad_http("the target's host: expected NAME or NAME:PORT"));
+        }
+        let local = if path.is_empty() { "/" } else { path };
+        if !local.starts_with('/') {
+            return Err(bad_http("the target: expected a path after its host"));
+        }
+        Ok(Target { host: Some(host.as_bytes()), local })
+    }
+}
+
+/// Can it be a host, with a port or without (RFC 3986, section 3.2.2)? An empty one can.
+fn is_authority(text: &[u8]) -> bool {
+    let (name, port) = match text {
+        [b'[', rest @ ..] => {
+            let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
+            let address = std::str::from_utf8(&rest[..end]).unwrap_or_default();
+            if address.parse::<std::net::Ipv6Addr>().is_err() {
+                return false;
+            }
+            (&b""[..], &rest[end + 1..])
+        }
+        _ => text.split_at(text.iter().position(|&byte| byte == b':').unwrap_or(text.len())),
+    };
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(byte);
+    let is_port = |port: &[u8]| port.iter().all(u8::is_ascii_digit);
+    name.iter().all(is_of_name)
+        && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
+        && (!text.starts_with(b":"))
+}
+
+fn bad_http(what: &'static str) -> Refusal {
+    Error::BadHttp(what).into()
 }
 
 /// `localhost`, 127.0.0.0/8 or `[::1]`, with a port or without.
@@ -140,25 +210,76 @@ mod tests {
             "evil.example",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
-            "127.0.0.1@evil.example",
             "localhost:",
-            "localhost:x",
-            "localhost:1:2",
             "10.0.0.1",
             "0.0.0.0",
             "[::]",
-            "[::1",
-            "[::1]evil",
-            "::1",
             "2130706433",
         ] {
             let request = format!("GET /health HTTP/1.1\nHost: {host}");
             assert_eq!(status(Over::Tcp, true, &request), 403, "{host}");
             assert_eq!(status(Over::Unix, true, &request), 200, "{host}");
         }
-        assert_eq!(status(Over::Tcp, true, "GET /health HTTP/1.1"), 403);
-        let two = "GET /health HTTP/1.1\nHost: localhost\nHost: evil.example";
-        assert_eq!(status(Over::Tcp, true, two), 403);
+    }
+
+    #[test]
+    fn there_is_one_host_and_it_can_be_one() {
+        for host in [
+            "127.0.0.1@evil.example",
+            "localhost:x",
+            "localhost:1:2",
+            "local host",
+            "localhost/",
+            "[::1",
+            "[::1]evil",
+            "[localhost]",
+            "::1",
+            ":7601",
+        ] {
+            let request = format!("GET /health HTTP/1.1\nHost: {host}");
+            for over in [Over::Tcp, Over::Unix] {
+                assert_eq!(status(over, true, &request), 400, "{host}");
+            }
+        }
+        for over in [Over::Tcp, Over::Unix] {
+            assert_eq!(status(over, true, "GET /health HTTP/1.1"), 400);
+            for second in ["evil.example", "localhost"] {
+                let two = format!("GET /health HTTP/1.1\nHost: localhost\nHOST: {second}");
+                assert_eq!(status(over, true, &two), 400);
+            }
+        }
+        assert_eq!(status(Over::Tcp, true, "GET /health HTTP/1.0"), 403);
+        assert_eq!(status(Over::Unix, true, "GET /health HTTP/1.0"), 200);
+    }
+
+    #[test]
+    fn a_target_may_name_the_host_and_then_that_one_counts() {
+        for (target, host, expected) in [
+            ("http://127.0.0.1:7601/health", "127.0.0.1:7601", 200),
+            ("HTTP://LocalHost/biz/login", "localhost", 200),
+            ("http://[::1]:7601/node?biz=a&key=http://b/c", "localhost", 200),
+            ("http://127.0.0.1:7601", "127.0.0.1", 200),
+            ("http://127.0.0.1/health", "evil.example", 200),
+            ("http://evil.example/health", "127.0.0.1", 403),
+            ("http://127.0.0.1@evil.example/health", "127.0.0.1", 400),
+            ("http://user@127.0.0.1/health", "127.0.0.1", 400),
+            ("http:///health", "127.0.0.1", 400),
+            ("http://:80/health", "127.0.0.1", 400),
+            ("http://127.0.0.1?biz=a", "127.0.0.1", 400),
+            ("https://127.0.0.1/health", "127.0.0.1", 400),
+            ("ftp://127.0.0.1/health", "127.0.0.1", 400),
+            ("http://127.0.0.1/none", "127.0.0.1", 404),
+            ("http://127.0.0.1/health", "a b", 400),
+        ] {
+            let request = format!("GET {target} HTTP/1.1\nHost: {host}");
+            assert_eq!(status(Over::Tcp, true, &request), expected, "{target} {host}");
+        }
+        assert_eq!(status(Over::Tcp, true, "GET http://127.0.0.1/health HTTP/1.1"), 400);
+        let own = "GET http://localhost/health HTTP/1.1\nHost: a.example\nOrigin: http://";
+        assert_eq!(status(Over::Tcp, true, &format!("{own}localhost")), 200);
+        assert_eq!(status(Over::Tcp, true, &format!("{own}a.example")), 403);
+        let change = "POST http://localhost/reload HTTP/1.1\nHost: localhost";
+        assert_eq!(status(Over::Tcp, true, change), 401);
     }
 
     #[test]

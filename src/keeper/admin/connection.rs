@@ -97,9 +97,18 @@ impl Connection {
     /// Has a request begun, and not ended.
     pub fn has_begun(&self) -> bool {
         match self.stage {
-            Stage::Head(_) => !self.input.is_empty(),
+            // Empty lines are no part of one.
+            Stage::Head(_) => self.input.iter().any(|byte| !b"\r\n".contains(byte)),
             Stage::Body(..) => true,
             Stage::Answering | Stage::Answered | Stage::Over => false,
+        }
+    }
+
+    /// Does it hold a body, or an answer that is not here or not written yet?
+    pub fn holds(&self) -> bool {
+        match self.stage {
+            Stage::Head(_) | Stage::Over => false,
+            Stage::Body(..) | Stage::Answering | Stage::Answered => true,
         }
     }
 
@@ -115,6 +124,14 @@ impl Connection {
         admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
     ) -> Step {
         if let Stage::Head(search) = &mut self.stage {
+            // Empty lines before a request line are let pass (RFC 9112, section 2.2).
+            if *search == Search::START {
+                let lines = self.input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
+                self.input.drain(..lines * 2);
+                if self.input == b"\r" {
+                    return Step::Wait;
+                }
+            }
             match search.end(&self.input, MAX_HEAD_BYTES) {
                 Ok(None) => return Step::Wait,
                 Ok(Some(end)) => {
@@ -217,6 +234,23 @@ impl Connection {
         self.answer(&Reply::refusal(Format::Xml, &Error::Timeout.into()), now);
     }
 
+    /// There is no place for it: answers that, unless another answer has begun.
+    pub fn turn_away(&mut self, now: Millis) -> bool {
+        let says = match self.stage {
+            Stage::Head(_) | Stage::Body(..) => true,
+            Stage::Answered => self.sent == 0,
+            Stage::Answering | Stage::Over => false,
+        };
+        if says {
+            if let Stage::Answered = self.stage {
+                self.out.clear();
+            }
+            self.manner.closes = true;
+            self.answer(&Reply::refusal(Format::Xml, &Refusal::overloaded()), now);
+        }
+        says
+    }
+
     /// Gives the answer to the request that is out.
     pub fn answer(&mut self, reply: &Reply, now: Millis) {
         self.out.extend_from_slice(&head(reply, self.manner, now));
@@ -287,7 +321,7 @@ mod tests {
     use super::*;
 
     fn admit(head: &Head<'_, '_>) -> Result<Route, Refusal> {
-        super::super::access::admit(head, super::super::access::Over::Unix, None)
+        super::super::route::route(head.method, head.target)
     }
 
     /// Every request that comes of the pieces, each answered at once; what was written.
@@ -365,6 +399,47 @@ mod tests {
             assert_eq!(is_over, closes, "{input:?}");
             assert_eq!(out.contains("Connection: close"), closes, "{input:?}");
         }
+    }
+
+    #[test]
+    fn empty_lines_before_a_request_are_let_pass_and_begin_none() {
+        let input = b"\r\n\r\nGET /health HTTP/1.1\r\n\r\n\r\nGET /biz HTTP/1.1\r\n\r\n";
+        for cut in 0..input.len() {
+            let (asked, out, _) = run(&[&input[..cut], &input[cut..]]);
+            assert_eq!(asked.len(), 2, "cut at {cut}: {out}");
+        }
+        let mut connection = Connection::default();
+        for byte in b"\r\n\r\n\r" {
+            connection.take(&[*byte]);
+            assert!(matches!(connection.step(0, admit), Step::Wait));
+            assert!(!connection.has_begun());
+        }
+        assert!(connection.input.len() < 2, "they are not kept");
+        for wrong in [&b"\n"[..], b"\rGET", b"\r\n\n", b"\r\n\r\r"] {
+            assert!(run(&[wrong]).1.starts_with("HTTP/1.1 400 "), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_turned_away_is_told_unless_an_answer_has_begun() {
+        let told = |input: &[u8], answered: bool, written: usize| {
+            let mut connection = Connection::default();
+            connection.take(input);
+            if let (Step::Run(_), true) = (connection.step(0, admit), answered) {
+                connection.answer(&Reply::xml(Arc::from(*b"<ok/>")), 0);
+                connection.note_sent(written);
+            }
+            let told = connection.turn_away(0);
+            let out = connection.output();
+            assert_eq!(out.starts_with(b"HTTP/1.1 503 Service Unavailable\r\n"), told);
+            let out = String::from_utf8_lossy(out).into_owned();
+            assert_eq!(out.contains("Connection: close"), told, "{out}");
+            told
+        };
+        let request = b"GET /health HTTP/1.1\r\n\r\n";
+        assert!(told(b"", false, 0) && told(b"GET /he", false, 0) && told(request, true, 0));
+        assert!(told(b"PUT /biz/a HTTP/1.1\r\nContent-Length: 9\r\n\r\n<biz", false, 0));
+        assert!(!told(request, false, 0) && !told(request, true, 1));
     }
 
     #[test]

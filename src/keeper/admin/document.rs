@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::protocol::Format;
 use crate::protocol::xml::write_escaped;
+use crate::protocol::{Format, visible};
 
 /// An element.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -92,16 +92,19 @@ impl Element {
 
     /// The document of which it is the root.
     pub fn document(&self, format: Format) -> Vec<u8> {
-        let mut out = Vec::new();
-        match format {
-            Format::Xml => self.write_xml(&mut out),
+        let mut text = match format {
+            Format::Xml => {
+                let mut out = Vec::new();
+                self.write_xml(&mut out);
+                visible::in_xml(&String::from_utf8_lossy(&out)).into_owned()
+            }
             Format::Json => {
                 let root = Map::from_iter([(self.name.to_owned(), self.json())]);
-                out = Value::Object(root).to_string().into_bytes();
+                visible::in_json(&Value::Object(root).to_string()).into_owned()
             }
-        }
-        out.push(b'\n');
-        out
+        };
+        text.push('\n');
+        text.into_bytes()
     }
 
     fn write_xml(&self, out: &mut Vec<u8>) {
@@ -191,6 +194,16 @@ mod tests {
         assert_eq!(json["node"]["limits"][0]["limited"], true);
         assert_eq!(json["node"]["faults"][0], "x & y\nz");
         assert_eq!(json["node"]["store"]["ok"], true);
+    }
+
+    #[test]
+    fn what_nobody_sees_is_shown_by_number() {
+        let root = Element::text("node", "\u{9B}").with("key", "a\u{202E}b\u{85}");
+        let text = |format| String::from_utf8(root.document(format)).unwrap();
+        let xml = "<node key=\"a&#x202e;b&#x85;\">&#x9b;</node>\n";
+        assert_eq!(text(Format::Xml), xml);
+        let json = "{\"node\":{\"key\":\"a\\u202eb\\u0085\",\"message\":\"\\u009b\"}}\n";
+        assert_eq!(text(Format::Json), json);
     }
 
     #[test]

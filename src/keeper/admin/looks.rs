@@ -29,8 +29,8 @@ pub enum LookFor {
 /// What was found.
 pub type Found = Result<Element, Refusal>;
 
-/// Looks that are asked for and not answered, at most: half of the plane's connections.
-pub const MOST: usize = super::server::MAX_CLIENTS / 2;
+/// Looks that are asked for and not answered, at most: half of those that may wait.
+pub const MOST: usize = super::places::MAX_HOLDING / 2;
 
 /// The other end of the thread.
 pub struct Looks<W> {

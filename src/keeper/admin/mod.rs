@@ -7,6 +7,9 @@
 //! | file | duty |
 //! | --- | --- |
 //! | [`access`] | who may ask for what |
+//! | [`brake`] | wrong tokens |
+//! | [`places`] | who makes room for others |
+//! | [`ration`] | log lines that clients can cause |
 //! | [`route`] | method and target to what is asked |
 //! | [`connection`] | bytes in, a request out; an answer in, bytes out |
 //! | [`reply`] | answers and refusals |
@@ -20,6 +23,7 @@
 //! | [`server`] | sockets and time |
 
 pub mod access;
+pub mod brake;
 pub mod changes;
 pub mod connection;
 pub mod desk;
@@ -28,6 +32,8 @@ pub mod files;
 pub mod health;
 pub mod looks;
 pub mod page;
+pub mod places;
+pub mod ration;
 pub mod reply;
 pub mod route;
 pub mod server;

@@ -64,6 +64,8 @@ pub struct Refusal {
     pub code: &'static str,
     /// In words; several faults are several lines.
     pub words: String,
+    /// Is it for a token that is not the one: such answers have a brake.
+    pub wrong_token: bool,
     place: Option<protocol::Place>,
     field: Option<(&'static str, &'static str)>,
 }
@@ -71,7 +73,7 @@ pub struct Refusal {
 impl Refusal {
     /// Of a status, with a code and words.
     pub fn new(status: u16, code: &'static str, words: impl Into<String>) -> Refusal {
-        Refusal { status, code, words: words.into(), place: None, field: None }
+        Refusal { status, code, words: words.into(), wrong_token: false, place: None, field: None }
     }
 
     /// Nothing is there.
@@ -99,10 +101,21 @@ impl Refusal {
         Refusal { field: Some(("Retry-After", "1")), ..Refusal::new(503, "busy", words) }
     }
 
-    /// The token is missing or wrong.
+    /// Others need the place.
+    pub fn overloaded() -> Refusal {
+        Refusal { field: Some(("Retry-After", "1")), ..Refusal::from(protocol::Error::Overloaded) }
+    }
+
+    /// The token is missing.
     pub fn unauthorized(words: impl Into<String>) -> Refusal {
         let field = Some(("WWW-Authenticate", "Bearer realm=\"frs\""));
         Refusal { field, ..Refusal::new(401, "unauthorized", words) }
+    }
+
+    /// There is a token, and it is not the one.
+    pub fn wrong_token() -> Refusal {
+        let words = "not the token: expected Authorization: Bearer TOKEN";
+        Refusal { wrong_token: true, ..Refusal::unauthorized(words) }
     }
 
     /// The path does not take this method.
@@ -115,7 +128,7 @@ impl Refusal {
 impl From<protocol::Error> for Refusal {
     fn from(error: protocol::Error) -> Refusal {
         let (status, code, place) = (error.status(), error.code(), error.place());
-        Refusal { status, code, words: error.to_string(), place, field: None }
+        Refusal { place, ..Refusal::new(status, code, error.to_string()) }
     }
 }
 

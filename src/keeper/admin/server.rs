@@ -1,11 +1,13 @@
 //! The admin plane's loop: a listener, a few connections, a desk.
 //!
 //! Invariant: it waits for nothing but events and its clock. A client that is slow has its time and
-//! a bounded buffer, and is closed when that is over, or sooner where others wait for its place; it
-//! delays nobody.
+//! a bounded buffer, and is closed when that is over, or sooner where others need its place; it
+//! delays nobody. Whoever comes is accepted at once, and whoever has asked is answered before it
+//! has to go.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,22 +16,21 @@ use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Token};
 
 use super::access::{self, Over};
+use super::brake::{Brake, DELAY};
 use super::connection::{Connection, Step};
 use super::desk::{Desk, Who};
-use super::reply::Reply;
+use super::places::{MAX_CLIENTS, MAX_HOLDING, Place, State, who_goes};
+use super::ration::Ration;
+use super::reply::{Refusal, Reply};
 use crate::clock;
 use crate::master::listeners::AdminListener;
 use crate::master::log::Seldom;
 use crate::worker::stream::Stream;
 
-/// Connections at once; others wait in the listener's queue.
-pub const MAX_CLIENTS: usize = 16;
 /// A connection without a request is closed after this.
 const IDLE: Duration = Duration::from_secs(30);
 /// A request, and an answer, must be through within this.
 const BUSY: Duration = Duration::from_secs(10);
-/// Of that it has so much for sure: then it makes room for who waits, where all places are taken.
-const GRACE: Duration = Duration::from_secs(1);
 /// A client has this long to take its last answer and close.
 const LINGER: Duration = Duration::from_secs(1);
 /// How often what is on its way is looked after.
@@ -41,6 +42,12 @@ const READ_BYTES: usize = 16 << 10;
 const READS: usize = 16;
 /// Requests of one client in a turn.
 const REQUESTS: usize = 8;
+/// Connections accepted in a turn.
+const ACCEPTS: usize = 16;
+/// Log lines a second of requests that are refused.
+const REFUSALS_TOLD: u32 = 10;
+/// And of clients that are turned away.
+const TURNED_AWAY_TOLD: u32 = 1;
 
 /// What wakes the loop.
 pub const WAKER: Token = Token(0);
@@ -52,13 +59,28 @@ enum Door {
     Unix(UnixListener),
 }
 
+/// A connection that has just been accepted.
+struct Arrival {
+    stream: Stream,
+    over: Over,
+    /// In words.
+    peer: Arc<str>,
+    /// Where wrong tokens are counted; none over a unix socket, where no token is asked for.
+    address: Option<IpAddr>,
+}
+
 struct Client {
     stream: Stream,
     connection: Connection,
     over: Over,
     peer: Arc<str>,
+    address: Option<IpAddr>,
     deadline: Instant,
     stage: Stage,
+    /// Since when it is at that.
+    since: Instant,
+    /// It has been answered before.
+    is_known: bool,
     readable: bool,
     /// There is input that no turn has got to.
     more: bool,
@@ -72,6 +94,8 @@ enum Stage {
     Begun,
     /// An answer is not here yet: the time is not the client's.
     Waiting,
+    /// Its answer is held back: it has sent too many wrong tokens.
+    Held,
     Writing,
     Lingering,
 }
@@ -88,6 +112,9 @@ pub struct Server {
     desk: Desk,
     ending: Arc<AtomicBool>,
     complaints: Seldom,
+    brake: Brake,
+    refusals: Ration,
+    turned_away: Ration,
 }
 
 impl Server {
@@ -121,6 +148,9 @@ impl Server {
             desk,
             ending,
             complaints: Seldom::new(Duration::from_secs(60)),
+            brake: Brake::default(),
+            refusals: Ration::new(REFUSALS_TOLD, Duration::from_secs(1)),
+            turned_away: Ration::new(TURNED_AWAY_TOLD, Duration::from_secs(1)),
         })
     }
 
@@ -154,6 +184,7 @@ impl Server {
         self.desk.begin_turn();
         let now = clock::instant();
         self.desk.note_figures(now);
+        self.tell_left_out(now);
         let clients: Vec<usize> = self.clients.keys().copied().collect();
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
@@ -170,14 +201,15 @@ impl Server {
 
     fn timeout(&self) -> Option<Duration> {
         let now = clock::instant();
-        if self.desk.has_work() || self.clients.values().any(|client| client.has_work()) {
+        let paused = self.paused_until.filter(|_| self.knocked);
+        let accepts = self.knocked && paused.is_none();
+        if accepts || self.desk.has_work() || self.clients.values().any(Client::has_work) {
             return Some(Duration::ZERO);
         }
         if self.desk.is_busy() {
             return Some(LOOK_AGAIN);
         }
         let deadlines = self.clients.values().filter(|client| client.stage != Stage::Waiting);
-        let paused = self.paused_until.filter(|_| self.knocked);
         let next = deadlines.map(|client| client.deadline).chain(paused).min();
         let note = self.desk.next_note();
         Some(next.map_or(note, |next| next.min(note)).saturating_duration_since(now))
@@ -185,7 +217,13 @@ impl Server {
 
     // Clients.
 
+    /// Goes on with a client, and bounds what all of them hold.
     fn serve(&mut self, id: usize, now: Instant) {
+        self.go_on(id, now);
+        self.make_room(MAX_HOLDING, Client::holds, now);
+    }
+
+    fn go_on(&mut self, id: usize, now: Instant) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         if client.write().is_err() || client.read().is_err() {
             self.clients.remove(&id);
@@ -223,18 +261,34 @@ impl Server {
         let token = self.desk.token();
         let over = client.over;
         let step = client.connection.step(clock::now(), |head| access::admit(head, over, token));
+        client.is_known |= !matches!(step, Step::Wait);
         match step {
             Step::Wait => return false,
             Step::Refused(line, refusal) => {
-                let (peer, status) = (&client.peer, refusal.status);
-                tracing::warn!(%peer, request = line, status, "admin: refused: {}", refusal.words);
+                if self.refusals.take(now) {
+                    let (peer, status, words) = (&client.peer, refusal.status, &refusal.words);
+                    tracing::warn!(%peer, request = line, status, "admin: refused: {words}");
+                }
+                if let (true, Some(address)) = (refusal.wrong_token, client.address)
+                    && self.brake.note_wrong(address, now)
+                {
+                    client.enter(Stage::Held, DELAY, now);
+                }
             }
             Step::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
                 let who = Who { client: id, format, peer: Arc::clone(&client.peer), line, changes };
-                client.stage = Stage::Waiting;
-                if let Some(reply) = self.desk.take(who.clone(), *asked) {
+                if let (true, Some(address)) = (changes, client.address) {
+                    self.brake.note_right(address);
+                }
+                client.enter(Stage::Waiting, BUSY, now);
+                let waiting = self.clients.values().filter(|client| client.is_waiting());
+                let reply = match waiting.count() > MAX_HOLDING {
+                    true => Some(Reply::refusal(format, &Refusal::overloaded())),
+                    false => self.desk.take(who.clone(), *asked),
+                };
+                if let Some(reply) = reply {
                     note(&who, &reply);
                     self.answer(id, &reply, now);
                 }
@@ -247,12 +301,15 @@ impl Server {
         // Who has hung up meanwhile gets none; what was asked is done all the same.
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.connection.answer(reply, clock::now());
-        (client.stage, client.deadline) = (Stage::Writing, now + BUSY);
+        client.enter(Stage::Writing, BUSY, now);
     }
 
     /// Writes what there is to write, and decides where the client stands.
     fn settle(&mut self, id: usize, now: Instant) {
         let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.stage == Stage::Held {
+            return;
+        }
         if client.write().is_err() {
             self.clients.remove(&id);
             return;
@@ -262,10 +319,10 @@ impl Server {
                 self.clients.remove(&id);
                 return;
             }
-            (client.stage, client.deadline) = (Stage::Lingering, now + LINGER);
+            client.enter(Stage::Lingering, LINGER, now);
             return;
         }
-        let stage = if client.stage == Stage::Lingering || client.connection.is_waiting() {
+        let stage = if client.is_lingering() || client.connection.is_waiting() {
             client.stage
         } else if client.connection.has_output() {
             Stage::Writing
@@ -275,8 +332,7 @@ impl Server {
             Stage::Idle
         };
         if stage != client.stage {
-            let time = if stage == Stage::Idle { IDLE } else { BUSY };
-            (client.stage, client.deadline) = (stage, now + time);
+            client.enter(stage, if stage == Stage::Idle { IDLE } else { BUSY }, now);
         }
     }
 
@@ -291,8 +347,12 @@ impl Server {
             match self.clients.get_mut(&id) {
                 Some(client) if client.stage == Stage::Begun => {
                     client.connection.time_out(clock::now());
-                    (client.stage, client.deadline) = (Stage::Writing, now + LINGER);
+                    client.enter(Stage::Writing, LINGER, now);
                     self.settle(id, now);
+                }
+                Some(client) if client.stage == Stage::Held => {
+                    client.enter(Stage::Writing, BUSY, now);
+                    self.serve(id, now);
                 }
                 _ => {
                     self.clients.remove(&id);
@@ -302,19 +362,21 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant) {
-        if self.paused_until.is_some_and(|until| until > now) {
+        if !self.knocked || self.paused_until.is_some_and(|until| until > now) {
             return;
         }
         self.paused_until = None;
-        while self.knocked {
-            if self.clients.len() >= MAX_CLIENTS && !self.make_room(now) {
-                // Looked at again when one has gone: all have a deadline, or wait for an answer.
-                return;
-            }
+        for _ in 0..ACCEPTS {
             match self.door.accept() {
-                Ok((stream, over, peer)) => self.seat(stream, over, peer, now),
+                Ok(arrival) => {
+                    self.make_room(MAX_CLIENTS - 1, |_| true, now);
+                    self.seat(arrival, now);
+                }
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => self.knocked = false,
+                    io::ErrorKind::WouldBlock => {
+                        self.knocked = false;
+                        return;
+                    }
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => {
                         if self.complaints.is_due(now) {
@@ -328,32 +390,83 @@ impl Server {
         }
     }
 
-    /// Closes the connection that has been idle longest, or else been slow longest: who keeps one
-    /// open keeps nobody out.
-    fn make_room(&mut self, now: Instant) -> bool {
-        let oldest = |stages: &[Stage]| {
-            let clients = self.clients.iter().filter(|(_, client)| stages.contains(&client.stage));
-            clients.min_by_key(|(_, client)| client.deadline)
-        };
-        let is_slow = |client: &Client| now + BUSY >= client.deadline + GRACE;
-        let found = oldest(&[Stage::Idle]).or_else(|| {
-            oldest(&[Stage::Begun, Stage::Writing]).filter(|(_, client)| is_slow(client))
-        });
-        let id = found.map(|(id, _)| *id);
-        id.is_some_and(|id| self.clients.remove(&id).is_some())
+    /// Turns clients away until at most so many `count`. Each is heard once more before: what it has
+    /// asked meanwhile is answered, and what was on its way may be through.
+    fn make_room(&mut self, most: usize, count: fn(&Client) -> bool, now: Instant) {
+        let mut heard = Vec::new();
+        loop {
+            let counted = self.clients.iter().filter(|(_, client)| count(client));
+            let places: Vec<Place> = counted.map(|(id, client)| client.place(*id)).collect();
+            if places.len() <= most {
+                return;
+            }
+            // Fewer than there are places wait for answers: there is one who can go.
+            let Some(id) = who_goes(places.iter().copied(), now) else { return };
+            if heard.contains(&id) {
+                self.turn_away(id, now);
+                continue;
+            }
+            heard.push(id);
+            let before = self.clients.get_mut(&id).map(|client| {
+                client.readable = true;
+                client.place(id)
+            });
+            self.go_on(id, now);
+            if self.clients.get(&id).map(|client| client.place(id)) == before {
+                self.turn_away(id, now);
+            }
+        }
     }
 
-    fn seat(&mut self, mut stream: Stream, over: Over, peer: Arc<str>, now: Instant) {
+    /// Closes a connection for want of a place; says so, if the client has no answer yet and nothing
+    /// has to be waited for.
+    fn turn_away(&mut self, id: usize, now: Instant) {
+        let Some(mut client) = self.clients.remove(&id) else { return };
+        if client.place(id).state == State::Idle || client.is_lingering() {
+            return;
+        }
+        if self.turned_away.take(now) {
+            let peer = &client.peer;
+            tracing::warn!(%peer, "admin: turned away: all places are taken");
+        }
+        if client.connection.turn_away(clock::now()) {
+            client.stage = Stage::Writing;
+            // What cannot be written at once is left unsaid.
+            let _ = client.write().and_then(|()| client.stream.end_writing());
+        }
+    }
+
+    /// Says how many lines were left out of the log.
+    fn tell_left_out(&mut self, now: Instant) {
+        if let Some(left_out) = self.refusals.left_out(now) {
+            tracing::warn!(left_out, "admin: more requests were refused");
+        }
+        if let Some(left_out) = self.turned_away.left_out(now) {
+            tracing::warn!(left_out, "admin: more clients were turned away");
+        }
+    }
+
+    fn seat(&mut self, arrival: Arrival, now: Instant) {
+        let Arrival { mut stream, over, peer, address } = arrival;
         let id = self.next_client;
         self.next_client += 1;
         if stream.register(self.poll.registry(), Token(id)).is_err() {
             return;
         }
-        let (connection, deadline) = (Connection::default(), now + IDLE);
-        let stage = Stage::Idle;
-        let (readable, more, ended) = (true, false, false);
-        let client =
-            Client { stream, connection, over, peer, deadline, stage, readable, more, ended };
+        let client = Client {
+            stream,
+            connection: Connection::default(),
+            over,
+            peer,
+            address,
+            deadline: now + IDLE,
+            stage: Stage::Idle,
+            since: now,
+            is_known: false,
+            readable: true,
+            more: false,
+            ended: false,
+        };
         self.clients.insert(id, client);
         self.serve(id, now);
     }
@@ -373,6 +486,30 @@ fn note(who: &Who, reply: &Reply) {
 }
 
 impl Client {
+    /// It is at something else now, and has so much time for it.
+    fn enter(&mut self, stage: Stage, time: Duration, now: Instant) {
+        (self.stage, self.since, self.deadline) = (stage, now, now + time);
+    }
+
+    fn place(&self, id: usize) -> Place {
+        let state = match self.stage {
+            Stage::Held | Stage::Lingering => State::Done,
+            Stage::Idle if self.is_known => State::Idle,
+            Stage::Idle | Stage::Begun | Stage::Writing => State::Busy,
+            Stage::Waiting => State::Waiting,
+        };
+        Place { client: id, state, since: self.since }
+    }
+
+    /// Does it hold a body, or an answer that is not written?
+    fn holds(&self) -> bool {
+        self.connection.holds()
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.stage == Stage::Waiting
+    }
+
     /// Can it go on without another event.
     fn has_work(&self) -> bool {
         self.more || self.readable && (self.connection.wants_input() || self.is_lingering())
@@ -404,7 +541,7 @@ impl Client {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        while self.connection.has_output() {
+        while self.connection.has_output() && self.stage != Stage::Held {
             match self.stream.write(self.connection.output()) {
                 Ok(written) => self.connection.note_sent(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -416,18 +553,19 @@ impl Client {
 }
 
 impl Door {
-    fn accept(&self) -> io::Result<(Stream, Over, Arc<str>)> {
+    fn accept(&self) -> io::Result<Arrival> {
         match self {
             Door::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // It fails only on a connection that is gone, which reading will show.
                 let _ = stream.set_nodelay(true);
-                Ok((Stream::Tcp(stream), Over::Tcp, address.to_string().into()))
+                let (peer, address) = (address.to_string().into(), Some(address.ip()));
+                Ok(Arrival { stream: Stream::Tcp(stream), over: Over::Tcp, peer, address })
             }
             Door::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
                 let peer = peer_of(&stream);
-                Ok((Stream::Unix(stream), Over::Unix, peer))
+                Ok(Arrival { stream: Stream::Unix(stream), over: Over::Unix, peer, address: None })
             }
         }
     }

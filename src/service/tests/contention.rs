@@ -12,7 +12,7 @@ use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::service::{Command, ItemError, Request};
-use crate::testing::{Ask, World, request};
+use crate::testing::{Ask, World, request, told};
 
 const NOW: u64 = 1_700_000_000_000;
 const KEYS: usize = 12;
@@ -71,17 +71,12 @@ fn compose(keys: &[usize]) -> Request {
     request(Command::Update, true, &asks)
 }
 
-/// One of the processes: started by the tests below, does nothing on its own.
+/// No test: one of the processes.
 #[test]
-#[ignore = "started by the other tests"]
+#[ignore = "a program that other tests start"]
 fn contender() {
-    let (Ok(dir), Ok(number), Ok(requests)) = (
-        std::env::var("FRS_CONTEND_DIR"),
-        std::env::var("FRS_CONTEND_NUMBER"),
-        std::env::var("FRS_CONTEND_REQUESTS"),
-    ) else {
-        return;
-    };
+    let [dir, number, requests] =
+        ["FRS_CONTEND_DIR", "FRS_CONTEND_NUMBER", "FRS_CONTEND_REQUESTS"].map(told);
     let number: u64 = number.parse().unwrap();
     let requests: u64 = requests.parse().unwrap();
     std::thread::scope(|scope| {

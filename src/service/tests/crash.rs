@@ -9,7 +9,7 @@ use std::process::Command as Process;
 
 use crate::service::{Command, Request, Service};
 use crate::store::{crash, group::path_of};
-use crate::testing::{Ask, World, request};
+use crate::testing::{Ask, World, request, told};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -133,17 +133,11 @@ fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
     stores
 }
 
-/// The process that is killed: started by the test below, does nothing on its own.
+/// No test: the process that is killed.
 #[test]
-#[ignore = "started by death_at_every_store"]
+#[ignore = "a program that death_at_every_store starts"]
 fn victim() {
-    let (Ok(name), Ok(dir), Ok(kill_at)) = (
-        std::env::var("FRS_CRASH_CASE"),
-        std::env::var("FRS_CRASH_DIR"),
-        std::env::var("FRS_CRASH_AT"),
-    ) else {
-        return;
-    };
+    let [name, dir, kill_at] = ["FRS_CRASH_CASE", "FRS_CRASH_DIR", "FRS_CRASH_AT"].map(told);
     let case = CASES.iter().find(|case| case.name == name).unwrap();
     let world = World::of(Path::new(&dir), MAP);
     let stores = run_case(case, &world, kill_at.parse().unwrap());

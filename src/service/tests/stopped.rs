@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::service::{Command, ItemError, Service};
 use crate::store::crash;
-use crate::testing::{Ask, World, request};
+use crate::testing::{Ask, World, request, told};
 
 const NOW: u64 = 1_700_000_000_000;
 /// The default, which the configuration of these tests leaves as it is.
@@ -27,14 +27,11 @@ const HELD: (u32, u32) = (1, 3);
 const ASK: Ask<'_> = Ask("a", "7", 1);
 const OTHER: Ask<'_> = Ask("a", "8", 1);
 
-/// The process that is stopped: started by the tests below, does nothing on its own.
+/// No test: the process that is stopped.
 #[test]
-#[ignore = "started by the other tests"]
+#[ignore = "a program that other tests start"]
 fn holder() {
-    let (Ok(dir), Ok(stop_at)) = (std::env::var("FRS_STOP_DIR"), std::env::var("FRS_STOP_AT"))
-    else {
-        return;
-    };
+    let [dir, stop_at] = ["FRS_STOP_DIR", "FRS_STOP_AT"].map(told);
     let world = World::of(Path::new(&dir), MAP);
     let mut service = world.attach();
     let mut answers = Default::default();

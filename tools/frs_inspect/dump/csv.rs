@@ -1,9 +1,11 @@
 //! Comma-separated values as RFC 4180 has them, with a header; a node's limits are one field.
+//! Characters that nobody sees are written as `\u{9b}`.
 
 use std::io::{self, Write as _};
 
 use frs::conf::Scope;
 use frs::inspect::NodeRecord;
+use frs::protocol::visible;
 
 use crate::output::Out;
 use crate::show;
@@ -35,5 +37,5 @@ impl super::Write for Csv {
 }
 
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
+    format!("\"{}\"", visible::in_text(text).replace('"', "\"\""))
 }

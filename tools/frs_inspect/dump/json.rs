@@ -1,10 +1,12 @@
-//! An array of objects, one on each line; numbers are numbers, times milliseconds.
+//! An array of objects, one on each line; numbers are numbers, times milliseconds;
+//! characters that nobody sees are escaped, as `\u009b`.
 
 use std::io::{self, Write as _};
 
 use frs::conf::Scope;
 use frs::inspect::NodeRecord;
 use frs::limit::LimitFigures;
+use frs::protocol::visible;
 use serde_json::{Map, Value, json};
 
 use crate::output::Out;
@@ -23,7 +25,7 @@ impl super::Write for Json {
     fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
         out.write_all(if self.any { b",\n" } else { b"\n" })?;
         self.any = true;
-        serde_json::to_writer(out, &object(record)).map_err(io::Error::from)
+        out.write_all(visible::in_json(&object(record).to_string()).as_bytes())
     }
 
     fn end(&mut self, out: &mut Out) -> io::Result<()> {

@@ -1,9 +1,11 @@
-//! A `<nodes>` document, with the names that answers have.
+//! A `<nodes>` document, with the names that answers have. Characters that nobody sees are
+//! references, as `&#x9b;`.
 
 use std::io::{self, Write as _};
 
 use frs::conf::Scope;
 use frs::inspect::NodeRecord;
+use frs::protocol::visible;
 use frs::protocol::xml::write_escaped;
 
 use crate::output::Out;
@@ -19,12 +21,13 @@ impl super::Write for Xml {
     fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
         let mut key = Vec::new();
         write_escaped(&mut key, &record.key);
+        let key = String::from_utf8_lossy(&key);
         out.write_all(b"<node")?;
         if let Some(biz) = &record.biz {
             write!(out, " biz=\"{biz}\"")?;
         }
         write!(out, " biz-id=\"{}\" key=\"", record.biz_id)?;
-        out.write_all(&key)?;
+        out.write_all(visible::in_xml(&key).as_bytes())?;
         let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
         let place = &record.place;
         write!(out, "\" scope=\"{scope}\" group=\"{}\" file=\"{}\"", record.group, place.file)?;
