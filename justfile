@@ -10,7 +10,7 @@ test *args:
 lint:
     cargo fmt --check
     cargo clippy --all-targets -- -D warnings
-    cargo deny check bans licenses sources
+    cargo deny check --hide-inclusion-graph bans licenses sources
 
 # known faults of dependencies; fetches the advisory database
 audit:
@@ -43,13 +43,24 @@ bench-serve *args:
     cargo build --release --bin frs --example bare_loop
     cargo bench --bench serve -- {{ args }}
 
-# one fuzz target, or all, for some seconds each; needs cargo-fuzz and a nightly toolchain
+# Miri: the store over boxed words, by both models of borrows; needs a nightly toolchain with miri and rust-src
+miri *args="store::":
+    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \
+        cargo +nightly miri test --target-dir target/miri --lib {{ args }}
+    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" PROPTEST_CASES=4 \
+        cargo +nightly miri test --target-dir target/miri --lib {{ args }}
+
+# one fuzz target, or all, for some seconds each: just fuzz image 3600; needs cargo-fuzz and a nightly toolchain
 fuzz target="all" seconds="60":
-    #!/usr/bin/env bash
-    set -euo pipefail
-    for target in {{ if target == "all" { "$(cargo +nightly fuzz list)" } else { target } }}; do
-        cargo +nightly fuzz run "$target" -- -max_total_time={{ seconds }}
-    done
+    .ci/fuzz {{ target }} {{ seconds }}
+
+# tests/corpus of what fuzzing has found: the smallest inputs that reach as much code
+corpus:
+    .ci/corpus
+
+# programs that share a small group and are killed at any moment: just torture 10000
+torture kills="10000":
+    FRS_TORTURE_KILLS={{ kills }} cargo test --release --test torture -- --nocapture
 
 # the Debian package, and its life on an overlay of this machine; needs cargo-deb and root
 deb:

@@ -50,6 +50,9 @@ pub mod protocol;
 #[cfg(not(loom))]
 pub mod worker;
 
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(all(test, not(loom)))]
 mod testing;
 

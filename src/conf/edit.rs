@@ -176,8 +176,13 @@ fn splice(text: &str, from: usize, to: usize, new: &str) -> String {
 /// Before `</map>`; on lines of its own where that has one, indented as the element before.
 fn append(text: &str, root: &Element, new: &str) -> String {
     let end = root.end_tag_at;
+    if root.end == end {
+        // `<map/>` is all of it: it is opened, or what is put would stand behind the root.
+        let slash = text[..end].rfind('/').unwrap_or(end);
+        return splice(text, slash, end, &[">", new, "</map>"].concat());
+    }
     let line_at = text[..end].rfind('\n').map_or(0, |at| at + 1);
-    if root.end == end || line_at == 0 || !is_blank(&text[line_at..end]) {
+    if line_at == 0 || !is_blank(&text[line_at..end]) {
         return splice(text, end, end, new);
     }
     let line_end = if text[..line_at].ends_with("\r\n") { "\r\n" } else { "\n" };
@@ -257,6 +262,16 @@ mod tests {
         let Put { text, .. } = put_one(line, 3, "three");
         assert_eq!(text, line.replace("</map>", &(biz(3, "three") + "</map>")));
         assert_eq!(remove(&text, BizName::Id(3), "map.xml").unwrap(), line);
+    }
+
+    #[test]
+    fn the_first_one_opens_a_map_that_is_one_tag() {
+        for map in ["<map/>", "<map />", "\u{feff}<!-- a --><map\n/><!-- b -->\n"] {
+            let Put { text, is_new } = put_one(map, 3, "three");
+            let (before, behind) = map.split_once("/>").unwrap();
+            assert_eq!(text, format!("{before}>{}</map>{behind}", biz(3, "three")));
+            assert!(is_new && elements(&text, Some(BizName::Id(3)), "m").unwrap().is_some());
+        }
     }
 
     #[test]

@@ -17,9 +17,10 @@ const EPOCH_MASK: u32 = 0x007f_ffff;
 pub struct Token(u32);
 
 impl Token {
-    /// The token of a slot at an epoch (1..2^23).
+    /// The token of a slot at an epoch (1..2^23). A recoverer reads it in shared memory: of one
+    /// beyond, which nobody has written, it is the token of what fits.
     pub fn new(slot: u32, epoch: u32) -> Token {
-        debug_assert!(slot < 256 && epoch != 0 && epoch <= EPOCH_MASK);
+        debug_assert!(slot < 256);
         Token(slot & 0xff | (epoch & EPOCH_MASK) << 8)
     }
 
@@ -180,6 +181,14 @@ mod tests {
         }
         assert_eq!(Token::of_word(0), None);
         assert_eq!(Token::of_word(WAITERS), None);
+    }
+
+    #[test]
+    fn an_epoch_that_nobody_wrote_is_no_panic_of_who_recovers_its_slot() {
+        for epoch in [0, EPOCH_MASK + 1, u32::MAX] {
+            assert_eq!(Token::new(7, epoch).slot(), 7);
+            assert!(Token::of_word(WAITERS | 7) != Some(Token::new(8, epoch)));
+        }
     }
 
     #[test]

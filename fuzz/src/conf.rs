@@ -1,0 +1,95 @@
+//! srv.xml, map.xml and the edits of `PUT` and `DELETE /biz/…`: refused with faults that can be
+//! told, or a configuration that every command can speak of. The first byte chooses.
+
+use std::path::Path;
+
+use frs::conf::edit::{self, BizName, EditError};
+use frs::conf::memory::Memory;
+use frs::conf::{Conf, Filesystem, Machine, report};
+
+const SRV: &str = "<srv/>";
+const MAP: &str = r#"<map>
+  <group name="g" files="1" key-nodes="8" node-size="128"/>
+  <biz id="1" name="a" key="string"><limit policy="interval" interval="1m" max="5"/></biz>
+</map>"#;
+const NAMES: (&str, &str) = ("map.xml", "body");
+
+/// Between the parts of an edit: no byte of UTF-8.
+const PART: u8 = 0xff;
+
+/// Runs one input.
+pub fn run(data: &[u8]) {
+    let Some((kind, text)) = data.split_first() else { return };
+    match kind % 4 {
+        0 => check(text, MAP.as_bytes()),
+        1 => check(SRV.as_bytes(), text),
+        2 => put(text),
+        _ => remove(text),
+    }
+}
+
+/// As `frs check` does.
+fn check(srv: &[u8], map: &[u8]) {
+    let conf = match Conf::parse("srv.xml", srv, "map.xml", map) {
+        Ok(conf) => conf,
+        Err(faults) => {
+            assert!(!faults.to_string().is_empty());
+            return;
+        }
+    };
+    assert!(Memory::of(&conf).total() > 0);
+    let filesystems = [Filesystem::Ext4, Filesystem::Btrfs, Filesystem::Nfs];
+    let filesystems = filesystems.map(|kind| (Path::new("data").to_owned(), Ok(kind)));
+    let machine = Machine { ram_bytes: Some(1 << 30), filesystems: filesystems.into() };
+    assert!(!report::report(&conf, &machine).text.is_empty());
+}
+
+/// The parts of an edit: the name behind `/biz/`, a map.xml, and what was sent.
+fn parts(input: &[u8]) -> Option<(BizName<'_>, &str, &str)> {
+    let mut parts = input.splitn(3, |&byte| byte == PART).map(std::str::from_utf8);
+    let mut next = || parts.next()?.ok();
+    let (name, map) = (next()?, next()?);
+    Some((BizName::of(name)?, map, next().unwrap_or_default()))
+}
+
+fn put(input: &[u8]) {
+    let Some((meant, map, body)) = parts(input) else { return };
+    let put = match edit::put(map, body, meant, NAMES) {
+        Ok(put) => put,
+        Err(error) => return told(&error),
+    };
+    // What was put stands there, once, and nothing else has changed.
+    let written = edit::elements(&put.text, Some(meant), NAMES.0).expect("well-formed as before");
+    let written = written.expect("it was put there");
+    assert!(body.contains(written.trim_end()), "{written:?} of {body:?}");
+    assert_eq!(put.is_new, edit::elements(map, Some(meant), NAMES.0).unwrap().is_none());
+    if put.is_new {
+        let removed = edit::remove(&put.text, meant, NAMES.0).expect("it is there");
+        // One that is a single tag is opened for it, and stays so.
+        let is_tag = map.contains("/>") && !map.contains("</map");
+        assert!(removed == map || is_tag, "{:?}", put.text);
+    } else {
+        let again = edit::put(&put.text, body, meant, NAMES).expect("as before");
+        assert_eq!((again.text, again.is_new), (put.text, false));
+    }
+}
+
+fn remove(input: &[u8]) {
+    let Some((meant, map, _)) = parts(input) else { return };
+    let all = edit::elements(map, None, NAMES.0);
+    match edit::remove(map, meant, NAMES.0) {
+        Ok(removed) => {
+            assert!(removed.len() < map.len());
+            edit::elements(&removed, None, NAMES.0).expect("well-formed as before");
+        }
+        Err(EditError::Unknown) => assert!(all.is_ok()),
+        Err(error) => {
+            assert!(all.is_err());
+            told(&error);
+        }
+    }
+}
+
+fn told(error: &EditError) {
+    assert!(!error.to_string().is_empty());
+}

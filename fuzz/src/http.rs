@@ -1,0 +1,66 @@
+//! A connection fed with anything, whole and in two pieces: the answers are the same, and there is
+//! none after the one that closes. The first two bytes say where to cut.
+
+use frs::conf::{AuthzKey, Http};
+use frs::service::{Answer, Answers, ItemError, Request};
+use frs::worker::connection::{Connection, Rules, Scratch, Serve};
+
+fn bounds() -> Http {
+    Http {
+        max_body_bytes: 1024,
+        max_head_bytes: 512,
+        max_items: 8,
+        max_atomic_items: 4,
+        ..Http::default()
+    }
+}
+
+struct Busy;
+
+impl Serve for Busy {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        let answer = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
+        answers.items.resize(request.items().len(), answer);
+    }
+
+    fn biz_name(&self, _: usize) -> Option<&str> {
+        None
+    }
+
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
+    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[] };
+    let (mut connection, mut scratch) = (Connection::new(None), Scratch::default());
+    let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
+    for piece in pieces {
+        unread.extend_from_slice(piece);
+        loop {
+            let progress = connection.advance(&unread, rules, &mut Busy, &mut scratch, &mut out);
+            unread.drain(..progress.consumed);
+            closed = progress.close;
+            assert!(progress.more || progress.need > unread.len());
+            if !progress.more {
+                break;
+            }
+        }
+    }
+    (out, closed)
+}
+
+/// Runs one input.
+pub fn run(data: &[u8]) {
+    let Some((cut, input)) = data.split_first_chunk::<2>() else { return };
+    let cut = usize::from(u16::from_le_bytes(*cut)) % (input.len() + 1);
+    let (head, tail) = input.split_at(cut);
+    let http = bounds();
+    let whole = talk(&http, &[input]);
+    assert_eq!(talk(&http, &[head, tail]), whole);
+    // A line of a head: what is echoed in a body has no line ends of its own.
+    let closing = b"\r\nConnection: close\r\n";
+    let closes = whole.0.windows(closing.len()).filter(|text| text == closing).count();
+    assert!(closes <= 1);
+}

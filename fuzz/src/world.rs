@@ -1,0 +1,211 @@
+//! A prepared data directory whose files an input may overwrite, and that is put back as it was.
+//!
+//! Invariant: an input finds the same bytes, whatever inputs came before it and in whatever process,
+//! so that what it finds is found again. In memory, where there is such a directory.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use frs::conf::{Conf, Texts, active};
+use frs::fuzzing as at;
+use frs::service::{Answers, Command, Request, Role, Service};
+use frs::store::{Runtime, group, prepare};
+
+/// When everything happens: milliseconds.
+pub const NOW: u64 = 1_800_000_000_000;
+/// Files of the group.
+pub const FILES: usize = 2;
+/// Key-nodes of a file.
+pub const KEY_NODES: usize = 2;
+/// Nodes of a chain.
+pub const CHAIN: usize = 4;
+/// Words of a node.
+pub const NODE_WORDS: usize = 24;
+/// Words of a page.
+pub const PAGE_WORDS: usize = 512;
+/// Words of a group file.
+pub const FILE_WORDS: usize = PAGE_WORDS + KEY_NODES * KEY_NODE_WORDS;
+const KEY_NODE_WORDS: usize = at::HEAD_WORDS + CHAIN * NODE_WORDS;
+
+/// Every policy, in nodes of keys and of a whole business.
+const MAP: &str = r#"<map>
+  <group name="g" files="2" key-nodes="2" chain="4" node-size="192"/>
+  <biz id="1" name="login" key="string">
+    <limit policy="interval" interval="60s" max="5" debt="3" ban="10m"/>
+    <limit policy="sliding" interval="1m" max="6"/>
+    <limit policy="sliding-counter" interval="1m" max="6"/>
+  </biz>
+  <biz id="2" name="sale" key="ip">
+    <limit policy="total" scope="biz" max="100"/>
+    <limit policy="calendar" unit="day" max="3" debt="1"/>
+    <limit policy="token" rate="10/s" burst="20"/>
+    <limit policy="count"/>
+  </biz>
+</map>"#;
+
+/// Keys that have nodes.
+pub const KEYS: [(&str, &str); 4] =
+    [("login", "alice"), ("login", "bob"), ("sale", "::1"), ("sale", "10.0.0.1")];
+
+/// First word of a key-node.
+pub const fn head(key_node: usize) -> usize {
+    PAGE_WORDS + key_node * KEY_NODE_WORDS
+}
+
+/// First word of a node.
+pub const fn node(key_node: usize, place: usize) -> usize {
+    head(key_node) + at::HEAD_WORDS + place * NODE_WORDS
+}
+
+/// First byte of a word of a slot.
+pub const fn slot_byte(slot: usize, word: usize) -> u64 {
+    ((at::SLOTS_START + slot * at::SLOT_WORDS + word) * 8) as u64
+}
+
+/// Words as a file holds them.
+pub fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The directory.
+pub struct World {
+    dir: tempfile::TempDir,
+    pub conf: Conf,
+    /// Files of the group, runtime.mmap, the configuration.
+    pub files: [Kept; FILES + 2],
+}
+
+/// A file, open, and parts of it as they were.
+pub struct Kept {
+    pub path: PathBuf,
+    pub file: File,
+    len: u64,
+    inode: u64,
+    parts: Vec<(u64, Vec<u8>)>,
+}
+
+impl Kept {
+    fn of(path: PathBuf, parts: &[(u64, usize)]) -> Kept {
+        let file = File::options().read(true).write(true).open(&path).expect("it is there");
+        let metadata = file.metadata().expect("it is there");
+        let (len, inode) = (metadata.len(), metadata.ino());
+        let read = |&(from, bytes): &(u64, usize)| {
+            let mut part = vec![0; bytes];
+            file.read_exact_at(&mut part, from).expect("so long it is");
+            (from, part)
+        };
+        let parts = parts.iter().map(read).collect();
+        Kept { path, file, len, inode, parts }
+    }
+
+    fn whole(path: PathBuf) -> Kept {
+        let bytes = std::fs::metadata(&path).expect("it is there").len();
+        Kept::of(path, &[(0, bytes as usize)])
+    }
+
+    /// Puts it back; false where the directory holds another file by now.
+    fn restore(&self) -> bool {
+        let there = std::fs::metadata(&self.path);
+        if there.map_or(true, |there| there.ino() != self.inode) {
+            return false;
+        }
+        let len = self.file.metadata().expect("it is open").len();
+        if len != self.len {
+            self.file.set_len(self.len).expect("as it was");
+        }
+        let write = |(from, part): &(u64, Vec<u8>)| self.file.write_all_at(part, *from).is_ok();
+        self.parts.iter().all(write)
+    }
+}
+
+impl World {
+    /// Makes it.
+    pub fn new() -> World {
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let dir = dir.expect("a directory");
+        let data = dir.path();
+        let srv = format!(
+            "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>\
+             <http lock-timeout=\"1ms\"/></srv>",
+            data.display()
+        );
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP);
+        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+        Runtime::create_or_open(data).expect("made");
+        group::create(data, &conf.map.groups[0]).expect("made");
+        (0..FILES).for_each(|file| settle(&group::path_of(data, "g", file as u32)));
+        prepare(&conf).expect("prepared");
+        let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), MAP.into());
+        let texts = Texts { srv_name, srv, map_name, map };
+        active::write(data, 1, &texts).expect("written");
+        Runtime::open(data).expect("it is there").publish(1);
+        let mut service = Service::attach(data, Role::Program).expect("attached");
+        KEYS.iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
+        drop(service);
+        let page = PAGE_WORDS * 8;
+        // Header and the register's first page; of the first slots state, counters, and some of
+        // intents and undo log.
+        let mut parts = vec![(0, 2 * page)];
+        for slot in 0..4 {
+            parts.push((slot_byte(slot, 0), 2 * page));
+            parts.push((slot_byte(slot, at::INTENT_LIST), 256));
+            parts.push((slot_byte(slot, at::UNDO_LOG), 512));
+        }
+        let files = [
+            Kept::whole(group::path_of(data, "g", 0)),
+            Kept::whole(group::path_of(data, "g", 1)),
+            Kept::of(Runtime::path_in(data), &parts),
+            Kept::whole(active::path(data, 1)),
+        ];
+        World { conf, files, dir }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Puts everything back; makes it anew where a file is not there any more.
+    pub fn restore(&mut self) {
+        if !self.files.iter().all(Kept::restore) {
+            *self = World::new();
+        }
+    }
+}
+
+/// Asks for one key and looks at no answer but for its being there.
+pub fn ask(service: &mut Service, command: Command, (biz, key): &(&str, &str), now: u64) {
+    let (mut request, mut answers) = (Request::default(), Answers::default());
+    request.begin(command);
+    request.push(biz, key, Some(1), false, true);
+    service.begin_turn();
+    service.run(&request, now, &mut answers);
+    assert_eq!(answers.items.len(), 1);
+}
+
+/// Makes a new group file the same in each process: keys lead to the same places.
+fn settle(path: &Path) {
+    let file = File::options().read(true).write(true).open(path).expect("it is there");
+    let mut header = [0; at::GROUP_CRC * 8];
+    file.read_exact_at(&mut header, 0).expect("so long it is");
+    for (word, value) in [
+        (at::GROUP_ID, 0x1111_2222_3333_4444u64),
+        (at::GROUP_SEED, 5),
+        (at::GROUP_SEED + 1, 6),
+        (at::GROUP_CREATED, NOW),
+    ] {
+        header[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+    file.write_all_at(&header, 0).expect("written");
+    seal_header(&file);
+}
+
+/// Writes the CRC of a group file's header as it stands.
+pub fn seal_header(file: &File) {
+    let mut header = [0; at::GROUP_CRC * 8];
+    file.read_exact_at(&mut header, 0).expect("so long it is");
+    let crc = u64::from(crc32fast::hash(&header));
+    file.write_all_at(&crc.to_le_bytes(), at::GROUP_CRC as u64 * 8).expect("written");
+}
