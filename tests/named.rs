@@ -44,7 +44,7 @@ fn pages_and_hosts_that_are_named_are_answered_and_a_reload_names_others() {
         assert_eq!(field(&answer, "Vary"), origin.as_deref().map(|_| "Origin"), "{answer:?}");
         (answer.status, origin)
     };
-    assert_eq!(ask(&post("/update", &one, &ITEM)), (403, None));
+    assert_eq!(ask(&post("/update", &one, ITEM)), (403, None));
     for (attributes, own, others) in [
         ("allow-origin='https://one.example'", &one, &other),
         ("allow-origin='https://two.example\nHTTPS://Other.Example:443'", &other, &one),
@@ -52,15 +52,15 @@ fn pages_and_hosts_that_are_named_are_answered_and_a_reload_names_others() {
         setup.write_srv(&named(attributes));
         assert!(setup.frs(&["reload"]).status.success());
         let origin = own.split(['\r', ' ']).nth(1).map(str::to_owned);
-        assert_eq!(ask(&post("/update", own, &ITEM)), (200, origin.clone()));
+        assert_eq!(ask(&post("/update", own, ITEM)), (200, origin.clone()));
         assert_eq!(ask(&request("GET /nope", own, "")), (404, origin.clone()));
         let first = format!("{own}Access-Control-Request-Method: POST\r\n");
         assert_eq!(ask(&request("OPTIONS /update", &first, "")), (204, origin));
-        assert_eq!(ask(&post("/update", others, &ITEM)), (403, None));
-        assert_eq!(ask(&post("/update", "", &ITEM)), (200, None));
+        assert_eq!(ask(&post("/update", others, ITEM)), (403, None));
+        assert_eq!(ask(&post("/update", "", ITEM)), (200, None));
     }
     // The same head again and again: it is remembered, but what is answered is what is in force.
-    let plain = post("/update", "", &ITEM);
+    let plain = post("/update", "", ITEM);
     for (attributes, status) in
         [("", 200), ("hosts='frs.internal'", 403), ("hosts='frs.internal T'", 200)]
     {
