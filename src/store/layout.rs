@@ -46,8 +46,20 @@
 //!                          all others; sparse, blocks are allocated as rows come into use
 //! ```
 
-/// Bytes of a page: headers, and the unit slots are aligned to. The model checker gets a small one.
-pub const PAGE_BYTES: usize = if cfg!(loom) { 64 } else { 4096 };
+/// A size as it serves; a smaller one for Miri, to which each word of a list costs time; the one for
+/// loom, which has nothing beyond the lists of transactions.
+const fn of(serving: usize, miri: usize, loom: usize) -> usize {
+    if cfg!(loom) {
+        loom
+    } else if cfg!(miri) {
+        miri
+    } else {
+        serving
+    }
+}
+
+/// Bytes of a page: headers, and the unit slots are aligned to.
+pub const PAGE_BYTES: usize = of(4096, 4096, 64);
 /// Words of a page.
 pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 
@@ -176,7 +188,7 @@ pub mod runtime {
 
 /// Words of a slot, from its start.
 pub mod slot {
-    use super::PAGE_WORDS;
+    use super::{PAGE_WORDS, of};
 
     pub(crate) const STATE: usize = 0;
     pub(crate) const OWNER: usize = 1;
@@ -196,7 +208,7 @@ pub mod slot {
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 
     /// Groups that are counted each, but for one: that is for all others.
-    pub const GROUP_ROWS: usize = if cfg!(loom) { 0 } else { 64 };
+    pub const GROUP_ROWS: usize = of(64, 2, 0);
     pub(crate) const GROUP_ROW_WORDS: usize = 80;
     pub(crate) const GROUP_ROWS_START: usize = COUNTERS + PAGE_WORDS;
     pub(crate) const GROUP_COUNTS: usize = 4;
@@ -205,17 +217,17 @@ pub mod slot {
     pub(crate) const GROUP_SWEPT: usize = GROUP_NODES + 3 + super::CHAIN_MAX + 1;
 
     /// Key-nodes of one transaction.
-    pub const INTENTS_MAX: usize = if cfg!(loom) { 4 } else { 4096 };
+    pub const INTENTS_MAX: usize = of(4096, 4, 4);
     pub(crate) const INTENT_WORDS: usize = 2;
     pub(crate) const INTENT_LIST: usize = GROUP_ROWS_START + GROUP_ROWS * GROUP_ROW_WORDS;
 
     /// Words that one transaction may change.
-    pub const UNDO_MAX: usize = if cfg!(loom) { 8 } else { 64 * 1024 };
+    pub const UNDO_MAX: usize = of(64 * 1024, 8, 8);
     pub(crate) const UNDO_WORDS: usize = 3;
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
     /// Businesses that are counted each, but for two rows.
-    pub const BIZ_ROWS: usize = if cfg!(loom) { 0 } else { 4096 };
+    pub const BIZ_ROWS: usize = of(4096, 4, 0);
     pub(crate) const BIZ_ROW_WORDS: usize = 16;
     pub(crate) const BIZ_ROWS_START: usize = UNDO_LOG + UNDO_MAX * UNDO_WORDS;
     pub(crate) const BIZ_COUNTS: usize = 1;
@@ -227,17 +239,17 @@ pub mod slot {
     pub const WORDS: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const _: () = assert!(runtime::PLACES + runtime::PLACES_MAX <= PAGE_WORDS);
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS * 8 == 540 * PAGE_BYTES);
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 540) * PAGE_BYTES);
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const _: () = {
     use super::counter::{BUCKETS, GROUP_COUNTERS, ITEM_ERRORS, OUTCOMES, STATUS_KINDS};
     assert!(slot::REQUESTS + 5 * STATUS_KINDS <= slot::ITEM_ERRORS);
@@ -252,7 +264,7 @@ const _: () = {
 };
 
 // What `frs check` counts with.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const _: () = {
     use crate::conf::memory::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
