@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::plane::Plane;
-use common::{Settings, Setup, needs, text};
+use common::{Server, Settings, Setup, needs, text, wait_until};
+use nix::sys::signal::{Signal, kill};
 
 /// Both groups at once do not fit beside runtime.mmap, one of them does.
-const DISK_BYTES: u64 = 24 << 20;
+const DISK_BYTES: u64 = 32 << 20;
 const GROUP: &str = r#"files="2" key-nodes="1024" chain="56" node-size="64""#;
 
 /// A file system, unmounted when it is dropped.
@@ -33,6 +34,24 @@ impl Disk {
             return Some(Disk(at.to_owned()));
         }
         needs::skip("mounting a file system is not permitted");
+        None
+    }
+
+    /// XFS on a file: it asks for room even where a file has its blocks. None: not to be had.
+    fn mount_xfs(at: &Path) -> Option<Disk> {
+        std::fs::create_dir(at).expect("created");
+        let image = at.with_extension("image");
+        // The smallest that mkfs.xfs makes.
+        File::create(&image).expect("created").set_len(300 << 20).expect("sparse");
+        let run = |command: &str, arguments: &[&str], path: &Path| {
+            let mut command = Command::new(command);
+            let output = command.args(arguments).arg(&image).arg(path).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if run("mkfs.xfs", &["-f"], Path::new("-q")) && run("mount", &["-o", "loop"], at) {
+            return Some(Disk(at.to_owned()));
+        }
+        needs::skip("making or mounting XFS is not to be had");
         None
     }
 
@@ -139,6 +158,60 @@ fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(client.get("/update?biz=two&key=k").attribute("used"), Some("1"));
     assert!(files(&disk).len() > before.len());
+}
+
+/// A server with an admin plane, its data on a disk that has no byte left.
+fn on_a_full_disk<'a>(plane: &'a Plane, disk: &Disk) -> Server<'a> {
+    let more = format!(
+        "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\"/>",
+        plane.address,
+        disk.0.join("data").display()
+    );
+    plane.setup.write_srv(&Settings { workers: 2, more, ..Settings::default() });
+    plane.setup.write_map(&map(&["one"]));
+    let server = plane.start(2);
+    disk.fill(0);
+    server
+}
+
+#[test]
+fn whoever_dies_is_replaced_on_a_full_disk() {
+    let plane = Plane::new(2);
+    let disk = Disk::mount(&plane.setup.path("disk"));
+    disk.iter().for_each(|disk| expect_replacements(&plane, disk));
+}
+
+#[test]
+fn whoever_dies_is_replaced_on_a_full_disk_of_xfs() {
+    let plane = Plane::new(2);
+    let disk = Disk::mount_xfs(&plane.setup.path("disk"));
+    disk.iter().for_each(|disk| expect_replacements(&plane, disk));
+}
+
+fn expect_replacements(plane: &Plane, disk: &Disk) {
+    let server = on_a_full_disk(plane, disk);
+    let mut used = 0;
+    for round in 0..6 {
+        let (workers, keepers) = (server.wait_for_workers(2), server.attached("keeper"));
+        let killed = match round {
+            0..3 => keepers,
+            _ => [workers, keepers].concat(),
+        };
+        assert!(!killed.is_empty());
+        killed.iter().for_each(|&pid| kill(pid, Signal::SIGKILL).expect("killed"));
+        wait_until("all are replaced", || {
+            let now = [server.workers(), server.attached("keeper")].concat();
+            let all_new = killed.iter().all(|pid| !now.contains(pid));
+            (all_new && now.len() == 3 && !server.attached("admin").is_empty()).then_some(())
+        });
+        used += 1;
+        let answer = wait_until("an answer", || {
+            common::Client::try_connect(plane.setup.address)?.try_get("/update?biz=one&key=k").ok()
+        });
+        assert_eq!(answer.attribute("used"), Some(used.to_string().as_str()), "{answer:?}");
+        assert_eq!(plane.ask("GET", "/stats", "").status, 200);
+    }
+    assert!(!plane.setup.log().contains("No space left"), "{}", plane.setup.log());
 }
 
 #[test]

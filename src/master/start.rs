@@ -265,8 +265,7 @@ fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime
     if !refused.is_empty() {
         return Err(MasterError::Changes(refused));
     }
-    // Workers, the keeper, and the child that prepares.
-    let (used, needed) = (runtime.slots().len(), usize::from(conf.srv.workers) + 2);
+    let (used, needed) = (runtime.slots().len(), usize::from(conf.srv.needed_slots()));
     let most = Runtime::SLOTS;
     if used + needed > most {
         return Err(MasterError::Slots { used, needed, most });

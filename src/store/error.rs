@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -73,6 +75,18 @@ pub enum Error {
         /// How many there are.
         limit: usize,
     },
+    /// As many programs are attached as may be.
+    #[error(
+        "{}: all {most} places for programs are taken: end one, or raise max-programs of <data> in \
+         srv.xml",
+        path.display()
+    )]
+    Programs {
+        /// runtime.mmap.
+        path: PathBuf,
+        /// How many places there are.
+        most: u32,
+    },
     /// runtime.mmap cannot be made anew while processes are attached to it.
     #[error("{}: {reason}, and a process is still attached: stop it first", path.display())]
     Attached {
@@ -101,13 +115,25 @@ pub enum Error {
 }
 
 impl Error {
-    /// May the same call succeed in a while: the files are not known to be wrong.
+    /// May the same call succeed in a while: this process or this machine lacks something, and the
+    /// files are not known to be wrong.
     pub(crate) fn is_transient(&self) -> bool {
+        const LACKS: [Errno; 5] =
+            [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EINTR, Errno::EAGAIN];
         match self {
-            Error::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
-            Error::Exhausted { .. } => true,
+            Error::Io { source, .. } => {
+                source.raw_os_error().is_some_and(|code| LACKS.contains(&Errno::from_raw(code)))
+            }
+            Error::Exhausted { .. } | Error::Programs { .. } => true,
             _ => false,
         }
+    }
+
+    /// Has the disk no room left, or the user no more of it.
+    pub(crate) fn is_no_room(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        let Error::Io { source, .. } = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded)
     }
 }
 

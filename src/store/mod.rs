@@ -37,6 +37,8 @@ mod map;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod played;
 #[cfg(not(loom))]
+mod places;
+#[cfg(not(loom))]
 mod prepare;
 #[cfg(not(loom))]
 mod runtime;
@@ -57,6 +59,7 @@ pub use {
     found::Keep,
     group::Group,
     handle::Handle,
+    places::{Places, ROLE_PROGRAM},
     prepare::{Prepared, ROLE_PREPARE, check_files, close_clean, live_dir, prepare},
     runtime::{MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,

@@ -11,6 +11,7 @@ use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
+use super::places::Places;
 use super::runtime::{LINGERING, Runtime};
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
@@ -45,12 +46,11 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
-    // Workers, the keeper, its admin plane, and one that is replaced before its slot is recovered.
-    let admin = u32::from(conf.srv.admin.is_some());
-    runtime.reserve(u32::from(conf.srv.workers) + 2 + admin, conf.map.bizs.len())?;
+    let places = Places::of(&conf.srv);
+    runtime.reserve(&places, conf.map.bizs.len())?;
     // Undo first, and only where it is valid: recovery passes over groups that are not registered
     // as they stand.
-    let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
+    let mut handle = Handle::attach_at(&conf.srv.data.dir, live, (ROLE_PREPARE, &places))?;
     prepared.recovered_slots = handle.recover_dead();
     drop(handle);
     for configured in &conf.map.groups {
