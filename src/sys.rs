@@ -632,16 +632,27 @@ pub mod process {
         Ok(nix::unistd::getppid() == parent)
     }
 
+    /// Ignores a signal, in this process and all that it forks.
+    pub fn ignore(signal: Signal) -> io::Result<()> {
+        // SAFETY: SIG_IGN runs no code of ours.
+        unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
+        Ok(())
+    }
+
+    /// Leaves a signal to its default action again: an exec passes on what is ignored.
+    pub fn stop_ignoring(signal: Signal) -> io::Result<()> {
+        // SAFETY: SIG_DFL runs no code of ours.
+        unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
+        Ok(())
+    }
+
     /// Signals that are read, not handled.
     pub struct Signals(SignalFd);
 
     impl Signals {
         /// Blocks exactly `read` and makes them readable here; ignores all of `ignored`.
         pub fn take(read: &[Signal], ignored: &[Signal]) -> io::Result<Signals> {
-            for &signal in ignored {
-                // SAFETY: SIG_IGN runs no code of ours.
-                unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
-            }
+            ignored.iter().try_for_each(|&signal| ignore(signal))?;
             let mut set = SigSet::empty();
             read.iter().for_each(|&signal| set.add(signal));
             nix::sys::signal::sigprocmask(SigmaskHow::SIG_SETMASK, Some(&set), None)?;

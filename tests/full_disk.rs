@@ -7,7 +7,7 @@ mod common;
 
 use std::fs::{File, Permissions};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -58,7 +58,7 @@ impl Disk {
     /// Takes all of its blocks but so many bytes.
     fn fill(&self, but_bytes: u64) -> PathBuf {
         let path = self.0.join("ballast");
-        let mut file = File::create(&path).expect("created");
+        let mut file = File::options().create(true).append(true).open(&path).expect("created");
         while file.write_all(&[1; 4096]).is_ok() {}
         let length = file.metadata().expect("there").len();
         file.set_len(length - but_bytes).expect("cut");
@@ -214,6 +214,63 @@ fn expect_replacements(plane: &Plane, disk: &Disk) {
     assert!(!plane.setup.log().contains("No space left"), "{}", plane.setup.log());
 }
 
+fn kept(server: &Server<'_>) -> String {
+    let answer = server.client().get("/query?biz=one&key=kept");
+    answer.attribute("used").expect("used").to_owned()
+}
+
+/// Killed, and what was left of the disk is taken by somebody else.
+fn kill_and_fill(mut server: Server<'_>, disk: &Disk) {
+    server.kill_all();
+    drop(server);
+    disk.fill(0);
+}
+
+#[test]
+fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
+    let Some((disk, setup)) = setup() else { return };
+    let server = setup.start();
+    server.client().charge("one", "kept", 7);
+    kill_and_fill(server, &disk);
+    // As it was.
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    kill_and_fill(server, &disk);
+    // With slots and logs of another boot, or without a header that holds.
+    for (at, word) in [(16, 1), (0, 7)] {
+        let path = disk.0.join("data/runtime.mmap");
+        let file = File::options().write(true).open(&path).expect("there");
+        file.write_all_at(&u64::to_le_bytes(word), at).expect("written");
+        drop(file);
+        let server = setup.start();
+        assert!(setup.log().contains("runtime.mmap is made anew"), "{}", setup.log());
+        assert_eq!(kept(&server), "7");
+        kill_and_fill(server, &disk);
+        std::fs::remove_file(setup.path("log")).expect("a log");
+    }
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
+    drop(server);
+    let server = setup.start();
+    assert_eq!(kept(&server), "7", "after an end in order, too");
+}
+
+#[test]
+fn a_changed_configuration_starts_on_a_full_disk_in_place_of_an_old_one() {
+    let Some((disk, setup)) = setup() else { return };
+    let server = setup.start();
+    server.client().charge("one", "kept", 7);
+    setup.write_map(&map(&["one"]).replace("max=\"9\"", "max=\"8\""));
+    assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
+    kill_and_fill(server, &disk);
+    setup.write_map(&map(&["one"]).replace("max=\"9\"", "max=\"5\""));
+    let server = setup.start();
+    let answer = server.client().get("/query?biz=one&key=kept");
+    assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("7"), Some("5")));
+    assert!(!files(&disk).iter().any(|name| name.ends_with("tmp")));
+}
+
 #[test]
 fn a_change_of_map_xml_that_does_not_fit_leaves_it_as_it_was() {
     let plane = Plane::new(1);
@@ -284,6 +341,8 @@ fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
     let mut server = plane.start(1);
     assert_eq!(plane.ask("POST", "/biz/plenty/reset", "").status, 200);
     let overlay = std::fs::read_to_string(data.join("overlay")).expect("there");
+    // It would make room.
+    std::fs::remove_file(data.join("conf.active.1")).expect("there");
     let ballast = disk.fill(8192);
     let answer = plane.ask("POST", "/degrade?on=true", "");
     assert_eq!(answer.status, 422, "{answer:?}");

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use crate::conf::Conf;
-use crate::store::{self, Prepared};
+use crate::store::{self, Prepared, Unserved};
 use crate::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 
 /// Why the store is not prepared.
@@ -133,13 +133,21 @@ fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool>
 fn encode(result: &Result<Prepared, store::Error>) -> String {
     match result {
         Err(error) => format!("error {error}\n"),
-        Ok(prepared) => format!(
-            "ok {} {}\n{}\n{}\n",
-            prepared.recovered_slots,
-            prepared.dropped_nodes,
-            prepared.created.join(" "),
-            prepared.scanned.join(" "),
-        ),
+        Ok(prepared) => {
+            let unserved = prepared.unserved.iter();
+            let unserved = unserved.map(|Unserved { group, reason }| {
+                // A path may hold anything.
+                format!("{group} {}\n", reason.replace('\n', " "))
+            });
+            format!(
+                "ok {} {}\n{}\n{}\n{}",
+                prepared.recovered_slots,
+                prepared.dropped_nodes,
+                prepared.created.join(" "),
+                prepared.scanned.join(" "),
+                unserved.collect::<String>(),
+            )
+        }
     }
 }
 
@@ -151,11 +159,17 @@ fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
     let mut lines = text.strip_prefix("ok ")?.split('\n');
     let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
     let mut names = || Some(lines.next()?.split_whitespace().map(str::to_owned).collect());
+    let (created, scanned) = (names()?, names()?);
+    let unserved = lines.map(|line| {
+        let (group, reason) = line.split_once(' ')?;
+        Some(Unserved { group: group.to_owned(), reason: reason.to_owned() })
+    });
     Some(Ok(Prepared {
         recovered_slots: recovered_slots.parse().ok()?,
         dropped_nodes: dropped_nodes.parse().ok()?,
-        created: names()?,
-        scanned: names()?,
+        created,
+        scanned,
+        unserved: unserved.collect::<Option<_>>()?,
     }))
 }
 
@@ -170,6 +184,9 @@ mod tests {
             recovered_slots: 3,
             scanned: vec!["log".into()],
             dropped_nodes: 17,
+            unserved: ["log", "second"]
+                .map(|group| Unserved { group: group.into(), reason: "a b: c".into() })
+                .into(),
         };
         for prepared in [prepared, Prepared::default()] {
             let text = encode(&Ok(prepared.clone()));

@@ -129,6 +129,24 @@ impl Error {
         }
     }
 
+    /// Are the files of one group not what they must be: it costs that group, and nothing else. A
+    /// geometry that differs from map.xml's, or a migration that was broken off, is for whoever
+    /// changed it to put right.
+    pub(crate) fn is_of_files(&self) -> bool {
+        match self {
+            Error::Io { .. } => !self.is_transient(),
+            Error::Mismatch { .. } | Error::Missing { .. } | Error::Quarantined { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Did the file fail under a page of its map.
+    pub(crate) fn is_of_a_page(&self) -> bool {
+        const FAILS: [Errno; 3] = [Errno::EFAULT, Errno::EIO, Errno::EHWPOISON];
+        let Error::Io { source, .. } = self else { return false };
+        source.raw_os_error().is_some_and(|code| FAILS.contains(&Errno::from_raw(code)))
+    }
+
     /// Has the disk no room left, or the user no more of it.
     pub(crate) fn is_no_room(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -159,4 +177,37 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
         found: found.to_string(),
         expected: expected.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_lacks_is_transient_and_what_the_files_lack_costs_their_group() {
+        let error = |code: Errno| {
+            io_error(Path::new("g.0.mmap"), "open it")(io::Error::from_raw_os_error(code as i32))
+        };
+        for code in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EINTR, Errno::EAGAIN] {
+            assert!(error(code).is_transient() && !error(code).is_of_files(), "{code}");
+        }
+        for code in [
+            Errno::ENOENT,
+            Errno::EIO,
+            Errno::EISDIR,
+            Errno::EACCES,
+            Errno::EPERM,
+            Errno::ELOOP,
+            Errno::ENXIO,
+            Errno::ENODEV,
+            Errno::EROFS,
+            Errno::EUCLEAN,
+        ] {
+            assert!(!error(code).is_transient() && error(code).is_of_files(), "{code}");
+        }
+        let all = Error::Exhausted { path: "r".into(), what: "slots", limit: 256 };
+        assert!(all.is_transient() && !all.is_of_files());
+        let unfinished = Error::Unfinished { group: "g".into() };
+        assert!(!unfinished.is_transient() && !unfinished.is_of_files());
+    }
 }

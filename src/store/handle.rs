@@ -328,9 +328,20 @@ impl Handle {
         self.groups.iter_mut().any(Group::ask_for_huge_pages)
     }
 
-    /// Populates the page tables of all groups.
+    /// Populates the page tables of all groups that are served. One whose file fails is quarantined
+    /// and passed over.
     pub fn prefault(&self) -> Result<(), Error> {
-        self.groups.iter().try_for_each(|group| group.prefault(&self.live_dir))
+        let served = self.groups.iter().filter(|group| !self.runtime.is_quarantined(group.mark()));
+        for group in served {
+            match group.prefault(&self.live_dir) {
+                Err(error) if error.is_of_a_page() => {
+                    tracing::error!(group = group.header().name, %error, "the group is not served");
+                    self.quarantine(group.header().id);
+                }
+                result => result?,
+            }
+        }
+        Ok(())
     }
 
     /// Recovers every slot whose owner is dead; how many.

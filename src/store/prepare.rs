@@ -11,10 +11,12 @@ use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
+use super::layout::runtime as at;
 use super::places::Places;
 use super::runtime::{LINGERING, Runtime};
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
+use crate::sync::Ordering;
 use crate::{clock, sys};
 
 /// What [`prepare`] found and did.
@@ -28,6 +30,17 @@ pub struct Prepared {
     pub recovered_slots: usize,
     /// Nodes dropped by the scans.
     pub dropped_nodes: u64,
+    /// Groups whose files are not what they must be: their items answer `store`.
+    pub unserved: Vec<Unserved>,
+}
+
+/// A group that cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unserved {
+    /// Its name.
+    pub group: String,
+    /// What is wrong with its files.
+    pub reason: String,
 }
 
 /// The role of the process that prepares, in its slot.
@@ -40,7 +53,8 @@ pub fn live_dir(conf: &Conf) -> &Path {
 
 /// Creates, checks and registers every group of `conf`, recovers dead slots, scans where undo logs
 /// are not to be trusted. It maps groups: run by a forked child of the master, before any worker
-/// uses this configuration. Groups in use already are left as they are.
+/// uses this configuration. Groups in use already are left as they are. One whose files are damaged
+/// or cannot be read is quarantined and named, and costs the others nothing.
 pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     let live = live_dir(conf);
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
@@ -54,16 +68,35 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     prepared.recovered_slots = handle.recover_dead();
     drop(handle);
     for configured in &conf.map.groups {
+        let name = &configured.name;
         // Of a migration that was broken off before it was committed: so many blocks for nothing.
-        if !draft::is_unfinished(live, &configured.name) {
-            draft::remove_drafts(live, &configured.name)?;
+        if !draft::is_unfinished(live, name)
+            && let Err(error) = draft::remove_drafts(live, name)
+        {
+            tracing::warn!(group = name, %error, "what a migration has left stays");
         }
         if group::create(live, configured)? {
-            prepared.created.push(configured.name.clone());
+            prepared.created.push(name.clone());
         }
-        admit(live, configured, &runtime, &mut prepared)?;
+        match admit(live, configured, &runtime, &mut prepared) {
+            Err(error) if error.is_of_files() => {
+                quarantine(&runtime, name);
+                let (group, reason) = (name.clone(), error.to_string());
+                prepared.unserved.push(Unserved { group, reason });
+            }
+            admitted => admitted?,
+        }
     }
     Ok(prepared)
+}
+
+/// Nobody serves from a group, not even who has its files mapped: until a start has found them to be
+/// sound again.
+fn quarantine(runtime: &Runtime, name: &str) {
+    let known = runtime.find_named(name, 0).and_then(|entry| runtime.find_file(entry.group, 0));
+    if let Some((index, _)) = known {
+        runtime.mark_of(index).fetch_or(at::FILE_QUARANTINE, Ordering::Relaxed);
+    }
 }
 
 /// Checks a group's files and makes them the registered ones, scanning them if need be.
@@ -219,7 +252,8 @@ fn log_report(name: &str, report: &Report) {
 }
 
 /// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use; whether it
-/// did. By file calls alone: the master's last step.
+/// did. A group whose files are damaged is passed over, and scanned or refused by the next start. By
+/// file calls alone: the master's last step.
 pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
     let path = Runtime::path_in(&conf.srv.data.dir);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
@@ -237,18 +271,25 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
     }
     let boot = sys::boot_id().map_err(io_error(&path, "read this boot's id"))?;
     for configured in &conf.map.groups {
-        let (header, files) = group::open_files(live_dir(conf), &configured.name)?;
-        let known = runtime.find_file(header.id, 0);
-        let is_served = known.is_some_and(|(index, _)| !runtime.is_quarantined(index));
-        for (path, file) in &files {
-            file.sync_all().map_err(io_error(path, "sync it"))?;
-            let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
-            group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
+        if let Err(error) = close_group(live_dir(conf), &configured.name, &runtime, boot) {
+            tracing::error!(group = configured.name, %error, "the group is not marked clean");
         }
     }
     // Nobody attaches to a server that is not there.
     runtime.publish(0);
     Ok(true)
+}
+
+fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
+    let (header, files) = group::open_files(live, name)?;
+    let known = runtime.find_file(header.id, 0);
+    let is_served = known.is_some_and(|(index, _)| !runtime.is_quarantined(index));
+    for (path, file) in &files {
+        file.sync_all().map_err(io_error(path, "sync it"))?;
+        let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
+        group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
+    }
+    Ok(())
 }
 
 /// Checks length and header of every file of `conf`'s groups, by file calls alone: what the master

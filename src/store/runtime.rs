@@ -139,7 +139,15 @@ impl Runtime {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
-        Self::create(&path)
+        Self::create(&path).or_else(|error| {
+            if !error.is_no_room() {
+                return Err(error);
+            }
+            // It tells nothing any more: its blocks are room for the new one.
+            drop(file);
+            std::fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
+            Self::create(&path)
+        })
     }
 
     fn create(path: &Path) -> Result<Runtime, Error> {
@@ -406,6 +414,12 @@ impl Runtime {
             }
         }
         names
+    }
+
+    /// Is the group of this name registered and not quarantined.
+    pub fn is_served(&self, name: &str) -> bool {
+        let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
+        first.is_some_and(|(index, _)| !self.is_quarantined(index))
     }
 
     /// Notes a group file, quarantined; the register's index of it.
