@@ -256,6 +256,47 @@ fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
     assert_eq!(kept(&server), "7", "after an end in order, too");
 }
 
+/// What is not there of a file in memory cannot be read on a full disk: as of a disk with bad blocks.
+#[test]
+fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
+    let Some((disk, setup)) = setup() else { return };
+    setup.write_map(&map(&["one", "two"]));
+    let server = setup.start();
+    ["one", "two"].iter().for_each(|biz| server.client().charge(biz, "kept", 7));
+    kill_and_fill(server, &disk);
+    let path = disk.0.join("data/two.1.mmap");
+    let aside = setup.path("aside");
+    std::fs::copy(&path, &aside).expect("copied");
+    let (bytes, inode) = (std::fs::read(&path).expect("readable"), path.with_extension("inode"));
+    // Another file with a whole header and nothing behind it.
+    let file = File::create(&inode).expect("created");
+    std::fs::remove_file(&path).expect("removed");
+    file.write_all_at(&bytes[..4096], 0).expect("written");
+    file.set_len(bytes.len() as u64).expect("sparse");
+    std::fs::rename(&inode, &path).expect("renamed");
+    disk.fill(0);
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    let answer = server.client().get("/update?biz=two&key=kept");
+    assert_eq!((answer.status, answer.attribute("error")), (503, Some("store")), "{answer:?}");
+    let health = server.client().get("/health");
+    assert!(health.status == 200 && health.body.contains("two"), "{health:?}");
+    assert!(setup.log().contains("two.1.mmap; its group is quarantined"), "{}", setup.log());
+    let mut server = server;
+    server.kill_all();
+    drop(server);
+    let output = setup.frs(&["serve", "--strict"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("group two: a part of a file"), "{output:?}");
+    // With its blocks it is scanned, and served.
+    std::fs::remove_file(disk.0.join("ballast")).expect("removed");
+    std::fs::copy(&aside, &path).expect("copied");
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    let answer = server.client().get("/query?biz=two&key=kept");
+    assert_eq!(answer.attribute("used"), Some("7"), "{answer:?}");
+}
+
 #[test]
 fn a_changed_configuration_starts_on_a_full_disk_in_place_of_an_old_one() {
     let Some((disk, setup)) = setup() else { return };

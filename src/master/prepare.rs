@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::conf::Conf;
 use crate::store::{self, Prepared, Unserved};
+use crate::sys::EXIT_SIGBUS;
 use crate::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 
 /// Why the store is not prepared.
@@ -25,6 +26,17 @@ pub enum PrepareError {
     Io(#[from] io::Error),
 }
 
+impl PrepareError {
+    /// Did the child meet a page that a file failed under.
+    pub fn is_of_a_page(&self) -> bool {
+        const SIGBUS: i32 = Signal::SIGBUS as i32;
+        matches!(self, PrepareError::Died(Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)))
+    }
+}
+
+/// What the child does: [`store::prepare`] or [`store::prepare_after_fault`].
+pub type Work = fn(&Conf) -> Result<Prepared, store::Error>;
+
 /// A child that prepares the store.
 pub struct Preparation {
     child: Pid,
@@ -33,9 +45,9 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Forks it.
+    /// Forks it, to do this work.
     pub fn start(
-        conf: &Conf,
+        (conf, work): (&Conf, Work),
         become_user: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<Preparation> {
         let (reader, mut writer) = io::pipe()?;
@@ -43,7 +55,7 @@ impl Preparation {
         match process::fork()? {
             Forked::Child => {
                 drop(reader);
-                let text = in_child(conf, master, become_user);
+                let text = in_child((conf, work), master, become_user);
                 let told = writer.write_all(text.as_bytes());
                 std::process::exit(i32::from(told.is_err()));
             }
@@ -107,11 +119,15 @@ impl AsFd for Preparation {
     }
 }
 
-fn in_child(conf: &Conf, master: Pid, become_user: impl FnOnce() -> io::Result<()>) -> String {
+fn in_child(
+    (conf, work): (&Conf, Work),
+    master: Pid,
+    become_user: impl FnOnce() -> io::Result<()>,
+) -> String {
     let _name = super::log::name_process("prepare");
     let settled = become_user().and_then(|()| process::follow_parent(master, Signal::SIGKILL));
     match settled {
-        Ok(true) => encode(&store::prepare(conf)),
+        Ok(true) => encode(&work(conf)),
         Ok(false) => "error the master is gone\n".to_owned(),
         Err(error) => format!("error {error}\n"),
     }

@@ -22,7 +22,7 @@ use super::supervise::Event;
 use crate::clock;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts};
-use crate::store::Unserved;
+use crate::store::{self, Unserved};
 use crate::sys::process::{self, Exit, Pid};
 
 /// Acknowledgements are waited for this long; who is late is named.
@@ -288,7 +288,10 @@ impl Master {
             return Err(ReloadError::Changes(refused));
         }
         let account = self.account.as_ref();
-        Ok((Preparation::start(&conf, || become_for_good(account))?, (conf, texts)))
+        Ok((
+            Preparation::start((&conf, store::prepare), || become_for_good(account))?,
+            (conf, texts),
+        ))
     }
 
     fn publish(

@@ -14,7 +14,7 @@ use super::inherit::{Inherited, Predecessor};
 use super::listeners::{Given, ListenError, Listeners};
 use super::lock::{DataLock, LockError};
 use super::outcome::Outcome;
-use super::prepare::{Preparation, PrepareError};
+use super::prepare::{Preparation, PrepareError, Work};
 use super::run::{Basis, Master};
 use super::upgrade::{self, Program};
 use super::{Ended, log};
@@ -180,8 +180,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         // Else systemd does not know this process yet.
         notifier.status("preparing the store");
     }
-    let preparation = Preparation::start(&conf, || become_for_good(account.as_ref()))?;
-    let Some((prepared, reload_wanted)) = preparation.wait(&signals)? else {
+    let Some((prepared, reload_wanted)) = prepare(&conf, account.as_ref(), &signals)? else {
         tracing::info!("asked to end while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files();
@@ -397,6 +396,26 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
         data = %conf.srv.data.dir.display(),
         "frs starts"
     );
+}
+
+/// Has a child prepare the store; another one, if it met a page of a group that cannot be read. None:
+/// it was broken off by a signal to end.
+fn prepare(
+    conf: &Conf,
+    account: Option<&Account>,
+    signals: &Signals,
+) -> Result<Option<(Prepared, bool)>, PrepareError> {
+    let attempt =
+        |work: Work| Preparation::start((conf, work), || become_for_good(account))?.wait(signals);
+    let mut result = attempt(store::prepare);
+    for _ in &conf.map.groups {
+        match &result {
+            Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),
+            _ => break,
+        }
+        result = attempt(store::prepare_after_fault);
+    }
+    result
 }
 
 /// Are there groups, and can none of them be served.

@@ -101,6 +101,15 @@ pub enum Error {
         /// The group.
         group: String,
     },
+    /// A page of a file cannot be read, which ended the process that scanned it.
+    #[error(
+        "group {group}: a part of a file cannot be read (the log line about SIGBUS names it): look \
+         at its disk"
+    )]
+    Unreadable {
+        /// The group.
+        group: String,
+    },
     /// The published configuration cannot be used.
     #[error("{}: {message}", path.display())]
     Configuration {
@@ -135,7 +144,10 @@ impl Error {
     pub(crate) fn is_of_files(&self) -> bool {
         match self {
             Error::Io { .. } => !self.is_transient(),
-            Error::Mismatch { .. } | Error::Missing { .. } | Error::Quarantined { .. } => true,
+            Error::Mismatch { .. }
+            | Error::Missing { .. }
+            | Error::Quarantined { .. }
+            | Error::Unreadable { .. } => true,
             _ => false,
         }
     }

@@ -60,7 +60,10 @@ pub use {
     group::Group,
     handle::Handle,
     places::{Places, ROLE_PROGRAM},
-    prepare::{Prepared, ROLE_PREPARE, Unserved, check_files, close_clean, live_dir, prepare},
+    prepare::{
+        Prepared, ROLE_PREPARE, Unserved, check_files, close_clean, live_dir, prepare,
+        prepare_after_fault,
+    },
     runtime::{MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},

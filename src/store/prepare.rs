@@ -56,6 +56,26 @@ pub fn live_dir(conf: &Conf) -> &Path {
 /// uses this configuration. Groups in use already are left as they are. One whose files are damaged
 /// or cannot be read is quarantined and named, and costs the others nothing.
 pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, admit)
+}
+
+/// As [`prepare`], after one whose process met a page that a file failed under. The group of that
+/// file is marked: it is given up, and not scanned again before the next start.
+pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, |live, configured, runtime, prepared| {
+        let (_, files) = group::open_files(live, &configured.name)?;
+        // The mark stands in the first file, for all of them.
+        if group::read_marks(&files[0].0, &files[0].1)?.quarantined {
+            return Err(Error::Unreadable { group: configured.name.clone() });
+        }
+        admit(live, configured, runtime, prepared)
+    })
+}
+
+/// Makes one group ready: directory of the live files, configuration, register, what was done.
+type Admit = fn(&Path, &conf::Group, &Runtime, &mut Prepared) -> Result<(), Error>;
+
+fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     let live = live_dir(conf);
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
@@ -137,6 +157,8 @@ fn admit(
         runtime.register_file(entry)?;
     }
     if !clean {
+        // What a page that fails from now on marks is of this scan.
+        write_marks(&files, boot)?;
         let report = scan(live, &configured.name, runtime)?;
         log_report(&configured.name, &report);
         prepared.scanned.push(configured.name.clone());
