@@ -34,10 +34,10 @@ mod handle;
 pub mod inspect;
 #[cfg(not(loom))]
 mod map;
-#[cfg(all(test, not(loom)))]
-pub(crate) mod played;
 #[cfg(not(loom))]
 mod places;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod played;
 #[cfg(not(loom))]
 mod prepare;
 #[cfg(not(loom))]

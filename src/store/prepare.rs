@@ -11,12 +11,10 @@ use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
-use super::layout::runtime as at;
 use super::places::Places;
 use super::runtime::{LINGERING, Runtime};
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
-use crate::sync::Ordering;
 use crate::{clock, sys};
 
 /// What [`prepare`] found and did.
@@ -113,9 +111,16 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
 /// Nobody serves from a group, not even who has its files mapped: until a start has found them to be
 /// sound again.
 fn quarantine(runtime: &Runtime, name: &str) {
-    let known = runtime.find_named(name, 0).and_then(|entry| runtime.find_file(entry.group, 0));
-    if let Some((index, _)) = known {
-        runtime.mark_of(index).fetch_or(at::FILE_QUARANTINE, Ordering::Relaxed);
+    if let Some(known) = runtime.find_named(name, 0) {
+        runtime.quarantine_groups(|id| id == known.group);
+    }
+}
+
+impl Runtime {
+    /// Is the group of this name registered and not quarantined.
+    pub fn is_served(&self, name: &str) -> bool {
+        let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
+        first.is_some_and(|(index, _)| !self.is_quarantined(index))
     }
 }
 

@@ -416,12 +416,6 @@ impl Runtime {
         names
     }
 
-    /// Is the group of this name registered and not quarantined.
-    pub fn is_served(&self, name: &str) -> bool {
-        let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
-        first.is_some_and(|(index, _)| !self.is_quarantined(index))
-    }
-
     /// Notes a group file, quarantined; the register's index of it.
     pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|(index, _)| index);
