@@ -156,6 +156,27 @@ fn a_group_that_cannot_be_opened_while_serving_costs_that_group_only() {
     }
 }
 
+/// Orphans of a killed master have the old file mapped until they end by themselves.
+#[test]
+fn a_group_that_must_be_scanned_waits_for_the_orphans_of_a_killed_master() {
+    let plane = plane();
+    let server = plane.start(2);
+    server.client().charge("other", "kept", 7);
+    let path = file(&plane, "second.0");
+    std::fs::copy(&path, path.with_extension("copy")).expect("copied");
+    std::fs::rename(path.with_extension("copy"), &path).expect("swapped");
+    kill(server.master(), Signal::SIGKILL).expect("killed");
+    let next = plane.setup.start_unready();
+    let answer = wait_until("the group is scanned and served", || {
+        let is_scanned = plane.setup.log().contains("group scanned");
+        let mut client = Client::try_connect(plane.setup.address).filter(|_| is_scanned)?;
+        client.try_get("/query?biz=other&key=kept").ok().filter(|answer| answer.status == 200)
+    });
+    assert_eq!(answer.attribute("used"), Some("7"), "{answer:?}");
+    next.wait_for_workers(2);
+    assert!(!plane.setup.log().contains("is not served"), "{}", plane.setup.log());
+}
+
 #[test]
 fn a_server_that_could_serve_no_group_does_not_start() {
     let plane = plane();

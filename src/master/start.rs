@@ -180,7 +180,12 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         // Else systemd does not know this process yet.
         notifier.status("preparing the store");
     }
-    let Some((prepared, reload_wanted)) = prepare(&conf, account.as_ref(), &signals)? else {
+    let work = match &predecessor {
+        Some(_) => store::prepare,
+        None => store::prepare_at_start,
+    };
+    let prepared = prepare((&conf, work), account.as_ref(), &signals)?;
+    let Some((prepared, reload_wanted)) = prepared else {
         tracing::info!("asked to end while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files();
@@ -401,13 +406,13 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
 /// Has a child prepare the store; another one, if it met a page of a group that cannot be read. None:
 /// it was broken off by a signal to end.
 fn prepare(
-    conf: &Conf,
+    (conf, first): (&Conf, Work),
     account: Option<&Account>,
     signals: &Signals,
 ) -> Result<Option<(Prepared, bool)>, PrepareError> {
     let attempt =
         |work: Work| Preparation::start((conf, work), || become_for_good(account))?.wait(signals);
-    let mut result = attempt(store::prepare);
+    let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {
             Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),

@@ -62,7 +62,7 @@ pub use {
     places::{Places, ROLE_PROGRAM},
     prepare::{
         Prepared, ROLE_PREPARE, Unserved, check_files, close_clean, live_dir, prepare,
-        prepare_after_fault,
+        prepare_after_fault, prepare_at_start,
     },
     runtime::{MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,

@@ -5,13 +5,14 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::time::Duration;
 
 use super::counter::GroupCounter;
 use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
-use super::places::Places;
+use super::places::{Places, ROLE_PROGRAM};
 use super::runtime::{LINGERING, Runtime};
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
@@ -41,6 +42,9 @@ pub struct Unserved {
     pub reason: String,
 }
 
+/// The processes of a dead master have ended by then.
+const ORPHANS: Duration = Duration::from_secs(6);
+
 /// The role of the process that prepares, in its slot.
 pub const ROLE_PREPARE: u32 = 0;
 
@@ -55,6 +59,26 @@ pub fn live_dir(conf: &Conf) -> &Path {
 /// or cannot be read is quarantined and named, and costs the others nothing.
 pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     prepare_groups(conf, admit)
+}
+
+/// As [`prepare`], when no other server has the directory: the processes of one that was killed end by
+/// themselves, and a group that must be scanned waits for that.
+pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, |live, configured, runtime, prepared| {
+        let begun = clock::instant();
+        loop {
+            let admitted = admit(live, configured, runtime, prepared);
+            let is_hopeful = has_orphans_only(runtime) && begun.elapsed() < ORPHANS;
+            if !matches!(admitted, Err(Error::Quarantined { .. })) || !is_hopeful {
+                return admitted;
+            }
+        }
+    })
+}
+
+/// Are the living who are attached processes of a server, and no programs, which may stay.
+fn has_orphans_only(runtime: &Runtime) -> bool {
+    !runtime.slots().iter().any(|slot| slot.alive && slot.role == ROLE_PROGRAM)
 }
 
 /// As [`prepare`], after one whose process met a page that a file failed under. The group of that
@@ -251,7 +275,7 @@ fn is_alone(runtime: &Runtime) -> bool {
         if start.elapsed() > LINGERING {
             return false;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
     true
 }
