@@ -24,7 +24,9 @@ fn a_file_that_may_not_grow_is_an_error_and_kills_nobody() {
     let setup = Setup::new(&Settings { more, ..Settings::default() });
     let server = setup.start();
     let workers = server.wait_for_workers(2);
-    let keepers = server.attached("keeper");
+    let keepers = wait_until("a keeper is attached", || {
+        Some(server.attached("keeper")).filter(|keepers| !keepers.is_empty())
+    });
     let long = format!("{}<!-- {} -->", common::MAP, "long ".repeat(4000));
     for &pid in [vec![server.master()], workers.clone(), keepers.clone()].iter().flatten() {
         if !limit(pid, 4096) {

@@ -139,15 +139,14 @@ impl Runtime {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
-        Self::create(&path).or_else(|error| {
-            if !error.is_no_room() {
-                return Err(error);
-            }
-            // It tells nothing any more: its blocks are room for the new one.
-            drop(file);
-            std::fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
-            Self::create(&path)
-        })
+        let created = Self::create(&path);
+        if !created.as_ref().is_err_and(Error::is_no_room) {
+            return created;
+        }
+        // It tells nothing any more: its blocks are room for the new one.
+        drop(file);
+        std::fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
+        Self::create(&path)
     }
 
     fn create(path: &Path) -> Result<Runtime, Error> {
