@@ -6,6 +6,7 @@ mod common;
 use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use common::plane::Plane;
 use common::{Answer, Client, Server, text, wait_until};
@@ -165,8 +166,16 @@ fn a_group_that_must_be_scanned_waits_for_the_orphans_of_a_killed_master() {
     let path = file(&plane, "second.0");
     std::fs::copy(&path, path.with_extension("copy")).expect("copied");
     std::fs::rename(path.with_extension("copy"), &path).expect("swapped");
+    let orphan = server.workers()[0];
+    kill(orphan, Signal::SIGSTOP).expect("stopped");
     kill(server.master(), Signal::SIGKILL).expect("killed");
     let next = plane.setup.start_unready();
+    // Longer than the locks of the dead may stand.
+    let begun = Instant::now();
+    wait_until("the orphan has lived on for a while", || {
+        (begun.elapsed() > Duration::from_secs(2)).then_some(())
+    });
+    kill(orphan, Signal::SIGCONT).expect("continued");
     let answer = wait_until("the group is scanned and served", || {
         let is_scanned = plane.setup.log().contains("group scanned");
         let mut client = Client::try_connect(plane.setup.address).filter(|_| is_scanned)?;
