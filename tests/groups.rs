@@ -6,7 +6,6 @@ mod common;
 use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use common::plane::Plane;
 use common::{Answer, Client, Server, text, wait_until};
@@ -19,8 +18,11 @@ const MAP: &str = r#"<map>
   <biz id="2" name="other" group="second" key="string"><limit policy="total" max="1000"/></biz>
 </map>"#;
 
+/// Puts something in the place of a file.
+type Put = fn(&Path);
+
 /// What may stand in the place of a file, and one of these is said of it.
-const DAMAGES: [(&str, fn(&Path)); 9] = [
+const DAMAGES: [(&str, Put); 9] = [
     ("directory", |path| std::fs::create_dir(path).expect("created")),
     ("symbolic link", |path| symlink(path, path).expect("linked")),
     ("pipe", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).expect("made")),
@@ -51,7 +53,7 @@ fn file(plane: &Plane, name: &str) -> PathBuf {
 }
 
 /// Puts something in the place of a file, which is kept aside.
-fn damage(path: &Path, put: fn(&Path)) {
+fn damage(path: &Path, put: Put) {
     std::fs::rename(path, path.with_extension("aside")).expect("moved");
     put(path);
 }
@@ -166,16 +168,11 @@ fn a_group_that_must_be_scanned_waits_for_the_orphans_of_a_killed_master() {
     let path = file(&plane, "second.0");
     std::fs::copy(&path, path.with_extension("copy")).expect("copied");
     std::fs::rename(path.with_extension("copy"), &path).expect("swapped");
-    let orphan = server.workers()[0];
-    kill(orphan, Signal::SIGSTOP).expect("stopped");
+    // A worker waits for the rest of a request as long as it may.
+    let mut client = server.client();
+    client.send("POST /update HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n<request>");
     kill(server.master(), Signal::SIGKILL).expect("killed");
     let next = plane.setup.start_unready();
-    // Longer than the locks of the dead may stand.
-    let begun = Instant::now();
-    wait_until("the orphan has lived on for a while", || {
-        (begun.elapsed() > Duration::from_secs(2)).then_some(())
-    });
-    kill(orphan, Signal::SIGCONT).expect("continued");
     let answer = wait_until("the group is scanned and served", || {
         let is_scanned = plane.setup.log().contains("group scanned");
         let mut client = Client::try_connect(plane.setup.address).filter(|_| is_scanned)?;
