@@ -11,7 +11,7 @@ use frs::conf::{Conf, report};
 use frs::master::outcome::Reloaded;
 use frs::master::seed::Seed;
 use frs::master::supervise::Place;
-use frs::master::{self, Ended, command, log};
+use frs::master::{self, Ended, Start, command, log};
 use frs::{keeper, worker};
 
 /// A frequency-limit server on shared memory.
@@ -21,7 +21,16 @@ struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Args)]
+struct Serve {
+    #[command(flatten)]
     place: ConfDir,
+    /// Refuse to start where a group cannot be served, instead of serving the others
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Args)]
@@ -34,7 +43,7 @@ struct ConfDir {
 #[derive(Subcommand)]
 enum Command {
     /// Run in the foreground
-    Serve(ConfDir),
+    Serve(Serve),
     /// Check both files; print geometry and memory
     Check(ConfDir),
     /// Have the running server take the files as they are now
@@ -50,8 +59,8 @@ struct Failed;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = match arguments.command.unwrap_or(Command::Serve(arguments.place)) {
-        Command::Serve(place) => serve(&place.conf),
+    let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
+        Command::Serve(how) => serve(&how),
         Command::Check(place) => check(&place.conf),
         Command::Reload(place) => reload(&place.conf),
         Command::Stop(place) => say(command::stop(&place.conf), |pid| {
@@ -65,8 +74,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(conf_dir: &Path) -> Result<(), Failed> {
-    match say(master::serve(conf_dir), |ended| ended)? {
+fn serve(how: &Serve) -> Result<(), Failed> {
+    let how = Start { conf_dir: &how.place.conf, strict: how.strict };
+    match say(master::serve(how), |ended| ended)? {
         Ended::Stopped => Ok(()),
         Ended::Child(seed) => become_child(seed),
     }

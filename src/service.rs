@@ -49,7 +49,7 @@ use crate::clock::{self, Millis};
 use crate::conf::{Conf, active};
 use crate::key::KeyRef;
 use crate::scan::Short;
-use crate::store::{Error, Handle, Runtime, Sweep, live_dir};
+use crate::store::{Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, live_dir};
 use execute::Scratch;
 use table::Table;
 
@@ -287,6 +287,8 @@ pub enum Role {
     Admin = 4,
 }
 
+const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
+
 /// One attachment to a data directory: the store and the configuration in force.
 ///
 /// One thread's, and dead in a forked child.
@@ -311,14 +313,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl Service {
     /// Attaches to a data directory that a running server has prepared, by the server's user.
-    /// There is room for 256 attachments, the workers' and the keeper's among them.
+    /// As many programs can be attached at once as `max-programs` of srv.xml says.
     ///
     /// # Errors
-    /// If there is no server's data, its files are damaged, or all slots are taken.
+    /// If there is no server's data, its files are damaged, or all places are taken.
     pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
         let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
         let conf = read_active(data_dir, generation)?;
-        let mut handle = Handle::attach(data_dir, live_dir(&conf), role as u32)?;
+        let who = (role as u32, &Places::of(&conf.srv));
+        let mut handle = Handle::attach_at(data_dir, live_dir(&conf), who)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
         if conf.srv.data.prefault {

@@ -120,9 +120,74 @@ pub fn is_range_locked(file: &File, start: u64, len: u64) -> io::Result<bool> {
 }
 
 /// Allocates the blocks of a byte range, so that a full disk is an error now and no SIGBUS later.
+/// A range that has its blocks is no error on a full disk.
 pub fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
-    rustix::fs::fallocate(file.as_fd(), rustix::fs::FallocateFlags::empty(), start, len)
-        .map_err(io::Error::from)
+    use rustix::io::Errno;
+    match rustix::fs::fallocate(file.as_fd(), rustix::fs::FallocateFlags::empty(), start, len) {
+        // XFS asks for as much room again, before it looks whether there are blocks to allocate.
+        Err(Errno::NOSPC | Errno::DQUOT) if has_blocks(file, start, len).unwrap_or(false) => Ok(()),
+        result => result.map_err(io::Error::from),
+    }
+}
+
+/// Extents that the kernel is asked for at once.
+const EXTENTS: usize = 32;
+
+/// `struct fiemap_extent` of linux/fiemap.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` of linux/fiemap.h, with room for extents.
+#[repr(C)]
+#[derive(Default)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS],
+}
+
+/// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`, whose size is without extents.
+const FS_IOC_FIEMAP: u32 = 0xc020_660b;
+const _: () = assert!(size_of::<Fiemap>() == 32 + 56 * EXTENTS);
+
+/// Has every byte of a range a block on the disk, written or not; an error where the file system
+/// cannot tell.
+fn has_blocks(file: &File, start: u64, len: u64) -> io::Result<bool> {
+    let (mut at, end) = (start, start + len);
+    while at < end {
+        let mut map =
+            Fiemap { start: at, length: end - at, count: EXTENTS as u32, ..Fiemap::default() };
+        // SAFETY: the kernel reads the head of the struct, and writes it and at most `count`
+        // extents behind it, for which there is room.
+        let told =
+            unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as libc::Ioctl, &raw mut map) };
+        if told != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let before = at;
+        for extent in &map.extents[..EXTENTS.min(map.mapped as usize)] {
+            if extent.logical > at {
+                return Ok(false);
+            }
+            at = at.max(extent.logical.saturating_add(extent.length));
+        }
+        if at == before {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Fills a buffer from the kernel's random source.
@@ -567,16 +632,27 @@ pub mod process {
         Ok(nix::unistd::getppid() == parent)
     }
 
+    /// Ignores a signal, in this process and all that it forks.
+    pub fn ignore(signal: Signal) -> io::Result<()> {
+        // SAFETY: SIG_IGN runs no code of ours.
+        unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
+        Ok(())
+    }
+
+    /// Leaves a signal to its default action again: an exec passes on what is ignored.
+    pub fn stop_ignoring(signal: Signal) -> io::Result<()> {
+        // SAFETY: SIG_DFL runs no code of ours.
+        unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
+        Ok(())
+    }
+
     /// Signals that are read, not handled.
     pub struct Signals(SignalFd);
 
     impl Signals {
         /// Blocks exactly `read` and makes them readable here; ignores all of `ignored`.
         pub fn take(read: &[Signal], ignored: &[Signal]) -> io::Result<Signals> {
-            for &signal in ignored {
-                // SAFETY: SIG_IGN runs no code of ours.
-                unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
-            }
+            ignored.iter().try_for_each(|&signal| ignore(signal))?;
             let mut set = SigSet::empty();
             read.iter().for_each(|&signal| set.add(signal));
             nix::sys::signal::sigprocmask(SigmaskHow::SIG_SETMASK, Some(&set), None)?;

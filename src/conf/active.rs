@@ -80,6 +80,13 @@ pub enum ActiveError {
     },
 }
 
+impl ActiveError {
+    /// Was there no room on the disk.
+    pub fn is_no_room(&self) -> bool {
+        matches!(self, ActiveError::Io { source, .. } if is_no_room(source))
+    }
+}
+
 /// The path of a generation.
 pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
     data_dir.join(format!("{PREFIX}{generation}"))
@@ -124,7 +131,12 @@ pub fn write_overlaid(
         std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
     let bytes = encode(generation, Host::this().processors, &directory, (texts, overlay));
     let temporary = data_dir.join(TEMPORARY);
-    write_durably(&temporary, &bytes).map_err(failed(&temporary, "write it"))?;
+    let written = write_durably(&temporary, &bytes).or_else(|error| {
+        // The one before the latest would go in a moment: it makes room.
+        let is_smaller = is_no_room(&error) && remove_all_but_latest(data_dir)? > 0;
+        if is_smaller { write_durably(&temporary, &bytes) } else { Err(error) }
+    });
+    written.map_err(failed(&temporary, "write it"))?;
     let path = path(data_dir, generation);
     fs::rename(&temporary, &path).map_err(failed(&path, "give it its name"))?;
     File::open(data_dir)
@@ -242,6 +254,20 @@ fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
         fs::remove_file(path(data_dir, other))?;
     }
     Ok(())
+}
+
+/// Removes all generations but the latest; how many.
+fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
+    let mut others = generations_in(data_dir)?;
+    let latest = others.iter().copied().max();
+    others.retain(|&other| Some(other) != latest);
+    others.iter().try_for_each(|&other| fs::remove_file(path(data_dir, other)))?;
+    Ok(others.len())
+}
+
+/// Has the disk no room left, or the user no more of it.
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 struct Active {

@@ -51,8 +51,6 @@ const PAGE_BYTES: u64 = 4096;
 const PAGE_TABLE_PARTS: u64 = 500;
 /// Processes besides the workers that map all groups: the keeper.
 pub(super) const MAPPING_PROCESSES: u64 = 1;
-/// Slots besides the workers': the keeper's, and that of the child that prepares a reload.
-pub(super) const OTHER_SLOTS: u64 = 2;
 /// Processes besides the workers: master and keeper.
 pub(super) const OTHER_PROCESSES: u64 = 2;
 /// A process without what is counted apart: stack, allocator, configuration; of the keeper what it
@@ -79,13 +77,13 @@ pub struct Memory {
     pub groups: u64,
     /// Page tables, when everything is mapped and used: 0.2 % each.
     pub page_tables: u64,
-    /// runtime.mmap with the slots of this server's processes.
+    /// runtime.mmap with the slots that are kept for this server's processes.
     pub runtime: u64,
     /// The processes, without what they hold of clients.
     pub processes: u64,
     /// What workers hold of clients.
     pub clients: u64,
-    /// The admin plane, if there is one: its slot, its maps of all groups, what it holds of clients.
+    /// The admin plane, if there is one: its maps of all groups, what it holds of clients.
     pub admin: u64,
 }
 
@@ -99,7 +97,7 @@ impl Memory {
         Memory {
             groups,
             page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + MAPPING_PROCESSES),
-            runtime: RUNTIME_BYTES + (workers + OTHER_SLOTS) * slot_bytes(&conf.map),
+            runtime: RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * slot_bytes(&conf.map),
             processes: (workers + OTHER_PROCESSES) * process_bytes(&conf.map)
                 + workers * bench_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
@@ -115,7 +113,7 @@ impl Memory {
 
 /// Bytes of the admin plane over groups of so many bytes.
 fn admin_bytes(groups: u64) -> u64 {
-    groups.div_ceil(PAGE_TABLE_PARTS) * ADMIN_MAPS + SLOT_BYTES + ADMIN_BYTES
+    groups.div_ceil(PAGE_TABLE_PARTS) * ADMIN_MAPS + ADMIN_BYTES
 }
 
 /// Bytes of all groups' files.

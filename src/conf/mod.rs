@@ -49,7 +49,7 @@ pub use map::{
     Turns, UNDO_WORDS, Unit, Weight,
 };
 pub use overlay::{Overlay, OverlayError};
-pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
 pub use token::{AdminToken, TokenError};
 pub use value::{MAX_COUNT, duration};
 pub use words::{biz_words, limit_words};

@@ -12,6 +12,7 @@ use super::memory::{
     self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
     RUNTIME_BYTES, TURN_ANSWER_BYTES, groups_bytes, slot_bytes,
 };
+use super::srv::SLOTS;
 use super::value::size_text;
 use super::words::biz_words;
 
@@ -137,6 +138,10 @@ fn memory_text(text: &mut String, conf: &Conf) {
     let kept = size_text(memory::input_bytes(http));
     let turn = size_text(TURN_ANSWER_BYTES as u64);
     let words = u64::from(http.max_atomic_items) * map.item_undo_words();
+    let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
+    let programs = conf.srv.data.max_programs;
+    let plane = if conf.srv.admin.is_some() { " + admin plane" } else { "" };
+    let twice = if reserved > needed { ", twice" } else { "" };
     let admin = match memory.admin {
         0 => String::new(),
         bytes => format!("admin plane at worst: {}\n  ", bytes_text(bytes)),
@@ -146,7 +151,9 @@ fn memory_text(text: &mut String, conf: &Conf) {
         "memory\n  \
          groups: {}\n  \
          page tables: {} = 0.2 % of that × ({workers} workers + {MAPPING_PROCESSES} keeper)\n  \
-         runtime.mmap: {} = {} + ({workers} workers + keeper + reload) × {}\n  \
+         runtime.mmap: {} = {} + {reserved} slots × {}\n    \
+         slots: {SLOTS}, of them {reserved} kept for the server ({workers} workers + keeper{plane} + \
+         reload{twice}), at most {programs} for programs\n  \
          processes: {} = ({workers} workers + keeper + master) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
          {turn} + queue {} + reply {} + {CLIENT_BYTES})\n    \

@@ -65,12 +65,13 @@ group strict: files 1, key-nodes 10, chain 56, node-size 64, key-bytes 8, hash b
 memory
   groups: 118,547,712 bytes (113.1 MiB)
   page tables: 711,288 bytes (694.6 KiB) = 0.2 % of that × (2 workers + 1 keeper)
-  runtime.mmap: 8,327,168 bytes (7.9 MiB) = 1,576,960 + (2 workers + keeper + reload) × 1,687,552
+  runtime.mmap: 15,077,376 bytes (14.4 MiB) = 1,576,960 + 8 slots × 1,687,552
+    slots: 256, of them 8 kept for the server (2 workers + keeper + reload, twice), at most 192 for programs
   processes: 159,475,440 bytes (152.1 MiB) = (2 workers + keeper + master) × 8MiB + 2 workers × 62,960,504
   clients at worst: 23,197,840,000 bytes (21.6 GiB) = workers 2 × max-connections 10000 × (input 64KiB + answers 64KiB + queue 88,788 + reply 939,008 + 1024)
     input: the largest of max-head, max-body and 64KiB
     reply, the longest to one request: 1024 items × 320 × (1 + limits of a biz) + 6 × the rest of max-body (echoed, escaped)
-  all at worst: 23,484,901,608 bytes (21.9 GiB), and the kernel's socket buffers
+  all at worst: 23,491,651,816 bytes (21.9 GiB), and the kernel's socket buffers
 largest atomic request: 2176 of 65536 words of the undo log
 ";
     assert!(text.ends_with(memory), "{text}");

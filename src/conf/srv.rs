@@ -63,6 +63,43 @@ pub struct Data {
     pub flush_ms: u64,
     /// Populate the maps at start.
     pub prefault: bool,
+    /// Programs that may be attached at once.
+    pub max_programs: u16,
+}
+
+/// Processes that can be attached to a data directory at once, programs among them.
+pub const SLOTS: u16 = 256;
+/// Programs that may be attached where srv.xml says nothing, at most.
+const DEFAULT_PROGRAMS: u16 = 192;
+
+impl Srv {
+    /// Slots that the server's own processes need at once.
+    pub fn needed_slots(&self) -> u16 {
+        needed_slots(self.workers, self.admin.is_some())
+    }
+
+    /// Slots that are kept for the server's own processes.
+    pub fn reserved_slots(&self) -> u16 {
+        reserved_slots(self.needed_slots())
+    }
+}
+
+/// Slots that so many workers, the keeper, the admin plane and the child that prepares a reload
+/// need.
+pub(super) fn needed_slots(workers: u16, has_admin: bool) -> u16 {
+    workers + 2 + u16::from(has_admin)
+}
+
+/// Twice what is needed, for an upgrade starts the new processes beside the old ones; once where
+/// there are not so many slots.
+fn reserved_slots(needed: u16) -> u16 {
+    if 2 * needed <= SLOTS { 2 * needed } else { needed }
+}
+
+/// Programs that may be attached beside a server that needs so many slots, where srv.xml says
+/// nothing.
+pub(super) fn default_programs(needed: u16) -> u16 {
+    (SLOTS - reserved_slots(needed)).min(DEFAULT_PROGRAMS)
 }
 
 /// `<http>`: bounds of the data plane.

@@ -9,7 +9,10 @@ use super::authority::{hosts, origins};
 use super::cidr::Cidr;
 use super::fault::{Checked, Faulty, Notes, shown};
 use super::load::Host;
-use super::srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, Srv};
+use super::srv::{
+    Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs,
+    needed_slots,
+};
 use super::value::{Value, boolean, duration, one_of, size, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
@@ -21,7 +24,7 @@ const SRV: Shape = Shape {
 };
 const ADMIN: Shape = Shape { attributes: &["listen", "token-file"], ..Shape::EMPTY };
 const DATA: Shape = Shape {
-    attributes: &["dir", "live", "flush", "prefault"],
+    attributes: &["dir", "live", "flush", "prefault", "max-programs"],
     later_attributes: &["checkpoint", "group"],
     ..Shape::EMPTY
 };
@@ -60,7 +63,9 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let listen = listen(notes, root);
     let allow = networks(notes, root, "allow");
     let admin = admin(notes, root.child("admin"));
-    let data = data(notes, root.child("data"));
+    let has_admin = root.child("admin").is_some();
+    let needed = needed_slots(workers.unwrap_or(1), has_admin);
+    let data = data(notes, root.child("data"), needed);
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));
     let user = user(notes, root, host);
@@ -187,16 +192,31 @@ pub(super) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) ->
     }
 }
 
-fn data(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Data> {
+/// `needed`: slots of the server's own processes, which programs must leave.
+fn data(notes: &mut Notes<'_>, element: Option<&Element>, needed: u16) -> Checked<Data> {
+    let max_programs = default_programs(needed);
     let Some(element) = element else {
-        return Ok(Data { dir: DEFAULT_DIR.into(), live: None, flush_ms: 5000, prefault: false });
+        let dir = DEFAULT_DIR.into();
+        return Ok(Data { dir, live: None, flush_ms: 5000, prefault: false, max_programs });
     };
     DATA.check(notes, element);
     let dir = element.or(notes, "dir", DEFAULT_DIR.into(), path);
     let live = element.optional(notes, "live", path);
     let flush = element.or(notes, "flush", 5000, duration(10, 24 * HOUR_MS));
     let prefault = element.or(notes, "prefault", false, boolean);
-    Ok(Data { dir: dir?, live: live?, flush_ms: flush?, prefault: prefault? })
+    let programs = element.or(notes, "max-programs", max_programs.into(), |text| {
+        let most = SLOTS - needed;
+        whole32(0, most.into())(text).map_err(|expected| {
+            format!("{expected}: of {SLOTS} slots the server's own processes need {needed}")
+        })
+    });
+    Ok(Data {
+        dir: dir?,
+        live: live?,
+        flush_ms: flush?,
+        prefault: prefault?,
+        max_programs: programs? as u16,
+    })
 }
 
 fn path(text: &str) -> Value<PathBuf> {

@@ -199,7 +199,8 @@ fn group(group: &Group) -> Element {
             .bare("chain", geometry.chain)
             .bare("node-size", geometry.node_bytes)
             .bare("key-bytes", geometry.key_bytes)
-            .bare("bytes", geometry.group_bytes());
+            .bare("bytes", geometry.group_bytes())
+            .bare("served", group.served);
     }
     for (name, counter) in COUNTERS {
         element = element.bare(name, group.sums.count(counter));

@@ -162,6 +162,11 @@ impl Page {
 
     fn groups(&mut self, stats: &Stats) {
         let groups = &stats.groups;
+        let help = "1 where a group is served, 0 where its items answer `store`.";
+        self.head("frs_group_served", "gauge", help);
+        for group in groups.iter().filter(|group| group.geometry.is_some()) {
+            self.sample("frs_group_served", &[("group", group.name())], u64::from(group.served));
+        }
         self.head(
             "frs_nodes",
             "gauge",

@@ -82,6 +82,8 @@ pub struct Group {
     pub key: GroupKey,
     /// Its geometry; none where the configuration does not name it (any more).
     pub geometry: Option<Geometry>,
+    /// Is it served: else its items answer `store`.
+    pub served: bool,
     /// What was counted.
     pub sums: GroupSums,
 }
@@ -194,7 +196,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         flush_failed: runtime.flush_failed(),
         master: runtime.master_counts(),
         processes: processes(runtime),
-        groups: groups(&sums, conf),
+        groups: groups(runtime, &sums, conf),
         bizs: bizs(&sums, conf),
         sums,
     }
@@ -233,11 +235,12 @@ pub fn role_word(role: u32) -> &'static str {
     }
 }
 
-fn groups(sums: &Sums, conf: &Conf) -> Vec<Group> {
+fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<Group> {
     let named = conf.map.groups.iter().map(|group| {
         let key = GroupKey::Name(group.name.clone());
         let sums = sums.groups.get(&key).cloned().unwrap_or_default();
-        Group { key, geometry: Some(group.geometry), sums }
+        let served = runtime.is_served(&group.name);
+        Group { key, geometry: Some(group.geometry), served, sums }
     });
     let is_named = |key: &GroupKey| match key {
         GroupKey::Name(name) => conf.map.groups.iter().any(|group| group.name == *name),
@@ -246,6 +249,7 @@ fn groups(sums: &Sums, conf: &Conf) -> Vec<Group> {
     let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| Group {
         key: key.clone(),
         geometry: None,
+        served: false,
         sums: sums.clone(),
     });
     named.chain(gone).collect()

@@ -126,7 +126,13 @@ mod tests {
                 workers: 2,
                 listen: vec![Listen::Unix("frs.sock".into())],
                 allow: vec![],
-                data: Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false },
+                data: Data {
+                    dir: "data".into(),
+                    live: None,
+                    flush_ms: 5000,
+                    prefault: false,
+                    max_programs: 192,
+                },
                 http: Http {
                     max_connections: 1,
                     max_body_bytes: 1,

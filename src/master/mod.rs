@@ -23,7 +23,7 @@ mod stranger;
 pub mod supervise;
 mod upgrade;
 
-pub use start::{MasterError, serve};
+pub use start::{MasterError, Start, serve};
 
 /// How [`serve`] returned.
 pub enum Ended {

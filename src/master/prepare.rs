@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use crate::conf::Conf;
-use crate::store::{self, Prepared};
+use crate::store::{self, Prepared, Unserved};
+use crate::sys::EXIT_SIGBUS;
 use crate::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 
 /// Why the store is not prepared.
@@ -25,6 +26,17 @@ pub enum PrepareError {
     Io(#[from] io::Error),
 }
 
+impl PrepareError {
+    /// Did the child meet a page that a file failed under.
+    pub fn is_of_a_page(&self) -> bool {
+        const SIGBUS: i32 = Signal::SIGBUS as i32;
+        matches!(self, PrepareError::Died(Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)))
+    }
+}
+
+/// What the child does: [`store::prepare`] or [`store::prepare_after_fault`].
+pub type Work = fn(&Conf) -> Result<Prepared, store::Error>;
+
 /// A child that prepares the store.
 pub struct Preparation {
     child: Pid,
@@ -33,9 +45,9 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Forks it.
+    /// Forks it, to do this work.
     pub fn start(
-        conf: &Conf,
+        (conf, work): (&Conf, Work),
         become_user: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<Preparation> {
         let (reader, mut writer) = io::pipe()?;
@@ -43,7 +55,7 @@ impl Preparation {
         match process::fork()? {
             Forked::Child => {
                 drop(reader);
-                let text = in_child(conf, master, become_user);
+                let text = in_child((conf, work), master, become_user);
                 let told = writer.write_all(text.as_bytes());
                 std::process::exit(i32::from(told.is_err()));
             }
@@ -107,11 +119,15 @@ impl AsFd for Preparation {
     }
 }
 
-fn in_child(conf: &Conf, master: Pid, become_user: impl FnOnce() -> io::Result<()>) -> String {
+fn in_child(
+    (conf, work): (&Conf, Work),
+    master: Pid,
+    become_user: impl FnOnce() -> io::Result<()>,
+) -> String {
     let _name = super::log::name_process("prepare");
     let settled = become_user().and_then(|()| process::follow_parent(master, Signal::SIGKILL));
     match settled {
-        Ok(true) => encode(&store::prepare(conf)),
+        Ok(true) => encode(&work(conf)),
         Ok(false) => "error the master is gone\n".to_owned(),
         Err(error) => format!("error {error}\n"),
     }
@@ -133,13 +149,21 @@ fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool>
 fn encode(result: &Result<Prepared, store::Error>) -> String {
     match result {
         Err(error) => format!("error {error}\n"),
-        Ok(prepared) => format!(
-            "ok {} {}\n{}\n{}\n",
-            prepared.recovered_slots,
-            prepared.dropped_nodes,
-            prepared.created.join(" "),
-            prepared.scanned.join(" "),
-        ),
+        Ok(prepared) => {
+            let unserved = prepared.unserved.iter();
+            let unserved = unserved.map(|Unserved { group, reason }| {
+                // A path may hold anything.
+                format!("{group} {}\n", reason.replace('\n', " "))
+            });
+            format!(
+                "ok {} {}\n{}\n{}\n{}",
+                prepared.recovered_slots,
+                prepared.dropped_nodes,
+                prepared.created.join(" "),
+                prepared.scanned.join(" "),
+                unserved.collect::<String>(),
+            )
+        }
     }
 }
 
@@ -151,11 +175,17 @@ fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
     let mut lines = text.strip_prefix("ok ")?.split('\n');
     let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
     let mut names = || Some(lines.next()?.split_whitespace().map(str::to_owned).collect());
+    let (created, scanned) = (names()?, names()?);
+    let unserved = lines.map(|line| {
+        let (group, reason) = line.split_once(' ')?;
+        Some(Unserved { group: group.to_owned(), reason: reason.to_owned() })
+    });
     Some(Ok(Prepared {
         recovered_slots: recovered_slots.parse().ok()?,
         dropped_nodes: dropped_nodes.parse().ok()?,
-        created: names()?,
-        scanned: names()?,
+        created,
+        scanned,
+        unserved: unserved.collect::<Option<_>>()?,
     }))
 }
 
@@ -170,6 +200,9 @@ mod tests {
             recovered_slots: 3,
             scanned: vec!["log".into()],
             dropped_nodes: 17,
+            unserved: ["log", "second"]
+                .map(|group| Unserved { group: group.into(), reason: "a b: c".into() })
+                .into(),
         };
         for prepared in [prepared, Prepared::default()] {
             let text = encode(&Ok(prepared.clone()));

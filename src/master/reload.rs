@@ -17,11 +17,12 @@ use super::message::{Ask, Word};
 use super::outcome::{Outcome, Reloaded};
 use super::prepare::{Preparation, PrepareError};
 use super::run::Master;
-use super::start::{become_for_good, tell_prepared, with_sources};
+use super::start::{become_for_good, tell_prepared, unserved_lines, with_sources};
 use super::supervise::Event;
 use crate::clock;
 use crate::conf::active::{self, ActiveError};
 use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts};
+use crate::store::{self, Unserved};
 use crate::sys::process::{self, Exit, Pid};
 
 /// Acknowledgements are waited for this long; who is late is named.
@@ -85,6 +86,8 @@ enum ReloadError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    #[error("{}", unserved_lines(.0))]
+    Unserved(Vec<Unserved>),
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
     #[error("{0}")]
@@ -285,7 +288,10 @@ impl Master {
             return Err(ReloadError::Changes(refused));
         }
         let account = self.account.as_ref();
-        Ok((Preparation::start(&conf, || become_for_good(account))?, (conf, texts)))
+        Ok((
+            Preparation::start((&conf, store::prepare), || become_for_good(account))?,
+            (conf, texts),
+        ))
     }
 
     fn publish(
@@ -295,6 +301,13 @@ impl Master {
         events: &mut VecDeque<Event>,
     ) -> Result<u64, ReloadError> {
         let prepared = preparation.answer()?;
+        // One that is in force already is not served whatever comes of this.
+        let is_old = |name: &str| self.conf.map.groups.iter().any(|group| group.name == name);
+        let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
+        let unserved: Vec<Unserved> = unserved.cloned().collect();
+        if !unserved.is_empty() {
+            return Err(ReloadError::Unserved(unserved));
+        }
         let grown = self.as_root(|master| Ok(master.listeners.grow(conf.srv.workers)?));
         // What was opened is served, even if the rest is refused.
         events.push_back(Event::Lanes(self.listeners.lanes()));

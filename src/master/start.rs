@@ -14,7 +14,7 @@ use super::inherit::{Inherited, Predecessor};
 use super::listeners::{Given, ListenError, Listeners};
 use super::lock::{DataLock, LockError};
 use super::outcome::Outcome;
-use super::prepare::{Preparation, PrepareError};
+use super::prepare::{Preparation, PrepareError, Work};
 use super::run::{Basis, Master};
 use super::upgrade::{self, Program};
 use super::{Ended, log};
@@ -24,7 +24,7 @@ use crate::conf::active::{self, ActiveError};
 use crate::conf::guard::Guard;
 use crate::conf::memory::Memory;
 use crate::conf::{Conf, Faults, Overlay, OverlayError, Texts, report};
-use crate::store::{self, LINGERING, Prepared, Runtime};
+use crate::store::{self, LINGERING, Prepared, Runtime, Unserved};
 use crate::sys::process::{self, Channel, Signal, Signals};
 
 /// The workers of a dead master have ended by then.
@@ -60,6 +60,9 @@ pub enum MasterError {
     /// It cannot be prepared.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    /// Groups cannot be served: none at all, or it was asked to start with all of them only.
+    #[error("{}", unserved_lines(.0))]
+    Unserved(Vec<Unserved>),
     /// The configuration cannot be published.
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
@@ -123,12 +126,31 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
     sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }
 
+/// One line for each group that cannot be served.
+pub(super) fn unserved_lines(unserved: &[Unserved]) -> String {
+    let line = |Unserved { group, reason }: &Unserved| {
+        // Most reasons are about a file, some about the group.
+        let start = format!("group {group}");
+        if reason.starts_with(&start) { reason.clone() } else { format!("{start}: {reason}") }
+    };
+    unserved.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// How a server is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// Where its configuration is.
+    pub conf_dir: &'a Path,
+    /// Not at all where a group cannot be served.
+    pub strict: bool,
+}
+
 /// Starts a server and serves until it is asked to end. Returns in each forked child, too.
 ///
 /// # Errors
 /// The server is not started, or ends: the master says why.
-pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
-    start(conf_dir).inspect_err(|error| {
+pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
+    start(how).inspect_err(|error| {
         // Whoever looks into the log's file is to find it there, too.
         if log::file_path().is_some() {
             error.to_string().lines().for_each(|line| tracing::error!("{line}"));
@@ -136,7 +158,7 @@ pub fn serve(conf_dir: &Path) -> Result<Ended, MasterError> {
     })
 }
 
-fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
+fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     // As early as can be: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
@@ -158,14 +180,21 @@ fn start(conf_dir: &Path) -> Result<Ended, MasterError> {
         // Else systemd does not know this process yet.
         notifier.status("preparing the store");
     }
-    let preparation = Preparation::start(&conf, || become_for_good(account.as_ref()))?;
-    let Some((prepared, reload_wanted)) = preparation.wait(&signals)? else {
+    let work = match &predecessor {
+        Some(_) => store::prepare,
+        None => store::prepare_at_start,
+    };
+    let prepared = prepare((&conf, work), account.as_ref(), &signals)?;
+    let Some((prepared, reload_wanted)) = prepared else {
         tracing::info!("asked to end while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files();
         }
         return Ok(Ended::Stopped);
     };
+    if strict && !prepared.unserved.is_empty() || is_without_groups(&conf, &prepared) {
+        return Err(MasterError::Unserved(prepared.unserved));
+    }
     if let Some(predecessor) = &predecessor {
         upgrade::ask_for(predecessor).map_err(MasterError::TakeOver)?;
     }
@@ -230,7 +259,8 @@ fn take_signals() -> io::Result<Signals> {
         Signal::SIGUSR1,
         Signal::SIGUSR2,
     ];
-    Signals::take(&read, &[])
+    // A file that may not grow any more is an error of whoever writes it, in all processes.
+    Signals::take(&read, &[Signal::SIGXFSZ])
 }
 
 /// Takes the directory's lock, or has it from the older master; the channel to that one.
@@ -265,8 +295,7 @@ fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime
     if !refused.is_empty() {
         return Err(MasterError::Changes(refused));
     }
-    // Workers, the keeper, and the child that prepares.
-    let (used, needed) = (runtime.slots().len(), usize::from(conf.srv.workers) + 2);
+    let (used, needed) = (runtime.slots().len(), usize::from(conf.srv.needed_slots()));
     let most = Runtime::SLOTS;
     if used + needed > most {
         return Err(MasterError::Slots { used, needed, most });
@@ -290,8 +319,16 @@ fn publish(
     if !is_in_use && (generation != 0 || runtime.is_any_locked()) {
         generation = active::latest(data_dir)?.unwrap_or(generation);
     }
-    let next = generation.saturating_add(1);
-    active::write_overlaid(data_dir, next, texts, overlay)?;
+    let mut next = generation.saturating_add(1);
+    match active::write_overlaid(data_dir, next, texts, overlay) {
+        Err(error) if error.is_no_room() => {
+            // What the last server had in force may say the same.
+            let latest = active::latest(data_dir)?;
+            let is_same = |&latest: &u64| active::is_of(data_dir, latest, texts, overlay);
+            next = latest.filter(|latest| is_same(latest).unwrap_or(false)).ok_or(error)?;
+        }
+        written => written?,
+    }
     runtime.publish(next);
     Ok(next)
 }
@@ -366,9 +403,37 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
     );
 }
 
+/// Has a child prepare the store; another one, if it met a page of a group that cannot be read. None:
+/// it was broken off by a signal to end.
+fn prepare(
+    (conf, first): (&Conf, Work),
+    account: Option<&Account>,
+    signals: &Signals,
+) -> Result<Option<(Prepared, bool)>, PrepareError> {
+    let attempt =
+        |work: Work| Preparation::start((conf, work), || become_for_good(account))?.wait(signals);
+    let mut result = attempt(first);
+    for _ in &conf.map.groups {
+        match &result {
+            Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),
+            _ => break,
+        }
+        result = attempt(store::prepare_after_fault);
+    }
+    result
+}
+
+/// Are there groups, and can none of them be served.
+fn is_without_groups(conf: &Conf, prepared: &Prepared) -> bool {
+    !prepared.unserved.is_empty() && prepared.unserved.len() == conf.map.groups.len()
+}
+
 /// Logs what the preparation of the store found and did.
 pub(super) fn tell_prepared(prepared: &Prepared) {
-    let Prepared { created, scanned, recovered_slots, dropped_nodes } = prepared;
+    let Prepared { created, scanned, recovered_slots, dropped_nodes, unserved } = prepared;
+    for Unserved { group, reason } in unserved {
+        tracing::error!(group, error = reason, "the group is not served: its items answer `store`");
+    }
     let (created, scanned) = (created.join(" "), scanned.join(" "));
     tracing::info!(created, scanned, recovered_slots, dropped_nodes, "the store is prepared");
     if *dropped_nodes > 0 {

@@ -38,7 +38,7 @@ use super::start::with_sources;
 use super::stranger::{Stranger, fork_away};
 use super::supervise::{Ending, Event};
 use crate::clock;
-use crate::sys::process::{self, Channel, Pid, PollFd, PollFlags, Received};
+use crate::sys::process::{self, Channel, Pid, PollFd, PollFlags, Received, Signal};
 
 const PREPARED: &[u8] = b"prepared";
 const YOURS: &[u8] = b"yours";
@@ -73,6 +73,10 @@ impl Program {
         let Some(name) = arguments.next() else {
             return io::Error::new(io::ErrorKind::NotFound, "this process has no name");
         };
+        // What it ignores is for the new binary to say.
+        if let Err(error) = process::stop_ignoring(Signal::SIGXFSZ) {
+            return error;
+        }
         let environment = self.environment.iter().map(|(name, value)| (name, value));
         Command::new(name)
             .args(arguments)

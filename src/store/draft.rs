@@ -145,7 +145,7 @@ pub(crate) fn complete(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<bool, Error> {
     let committed = committed_path(live_dir, name);
-    let file = fs::File::open(&committed).map_err(io_error(&committed, "open it"))?;
+    let file = group::open_regular(OpenOptions::new().read(true), &committed)?;
     let files = group::read_header(&committed, &file)?.geometry.files;
     for file in (1..files).rev() {
         if !go_on() {
@@ -172,7 +172,7 @@ pub(crate) fn complete(
 /// broken off before it did.
 pub(crate) fn remove_surplus(live_dir: &Path, name: &str) -> Result<(), Error> {
     let first = group::path_of(live_dir, name, 0);
-    let file = fs::File::open(&first).map_err(io_error(&first, "open it"))?;
+    let file = group::open_regular(OpenOptions::new().read(true), &first)?;
     let files = group::read_header(&first, &file)?.geometry.files;
     // Not one by one until one is missing: this may have been broken off, too.
     remove_numbered(live_dir, name, ".mmap", |file| file >= files)?;

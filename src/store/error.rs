@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -73,6 +75,18 @@ pub enum Error {
         /// How many there are.
         limit: usize,
     },
+    /// As many programs are attached as may be.
+    #[error(
+        "{}: all {most} places for programs are taken: end one, or raise max-programs of <data> in \
+         srv.xml",
+        path.display()
+    )]
+    Programs {
+        /// runtime.mmap.
+        path: PathBuf,
+        /// How many places there are.
+        most: u32,
+    },
     /// runtime.mmap cannot be made anew while processes are attached to it.
     #[error("{}: {reason}, and a process is still attached: stop it first", path.display())]
     Attached {
@@ -84,6 +98,15 @@ pub enum Error {
     /// A file failed under its map, or recovery could not reach it.
     #[error("group {group} is quarantined: its files must be checked by a restart")]
     Quarantined {
+        /// The group.
+        group: String,
+    },
+    /// A page of a file cannot be read, which ended the process that scanned it.
+    #[error(
+        "group {group}: a part of a file cannot be read (the log line about SIGBUS names it): look \
+         at its disk"
+    )]
+    Unreadable {
         /// The group.
         group: String,
     },
@@ -101,13 +124,46 @@ pub enum Error {
 }
 
 impl Error {
-    /// May the same call succeed in a while: the files are not known to be wrong.
+    /// May the same call succeed in a while: this process or this machine lacks something, and the
+    /// files are not known to be wrong.
     pub(crate) fn is_transient(&self) -> bool {
+        const LACKS: [Errno; 5] =
+            [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EINTR, Errno::EAGAIN];
         match self {
-            Error::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
-            Error::Exhausted { .. } => true,
+            Error::Io { source, .. } => {
+                source.raw_os_error().is_some_and(|code| LACKS.contains(&Errno::from_raw(code)))
+            }
+            Error::Exhausted { .. } | Error::Programs { .. } => true,
             _ => false,
         }
+    }
+
+    /// Are the files of one group not what they must be: it costs that group, and nothing else. A
+    /// geometry that differs from map.xml's, or a migration that was broken off, is for whoever
+    /// changed it to put right.
+    pub(crate) fn is_of_files(&self) -> bool {
+        match self {
+            Error::Io { .. } => !self.is_transient(),
+            Error::Mismatch { .. }
+            | Error::Missing { .. }
+            | Error::Quarantined { .. }
+            | Error::Unreadable { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Did the file fail under a page of its map.
+    pub(crate) fn is_of_a_page(&self) -> bool {
+        const FAILS: [Errno; 3] = [Errno::EFAULT, Errno::EIO, Errno::EHWPOISON];
+        let Error::Io { source, .. } = self else { return false };
+        source.raw_os_error().is_some_and(|code| FAILS.contains(&Errno::from_raw(code)))
+    }
+
+    /// Has the disk no room left, or the user no more of it.
+    pub(crate) fn is_no_room(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        let Error::Io { source, .. } = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded)
     }
 }
 
@@ -133,4 +189,37 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
         found: found.to_string(),
         expected: expected.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_lacks_is_transient_and_what_the_files_lack_costs_their_group() {
+        let error = |code: Errno| {
+            io_error(Path::new("g.0.mmap"), "open it")(io::Error::from_raw_os_error(code as i32))
+        };
+        for code in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EINTR, Errno::EAGAIN] {
+            assert!(error(code).is_transient() && !error(code).is_of_files(), "{code}");
+        }
+        for code in [
+            Errno::ENOENT,
+            Errno::EIO,
+            Errno::EISDIR,
+            Errno::EACCES,
+            Errno::EPERM,
+            Errno::ELOOP,
+            Errno::ENXIO,
+            Errno::ENODEV,
+            Errno::EROFS,
+            Errno::EUCLEAN,
+        ] {
+            assert!(!error(code).is_transient() && error(code).is_of_files(), "{code}");
+        }
+        let all = Error::Exhausted { path: "r".into(), what: "slots", limit: 256 };
+        assert!(all.is_transient() && !all.is_of_files());
+        let unfinished = Error::Unfinished { group: "g".into() };
+        assert!(!unfinished.is_transient() && !unfinished.is_of_files());
+    }
 }

@@ -4,7 +4,8 @@
 //! they must be; files that differ are named and left alone.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, expect, io_error};
@@ -69,19 +70,36 @@ pub fn path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
     live_dir.join(format!("{name}.{file}.mmap"))
 }
 
+/// Has anything the name of file 0 of a group: then it is not created, whatever that is.
+pub(crate) fn is_there(live_dir: &Path, name: &str) -> bool {
+    let found = std::fs::symlink_metadata(path_of(live_dir, name, 0));
+    !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
+}
+
+/// Opens a file that must be a regular one, without waiting: a pipe in its place would have no other
+/// end.
+pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> Result<File, Error> {
+    let mut options = options.clone();
+    options.custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY);
+    let file = options.open(path).map_err(io_error(path, "open it"))?;
+    let kind = file.metadata().map_err(io_error(path, "look at its kind"))?.file_type();
+    let found = match kind {
+        kind if kind.is_file() => return Ok(file),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    let (path, found, expected) = (path.to_path_buf(), found.into(), "a regular file".into());
+    Err(Error::Mismatch { path, field: "kind", found, expected })
+}
+
 /// Creates the files of a group that has none; true if it did. A creation that was not finished
-/// (file 0 absent) is done again; other files absent are a fault.
+/// (file 0 absent) is done again.
 pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
     let files = group.geometry.files;
-    if path_of(live_dir, &group.name, 0).exists() {
-        let missing = (1..files).map(|file| path_of(live_dir, &group.name, file));
-        return match missing.into_iter().find(|path| !path.exists()) {
-            // A missing file is a fault only where the header of file 0 counts it too.
-            Some(missing) if header_files(live_dir, &group.name)? == files => {
-                Err(Error::Missing { group: group.name.clone(), missing })
-            }
-            _ => Ok(false),
-        };
+    if is_there(live_dir, &group.name) {
+        return Ok(false);
     }
     let mut seeds = [0u8; 24];
     let first = path_of(live_dir, &group.name, 0);
@@ -117,12 +135,6 @@ pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
     }
     sync_directory(&first)?;
     Ok(true)
-}
-
-fn header_files(live_dir: &Path, name: &str) -> Result<u32, Error> {
-    let path = path_of(live_dir, name, 0);
-    let file = File::open(&path).map_err(io_error(&path, "open it"))?;
-    Ok(read_header(&path, &file)?.geometry.files)
 }
 
 pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
@@ -232,7 +244,7 @@ pub(crate) fn read_marks(path: &Path, file: &File) -> Result<Marks, Error> {
 
 /// Writes boot id, clean mark and quarantine word, and waits until they are on disk.
 pub(crate) fn write_marks(path: &Path, marks: Marks) -> Result<(), Error> {
-    let file = OpenOptions::new().write(true).open(path).map_err(io_error(path, "open it"))?;
+    let file = open_regular(OpenOptions::new().write(true), path)?;
     let words =
         [marks.boot[0], marks.boot[1], u64::from(marks.clean), u64::from(marks.quarantined)];
     file.write_all_at(&bytes_of(&words), at::BOOT as u64 * 8)
@@ -259,7 +271,7 @@ pub(super) fn open_files_with(
     }
     let open = |index: u32| -> Result<OpenFile, Error> {
         let path = path_of(live_dir, name, index);
-        let file = options.open(&path).map_err(io_error(&path, "open it"))?;
+        let file = open_regular(options, &path)?;
         Ok((path, file))
     };
     let first = open(0)?;
@@ -269,9 +281,7 @@ pub(super) fn open_files_with(
     let mut files = vec![first];
     for index in 1..header.geometry.files {
         let (path, file) = match open(index) {
-            Err(Error::Io { path, source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound =>
-            {
+            Err(Error::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
                 return Err(Error::Missing { group: name.to_string(), missing: path });
             }
             opened => opened?,

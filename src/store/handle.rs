@@ -12,6 +12,7 @@ use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
 use super::error::Error;
 use super::group::Group;
 use super::layout::runtime as layout;
+use super::places::Places;
 use super::runtime::{Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::{Damage, Files, Intent, PlaceOf, Recovered, SlotWords, Undo};
@@ -82,11 +83,21 @@ const NOTICES_MAX: usize = 64;
 const RETIRED_EVERY: Duration = Duration::from_secs(1);
 
 impl Handle {
-    /// Attaches to a data directory, whose group files stand in `live_dir`. It has no groups yet.
+    /// Attaches to a data directory, whose group files stand in `live_dir`, at any slot. It has no
+    /// groups yet.
     pub fn attach(data_dir: &Path, live_dir: &Path, role: u32) -> Result<Handle, Error> {
+        Self::attach_at(data_dir, live_dir, (role, &Places::ALL))
+    }
+
+    /// As [`Handle::attach`], at one of the slots that are for this role.
+    pub fn attach_at(
+        data_dir: &Path,
+        live_dir: &Path,
+        who: (u32, &Places),
+    ) -> Result<Handle, Error> {
         let runtime = Runtime::open(data_dir)?;
         Self::attach_by(runtime, (Vec::new(), live_dir), |runtime, recover| {
-            Slot::attach(runtime, role, recover)
+            Slot::attach(runtime, who, recover)
         })
     }
 
@@ -104,6 +115,8 @@ impl Handle {
             recover_slot(&runtime, slot, &groups, live_dir, &mut notices);
         };
         let slot = take_slot(&runtime, &mut recover)?;
+        let recoveries = notices.iter().filter(|n| matches!(n, Notice::Recovery { .. })).count();
+        (0..recoveries).for_each(|_| slot.count(Counter::Recoveries));
         notices.drain(..).for_each(|notice| notice.log(&groups));
         Ok(Handle {
             groups,
@@ -315,9 +328,20 @@ impl Handle {
         self.groups.iter_mut().any(Group::ask_for_huge_pages)
     }
 
-    /// Populates the page tables of all groups.
+    /// Populates the page tables of all groups that are served. One whose file fails is quarantined
+    /// and passed over.
     pub fn prefault(&self) -> Result<(), Error> {
-        self.groups.iter().try_for_each(|group| group.prefault(&self.live_dir))
+        let served = self.groups.iter().filter(|group| !self.runtime.is_quarantined(group.mark()));
+        for group in served {
+            match group.prefault(&self.live_dir) {
+                Err(error) if error.is_of_a_page() => {
+                    tracing::error!(group = group.header().name, %error, "the group is not served");
+                    self.quarantine(group.header().id);
+                }
+                result => result?,
+            }
+        }
+        Ok(())
     }
 
     /// Recovers every slot whose owner is dead; how many.

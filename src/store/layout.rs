@@ -266,7 +266,9 @@ const _: () = {
 // What `frs check` counts with.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
+    use crate::conf::SLOTS;
     use crate::conf::memory::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
+    assert!(SLOTS as usize == runtime::SLOTS);
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
     assert!(BIZ_ROWS as usize == slot::BIZ_ROWS && BIZ_ROW_BYTES as usize == 128);
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);

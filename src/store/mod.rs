@@ -34,6 +34,8 @@ mod handle;
 pub mod inspect;
 #[cfg(not(loom))]
 mod map;
+#[cfg(not(loom))]
+mod places;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod played;
 #[cfg(not(loom))]
@@ -57,7 +59,11 @@ pub use {
     found::Keep,
     group::Group,
     handle::Handle,
-    prepare::{Prepared, ROLE_PREPARE, check_files, close_clean, live_dir, prepare},
+    places::{Places, ROLE_PROGRAM},
+    prepare::{
+        Prepared, ROLE_PREPARE, Unserved, check_files, close_clean, live_dir, prepare,
+        prepare_after_fault, prepare_at_start,
+    },
     runtime::{MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},

@@ -5,12 +5,14 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::time::Duration;
 
 use super::counter::GroupCounter;
 use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
+use super::places::{Places, ROLE_PROGRAM};
 use super::runtime::{LINGERING, Runtime};
 use super::verify::{Fault, Report};
 use crate::conf::{self, Conf};
@@ -27,7 +29,21 @@ pub struct Prepared {
     pub recovered_slots: usize,
     /// Nodes dropped by the scans.
     pub dropped_nodes: u64,
+    /// Groups whose files are not what they must be: their items answer `store`.
+    pub unserved: Vec<Unserved>,
 }
+
+/// A group that cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unserved {
+    /// Its name.
+    pub group: String,
+    /// What is wrong with its files.
+    pub reason: String,
+}
+
+/// The processes of a dead master have ended by then.
+const ORPHANS: Duration = Duration::from_secs(6);
 
 /// The role of the process that prepares, in its slot.
 pub const ROLE_PREPARE: u32 = 0;
@@ -39,31 +55,97 @@ pub fn live_dir(conf: &Conf) -> &Path {
 
 /// Creates, checks and registers every group of `conf`, recovers dead slots, scans where undo logs
 /// are not to be trusted. It maps groups: run by a forked child of the master, before any worker
-/// uses this configuration. Groups in use already are left as they are.
+/// uses this configuration. Groups in use already are left as they are. One whose files are damaged
+/// or cannot be read is quarantined and named, and costs the others nothing.
 pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, admit)
+}
+
+/// As [`prepare`], when no other server has the directory: the processes of one that was killed end by
+/// themselves, and a group that must be scanned waits for that.
+pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, |live, configured, runtime, prepared| {
+        let begun = clock::instant();
+        loop {
+            let admitted = admit(live, configured, runtime, prepared);
+            let is_hopeful = has_orphans_only(runtime) && begun.elapsed() < ORPHANS;
+            if !matches!(admitted, Err(Error::Quarantined { .. })) || !is_hopeful {
+                return admitted;
+            }
+        }
+    })
+}
+
+/// Are the living who are attached processes of a server, and no programs, which may stay.
+fn has_orphans_only(runtime: &Runtime) -> bool {
+    !runtime.slots().iter().any(|slot| slot.alive && slot.role == ROLE_PROGRAM)
+}
+
+/// As [`prepare`], after one whose process met a page that a file failed under. The group of that
+/// file is marked: it is given up, and not scanned again before the next start.
+pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, |live, configured, runtime, prepared| {
+        let (_, files) = group::open_files(live, &configured.name)?;
+        // The mark stands in the first file, for all of them.
+        if group::read_marks(&files[0].0, &files[0].1)?.quarantined {
+            return Err(Error::Unreadable { group: configured.name.clone() });
+        }
+        admit(live, configured, runtime, prepared)
+    })
+}
+
+/// Makes one group ready: directory of the live files, configuration, register, what was done.
+type Admit = fn(&Path, &conf::Group, &Runtime, &mut Prepared) -> Result<(), Error>;
+
+fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     let live = live_dir(conf);
     std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
-    // Workers, the keeper, its admin plane, and one that is replaced before its slot is recovered.
-    let admin = u32::from(conf.srv.admin.is_some());
-    runtime.reserve(u32::from(conf.srv.workers) + 2 + admin, conf.map.bizs.len())?;
+    let places = Places::of(&conf.srv);
+    runtime.reserve(&places, conf.map.bizs.len())?;
     // Undo first, and only where it is valid: recovery passes over groups that are not registered
     // as they stand.
-    let mut handle = Handle::attach(&conf.srv.data.dir, live, ROLE_PREPARE)?;
+    let mut handle = Handle::attach_at(&conf.srv.data.dir, live, (ROLE_PREPARE, &places))?;
     prepared.recovered_slots = handle.recover_dead();
     drop(handle);
     for configured in &conf.map.groups {
+        let name = &configured.name;
         // Of a migration that was broken off before it was committed: so many blocks for nothing.
-        if !draft::is_unfinished(live, &configured.name) {
-            draft::remove_drafts(live, &configured.name)?;
+        if !draft::is_unfinished(live, name)
+            && let Err(error) = draft::remove_drafts(live, name)
+        {
+            tracing::warn!(group = name, %error, "what a migration has left stays");
         }
         if group::create(live, configured)? {
-            prepared.created.push(configured.name.clone());
+            prepared.created.push(name.clone());
         }
-        admit(live, configured, &runtime, &mut prepared)?;
+        match admit(live, configured, &runtime, &mut prepared) {
+            Err(error) if error.is_of_files() => {
+                quarantine(&runtime, name);
+                let (group, reason) = (name.clone(), error.to_string());
+                prepared.unserved.push(Unserved { group, reason });
+            }
+            admitted => admitted?,
+        }
     }
     Ok(prepared)
+}
+
+/// Nobody serves from a group, not even who has its files mapped: until a start has found them to be
+/// sound again.
+fn quarantine(runtime: &Runtime, name: &str) {
+    if let Some(known) = runtime.find_named(name, 0) {
+        runtime.quarantine_groups(|id| id == known.group);
+    }
+}
+
+impl Runtime {
+    /// Is the group of this name registered and not quarantined.
+    pub fn is_served(&self, name: &str) -> bool {
+        let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
+        first.is_some_and(|(index, _)| !self.is_quarantined(index))
+    }
 }
 
 /// Checks a group's files and makes them the registered ones, scanning them if need be.
@@ -104,6 +186,8 @@ fn admit(
         runtime.register_file(entry)?;
     }
     if !clean {
+        // What a page that fails from now on marks is of this scan.
+        write_marks(&files, boot)?;
         let report = scan(live, &configured.name, runtime)?;
         log_report(&configured.name, &report);
         prepared.scanned.push(configured.name.clone());
@@ -191,7 +275,7 @@ fn is_alone(runtime: &Runtime) -> bool {
         if start.elapsed() > LINGERING {
             return false;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
     true
 }
@@ -219,7 +303,8 @@ fn log_report(name: &str, report: &Report) {
 }
 
 /// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use; whether it
-/// did. By file calls alone: the master's last step.
+/// did. A group whose files are damaged is passed over, and scanned or refused by the next start. By
+/// file calls alone: the master's last step.
 pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
     let path = Runtime::path_in(&conf.srv.data.dir);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
@@ -237,18 +322,25 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
     }
     let boot = sys::boot_id().map_err(io_error(&path, "read this boot's id"))?;
     for configured in &conf.map.groups {
-        let (header, files) = group::open_files(live_dir(conf), &configured.name)?;
-        let known = runtime.find_file(header.id, 0);
-        let is_served = known.is_some_and(|(index, _)| !runtime.is_quarantined(index));
-        for (path, file) in &files {
-            file.sync_all().map_err(io_error(path, "sync it"))?;
-            let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
-            group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
+        if let Err(error) = close_group(live_dir(conf), &configured.name, &runtime, boot) {
+            tracing::error!(group = configured.name, %error, "the group is not marked clean");
         }
     }
     // Nobody attaches to a server that is not there.
     runtime.publish(0);
     Ok(true)
+}
+
+fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
+    let (header, files) = group::open_files(live, name)?;
+    let known = runtime.find_file(header.id, 0);
+    let is_served = known.is_some_and(|(index, _)| !runtime.is_quarantined(index));
+    for (path, file) in &files {
+        file.sync_all().map_err(io_error(path, "sync it"))?;
+        let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
+        group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
+    }
+    Ok(())
 }
 
 /// Checks length and header of every file of `conf`'s groups, by file calls alone: what the master

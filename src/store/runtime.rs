@@ -15,6 +15,7 @@ use super::backing::Backing;
 use super::counter::{Counter, Counters, GroupCounter, SlotCounts, Sums};
 use super::error::{Error, expect, io_error};
 use super::layout::{self, runtime as at, slot};
+use super::places::Places;
 use super::region::Region;
 use super::semaphore::Token;
 use super::slot::{SlotWords, State};
@@ -138,6 +139,13 @@ impl Runtime {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
+        let created = Self::create(&path);
+        if !created.as_ref().is_err_and(Error::is_no_room) {
+            return created;
+        }
+        // It tells nothing any more: its blocks are room for the new one.
+        drop(file);
+        std::fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
         Self::create(&path)
     }
 
@@ -207,17 +215,12 @@ impl Runtime {
         Runtime { _watch: None, region, backing, path: PathBuf::from("runtime.mmap") }
     }
 
-    /// Allocates the blocks of the first `slots` slots, which are the first to be taken, with rows
-    /// for so many businesses: a disk without room for the server's own processes is an error
-    /// before they start.
-    pub(crate) fn reserve(&self, slots: u32, bizs: usize) -> Result<(), Error> {
-        for slot in 0..slots.min(at::SLOTS as u32) {
-            self.backing
-                .allocate(slot_byte(slot), SLOT_WHOLE_BYTES)
-                .and_then(|()| self.allocate_biz_rows(slot, slot::BIZ_FIRST + bizs))
-                .map_err(io_error(&self.path, "allocate the slots of workers and keeper"))?;
-        }
-        Ok(())
+    /// Allocates the blocks of a slot, with rows for so many businesses.
+    pub(super) fn allocate_slot(&self, slot: u32, bizs: usize) -> Result<(), Error> {
+        self.backing
+            .allocate(slot_byte(slot), SLOT_WHOLE_BYTES)
+            .and_then(|()| self.allocate_biz_rows(slot, slot::BIZ_FIRST + bizs))
+            .map_err(io_error(&self.path, "allocate a slot"))
     }
 
     /// Allocates the blocks of a slot's first `rows` rows of businesses.
@@ -517,21 +520,23 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes a free slot, recovering dead ones by `recover` on the way.
+    /// Takes a free slot of those that are for `role`, recovering dead ones by `recover` on the
+    /// way. One that the disk has no room for is passed over: another has its blocks already.
     pub(crate) fn attach(
         runtime: &Runtime,
-        role: u32,
+        (role, places): (u32, &Places),
         recover: &mut dyn FnMut(u32),
     ) -> Result<Slot, Error> {
-        // Free ones first: a dead one costs a recovery.
-        let (used, free): (Vec<u32>, Vec<u32>) =
-            (0..at::SLOTS as u32).partition(|&slot| runtime.slot(slot).state().used);
-        for number in free.into_iter().chain(used) {
-            if let Some(slot) = Self::try_attach(runtime, number, role, recover)? {
-                return Ok(slot);
+        let mut full = None;
+        for number in places.order(role, |slot| runtime.slot(slot).state()) {
+            match Self::try_attach(runtime, number, role, recover) {
+                Ok(Some(slot)) => return Ok(slot),
+                Ok(None) => {}
+                Err(error) if error.is_no_room() => full = Some(error),
+                Err(error) => return Err(error),
             }
         }
-        Err(Error::Exhausted { path: runtime.path.clone(), what: "slots", limit: at::SLOTS })
+        Err(full.unwrap_or_else(|| places.exhausted(role, runtime)))
     }
 
     fn try_attach(
@@ -559,9 +564,7 @@ impl Slot {
             // Somebody took it and died since: the next round finds it.
             return Ok(None);
         }
-        sys::allocate(&file, byte, SLOT_WHOLE_BYTES)
-            .and_then(|()| runtime.allocate_biz_rows(number, slot::BIZ_FIRST))
-            .map_err(io_error(path, "allocate a slot"))?;
+        runtime.allocate_slot(number, 0)?;
         drop(file);
         let Some(lock) = runtime.keep_locked(number)? else { return Ok(None) };
         let words = SlotWords::at(&region, 0);

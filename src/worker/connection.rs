@@ -25,7 +25,7 @@ use crate::protocol::{Error, Format, authz, document, form};
 use crate::service::Command;
 
 use memo::Place;
-pub use serve::{Call, Rules, Serve};
+pub use serve::{Ailment, Call, Rules, Serve};
 pub use side::Scratch;
 use side::{Courtesy, Side};
 
@@ -96,7 +96,7 @@ enum Plan {
     /// Run the one item, which is in the scratch already; the status if it is limited.
     Run(u16),
     /// Say that the worker is serving, or what is wrong all the same.
-    Greet(Option<&'static str>),
+    Greet(Option<Ailment>),
     /// Tell a page what it may ask.
     Permit,
 }
@@ -403,7 +403,8 @@ impl Connection {
             }
             Ok(Plan::Greet(ailment)) => {
                 let manners = self.leave_head(head, courtesy, false, last, side);
-                let (status, words) = ailment.map_or((200, "ok"), |words| (503, words));
+                let (status, words) =
+                    ailment.map_or((200, "ok".into()), |ailment| (ailment.status, ailment.words));
                 side.write(call, manners, (status, Kind::Text, words.as_bytes()));
             }
             Ok(Plan::Permit) => {

@@ -1,6 +1,6 @@
 //! What the requests of a turn are answered with: the service, at one time for all of them.
 
-use super::connection::{Call, Serve};
+use super::connection::{Ailment, Call, Serve};
 use crate::clock::Millis;
 use crate::service::{Answers, Exchange, Request, Service};
 use crate::store::counter::Asked;
@@ -56,12 +56,24 @@ impl Serve for Desk {
         }
     }
 
-    fn ailment(&self) -> Option<&'static str> {
+    fn ailment(&self) -> Option<Ailment> {
         if self.service.is_behind() {
-            return Some(BEHIND);
+            return Some(BEHIND.into());
         }
-        self.service.flush_failed().then_some(NOT_WRITTEN_BACK)
+        if self.service.flush_failed() {
+            return Some(NOT_WRITTEN_BACK.into());
+        }
+        let unserved = self.service.unserved_groups();
+        let all = self.service.conf().map.groups.len();
+        (!unserved.is_empty()).then(|| not_served(&unserved, all))
     }
+}
+
+/// Some groups answer `store`, of so many in all.
+fn not_served(unserved: &[String], all: usize) -> Ailment {
+    let names = unserved.join(", ");
+    let words = format!("items of these groups answer `store`, the log says why: {names}");
+    Ailment { status: if unserved.len() == all { 503 } else { 200 }, words: words.into() }
 }
 
 /// What a call is counted as.

@@ -120,6 +120,9 @@ enum By {
 }
 
 fn main() -> ExitCode {
+    // A file that may not grow any more is an error that is told. If it cannot be ignored, it ends
+    // this process, as before.
+    let _ = frs::sys::process::ignore(frs::sys::process::Signal::SIGXFSZ);
     match run(Arguments::parse().command) {
         Ok(Done::Fine) => ExitCode::SUCCESS,
         Ok(Done::Off) => ExitCode::FAILURE,

@@ -51,9 +51,10 @@ fn nothing_but_a_group_gives_the_defaults() {
     assert!((1..=200).contains(&conf.srv.workers));
     assert_eq!(conf.srv.listen, [Listen::Tcp((Ipv4Addr::LOCALHOST, 7600).into())]);
     assert_eq!(conf.srv.allow, Cidr::LOCAL);
+    let max_programs = conf.srv.data.max_programs;
     assert_eq!(
         conf.srv.data,
-        Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false }
+        Data { dir: "data".into(), live: None, flush_ms: 5000, prefault: false, max_programs }
     );
     assert_eq!(conf.srv.http, Http::default());
     assert_eq!(conf.srv.log, Log { level: LogLevel::Info, format: LogFormat::Text, file: None });
@@ -86,7 +87,8 @@ fn everything_is_taken() {
           <authz key='header:X-User'><trusted>192.0.2.1</trusted></authz>
           <http max-connections='10' max-body='1MiB' max-head='512' max-items='2048'
                 max-atomic-items='1024' idle-timeout='1h' request-timeout='5s' lock-timeout='1ms'/>
-          <data dir='d&amp;d' live='/dev/shm/frs' flush='250ms' prefault='true'/>
+          <data dir='d&amp;d' live='/dev/shm/frs' flush='250ms' prefault='true'
+                max-programs='252'/>
           <allow>0.0.0.0/0</allow><allow>::/0</allow>
           <listen>0.0.0.0:&#55;600</listen>
           <listen>[::1]:7600</listen>
@@ -124,7 +126,8 @@ fn everything_is_taken() {
             dir: "d&d".into(),
             live: Some(PathBuf::from("/dev/shm/frs")),
             flush_ms: 250,
-            prefault: true
+            prefault: true,
+            max_programs: 252,
         }
     );
     assert_eq!(conf.srv.http.max_body_bytes, 1 << 20);

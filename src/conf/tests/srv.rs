@@ -51,6 +51,10 @@ fn faulty_srv_values() {
             "1:22: found prefault=\"yes\", expected one of true, false",
         ),
         (
+            "<srv><workers>2</workers><data max-programs='253'/></srv>",
+            "1:46: found max-programs=\"253\", expected a whole number from 0 to 252: of 256 slots the server's own processes need 4",
+        ),
+        (
             "<srv><data checkpoint='60s'/></srv>",
             "1:12: found attribute checkpoint of <data>, expected none: this version of frs does not have it yet",
         ),

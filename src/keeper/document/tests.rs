@@ -17,7 +17,12 @@ fn stats() -> Stats {
     nodes.chains[56] = 7;
     let mut sums = GroupSums::default();
     sums.nodes = Some(nodes);
-    stats.groups.push(Group { key: GroupKey::Name("g".into()), geometry: None, sums });
+    stats.groups.push(Group {
+        key: GroupKey::Name("g".into()),
+        geometry: None,
+        served: false,
+        sums,
+    });
     stats.bizs.push(Counted {
         key: BizKey::Id(9),
         name: Some("login".into()),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::conf::{Geometry, HashKind};
 use crate::keeper::stats::{self, Counted, Process};
 use crate::store::counter::{BizKey, GroupKey, GroupSums, Nodes};
 
@@ -122,8 +123,18 @@ fn stats() -> Stats {
         },
         processes: vec![process("worker", 2), process("worker", 3), process("keeper", 0)],
         groups: vec![
-            Group { key: GroupKey::Name("g".into()), geometry: None, sums: group },
-            Group { key: GroupKey::Others, geometry: None, sums: GroupSums::default() },
+            Group {
+                key: GroupKey::Name("g".into()),
+                geometry: Some(geometry()),
+                served: false,
+                sums: group,
+            },
+            Group {
+                key: GroupKey::Others,
+                geometry: None,
+                served: false,
+                sums: GroupSums::default(),
+            },
         ],
         bizs: vec![
             biz(BizKey::Id(1), Some("a\"b\\c\nd")),
@@ -135,8 +146,13 @@ fn stats() -> Stats {
     }
 }
 
+fn geometry() -> Geometry {
+    let (files, key_nodes, chain) = (1, 8, 8);
+    Geometry { files, key_nodes, chain, node_bytes: 64, key_bytes: 24, hash: HashKind::Bob }
+}
+
 /// Every metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 29] = [
+const TABLE: [(&str, &str, &[&str]); 30] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_item_errors_total", "counter", &["error"]),
@@ -146,6 +162,7 @@ const TABLE: [(&str, &str, &[&str]); 29] = [
     ("frs_connections_refused_total", "counter", &[]),
     ("frs_timeouts_total", "counter", &[]),
     ("frs_bytes_total", "counter", &["direction"]),
+    ("frs_group_served", "gauge", &["group"]),
     ("frs_nodes", "gauge", &["group", "state"]),
     ("frs_creates_total", "counter", &["group"]),
     ("frs_evictions_total", "counter", &["group", "kind"]),

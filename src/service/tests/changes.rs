@@ -4,7 +4,7 @@
 use std::os::unix::fs::FileExt;
 
 use crate::service::{Command, ItemError, Role, Service};
-use crate::store::{Runtime, prepare};
+use crate::store::{Runtime, Unserved};
 use crate::testing::{Ask, World, request};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -86,8 +86,9 @@ fn a_cut_file_costs_its_group_and_nothing_else() {
     assert!(refused.refused);
     assert_eq!(refused.items[1].result, Err(ItemError::Store));
     assert_eq!(service.used("other", "a", NOW), 2);
-    let error = prepare(&world.conf).unwrap_err().to_string();
-    assert!(error.contains("one.0.mmap") && error.contains("length"), "{error}");
+    let [Unserved { group, reason }] = <[_; 1]>::try_from(world.prepare().unserved).unwrap();
+    assert_eq!(group, "one");
+    assert!(reason.contains("one.0.mmap") && reason.contains("length"), "{reason}");
 }
 
 #[test]
@@ -117,8 +118,11 @@ fn a_swapped_file_is_not_served_beside_the_one_that_is_mapped() {
     let (path, copy) = (world.dir.join("one.0.mmap"), world.dir.join("copy"));
     std::fs::copy(&path, &copy).unwrap();
     std::fs::rename(&copy, &path).unwrap();
-    let error = prepare(&world.conf).unwrap_err().to_string();
-    assert!(error.contains("one") && error.contains("restart"), "{error}");
+    let [Unserved { group, reason }] = <[_; 1]>::try_from(world.prepare().unserved).unwrap();
+    assert_eq!(group, "one");
+    assert!(reason.contains("restart"), "{reason}");
+    assert_eq!(update(&mut service, "stays", "a"), Err(ItemError::Store), "nor is the old one");
+    assert_eq!(update(&mut service, "other", "a"), Ok(1));
     drop(service);
     assert_eq!(world.prepare().scanned, ["one"]);
     let mut service = world.attach();

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-use crate::service::{Command, Request, Service};
+use crate::service::{Command, Request, Role, Service};
 use crate::store::{crash, group::path_of};
 use crate::testing::{Ask, World, request, told};
 
@@ -221,9 +221,10 @@ fn recover(world: &World, kill_at: u64) {
     }
 }
 
-/// Attaches without taking the dead one's slot, which would recover it.
+/// Attaches without taking the dead one's slot, which would recover it: a program would, for that one
+/// has its blocks.
 fn attach_beside(world: &World) -> Service {
-    let service = world.attach();
+    let service = Service::attach(&world.dir, Role::Keeper).unwrap();
     assert!(world.runtime().slots().len() <= 2, "the dead and this one");
     service
 }

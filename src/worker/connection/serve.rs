@@ -1,5 +1,7 @@
 //! What a connection needs of its worker and of the configuration.
 
+use std::borrow::Cow;
+
 use crate::conf::{AuthzKey, Cidr, Http, Srv};
 use crate::protocol::reply::{Asker, Manners};
 use crate::service::{Answers, Command, Exchange, Request};
@@ -31,12 +33,28 @@ pub trait Serve {
 
     /// What is wrong with the server although this worker serves, in words for /health. Asked for
     /// nothing else.
-    fn ailment(&self) -> Option<&'static str> {
+    fn ailment(&self) -> Option<Ailment> {
         None
     }
 
     /// Notes an answer, for the counters.
     fn answered(&mut self, _call: Call, _status: u16) {}
+}
+
+/// What is wrong with the server, for /health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ailment {
+    /// 200 where others than those who hear of it are served as ever.
+    pub status: u16,
+    /// What it is.
+    pub words: Cow<'static, str>,
+}
+
+impl From<&'static str> for Ailment {
+    /// What concerns all of the server.
+    fn from(words: &'static str) -> Ailment {
+        Ailment { status: 503, words: words.into() }
+    }
 }
 
 /// What an answer is counted as.

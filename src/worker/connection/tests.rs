@@ -71,8 +71,8 @@ impl Serve for Stub {
         self.draining
     }
 
-    fn ailment(&self) -> Option<&'static str> {
-        self.ailment
+    fn ailment(&self) -> Option<Ailment> {
+        self.ailment.map(Ailment::from)
     }
 
     fn answered(&mut self, call: Call, status: u16) {

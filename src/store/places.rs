@@ -1,0 +1,124 @@
+//! Which slots an attachment may take, in which order it tries them, and which slots get their
+//! blocks before anybody needs them.
+//!
+//! Invariant: programs take the last slots only, `max-programs` of them at most. So the server's own
+//! processes always find a slot, and on a full disk one that has its blocks.
+
+use std::ops::Range;
+
+use super::error::Error;
+use super::layout::runtime::SLOTS;
+use super::runtime::Runtime;
+use super::slot::State;
+use crate::conf::Srv;
+
+/// The role of a program that attaches, in its slot.
+pub const ROLE_PROGRAM: u32 = 3;
+
+/// How the slots are shared out between the server's processes and programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// The server's processes need so many at once.
+    needed: u32,
+    /// The first so many are kept for them, with their blocks.
+    reserved: u32,
+    /// The last so many are for programs.
+    programs: u32,
+}
+
+impl Places {
+    /// Any slot, for anybody.
+    pub(crate) const ALL: Places = Places { needed: 1, reserved: 1, programs: SLOTS as u32 };
+
+    /// Those of a configuration.
+    pub fn of(srv: &Srv) -> Places {
+        Places {
+            needed: srv.needed_slots().into(),
+            reserved: srv.reserved_slots().into(),
+            programs: srv.data.max_programs.into(),
+        }
+    }
+
+    fn of_programs(&self) -> Range<u32> {
+        let all = SLOTS as u32;
+        all.saturating_sub(self.programs)..all
+    }
+
+    /// The slots that `role` may take, in the order to try them. Those that have their blocks come
+    /// first; a dead one costs a recovery. The server takes one of the programs' last.
+    pub(crate) fn order(&self, role: u32, state: impl Fn(u32) -> State) -> Vec<u32> {
+        let programs = self.of_programs();
+        let places = if role == ROLE_PROGRAM { programs.clone() } else { 0..SLOTS as u32 };
+        let mut order: Vec<u32> = places.collect();
+        order.sort_by_cached_key(|&slot| {
+            let cost = match state(slot) {
+                State { used: true, .. } => 1,
+                State { epoch: 0, .. } if slot >= self.reserved => 2,
+                State { .. } => 0,
+            };
+            (role != ROLE_PROGRAM && programs.contains(&slot), cost, slot)
+        });
+        order
+    }
+
+    /// Why nobody of this role finds a slot: all that it may take are in use.
+    pub(crate) fn exhausted(&self, role: u32, runtime: &Runtime) -> Error {
+        let path = runtime.path().to_path_buf();
+        if role == ROLE_PROGRAM {
+            return Error::Programs { path, most: self.programs };
+        }
+        Error::Exhausted { path, what: "slots", limit: SLOTS }
+    }
+}
+
+impl Runtime {
+    /// Allocates the blocks of the slots that the server's processes will take, with rows for so
+    /// many businesses: a disk without room for them is an error before they start, and whoever dies
+    /// is replaced however full the disk is then. Slots of living programs are passed over.
+    pub(crate) fn reserve(&self, places: &Places, bizs: usize) -> Result<(), Error> {
+        let is_a_programs = |slot: u32| {
+            let words = self.slot(slot);
+            words.state().used && words.owner().1 == ROLE_PROGRAM && self.is_locked(slot)
+        };
+        let open = (0..SLOTS as u32).filter(|&slot| !is_a_programs(slot));
+        let reserved: Vec<u32> = open.take(places.reserved as usize).collect();
+        if reserved.len() < places.needed as usize {
+            return Err(places.exhausted(super::ROLE_PREPARE, self));
+        }
+        reserved.into_iter().try_for_each(|slot| self.allocate_slot(slot, bizs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRESH: State = State { used: false, epoch: 0 };
+    const FREE: State = State { used: false, epoch: 7 };
+    const USED: State = State { used: true, epoch: 7 };
+
+    #[test]
+    fn programs_take_the_last_slots_and_the_server_takes_these_last() {
+        let places = Places { needed: 4, reserved: 8, programs: 100 };
+        let states = |slot: u32| match slot {
+            1 | 200 => FREE,
+            0 | 2 | 201 => USED,
+            _ => FRESH,
+        };
+        let server = places.order(1, states);
+        assert_eq!(server.len(), SLOTS);
+        assert_eq!(server[..10], [1, 3, 4, 5, 6, 7, 0, 2, 8, 9], "with blocks, dead, without");
+        assert_eq!(server[155..159], [155, 200, 201, 156], "the programs' come last");
+        let programs = places.order(ROLE_PROGRAM, states);
+        assert_eq!(programs.len(), 100);
+        assert_eq!(programs[..3], [200, 201, 156]);
+        assert!(programs.iter().all(|slot| (156..256).contains(slot)));
+    }
+
+    #[test]
+    fn without_places_no_program_attaches_and_the_server_has_all() {
+        let places = Places { needed: 203, reserved: 203, programs: 0 };
+        assert_eq!(places.order(ROLE_PROGRAM, |_| FRESH), [0; 0]);
+        assert_eq!(places.order(1, |_| FRESH).len(), SLOTS);
+    }
+}
