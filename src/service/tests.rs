@@ -9,6 +9,7 @@ mod counters;
 mod crash;
 mod listed;
 mod model;
+mod orphans;
 mod records;
 #[cfg(not(miri))]
 pub(super) mod simulation;

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io;
 
-use super::layout::runtime::SLOTS;
+use super::layout::runtime::{SLOTS, WORDS};
 use super::runtime::{SLOT_BYTES, SLOTS_START_BYTES, slot_byte};
 use crate::sys;
 
@@ -69,6 +69,29 @@ impl Backing {
         }
     }
 
+    /// Takes the lock of who frees semaphores in the name of a slot, if it is to be had at once.
+    pub fn try_lock_freeing(&self, slot: u32) -> bool {
+        match self {
+            Backing::File(file) => {
+                sys::try_lock_range(file, freeing_byte(slot), 1).unwrap_or(false)
+            }
+            #[cfg(test)]
+            Backing::Played(locks) => locks.try_lock(SLOTS as u32 + slot),
+        }
+    }
+
+    /// Gives it back.
+    pub fn unlock_freeing(&self, slot: u32) -> io::Result<()> {
+        match self {
+            Backing::File(file) => sys::unlock_range(file, freeing_byte(slot), 1),
+            #[cfg(test)]
+            Backing::Played(locks) => {
+                locks.unlock(SLOTS as u32 + slot);
+                Ok(())
+            }
+        }
+    }
+
     /// Allocates blocks.
     pub fn allocate(&self, start: u64, len: u64) -> io::Result<()> {
         match self {
@@ -77,4 +100,9 @@ impl Backing {
             Backing::Played(_) => Ok(()),
         }
     }
+}
+
+/// Behind the end of the file: a byte for each slot that nothing else locks.
+fn freeing_byte(slot: u32) -> u64 {
+    WORDS as u64 * 8 + u64::from(slot)
 }

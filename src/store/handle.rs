@@ -390,25 +390,28 @@ impl Handle {
 
     fn wait(&self, semaphore: Semaphore<'_>, start: Instant) -> (bool, Duration) {
         let token = self.slot().token();
-        let mut look_at = PATIENCE;
+        let (mut look_at, mut has_looked) = (PATIENCE, false);
         loop {
             let seen = semaphore.word();
             let waited = clock::instant() - start;
             if seen == 0 && semaphore.try_take_after_sleep(token).is_ok() {
                 return (true, waited);
             }
-            if waited >= self.budget.get() {
+            let is_over = waited >= self.budget.get();
+            // However short the time is: what only a look can free is freed in the end.
+            let is_due = if is_over { !has_looked } else { waited >= look_at };
+            if seen != 0 && is_due {
+                (look_at, has_looked) = (waited + PATIENCE, true);
+                if self.look_at_holder(semaphore, seen) {
+                    continue;
+                }
+            }
+            if is_over {
                 self.remember(seen, waited);
                 return (false, waited);
             }
             if seen == 0 {
                 continue;
-            }
-            if waited >= look_at {
-                look_at = waited + PATIENCE;
-                if self.look_at_holder(semaphore, seen) {
-                    continue;
-                }
             }
             semaphore.sleep_slice(seen);
         }
@@ -472,7 +475,10 @@ impl Handle {
             }
             return true;
         }
-        !self.runtime.is_locked(holder.slot()) && self.recover(holder.slot())
+        if self.runtime.is_locked(holder.slot()) {
+            return self.free_orphan(semaphore, holder);
+        }
+        self.recover(holder.slot())
     }
 }
 

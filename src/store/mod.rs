@@ -5,6 +5,7 @@
 
 pub(crate) mod commit;
 pub mod layout;
+mod orphan;
 pub mod region;
 pub mod semaphore;
 pub mod slot;
@@ -26,6 +27,8 @@ mod error;
 mod evict;
 #[cfg(not(loom))]
 mod found;
+#[cfg(not(loom))]
+mod freeing;
 #[cfg(not(loom))]
 pub mod group;
 #[cfg(not(loom))]
@@ -70,5 +73,7 @@ pub use {
     verify::{Fault, Finding, Report},
 };
 
+#[cfg(all(test, not(loom)))]
+pub(crate) use orphan::pose;
 #[cfg(not(loom))]
 pub(crate) use prepare::{recover_alone, scan_group};

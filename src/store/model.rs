@@ -9,6 +9,7 @@
 use super::commit::{Announced, Change, KeyNodes, Owner};
 use super::crash;
 use super::layout::{PAGE_WORDS, slot};
+use super::orphan;
 use super::region::Region;
 use super::semaphore::{Semaphore, Token};
 use super::slot::{Files, Intent, PlaceOf, SlotWords, State, Undo};
@@ -37,8 +38,10 @@ struct World {
     slots: Region,
     /// Falls when its owner is dead: the lock of the slot's byte.
     alive: [AtomicBool; 2],
-    /// Held by who recovers.
+    /// Held by who recovers, or frees orphans.
     recovery: Mutex<()>,
+    /// Is somebody between take and release.
+    holders: [AtomicBool; 2],
 }
 
 impl World {
@@ -48,6 +51,7 @@ impl World {
             slots: Region::boxed(2 * slot::WORDS),
             alive: [AtomicBool::new(true), AtomicBool::new(true)],
             recovery: Mutex::new(()),
+            holders: [AtomicBool::new(false), AtomicBool::new(false)],
         };
         for slot in 0..2 {
             world.slot(slot).set_state(State { used: true, epoch: 1 });
@@ -281,4 +285,73 @@ fn a_recoverer_that_dies_is_followed() {
             });
         }
     }
+}
+
+/// Takes and releases a key-node; what else its semaphore should be while it is held fails.
+fn hold(world: &World, slot: u32, key_node: u32) {
+    let (words, token) = (world.slot(slot as usize), Token::new(slot, 1));
+    let semaphore = world.semaphore(key_node as usize);
+    words.announce(1, |_| Intent { group: GROUP, file: 0, key_node });
+    if semaphore.try_take(token).is_ok() {
+        let seen = world.holders[key_node as usize].swap(true, Ordering::AcqRel);
+        assert!(!seen, "two hold it");
+        world.holders[key_node as usize].store(false, Ordering::Release);
+        // An exchange sees the latest word, where a load may see an older one.
+        assert!(semaphore.try_take(token).is_err(), "freed while it was held");
+        semaphore.release();
+    }
+    words.withdraw();
+}
+
+/// What a waiter does who sees the token of a living slot.
+fn free(world: &World, key_node: u32) {
+    let token = Token::new(0, 1);
+    let (semaphore, slot) = (world.semaphore(key_node as usize), world.slot(0));
+    let intent = Intent { group: GROUP, file: 0, key_node };
+    let Ok(_lock) = world.recovery.try_lock() else { return };
+    if orphan::is_orphan(slot, semaphore, &intent, token) {
+        semaphore.release_for(token);
+    }
+}
+
+#[test]
+fn nobody_frees_what_a_living_owner_holds() {
+    for is_scribbled in [false, true] {
+        explore(move || {
+            let world = Arc::new(World::new());
+            if is_scribbled {
+                world.semaphore(0).try_take(Token::new(0, 1)).unwrap();
+            }
+            let owner = {
+                let world = world.clone();
+                thread::spawn(move || [0, 1, 0].map(|key_node| hold(&world, 0, key_node)))
+            };
+            free(&world, 0);
+            free(&world, 0);
+            owner.join().unwrap();
+            free(&world, 0);
+            assert_eq!(world.semaphore(0).word(), 0, "an orphan stays");
+        });
+    }
+}
+
+#[test]
+fn two_who_free_an_orphan_free_it_once() {
+    explore(|| {
+        let world = Arc::new(World::new());
+        world.semaphore(0).try_take(Token::new(0, 1)).unwrap();
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || free(&world, 0))
+        };
+        let owner = {
+            let world = world.clone();
+            thread::spawn(move || hold(&world, 0, 0))
+        };
+        free(&world, 0);
+        other.join().unwrap();
+        owner.join().unwrap();
+        free(&world, 0);
+        assert_eq!(world.semaphore(0).word(), 0, "an orphan stays");
+    });
 }

@@ -27,7 +27,7 @@ const PLAYED_SLOTS: u32 = 8;
 /// The locks of all slots, as one process sees them.
 #[derive(Debug, Clone)]
 pub(crate) struct Locks {
-    /// 0: free.
+    /// 0: free. Behind those of the slots stand those of who frees semaphores in their names.
     holders: Arc<Vec<AtomicU32>>,
     process: u32,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Locks {
 impl Locks {
     /// All free; seen by nobody.
     pub fn new() -> Locks {
-        let holders = Arc::new((0..SLOTS).map(|_| AtomicU32::new(0)).collect());
+        let holders = Arc::new((0..2 * SLOTS).map(|_| AtomicU32::new(0)).collect());
         Locks { holders, process: 0 }
     }
 

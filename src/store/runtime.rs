@@ -236,6 +236,11 @@ impl Runtime {
         self.region.word(at::GENERATION).load(Ordering::Acquire)
     }
 
+    /// The boot that it was made in.
+    pub(crate) fn boot(&self) -> [u64; 2] {
+        [self.region.load(at::BOOT), self.region.load(at::BOOT + 1)]
+    }
+
     /// Puts a generation in force. Release: its `conf.active` file is complete before; pairs with
     /// `generation`.
     pub fn publish(&self, generation: u64) {
@@ -290,6 +295,19 @@ impl Runtime {
         let result = work();
         if let Err(error) = self.backing.unlock(slot) {
             tracing::error!(slot, %error, "cannot unlock a recovered slot");
+        }
+        Some(result)
+    }
+
+    /// Runs `work` as the only one who frees semaphores in the name of a slot; none if somebody else
+    /// does just now.
+    pub(crate) fn with_freeing<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
+        if !self.backing.try_lock_freeing(slot) {
+            return None;
+        }
+        let result = work();
+        if let Err(error) = self.backing.unlock_freeing(slot) {
+            tracing::error!(slot, %error, "cannot unlock what was locked to free semaphores");
         }
         Some(result)
     }

@@ -69,6 +69,11 @@ impl<'a> Semaphore<'a> {
         self.0.load(Ordering::Acquire)
     }
 
+    /// Are both the same word of the same map.
+    pub fn is_same(self, other: Semaphore<'_>) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+
     /// Frees a word that names nobody though somebody is said to wait: no holder will.
     pub fn free_unowned(self) -> bool {
         self.exchange(WAITERS, 0).is_ok()

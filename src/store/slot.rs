@@ -112,6 +112,9 @@ impl<'a> SlotWords<'a> {
     #[inline]
     pub(super) fn announce(self, count: usize, intent: impl Fn(usize) -> Intent) {
         assert!(count <= INTENTS_MAX, "a transaction over {count} key-nodes");
+        // Release: whoever reads a word of this list also sees the semaphores of the transaction
+        // before released; pairs with the fence of `names`.
+        fence(Ordering::Release);
         let list = self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX);
         for (index, words) in list[..count].iter().enumerate() {
             let intent = intent(index);
@@ -120,14 +123,24 @@ impl<'a> SlotWords<'a> {
         }
         // Tells a holder that goes on from one that stands still: its token is always the same.
         let begun = self.load(SEQUENCE);
-        put(&self.words[SEQUENCE], begun.wrapping_add(1));
+        // Release: the list is whole before; pairs with `sequence`.
+        put_release(&self.words[SEQUENCE], begun.wrapping_add(1));
         put_release(&self.words[INTENTS], count as u64);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Transactions begun by the owner.
+    /// Transactions begun by the owner. Acquire: pairs with `announce`.
     pub fn sequence(self) -> u64 {
-        self.load(SEQUENCE)
+        self.words[SEQUENCE].load(Ordering::Acquire)
+    }
+
+    /// Does the owner announce this key-node. What is read after it is not older than the list.
+    pub fn names(self, wanted: &Intent) -> bool {
+        let is_named = self.intents().any(|intent| intent == *wanted);
+        // Acquire: pairs with the fence of `announce`, should the list be of a later transaction
+        // than its length.
+        fence(Ordering::Acquire);
+        is_named
     }
 
     /// Calls `look` with the id of each group that undo log or intent list name.
@@ -162,7 +175,8 @@ impl<'a> SlotWords<'a> {
         self.words[INTENTS].load(Ordering::Acquire)
     }
 
-    fn intents(self) -> impl Iterator<Item = Intent> + 'a {
+    /// The key-nodes that the owner announces.
+    pub(super) fn intents(self) -> impl Iterator<Item = Intent> + 'a {
         let count = self.intents_told();
         let list = self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX);
         list[..(count as usize).min(INTENTS_MAX)].iter().map(|words| {
