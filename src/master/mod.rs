@@ -13,6 +13,7 @@ pub mod lock;
 pub mod log;
 pub mod message;
 pub mod notify;
+mod orphans;
 pub mod outcome;
 pub mod prepare;
 mod reload;

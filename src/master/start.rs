@@ -13,6 +13,7 @@ use super::changes::{self, Change};
 use super::inherit::{Inherited, Predecessor};
 use super::listeners::{Given, ListenError, Listeners};
 use super::lock::{DataLock, LockError};
+use super::orphans;
 use super::outcome::Outcome;
 use super::prepare::{Preparation, PrepareError, Work};
 use super::run::{Basis, Master};
@@ -173,7 +174,10 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     account.as_ref().map_or(Ok(()), Account::lower)?;
     let runtime = open_runtime(&data_dir, &conf, predecessor.is_some())?;
     account.as_ref().map_or(Ok(()), Account::raise)?;
-    let listeners = listen(&conf, &runtime, &sockets)?;
+    if predecessor.is_none() {
+        orphans::end_stopped(&runtime);
+    }
+    let listeners = listen(&conf, &runtime, &sockets, predecessor.is_some())?;
     drop(sockets);
     account.as_ref().map_or(Ok(()), Account::lower)?;
     if predecessor.is_none() {
@@ -340,7 +344,12 @@ pub(super) fn become_for_good(account: Option<&Account>) -> io::Result<()> {
 
 /// Opens all listeners. Workers whose master was killed hold its addresses until they notice, which
 /// whoever starts the server again should not have to know.
-fn listen(conf: &Conf, runtime: &Runtime, given: &[Given]) -> Result<Listeners, ListenError> {
+fn listen(
+    conf: &Conf,
+    runtime: &Runtime,
+    given: &[Given],
+    is_in_use: bool,
+) -> Result<Listeners, ListenError> {
     let begun = clock::instant();
     loop {
         let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
@@ -350,6 +359,10 @@ fn listen(conf: &Conf, runtime: &Runtime, given: &[Given]) -> Result<Listeners, 
                 let is_lingering = begun.elapsed() < LINGERING;
                 if !is_lingering && !runtime.slots().iter().any(|slot| slot.alive) {
                     return Err(error);
+                }
+                if !is_in_use {
+                    // One may have been stopped since.
+                    orphans::end_stopped(runtime);
                 }
                 std::thread::sleep(LOOK_AGAIN);
             }

@@ -116,29 +116,29 @@ impl Setup {
 
     /// Starts the server and waits until it serves.
     pub fn start(&self) -> Server<'_> {
-        let mut server = self.start_unready();
-        wait_until("the server serves", || {
-            let ended = server.child.try_wait().expect("waited");
-            assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", self.log());
-            let mut client = Client::try_connect(self.address)?;
-            client.try_get("/health").ok().filter(|answer| answer.status == 200)
-        });
-        server
+        self.start_unready().ready()
+    }
+
+    /// As [`Setup::start`], in a session of its own, as service managers do: when the master dies,
+    /// the kernel continues none of its children that are stopped.
+    pub fn start_apart(&self) -> Server<'_> {
+        let mut command = Command::new("setsid");
+        command.current_dir(self.dir.path()).arg(env!("CARGO_BIN_EXE_frs"));
+        self.spawn(&mut command).ready()
     }
 
     /// Starts the server.
     pub fn start_unready(&self) -> Server<'_> {
+        self.spawn(frs_in(self.dir.path()).process_group(0))
+    }
+
+    fn spawn(&self, command: &mut Command) -> Server<'_> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(self.path("log"))
             .expect("a log");
-        let child = frs_in(self.dir.path())
-            .stderr(log)
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .expect("frs starts");
+        let child = command.stderr(log).stdout(Stdio::null()).spawn().expect("frs starts");
         Server { setup: self, child }
     }
 
@@ -164,6 +164,17 @@ pub struct Server<'a> {
 }
 
 impl Server<'_> {
+    /// Waits until it serves.
+    fn ready(mut self) -> Self {
+        wait_until("the server serves", || {
+            let ended = self.child.try_wait().expect("waited");
+            assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", self.setup.log());
+            let mut client = Client::try_connect(self.setup.address)?;
+            client.try_get("/health").ok().filter(|answer| answer.status == 200)
+        });
+        self
+    }
+
     pub fn master(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
     }
