@@ -58,7 +58,7 @@ fn look(world: &World, now: u64) {
         let _ = (reader.top(biz, 3, By::Used, now), reader.whole(biz, now));
     }
     for (_, group) in reader.groups() {
-        let _ = group.map(|group| (group.verify(), reader.is_quarantined(group)));
+        let _ = group.map(|group| (group.verify(&reader.pass()), reader.is_quarantined(group)));
     }
     if let Ok(runtime) = reader.runtime() {
         let slots = runtime.slots();

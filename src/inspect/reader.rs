@@ -9,7 +9,7 @@ use crate::conf::{Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
 use crate::service::table::Table;
 use crate::store::inspect::{Found, LiveGroup};
-use crate::store::{self, Fault, Runtime, live_dir};
+use crate::store::{self, Fault, Pass, Runtime, live_dir};
 
 /// Looks into a data directory. It takes no semaphore; of the files it maps it writes nothing.
 ///
@@ -45,6 +45,11 @@ pub enum Look {
     /// It is, or may be, in a transaction that does not end.
     InTransaction {
         /// The slot of who works on it.
+        slot: u32,
+    },
+    /// A process died while it wrote it, or may have: what it wrote is undone before anybody uses it.
+    HalfWritten {
+        /// The slot of who did.
         slot: u32,
     },
     /// A node that may be the key's is damaged.
@@ -148,6 +153,11 @@ impl Reader {
         names.zip(self.groups.iter().map(Result::as_ref))
     }
 
+    /// One pass over the groups: what it may wait for nodes that somebody works on, in all.
+    pub fn pass(&self) -> Pass<'_> {
+        Pass::new(self.runtime.as_ref().ok())
+    }
+
     /// Files that could not be opened, each with its reason.
     pub fn faults(&self) -> impl Iterator<Item = &store::Error> {
         let groups = self.groups.iter().filter_map(|group| group.as_ref().err());
@@ -202,7 +212,7 @@ impl Reader {
         let biz = &self.conf.map.bizs[biz];
         let group = self.group_at(biz.group)?;
         let mut words = vec![0; group.node_words()];
-        let found = group.find(biz.id, key, &mut words);
+        let found = group.find(&self.pass(), biz.id, key, &mut words);
         let at = key.locate(biz.id, group.geometry(), Seed(group.header().seeds));
         let place = |place| Place { file: at.file, key_node: at.key_node, place };
         Ok(match found {
@@ -213,6 +223,7 @@ impl Reader {
                 key_node: at.key_node,
             },
             Found::InTransaction { slot } => Look::InTransaction { slot },
+            Found::HalfWritten { slot } => Look::HalfWritten { slot },
             Found::Damaged(nth, fault) => Look::Damaged { place: place(nth), fault },
         })
     }

@@ -88,7 +88,7 @@ impl Reader {
         let (mut at, mut length) = ((0, 0), 0);
         stats.chains[0] = u64::from(geometry.files) * u64::from(geometry.key_nodes);
         let skip = |place| skipped.push(place);
-        let _ = self.walk_group(index, skip, |place, words| {
+        let _ = self.walk_group(&self.pass(), index, skip, |place, words| {
             if at != (place.file, place.key_node) {
                 (at, length) = ((place.file, place.key_node), 0);
             }

@@ -5,9 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{By, Error, Look, NodeRecord, Reader, Skipped};
+use super::{By, Error, Look, NodeRecord, Place, Reader, Skipped};
 use crate::conf::Scope;
 use crate::service::{Command, Role, Service};
+use crate::store::inspect::LiveReport;
+use crate::store::semaphore::Token;
+use crate::store::slot::{Intent, State};
 use crate::store::{Fault, Rank};
 use crate::testing::World;
 
@@ -204,21 +207,175 @@ fn a_damaged_node_is_named_and_nothing_else() {
     assert_eq!(found, Look::Damaged { place: alice.place, fault: Fault::Crc });
 }
 
+/// Ends what goes on beside a test, also where the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Makes a slot look as if its owner were in a transaction over the key-node of a place.
+fn begin(world: &World, slot: u32, place: Place) {
+    let (runtime, group) = (world.runtime(), world.group("default"));
+    let Place { file, key_node, .. } = place;
+    let intent = Intent { group: group.header().id, file, key_node };
+    let words = runtime.slot(slot);
+    words.announce(std::iter::once(intent));
+    group.semaphore(file, key_node).try_take(Token::new(slot, words.state().epoch)).unwrap();
+    words.begin(1);
+}
+
+/// Writes into a node what is no sound one.
+fn tear(world: &World, record: &NodeRecord) {
+    let group = world.group("default");
+    let word = group.node(record.place.key_node, record.place.place) + record.states_at;
+    group.file(record.place.file).store(word, 1);
+}
+
 #[test]
 fn a_node_in_a_transaction_is_not_called_damaged() {
     let world = used();
+    let service = world.attach();
+    let slot = world.runtime().slots()[0].slot;
     let mut reader = reader(&world);
     let alice = at(reader.node("login", "alice", T).unwrap());
-    let group = world.group("default");
-    let token = crate::store::semaphore::Token::new(7, 1);
-    group.semaphore(alice.place.file, alice.place.key_node).try_take(token).unwrap();
+    begin(&world, slot, alice.place);
     assert_eq!(at(reader.node("login", "alice", T).unwrap()), alice, "whole all the same");
-    let word = group.node(alice.place.key_node, alice.place.place) + alice.states_at;
-    group.file(alice.place.file).store(word, 1);
-    assert_eq!(reader.node("login", "alice", T).unwrap(), Look::InTransaction { slot: 7 });
+    tear(&world, &alice);
+    assert_eq!(reader.node("login", "alice", T).unwrap(), Look::InTransaction { slot });
     let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
-    let busy = Skipped::InTransaction { group: "default".into(), place: alice.place, slot: 7 };
+    let busy = Skipped::InTransaction { group: "default".into(), place: alice.place, slot };
     assert_eq!(walked.skipped, [busy]);
+    let at = (alice.place.file, alice.place.key_node, slot);
+    assert_eq!(verified(&reader).in_transaction, [at]);
+    world.runtime().slot(slot).commit();
+    drop(service);
+}
+
+fn verified(reader: &Reader) -> LiveReport {
+    reader.groups().next().unwrap().1.unwrap().verify(&reader.pass())
+}
+
+#[test]
+fn where_nobody_is_attached_nobody_is_in_a_transaction() {
+    let world = used();
+    // A slot as a process leaves it that is killed.
+    let slot = {
+        let service = world.attach();
+        let slot = world.runtime().slots()[0].slot;
+        let state = world.runtime().slot(slot).state();
+        drop(service);
+        world.runtime().slot(slot).set_state(state);
+        slot
+    };
+    let mut reader = reader(&world);
+    let alice = at(reader.node("login", "alice", T).unwrap());
+    let place = (alice.place.file, alice.place.key_node, slot);
+    begin(&world, slot, alice.place);
+    assert_eq!((verified(&reader).held_by_dead, verified(&reader).orphans.len()), (1, 0));
+    tear(&world, &alice);
+    let found = verified(&reader);
+    assert_eq!((found.in_transaction, found.half_written), (vec![], vec![place]));
+    assert_eq!(reader.node("login", "alice", T).unwrap(), Look::HalfWritten { slot });
+    let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
+    let half = Skipped::HalfWritten { group: "default".into(), place: alice.place, slot };
+    assert_eq!(walked.skipped, [half]);
+    // Committed: what is torn is damage then, and so it is where no slot has it at all.
+    for detached in [false, true] {
+        world.runtime().slot(slot).commit();
+        if detached {
+            let state = world.runtime().slot(slot).state();
+            world.runtime().slot(slot).set_state(State { used: false, ..state });
+        }
+        let found = verified(&reader);
+        assert_eq!((found.in_transaction, found.half_written), (vec![], vec![]));
+        assert_eq!(found.report.findings.len(), 1);
+        assert_eq!(found.orphans, if detached { vec![place] } else { vec![] });
+        let damaged = Look::Damaged { place: alice.place, fault: Fault::Crc };
+        assert_eq!(reader.node("login", "alice", T).unwrap(), damaged);
+    }
+}
+
+#[test]
+fn a_semaphore_that_names_who_does_not_hold_it_is_found() {
+    let world = used();
+    let (mut service, _idle) = (world.attach(), world.attach());
+    let runtime = world.runtime();
+    let tokens: Vec<Token> = runtime
+        .slots()
+        .iter()
+        .map(|slot| Token::new(slot.slot, runtime.slot(slot.slot).state().epoch))
+        .collect();
+    let mut reader = reader(&world);
+    let alice = at(reader.node("login", "alice", T).unwrap()).place;
+    let group = world.group("default");
+    let semaphore = group.semaphore(alice.file, alice.key_node);
+    // One that works elsewhere, one that does nothing, one that is not there, and an older one.
+    let (busy, idle) = (tokens[0], tokens[1]);
+    let older = Token::new(busy.slot(), busy.epoch() + 1);
+    for token in [busy, idle, Token::new(9, 1), older] {
+        semaphore.try_take(token).unwrap();
+        for _ in 0..3 {
+            service.update("sms", "17", T);
+            let found = verified(&reader);
+            assert_eq!(found.orphans, [(alice.file, alice.key_node, token.slot())]);
+        }
+        semaphore.release();
+    }
+    assert_eq!(verified(&reader).orphans, []);
+}
+
+#[test]
+fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded_time() {
+    let map = MAP.replace("key-nodes=\"8\"", "key-nodes=\"300\"");
+    let world = World::new(&map);
+    let mut service = world.attach();
+    let slot = world.runtime().slots()[0].slot;
+    let group = world.group("default");
+    let mut reader = reader(&world);
+    let (is_over, begun) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        let (is_over, group, world) = (&is_over, &group, &world);
+        let _over = Over(is_over);
+        scope.spawn(move || {
+            // The living slot seems to work on whatever is looked at.
+            let epoch = world.runtime().slot(slot).state().epoch;
+            let token = u64::from(slot | epoch << 8);
+            let mut random: u64 = 1;
+            while !is_over.load(Ordering::Relaxed) {
+                for file in 0..2 {
+                    for key_node in 0..300 {
+                        let (region, head) = (group.file(file), group.head(key_node));
+                        region.store(head, token);
+                        for word in 1..8 + 8 * 16 {
+                            random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
+                            region.store(head + word, random);
+                        }
+                    }
+                }
+            }
+        });
+        let intents = (0..600).map(|nth| Intent {
+            group: group.header().id,
+            file: nth / 300 % 2,
+            key_node: nth % 300,
+        });
+        world.runtime().slot(slot).announce(intents);
+        while group.semaphore(1, 299).word() == 0 {
+            std::thread::yield_now();
+        }
+        let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
+        assert!(!walked.skipped.is_empty());
+        verified(&reader);
+        let _ = (reader.top("login", 9, By::Used, T), reader.group_stats(T));
+        let _ = reader.node("login", "alice", T);
+    });
+    // With a hundred looks and 80 pauses for each node it would be many minutes.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    world.runtime().slot(slot).withdraw();
+    let _ = service.one(Command::Update, "login", "alice", 1, T);
 }
 
 #[test]
@@ -228,7 +385,7 @@ fn nobody_attaches_while_files_are_repaired() {
     let group = world.group("default");
     // A scan frees all semaphores: this one at its begin, that one at its end.
     let (first, last) = (group.semaphore(0, 0), group.semaphore(1, group.geometry().key_nodes - 1));
-    let token = crate::store::semaphore::Token::new(9, 1);
+    let token = Token::new(9, 1);
     [first, last].iter().for_each(|semaphore| semaphore.try_take(token).unwrap());
     let over = AtomicBool::new(false);
     let attached = std::thread::scope(|scope| {
@@ -265,7 +422,7 @@ fn a_file_full_of_damage_is_looked_through_at_once() {
     let begun = Instant::now();
     let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
     assert_eq!((walked.nodes, walked.skipped.len()), (0, 300 * 8));
-    let found = reader.groups().next().unwrap().1.unwrap().verify();
+    let found = verified(&reader);
     assert_eq!(found.in_transaction, []);
     assert_eq!(found.report.findings.len(), 300 * 56);
     // With a pause for each it would be some 10 seconds.

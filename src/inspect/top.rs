@@ -35,7 +35,7 @@ impl Reader {
         self.table.set_now(now);
         let mut best: BinaryHeap<Reverse<Best>> = BinaryHeap::new();
         // Nobody is told of what is damaged, so none of it is kept, however much it is.
-        let _ = self.walk_group(group, drop, |place, words| {
+        let _ = self.walk_group(&self.pass(), group, drop, |place, words| {
             if words[node::KEY] as u32 != id {
                 return ControlFlow::Continue(());
             }

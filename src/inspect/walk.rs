@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use super::reader::Reader;
 use super::record::{NodeRecord, Place};
-use crate::store::Fault;
 use crate::store::inspect::{Copied, LiveGroup};
+use crate::store::{Fault, Pass};
 
 /// A place whose node could not be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,15 @@ pub enum Skipped {
         /// Where.
         place: Place,
         /// The slot of who does.
+        slot: u32,
+    },
+    /// A process died while it wrote it: what it wrote is undone before anybody uses it.
+    HalfWritten {
+        /// Its group.
+        group: String,
+        /// Where.
+        place: Place,
+        /// The slot of who did.
         slot: u32,
     },
     /// It is damaged.
@@ -50,8 +59,10 @@ impl Reader {
         self.table.set_now(now);
         let mut walked = Walked::default();
         let Walked { nodes, skipped } = &mut walked;
+        let pass = self.pass();
         for index in 0..self.groups.len() {
             let flow = self.walk_group(
+                &pass,
                 index,
                 |place| skipped.push(place),
                 |place, words| {
@@ -70,6 +81,7 @@ impl Reader {
     /// could not be answered: of a damaged group those are as many as it has.
     pub(super) fn walk_group(
         &self,
+        pass: &Pass<'_>,
         index: usize,
         mut skip: impl FnMut(Skipped),
         mut each: impl FnMut(Place, &[u64]) -> ControlFlow<()>,
@@ -78,7 +90,7 @@ impl Reader {
         let mut words = vec![0; group.node_words()];
         for file in 0..group.geometry().files {
             for key_node in 0..group.geometry().key_nodes {
-                walk_chain(group, (file, key_node), &mut words, &mut skip, &mut each)?;
+                walk_chain((group, pass), (file, key_node), &mut words, &mut skip, &mut each)?;
             }
         }
         ControlFlow::Continue(())
@@ -86,7 +98,7 @@ impl Reader {
 }
 
 fn walk_chain(
-    group: &LiveGroup,
+    (group, pass): (&LiveGroup, &Pass<'_>),
     (file, key_node): (u32, u32),
     words: &mut [u64],
     skip: &mut impl FnMut(Skipped),
@@ -95,11 +107,14 @@ fn walk_chain(
     let name = || group.header().name.clone();
     for nth in group.taken_places(file, key_node) {
         let place = Place { file, key_node, place: nth };
-        match group.copy((file, key_node), nth, words) {
+        match group.copy(pass, (file, key_node), nth, words) {
             Copied::Free => {}
             Copied::Whole => each(place, words)?,
             Copied::InTransaction { slot } => {
                 skip(Skipped::InTransaction { group: name(), place, slot });
+            }
+            Copied::HalfWritten { slot } => {
+                skip(Skipped::HalfWritten { group: name(), place, slot });
             }
             Copied::Damaged(fault) => {
                 skip(Skipped::Damaged { group: name(), place, fault });

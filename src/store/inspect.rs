@@ -6,11 +6,11 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
-use std::time::Duration;
 
 use super::error::{Error, io_error};
 use super::group::{self, Group, Header, Marks};
 use super::layout::{TAG_WORDS, node, tag};
+use super::pass::{Holder, Pass};
 use super::region::Region;
 use super::semaphore::Token;
 use super::transaction::{holds, places_of};
@@ -25,8 +25,8 @@ const LOOKS: u32 = 100;
 const QUICK_LOOKS: u32 = 20;
 /// So many that find the same words while nobody works on them are enough.
 const STEADY_LOOKS: u32 = 5;
-/// Before each of the others: a holder may have lost its processor.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Looks at each when the pass has waited enough.
+const HASTY_LOOKS: u32 = STEADY_LOOKS + 1;
 
 /// A group mapped for reading.
 #[derive(Debug)]
@@ -49,6 +49,11 @@ pub enum Copied {
         /// The slot of who works on it.
         slot: u32,
     },
+    /// A process died while it wrote; what it wrote is undone before anybody uses it.
+    HalfWritten {
+        /// The slot of who did.
+        slot: u32,
+    },
     /// It is no node that a transaction wrote, and nobody works on it.
     Damaged(Fault),
 }
@@ -65,6 +70,11 @@ pub enum Found {
         /// The slot of who works on it.
         slot: u32,
     },
+    /// It, or one that may be it, was being written when the process that did died.
+    HalfWritten {
+        /// The slot of who did.
+        slot: u32,
+    },
     /// A node that may be it is damaged, at this place of the chain.
     Damaged(usize, Fault),
 }
@@ -76,6 +86,20 @@ pub struct LiveReport {
     pub report: Report,
     /// Key-nodes that could not be judged: file, key-node, slot of who works on it.
     pub in_transaction: Vec<(u32, u32, u32)>,
+    /// Those that a process left half written when it died: as above.
+    pub half_written: Vec<(u32, u32, u32)>,
+    /// Those whose semaphore names a slot that does not hold it: as above.
+    pub orphans: Vec<(u32, u32, u32)>,
+    /// Semaphores that processes held when they died: they are freed when they are needed.
+    pub held_by_dead: u64,
+}
+
+/// Who keeps a key-node from being judged.
+#[derive(Debug, Clone, Copy)]
+enum Working {
+    Nobody,
+    Living(u32),
+    Dead(u32),
 }
 
 impl LiveGroup {
@@ -148,9 +172,9 @@ impl LiveGroup {
         self.group.key_of(words)
     }
 
-    /// Who has a key-node's semaphore now: its slot.
-    pub fn holder(&self, file: u32, key_node: u32) -> Option<u32> {
-        Token::of_word(self.group.semaphore(file, key_node).word()).map(Token::slot)
+    /// Whom a key-node's semaphore names now.
+    fn named(&self, file: u32, key_node: u32) -> Option<Token> {
+        Token::of_word(self.group.semaphore(file, key_node).word())
     }
 
     /// The tags of a key-node; 0: a free place.
@@ -168,8 +192,14 @@ impl LiveGroup {
     }
 
     /// Copies the node of a place; `words` has room for exactly one.
-    pub fn copy(&self, (file, key_node): (u32, u32), place: usize, words: &mut [u64]) -> Copied {
-        let looked = self.look(file, key_node, || {
+    pub fn copy(
+        &self,
+        pass: &Pass<'_>,
+        (file, key_node): (u32, u32),
+        place: usize,
+        words: &mut [u64],
+    ) -> Copied {
+        let looked = self.look(pass, (file, key_node), || {
             let tag = tag::of(self.tags(file, key_node)[place / 8], place);
             if tag == 0 {
                 return Ok(Copied::Free);
@@ -179,16 +209,17 @@ impl LiveGroup {
         });
         match looked {
             Ok(copied) => copied,
-            Err((Some(slot), _)) => Copied::InTransaction { slot },
-            Err((None, fault)) => Copied::Damaged(fault),
+            Err((Working::Living(slot), _)) => Copied::InTransaction { slot },
+            Err((Working::Dead(slot), _)) => Copied::HalfWritten { slot },
+            Err((Working::Nobody, fault)) => Copied::Damaged(fault),
         }
     }
 
     /// Copies the node of a key, which is that of `words` when it is there.
-    pub fn find(&self, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
+    pub fn find(&self, pass: &Pass<'_>, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
         let at = key.locate(biz_id, self.geometry(), crate::key::Seed(self.header().seeds));
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let looked = self.look(at.file, at.key_node, || {
+        let looked = self.look(pass, (at.file, at.key_node), || {
             let mut damaged = None;
             for place in places_of(&self.tags(at.file, at.key_node), at.tag) {
                 if place >= self.geometry().chain as usize {
@@ -204,8 +235,9 @@ impl LiveGroup {
         });
         match looked {
             Ok(found) => found,
-            Err((Some(slot), _)) => Found::InTransaction { slot },
-            Err((None, (place, fault))) => Found::Damaged(place, fault),
+            Err((Working::Living(slot), _)) => Found::InTransaction { slot },
+            Err((Working::Dead(slot), _)) => Found::HalfWritten { slot },
+            Err((Working::Nobody, (place, fault))) => Found::Damaged(place, fault),
         }
     }
 
@@ -223,56 +255,63 @@ impl LiveGroup {
         }
     }
 
-    /// Looks until nothing is off. Else what was off at last, and the slot of who works on the
-    /// key-node: none if it was off while nobody did. `once` adds a print of the words that are off:
-    /// where they stay the same while nobody works on them there is nothing to wait for.
+    /// Looks until nothing is off. Else what was off at last, and who works on the key-node: nobody if
+    /// it was off while nobody did. `once` adds a print of the words that are off: where they stay the
+    /// same while nobody works on them there is nothing to wait for.
     fn look<T, E>(
         &self,
-        file: u32,
-        key_node: u32,
+        pass: &Pass<'_>,
+        (file, key_node): (u32, u32),
         mut once: impl FnMut() -> Result<T, (E, u64)>,
-    ) -> Result<T, (Option<u32>, E)> {
-        let (mut off_while_idle, mut slot) = (false, None);
+    ) -> Result<T, (Working, E)> {
+        let (mut off_while_idle, mut at_work) = (false, None);
         let (mut steady, mut last_print) = (0, None);
         for look in 1.. {
-            let before = self.holder(file, key_node);
+            let before = self.named(file, key_node);
             let (fault, print) = match once() {
                 Ok(found) => return Ok(found),
                 Err(fault) => fault,
             };
-            let after = self.holder(file, key_node);
-            let is_idle = before.is_none() && after.is_none();
+            let is_changing = self.named(file, key_node) != before;
+            let holder = pass.holder(&self.group, file, key_node);
+            let is_idle = !is_changing && !matches!(holder, Holder::Living(_));
             off_while_idle |= is_idle;
             let is_same = last_print.replace(print) == Some(print);
             steady = if is_idle && is_same { steady + 1 } else { 0 };
             if steady == STEADY_LOOKS {
-                return Err((None, fault));
+                return Err(match holder {
+                    Holder::Dead(slot, true) => (Working::Dead(slot), fault),
+                    _ => (Working::Nobody, fault),
+                });
             }
-            slot = after.or(before).or(slot);
-            if look == LOOKS {
-                return Err((slot.filter(|_| !off_while_idle), fault));
-            }
-            if look >= QUICK_LOOKS && (slot.is_some() || look % QUICK_LOOKS == 0) {
-                std::thread::sleep(PAUSE);
+            at_work = match holder {
+                Holder::Living(slot) => Some(slot),
+                _ => at_work.or(before.filter(|_| is_changing).map(Token::slot)),
+            };
+            let pauses = look >= QUICK_LOOKS && (at_work.is_some() || look % QUICK_LOOKS == 0);
+            let is_enough = look >= HASTY_LOOKS && pass.is_over();
+            if look == LOOKS || is_enough || pauses && !pass.pause() {
+                let working = at_work.filter(|_| !off_while_idle).map(Working::Living);
+                return Err((working.unwrap_or(Working::Nobody), fault));
             }
         }
         unreachable!("the loop ends after LOOKS")
     }
 
     /// Looks at every key-node, as [`Group::verify`] does where nobody writes.
-    pub fn verify(&self) -> LiveReport {
+    pub fn verify(&self, pass: &Pass<'_>) -> LiveReport {
         let mut live = LiveReport::default();
         for file in 0..self.geometry().files {
             for key_node in 0..self.geometry().key_nodes {
-                self.verify_one(file, key_node, &mut live);
+                self.verify_one(pass, (file, key_node), &mut live);
             }
         }
         live
     }
 
     /// What a look at one key-node finds, added to `live`.
-    pub fn verify_one(&self, file: u32, key_node: u32, live: &mut LiveReport) {
-        let looked = self.look(file, key_node, || {
+    fn verify_one(&self, pass: &Pass<'_>, (file, key_node): (u32, u32), live: &mut LiveReport) {
+        let looked = self.look(pass, (file, key_node), || {
             let mut report = Report::default();
             self.group.examine(file, key_node, &mut report);
             match report.findings.is_empty() {
@@ -280,13 +319,24 @@ impl LiveGroup {
                 false => Err((report, self.print_of_key_node(file, key_node))),
             }
         });
-        let report = match looked {
-            Ok(report) | Err((None, report)) => report,
-            Err((Some(slot), report)) => {
-                live.in_transaction.push((file, key_node, slot));
-                Report { findings: Vec::new(), ..report }
-            }
+        let unjudged = |report: Report, list: &mut Vec<_>, slot| {
+            list.push((file, key_node, slot));
+            Report { findings: Vec::new(), ..report }
         };
+        let report = match looked {
+            Ok(report) | Err((Working::Nobody, report)) => report,
+            Err((Working::Living(slot), report)) => {
+                unjudged(report, &mut live.in_transaction, slot)
+            }
+            Err((Working::Dead(slot), report)) => unjudged(report, &mut live.half_written, slot),
+        };
+        if report.taken > 0 {
+            match pass.holder(&self.group, file, key_node) {
+                Holder::Orphan(slot) => live.orphans.push((file, key_node, slot)),
+                Holder::Dead(..) => live.held_by_dead += 1,
+                Holder::Nobody | Holder::Living(_) => {}
+            }
+        }
         live.report.nodes += report.nodes;
         live.report.taken += report.taken;
         live.report.findings.extend(report.findings);

@@ -38,6 +38,8 @@ pub mod inspect;
 #[cfg(not(loom))]
 mod map;
 #[cfg(not(loom))]
+mod pass;
+#[cfg(not(loom))]
 mod places;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod played;
@@ -62,6 +64,7 @@ pub use {
     found::Keep,
     group::Group,
     handle::Handle,
+    pass::Pass,
     places::{Places, ROLE_PROGRAM},
     prepare::{
         Prepared, ROLE_PREPARE, Unserved, check_files, close_clean, live_dir, prepare,

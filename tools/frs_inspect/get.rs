@@ -29,6 +29,7 @@ pub fn run(data_dir: &Path, biz: &str, key: Option<&str>) -> Result<Done, Failed
             )?;
         }
         Look::InTransaction { slot } => writeln!(out, "in transaction of slot {slot}")?,
+        Look::HalfWritten { slot } => writeln!(out, "{}", show::half_written(slot))?,
         Look::Damaged { place, fault } => {
             writeln!(out, "damaged: {}: {}", show::place(&place), show::fault(fault))?;
         }

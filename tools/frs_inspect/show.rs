@@ -119,11 +119,19 @@ pub fn fault(fault: Fault) -> String {
     }
 }
 
+/// What a process left that died.
+pub fn half_written(slot: u32) -> String {
+    format!("half written by slot {slot}, whose process died: undone at its next use or a start")
+}
+
 /// A node that could not be read.
 pub fn skipped(skipped: &Skipped) -> String {
     match skipped {
         Skipped::InTransaction { group, place: at, slot } => {
             format!("group {group}: {}: in transaction of slot {slot}", place(at))
+        }
+        Skipped::HalfWritten { group, place: at, slot } => {
+            format!("group {group}: {}: {}", place(at), half_written(*slot))
         }
         Skipped::Damaged { group, place: at, fault: what } => {
             format!("group {group}: {}: {}", place(at), fault(*what))

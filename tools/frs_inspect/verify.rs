@@ -14,12 +14,13 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     let reader = Reader::open(data_dir)?;
     let mut is_off = say_faults(&reader);
     let mut out = out();
+    let pass = reader.pass();
     for (name, group) in reader.groups() {
         let Ok(group) = group else {
             writeln!(out, "group {name}: its files cannot be opened")?;
             continue;
         };
-        let live = group.verify();
+        let live = group.verify(&pass);
         for finding in &live.report.findings {
             writeln!(out, "group {name}: {}", finding_words(finding))?;
         }
@@ -29,11 +30,30 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
                 "group {name}: file {file} key-node {key_node}: in transaction of slot {slot}"
             )?;
         }
+        for (file, key_node, slot) in &live.half_written {
+            let half_written = show::half_written(*slot);
+            writeln!(out, "group {name}: file {file} key-node {key_node}: {half_written}")?;
+        }
+        for (file, key_node, slot) in &live.orphans {
+            writeln!(
+                out,
+                "group {name}: file {file} key-node {key_node}: the semaphore names slot {slot}, \
+                 which does not hold it"
+            )?;
+        }
+        if live.held_by_dead > 0 {
+            let held = live.held_by_dead;
+            writeln!(
+                out,
+                "group {name}: {held} semaphores are held by processes that died: each is freed \
+                 at its next use or a start"
+            )?;
+        }
         let quarantined = reader.is_quarantined(group);
         if quarantined {
             writeln!(out, "group {name}: quarantined")?;
         }
-        let (nodes, off) = (live.report.nodes, live.report.findings.len());
+        let (nodes, off) = (live.report.nodes, live.report.findings.len() + live.orphans.len());
         writeln!(out, "group {name}: {nodes} nodes are sound, {off} faults")?;
         is_off |= off > 0 || quarantined;
     }

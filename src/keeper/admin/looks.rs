@@ -136,6 +136,11 @@ fn node(look: Look) -> Found {
             "busy",
             format!("the record is in a transaction of slot {slot} that does not end"),
         )),
+        Look::HalfWritten { slot } => Err(Refusal::new(
+            503,
+            "busy",
+            format!("the process of slot {slot} died while it wrote the record: it is undone soon"),
+        )),
         Look::Damaged { place, fault } => {
             Err(Refusal::new(503, "store", format!("damaged: {fault:?} at {place:?}")))
         }
