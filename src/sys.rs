@@ -119,6 +119,27 @@ pub fn is_range_locked(file: &File, start: u64, len: u64) -> io::Result<bool> {
     Ok(libc::c_int::from(range.l_type) != libc::F_UNLCK)
 }
 
+/// Opens what must be a regular file, without waiting: a pipe in its place might have no other end.
+pub fn open_regular(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = options.clone().custom_flags(flags).open(path)?;
+    let found = match file.metadata()?.file_type() {
+        kind if kind.is_file() => return Ok(file),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    let words = format!("found {found}, expected a regular file");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, words))
+}
+
+/// As [`open_regular`], for reading.
+pub fn open_to_read(path: &Path) -> io::Result<File> {
+    open_regular(std::fs::OpenOptions::new().read(true), path)
+}
+
 /// Allocates the blocks of a byte range, so that a full disk is an error now and no SIGBUS later.
 /// A range that has its blocks is no error on a full disk.
 pub fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {

@@ -452,7 +452,7 @@ impl Round {
         drop(service);
         let reader = Reader::open(&self.dir.path().join("data")).expect("it can be looked at");
         for (name, group) in reader.groups() {
-            let live = group.expect("it can be looked at").verify();
+            let live = group.expect("it can be looked at").verify(&reader.pass());
             assert!(live.report.is_clean() && live.in_transaction.is_empty(), "{name}: {live:?}");
         }
         assert!(runtime.slots().is_empty(), "{:?}", runtime.slots());

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use super::load::{Host, Texts};
 use super::srv::{Admin, Listen};
 use super::{Conf, Faults, Overlay};
+use crate::sys;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
 const FORMAT: u64 = 2;
@@ -97,11 +98,21 @@ pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
 /// # Errors
 /// The directory cannot be read.
 pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
+    Ok(all(data_dir)?.first().copied())
+}
+
+/// The generations that a data directory holds, the latest first.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
     let failed = |source| {
         let path = data_dir.to_owned();
         ActiveError::Io { path, doing: "read the directory", source }
     };
-    Ok(generations_in(data_dir).map_err(failed)?.into_iter().max())
+    let mut generations = generations_in(data_dir).map_err(failed)?;
+    generations.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(generations)
 }
 
 /// Writes a generation: complete and on disk when it returns. Of the others only the latest before
@@ -207,11 +218,19 @@ pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError
     load(data_dir, generation).map(|active| active.texts)
 }
 
+/// What was switched and reset when a generation was published.
+///
+/// # Errors
+/// A damaged file names the field, what was found and what was expected.
+pub fn read_overlay(data_dir: &Path, generation: u64) -> Result<Overlay, ActiveError> {
+    load(data_dir, generation).map(|active| active.overlay)
+}
+
 fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
     let path = path(data_dir, generation);
     let failed = |source| ActiveError::Io { path: path.clone(), doing: "read it", source };
     let mut bytes = Vec::new();
-    File::open(&path)
+    sys::open_to_read(&path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
     decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use super::Conf;
 use super::active::write_durably;
+use crate::sys;
 
 const NAME: &str = "overlay";
 
@@ -77,13 +78,18 @@ impl Overlay {
         }
     }
 
+    /// Where a data directory has it.
+    pub fn path_in(data_dir: &Path) -> PathBuf {
+        data_dir.join(NAME)
+    }
+
     /// Reads that of a data directory; where there is none, nothing was ever switched.
     ///
     /// # Errors
     /// It is there and cannot be read: without it counters that were reset would count again.
     pub fn read(data_dir: &Path) -> Result<Overlay, OverlayError> {
         let path = data_dir.join(NAME);
-        match fs::read_to_string(&path) {
+        match sys::open_to_read(&path).and_then(io::read_to_string) {
             Ok(text) => Self::from_text(&text).map_err(|(line, found)| OverlayError::Damaged {
                 path,
                 line,

@@ -43,7 +43,7 @@ pub use error::Error;
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use reader::{Look, Reader};
 pub use record::{NodeRecord, Place};
-pub use repair::{Repaired, repair};
+pub use repair::{Obstacle, Repaired, obstacles, repair, restore_overlay};
 pub use stats::{FileStats, GroupStats};
 pub use top::By;
 pub use walk::{Skipped, Walked};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::record::{NodeRecord, Place};
+use crate::conf::active::ActiveError;
 use crate::conf::{Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
 use crate::service::table::Table;
@@ -21,6 +22,8 @@ pub struct Reader {
     /// What runtime.mmap said is in force.
     published: u64,
     pub(super) conf: Conf,
+    /// Why configurations that come before this one cannot be read.
+    unread: Vec<ActiveError>,
     pub(super) table: Table,
     runtime: Result<Runtime, store::Error>,
     runtime_inode: Option<u64>,
@@ -70,14 +73,22 @@ impl Reader {
     pub fn open(data_dir: &Path) -> Result<Reader, Error> {
         let runtime = Runtime::open_for_reading(data_dir);
         let published = runtime.as_ref().map_or(0, Runtime::generation);
-        // One that is not there: after a power cut either file may be an older one.
-        let is_there = published != 0 && active::path(data_dir, published).exists();
-        let generation = if is_there { published } else { active::latest(data_dir)?.unwrap_or(0) };
-        if generation == 0 {
-            return Err(Error::NoConfiguration { data_dir: data_dir.to_owned() });
+        // After a power cut, or damage, either of the two may be an older one, or not to be read.
+        let mut generations = active::all(data_dir)?;
+        generations.sort_by_key(|&generation| generation != published);
+        let mut unread = Vec::new();
+        for generation in generations {
+            match active::read(data_dir, generation) {
+                Ok(conf) => {
+                    let generations = (generation, published);
+                    let reader = Reader::over(data_dir, conf, generations, runtime);
+                    return Ok(Reader { unread, ..reader });
+                }
+                Err(error) => unread.push(error),
+            }
         }
-        let conf = active::read(data_dir, generation)?;
-        Ok(Reader::over(data_dir, conf, (generation, published), runtime))
+        let none = || Error::NoConfiguration { data_dir: data_dir.to_owned() };
+        Err(unread.into_iter().next().map_or_else(none, Error::Active))
     }
 
     fn over(
@@ -95,7 +106,17 @@ impl Reader {
         });
         let runtime_inode = inode_of(data_dir);
         let data_dir = data_dir.to_owned();
-        Reader { data_dir, generation, published, conf, table, runtime, runtime_inode, groups }
+        Reader {
+            data_dir,
+            generation,
+            published,
+            conf,
+            unread: Vec::new(),
+            table,
+            runtime,
+            runtime_inode,
+            groups,
+        }
     }
 
     /// Opens everything anew if the configuration or a file is another one by now; whether it did.
@@ -162,6 +183,12 @@ impl Reader {
     pub fn faults(&self) -> impl Iterator<Item = &store::Error> {
         let groups = self.groups.iter().filter_map(|group| group.as_ref().err());
         self.runtime.as_ref().err().into_iter().chain(groups)
+    }
+
+    /// Published configurations that should be read by rather than [`Reader::generation`], and cannot
+    /// be; each with its reason.
+    pub fn unread(&self) -> impl Iterator<Item = &ActiveError> {
+        self.unread.iter()
     }
 
     /// Is a group quarantined: by its files, or by the register of the running server.

@@ -11,7 +11,7 @@ use crate::service::{Command, Role, Service};
 use crate::store::inspect::LiveReport;
 use crate::store::semaphore::Token;
 use crate::store::slot::{Intent, State};
-use crate::store::{Fault, Rank};
+use crate::store::{self, Fault, Rank};
 use crate::testing::World;
 
 const MAP: &str = r#"<map>
@@ -222,9 +222,14 @@ fn begin(world: &World, slot: u32, place: Place) {
     let Place { file, key_node, .. } = place;
     let intent = Intent { group: group.header().id, file, key_node };
     let words = runtime.slot(slot);
-    words.announce(std::iter::once(intent));
+    store::pose(words, &[intent], 1);
     group.semaphore(file, key_node).try_take(Token::new(slot, words.state().epoch)).unwrap();
-    words.begin(1);
+}
+
+/// The same, at its commit point.
+fn commit(world: &World, slot: u32, Place { file, key_node, .. }: Place) {
+    let intent = Intent { group: world.group("default").header().id, file, key_node };
+    store::pose(world.runtime().slot(slot), &[intent], 0);
 }
 
 /// Writes into a node what is no sound one.
@@ -250,7 +255,7 @@ fn a_node_in_a_transaction_is_not_called_damaged() {
     assert_eq!(walked.skipped, [busy]);
     let at = (alice.place.file, alice.place.key_node, slot);
     assert_eq!(verified(&reader).in_transaction, [at]);
-    world.runtime().slot(slot).commit();
+    store::pose(world.runtime().slot(slot), &[], 0);
     drop(service);
 }
 
@@ -284,7 +289,7 @@ fn where_nobody_is_attached_nobody_is_in_a_transaction() {
     assert_eq!(walked.skipped, [half]);
     // Committed: what is torn is damage then, and so it is where no slot has it at all.
     for detached in [false, true] {
-        world.runtime().slot(slot).commit();
+        commit(&world, slot, alice.place);
         if detached {
             let state = world.runtime().slot(slot).state();
             world.runtime().slot(slot).set_state(State { used: false, ..state });
@@ -357,12 +362,10 @@ fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded
                 }
             }
         });
-        let intents = (0..600).map(|nth| Intent {
-            group: group.header().id,
-            file: nth / 300 % 2,
-            key_node: nth % 300,
-        });
-        world.runtime().slot(slot).announce(intents);
+        let id = group.header().id;
+        let intent = |nth: u32| Intent { group: id, file: nth / 300, key_node: nth % 300 };
+        let intents: Vec<Intent> = (0..600).map(intent).collect();
+        store::pose(world.runtime().slot(slot), &intents, 0);
         while group.semaphore(1, 299).word() == 0 {
             std::thread::yield_now();
         }
@@ -374,7 +377,7 @@ fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded
     });
     // With a hundred looks and 80 pauses for each node it would be many minutes.
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    world.runtime().slot(slot).withdraw();
+    store::pose(world.runtime().slot(slot), &[], 0);
     let _ = service.one(Command::Update, "login", "alice", 1, T);
 }
 

@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::sys;
+
 /// What is no outcome.
 const NONE: &str = "none\n";
 
@@ -61,7 +63,7 @@ impl Outcome {
     }
 
     fn read_from(path: &Path) -> io::Result<Option<Outcome>> {
-        match fs::read_to_string(path) {
+        match sys::open_to_read(path).and_then(io::read_to_string) {
             Ok(text) => Ok(Self::from_text(&text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -84,7 +86,10 @@ impl Outcome {
     pub fn forget(data_dir: &Path) -> io::Result<()> {
         for path in [path_in(data_dir), asked_in(data_dir)] {
             match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    let words = format!("{}: cannot remove it: {error}", path.display());
+                    return Err(io::Error::new(error.kind(), words));
+                }
                 // A full disk is no reason not to start.
                 _ => drop(fs::write(path, NONE)),
             }

@@ -94,6 +94,9 @@ pub enum MasterError {
         /// Why.
         source: io::Error,
     },
+    /// What an earlier master wrote down for its commands cannot be removed; the file is named.
+    #[error("{0}")]
+    Outcome(io::Error),
     /// What whoever started this process left it is not to be had.
     #[error("what this process was started with: {0}")]
     Inherited(io::Error),
@@ -289,7 +292,7 @@ fn take_lock(
 /// and so is a configuration that cannot go with what they have in force.
 fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime, MasterError> {
     if !is_in_use {
-        Outcome::forget(data_dir)?;
+        Outcome::forget(data_dir).map_err(MasterError::Outcome)?;
         return Ok(Runtime::create_or_open(data_dir)?);
     }
     let runtime = Runtime::open(data_dir)?;

@@ -652,7 +652,8 @@ fn entry_of(words: [u64; at::FILE_WORDS]) -> FileEntry {
 }
 
 fn open_file(path: &Path, write: bool) -> Result<File, Error> {
-    OpenOptions::new().read(true).write(write).open(path).map_err(io_error(path, "open it"))
+    let mut options = OpenOptions::new();
+    sys::open_regular(options.read(true).write(write), path).map_err(io_error(path, "open it"))
 }
 
 fn boot_id(path: &Path) -> Result<[u64; 2], Error> {

@@ -59,9 +59,19 @@ pub fn say(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// An error and its sources on one line.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}
+
 /// Names what of a data directory cannot be read; is there anything?
 pub fn say_faults(reader: &frs::inspect::Reader) -> bool {
     let mut any = false;
+    for fault in reader.unread() {
+        any = true;
+        say(with_sources(fault));
+    }
     for fault in reader.faults() {
         any = true;
         say(fault);

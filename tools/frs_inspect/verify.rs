@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use frs::inspect::{Reader, repair as repair_files};
+use frs::conf::Overlay;
+use frs::inspect::{Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay};
 use frs::master::lock::DataLock;
-use frs::store::{Fault, Finding};
+use frs::store::{Fault, Finding, live_dir};
 
 use crate::output::{Done, Failed, finish, out, say, say_faults};
 use crate::{owner, show};
@@ -62,13 +63,30 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
 
 pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     // Read first: a directory that is none of ours gets no lock file.
-    let reader = Reader::open(data_dir)?;
+    let reader = match Reader::open(data_dir) {
+        // What it is that cannot be read is among what is in the way.
+        Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
+            say_obstacles(data_dir);
+            return Err(Failed::of(Error::Active(error)));
+        }
+        opened => opened?,
+    };
     owner::become_owner(&reader)?;
     let conf = reader.conf().clone();
     drop(reader);
-    let lock = DataLock::take(data_dir).map_err(Failed::of)?;
-    let repaired = repair_files(&conf)?;
+    let lock = DataLock::take(data_dir).map_err(|error| {
+        say_obstacles(data_dir);
+        Failed::of(error)
+    })?;
     let mut out = out();
+    if restore_overlay(data_dir)? {
+        let path = Overlay::path_in(data_dir);
+        writeln!(out, "{}: could not be read: written again as published", path.display())?;
+    }
+    let repaired = repair_files(&conf).map_err(|error| {
+        say_obstacles(data_dir);
+        Failed::of(error)
+    })?;
     if repaired.recovered_slots > 0 {
         writeln!(out, "{} slots of the dead were recovered", repaired.recovered_slots)?;
     }
@@ -78,7 +96,13 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
             Err(error) => {
                 is_off = true;
                 say(error);
-                writeln!(out, "group {name}: cannot be repaired: remove or replace its files")?;
+                let files = live_dir(&conf).join(format!("{name}.*.mmap"));
+                writeln!(
+                    out,
+                    "group {name}: cannot be repaired: put back what is damaged or missing, or \
+                     remove all of {}: what the group has counted is lost, it begins empty",
+                    files.display()
+                )?;
             }
             Ok(report) => {
                 for finding in &report.findings {
@@ -95,8 +119,19 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
             }
         }
     }
+    is_off |= say_obstacles(data_dir);
     lock.give_back().map_err(Failed::of)?;
     finish(out, is_off)
+}
+
+/// Names what no repair puts right, and what its removal costs; is there anything?
+fn say_obstacles(data_dir: &Path) -> bool {
+    let obstacles = obstacles(data_dir);
+    for Obstacle { path, reason, cost } in &obstacles {
+        let path = path.display();
+        say(format_args!("{path}: {reason}: remove {path}; that costs {cost}"));
+    }
+    !obstacles.is_empty()
 }
 
 fn finding_words(finding: &Finding) -> String {
