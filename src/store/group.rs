@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, expect, io_error};
@@ -76,22 +76,9 @@ pub(crate) fn is_there(live_dir: &Path, name: &str) -> bool {
     !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
-/// Opens a file that must be a regular one, without waiting: a pipe in its place would have no other
-/// end.
+/// Opens a file that must be a regular one.
 pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> Result<File, Error> {
-    let mut options = options.clone();
-    options.custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY);
-    let file = options.open(path).map_err(io_error(path, "open it"))?;
-    let kind = file.metadata().map_err(io_error(path, "look at its kind"))?.file_type();
-    let found = match kind {
-        kind if kind.is_file() => return Ok(file),
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_fifo() => "a pipe",
-        kind if kind.is_socket() => "a socket",
-        _ => "a device",
-    };
-    let (path, found, expected) = (path.to_path_buf(), found.into(), "a regular file".into());
-    Err(Error::Mismatch { path, field: "kind", found, expected })
+    sys::open_regular(options, path).map_err(io_error(path, "open it"))
 }
 
 /// Creates the files of a group that has none; true if it did. A creation that was not finished
