@@ -337,7 +337,7 @@ pub struct UndoLog<'a> {
 pub struct LogFull;
 
 impl<'a> UndoLog<'a> {
-    /// The empty log of a slot. Nothing in it counts before [`SlotWords::begin`].
+    /// The empty log of a slot. Nothing in it counts before `phase` does.
     #[inline]
     pub fn of(slot: SlotWords<'a>) -> UndoLog<'a> {
         UndoLog { entries: slot.list(UNDO_LOG, UNDO_MAX), len: 0 }
