@@ -5,6 +5,8 @@
 //! transaction left them, their semaphores are released, and the announcement is withdrawn. The short
 //! path, whole transactions, the model checker and the simulation all run this code.
 
+use std::convert::Infallible;
+
 use super::region::copy_in;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, LogFull, SlotWords, UndoLog};
@@ -44,6 +46,20 @@ pub struct Change<'a> {
     /// The place is free: nobody reads the words before the tag is set, so the undo log leaves them
     /// out.
     pub is_free: bool,
+}
+
+/// All that a transaction changes: nodes first, tags last. Asked twice, it gives the same.
+pub trait Changes {
+    /// Calls `look` with each change in order, until it fails.
+    fn try_for_each<E>(&self, look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E>;
+}
+
+/// One run of words is all there is. Its length stays known to the compiler.
+impl Changes for Change<'_> {
+    #[inline(always)]
+    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
+        look(*self)
+    }
 }
 
 /// The key-nodes of one transaction: taken so far, and to be given back.
@@ -119,14 +135,12 @@ impl<O: Owner, K: KeyNodes> Held<O, K> {
     /// # Errors
     /// If there are more words than the log holds.
     #[inline(always)]
-    pub fn log<'c, C>(self, changes: C) -> Result<Logged<O, K, C>, LogFull>
-    where
-        C: Iterator<Item = Change<'c>> + Clone,
-    {
+    pub fn log<C: Changes>(self, changes: C) -> Result<Logged<O, K, C>, LogFull> {
         let mut log = UndoLog::of(self.0.owner.slot());
-        for change in changes.clone().filter(|change| !change.is_free) {
-            log.changes(&change.intent, change.stored, change.new, change.at)?;
-        }
+        changes.try_for_each(|change| match change.is_free {
+            true => Ok(()),
+            false => log.changes(&change.intent, change.stored, change.new, change.at),
+        })?;
         let entries = log.len();
         Ok(Logged { open: self.0, changes, entries })
     }
@@ -140,20 +154,20 @@ pub struct Logged<O: Owner, K: KeyNodes, C> {
     entries: usize,
 }
 
-impl<'c, O: Owner, K: KeyNodes, C: Iterator<Item = Change<'c>>> Logged<O, K, C> {
-    /// Writes the words in the order of the changes: nodes first, tags last. The last store of
-    /// `phase` is the commit point.
+impl<O: Owner, K: KeyNodes, C: Changes> Logged<O, K, C> {
+    /// Writes the words in the order of the changes. The last store of `phase` is the commit point.
     #[inline(always)]
     pub fn commit(self) -> Committed<O, K> {
         let Logged { mut open, changes, entries } = self;
         if entries > 0 {
             open.writes = true;
             open.owner.slot().begin(entries);
-            for change in changes {
+            let Ok(()) = changes.try_for_each(|change| {
                 copy_in(change.stored, change.new);
                 // A tag is never written before its node.
                 compiler_fence(Ordering::SeqCst);
-            }
+                Ok::<(), Infallible>(())
+            });
             open.owner.slot().commit();
             open.writes = false;
         }

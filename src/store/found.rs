@@ -121,7 +121,7 @@ impl Handle {
                 seal(copy);
                 let change = Change { intent, at, stored, new: copy, is_free: false };
                 // So few words always fit.
-                let Ok(logged) = held.log(std::iter::once(change)) else { return Ok(None) };
+                let Ok(logged) = held.log(change) else { return Ok(None) };
                 logged.commit();
             }
         }

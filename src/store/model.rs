@@ -6,7 +6,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib store::model`. Without it the dying one goes
 //! first; that is what Miri runs.
 
-use super::commit::{Announced, Change, KeyNodes, Owner};
+use super::commit::{Announced, Change, Changes, KeyNodes, Owner};
 use super::crash;
 use super::layout::{PAGE_WORDS, slot};
 use super::orphan;
@@ -145,6 +145,22 @@ impl KeyNodes for Row<'_> {
     }
 }
 
+/// What a transaction changes.
+struct Both<'w> {
+    world: &'w World,
+    intent: Intent,
+    new: &'w [[u64; 1]; 2],
+}
+
+impl Changes for Both<'_> {
+    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
+        WORDS.iter().zip(self.new).try_for_each(|(&at, new)| {
+            let stored = self.world.file.words(at, 1);
+            look(Change { intent: self.intent, at, stored, new, is_free: false })
+        })
+    }
+}
+
 /// One transaction over `key_nodes`: adds 1 to both words. Did it reach its commit point.
 fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
     let announced = Announced::new(Player { world, slot }, Row { world, key_nodes });
@@ -154,11 +170,8 @@ fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
     assert!(old[0] == old[1] || !crash::lives(), "half a transaction is seen");
     let intent = Intent { group: GROUP, file: 0, key_node: 0 };
     let new = [[old[0] + 1], [old[1] + 1]];
-    let changes = WORDS.iter().zip(&new).map(|(&at, new)| {
-        let stored = world.file.words(at, 1);
-        Change { intent, at, stored, new, is_free: false }
-    });
-    let _held = held.log(changes).expect("room").commit();
+    let both = Both { world, intent, new: &new };
+    let _held = held.log(both).expect("room").commit();
     crash::lives()
 }
 

@@ -6,7 +6,7 @@
 
 use std::cell::{Ref, RefMut};
 
-use super::commit::{Announced, Change, Held, KeyNodes};
+use super::commit::{Announced, Change, Changes, Held, KeyNodes};
 use super::counter::GroupCounter;
 use super::evict::{self, Judge, Rank};
 use super::group::{Group, is_whole, seal};
@@ -547,7 +547,8 @@ impl<'h> Transaction<'h> {
         let Transaction { held, mut scratch } = self;
         let handle = held.owner().handle;
         scratch.seal();
-        let committed = held.log(scratch.changes(&handle.groups))?.commit();
+        let changes = Touched { scratch: &scratch, groups: &handle.groups };
+        let committed = held.log(changes)?.commit();
         if committed.changed {
             scratch.count(handle, now);
         }
@@ -568,27 +569,6 @@ impl Scratch {
         );
     }
 
-    /// The nodes touched, and then the tags: a place is its key's only when all of the node is
-    /// there.
-    #[inline]
-    fn changes<'c>(&'c self, groups: &'c [Group]) -> impl Iterator<Item = Change<'c>> + Clone {
-        let nodes = self.nodes.iter().filter(|node| node.dirty).filter_map(move |node| {
-            let KeyNodeAt { intent, group, head } = self.key_nodes[node.key_node].at;
-            let place = node.place?;
-            let (group, new) = (&groups[group], &self.words[node.start..node.end]);
-            let region = group.file(intent.file);
-            let at = head + HEAD_WORDS + place * group.node_words();
-            let is_free = !node.found && has_tag(region, head, place, 0);
-            Some(Change { intent, at, stored: region.words(at, new.len()), new, is_free })
-        });
-        let heads = self.key_nodes.iter().filter(|key_node| key_node.dirty).map(move |key_node| {
-            let KeyNodeAt { intent, group, head } = key_node.at;
-            let stored = groups[group].file(intent.file).words(head + 1, TAG_WORDS);
-            Change { intent, at: head + 1, stored, new: &key_node.tags, is_free: false }
-        });
-        nodes.chain(heads)
-    }
-
     #[inline]
     fn count(&self, handle: &Handle, now: u64) {
         for node in self.nodes.iter().filter(|node| node.dirty && !node.found) {
@@ -606,6 +586,35 @@ impl Scratch {
                 handle.note(Notice::Eviction { group: group.header().id });
             }
         }
+    }
+}
+
+/// The nodes touched, and then the tags: a place is its key's only when all of the node is there.
+struct Touched<'s> {
+    scratch: &'s Scratch,
+    groups: &'s [Group],
+}
+
+impl Changes for Touched<'_> {
+    #[inline]
+    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
+        let Touched { scratch, groups } = self;
+        for node in scratch.nodes.iter().filter(|node| node.dirty) {
+            let Some(place) = node.place else { continue };
+            let KeyNodeAt { intent, group, head } = scratch.key_nodes[node.key_node].at;
+            let (group, new) = (&groups[group], &scratch.words[node.start..node.end]);
+            let region = group.file(intent.file);
+            let at = head + HEAD_WORDS + place * group.node_words();
+            let is_free = !node.found && has_tag(region, head, place, 0);
+            look(Change { intent, at, stored: region.words(at, new.len()), new, is_free })?;
+        }
+        for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
+            let KeyNodeAt { intent, group, head } = key_node.at;
+            let stored = groups[group].file(intent.file).words(head + 1, TAG_WORDS);
+            let new = &key_node.tags;
+            look(Change { intent, at: head + 1, stored, new, is_free: false })?;
+        }
+        Ok(())
     }
 }
 
