@@ -93,6 +93,9 @@ fn leave_entry(setup: &Setup, (file, word): (u64, u64)) -> (File, u64) {
         .map(|slot| SLOTS + slot * SLOT)
         .find(|&slot| load(&runtime, slot) as u32 == 1)
         .expect("the slot of one who was killed");
+    // It still holds the key-node.
+    let (owner, epoch) = ((slot - SLOTS) / SLOT, load(&runtime, slot) >> 32);
+    store(&group, PAGE, owner | epoch << 8);
     store(&runtime, slot + INTENT_LIST, id);
     store(&runtime, slot + INTENT_LIST + 1, 0);
     store(&runtime, slot + INTENTS, 1);
@@ -131,6 +134,17 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
             |runtime, slot| store(runtime, slot + UNDO, 7),
             "of group 0000000000000007",
         ),
+        // The entry is right; the intent list is not.
+        (
+            (0, first + 9),
+            |runtime, slot| store(runtime, slot + INTENT_LIST, 7),
+            "undo entry 0: found word 521 of file 0",
+        ),
+        (
+            (0, first + 9),
+            |runtime, slot| store(runtime, slot + INTENTS, 0),
+            "undo entry 0: found word 521 of file 0",
+        ),
     ] {
         let setup = Setup::of_map(MAP);
         let mut server = setup.start();
@@ -149,18 +163,30 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
 }
 
 #[test]
-fn a_phase_without_intents_is_named_and_no_group_suffers() {
-    let setup = Setup::of_map(MAP);
-    let mut server = setup.start();
-    server.wait_for_workers(2);
-    charge_all(&server, 2);
-    server.kill_all();
-    drop(server);
-    let (runtime, slot) = leave_entry(&setup, (0, PAGE + 9));
-    store(&runtime, slot + INTENTS, 0);
-    let server = setup.start();
-    let log = setup.log();
-    assert!(log.contains("slot damaged"), "{log}");
-    assert!(!log.contains("group scanned"), "no transaction was open: {log}");
-    expect_all(&server, 2);
+fn where_no_transaction_was_open_damage_is_named_and_no_group_suffers() {
+    type Scribble = fn(&File, u64);
+    let scribbles: [Scribble; 2] = [
+        |runtime, slot| store(runtime, slot + INTENTS, 0),
+        |runtime, slot| {
+            store(runtime, slot + PHASE, 0);
+            store(runtime, slot + INTENTS, 1 << 40);
+        },
+    ];
+    for scribble in scribbles {
+        let setup = Setup::of_map(MAP);
+        let mut server = setup.start();
+        server.wait_for_workers(2);
+        charge_all(&server, 2);
+        server.kill_all();
+        drop(server);
+        let (runtime, slot) = leave_entry(&setup, (0, PAGE + 9));
+        // It holds nothing.
+        store(&open(&setup.path("data/default.0.mmap")), PAGE, 0);
+        scribble(&runtime, slot);
+        let server = setup.start();
+        let log = setup.log();
+        assert!(log.contains("slot damaged"), "{log}");
+        assert!(!log.contains("group scanned"), "no transaction was open: {log}");
+        expect_all(&server, 2);
+    }
 }

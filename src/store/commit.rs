@@ -48,7 +48,8 @@ pub struct Change<'a> {
     pub is_free: bool,
 }
 
-/// All that a transaction changes: nodes first, tags last. Asked twice, it gives the same.
+/// All that a transaction changes: nodes first, tags last. Asked twice, it gives the same. A free place
+/// is only written together with its tag, which is logged.
 pub trait Changes {
     /// Calls `look` with each change in order, until it fails.
     fn try_for_each<E>(&self, look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E>;
@@ -73,7 +74,7 @@ struct Open<O: Owner, K: KeyNodes> {
 }
 
 impl<O: Owner, K: KeyNodes> Drop for Open<O, K> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if self.writes {
             roll_back(&self.owner);
@@ -94,6 +95,7 @@ fn roll_back(owner: &impl Owner) {
 
 /// The key-nodes stand in the slot's intent list; no semaphore is taken.
 #[derive(Debug)]
+#[must_use]
 pub struct Announced<O: Owner, K: KeyNodes>(Open<O, K>);
 
 impl<O: Owner, K: KeyNodes> Announced<O, K> {
@@ -119,8 +121,9 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
     }
 }
 
-/// All semaphores are taken: the key-nodes belong to this transaction.
+/// All semaphores are taken: the key-nodes belong to this transaction until it is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct Held<O: Owner, K: KeyNodes>(Open<O, K>);
 
 impl<O: Owner, K: KeyNodes> Held<O, K> {
@@ -135,30 +138,32 @@ impl<O: Owner, K: KeyNodes> Held<O, K> {
     /// # Errors
     /// If there are more words than the log holds.
     #[inline(always)]
-    pub fn log<C: Changes>(self, changes: C) -> Result<Logged<O, K, C>, LogFull> {
+    pub fn log<C: Changes>(&mut self, changes: C) -> Result<Logged<'_, O, K, C>, LogFull> {
         let mut log = UndoLog::of(self.0.owner.slot());
         changes.try_for_each(|change| match change.is_free {
             true => Ok(()),
             false => log.changes(&change.intent, change.stored, change.new, change.at),
         })?;
         let entries = log.len();
-        Ok(Logged { open: self.0, changes, entries })
+        Ok(Logged { open: &mut self.0, changes, entries })
     }
 }
 
 /// The undo log is written; `phase` does not count it yet.
 #[derive(Debug)]
-pub struct Logged<O: Owner, K: KeyNodes, C> {
-    open: Open<O, K>,
+#[must_use]
+pub struct Logged<'h, O: Owner, K: KeyNodes, C> {
+    open: &'h mut Open<O, K>,
     changes: C,
     entries: usize,
 }
 
-impl<O: Owner, K: KeyNodes, C: Changes> Logged<O, K, C> {
+impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
     /// Writes the words in the order of the changes. The last store of `phase` is the commit point.
+    /// Where no word differs there is nothing to write: did any.
     #[inline(always)]
-    pub fn commit(self) -> Committed<O, K> {
-        let Logged { mut open, changes, entries } = self;
+    pub fn commit(self) -> bool {
+        let Logged { open, changes, entries } = self;
         if entries > 0 {
             open.writes = true;
             open.owner.slot().begin(entries);
@@ -171,14 +176,6 @@ impl<O: Owner, K: KeyNodes, C: Changes> Logged<O, K, C> {
             open.owner.slot().commit();
             open.writes = false;
         }
-        Committed { changed: entries > 0, _open: open }
+        entries > 0
     }
-}
-
-/// Everything is written, and stays. The semaphores are released when this is dropped.
-#[derive(Debug)]
-pub struct Committed<O: Owner, K: KeyNodes> {
-    /// Did any word change.
-    pub changed: bool,
-    _open: Open<O, K>,
 }

@@ -98,34 +98,39 @@ impl Handle {
         let intent = Intent { group: group.header().id, file, key_node };
         let one = OneKeyNode { intent, semaphore: Semaphore::of_head(region, head) };
         let announced = Announced::new(Attached::of(self), one);
-        let held = announced.take_all().ok_or(Refused::Busy)?;
-        if self.runtime.generation() != generation {
-            return Err(Refused::Newer);
-        }
-        if self.runtime.is_quarantined(mark) {
-            return Err(Refused::Unavailable);
-        }
-        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let chain = Chain { group, region, head };
-        let Some(found) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
-            return Ok(None);
-        };
-        let (at, stored) = found;
-        let (result, keep) = work(copy);
-        match keep {
-            Keep::Nothing => {}
-            // Never back: the states are as old as they were, whatever the clock says now.
-            Keep::Stamp => put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE])),
-            Keep::Node => {
-                copy[node::LAST_USE] = now;
-                seal(copy);
-                let change = Change { intent, at, stored, new: copy, is_free: false };
-                // So few words always fit.
-                let Ok(logged) = held.log(change) else { return Ok(None) };
-                logged.commit();
+        let mut held = announced.take_all().ok_or(Refused::Busy)?;
+        // One way out of here: what releases stands once.
+        let done = 'held: {
+            if self.runtime.generation() != generation {
+                break 'held Err(Refused::Newer);
             }
-        }
-        Ok(Some(result))
+            if self.runtime.is_quarantined(mark) {
+                break 'held Err(Refused::Unavailable);
+            }
+            let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+            let chain = Chain { group, region, head };
+            let Some(found) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
+                break 'held Ok(None);
+            };
+            let (at, stored) = found;
+            let (result, keep) = work(copy);
+            match keep {
+                Keep::Nothing => {}
+                // Never back: the states are as old as they were, whatever the clock says now.
+                Keep::Stamp => put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE])),
+                Keep::Node => {
+                    copy[node::LAST_USE] = now;
+                    seal(copy);
+                    let change = Change { intent, at, stored, new: copy, is_free: false };
+                    // So few words always fit.
+                    let Ok(logged) = held.log(change) else { break 'held Ok(None) };
+                    logged.commit();
+                }
+            }
+            Ok(Some(result))
+        };
+        drop(held);
+        done
     }
 }
 

@@ -617,8 +617,12 @@ impl<'a> Reach<'a> {
         ids.sort_unstable();
         ids.dedup();
         let mut reach = Reach::new(runtime, groups);
-        for id in ids {
-            let Some((index, entry)) = runtime.find_file(id, 0) else { continue };
+        // A damaged log may name any number of groups that are none: those registered are looked for.
+        for (index, entry) in runtime.first_files() {
+            let id = entry.group;
+            if ids.binary_search(&id).is_err() {
+                continue;
+            }
             if runtime.is_quarantined(index) {
                 reach.skipped.push(id);
                 continue;
@@ -660,8 +664,16 @@ impl Files for Reach<'_> {
         }
     }
 
-    fn quarantine(&self, groups: Option<Vec<u64>>) {
-        let is_meant = |id: u64| groups.as_ref().is_none_or(|groups| groups.contains(&id));
+    fn is_held(&self, intent: &Intent, dead: Token) -> bool {
+        self.find(intent.group).is_some_and(|group| {
+            let has = group.has(intent.file, intent.key_node);
+            let word = || group.semaphore(intent.file, intent.key_node).word();
+            has && Token::of_word(word()) == Some(dead)
+        })
+    }
+
+    fn quarantine(&self, groups: &[u64]) {
+        let is_meant = |id: u64| groups.contains(&id);
         *self.doubtful.borrow_mut() = self.runtime.quarantine_groups(is_meant);
     }
 

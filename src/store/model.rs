@@ -94,7 +94,11 @@ impl Files for World {
         self.semaphore(intent.key_node as usize).release_for(dead)
     }
 
-    fn quarantine(&self, _: Option<Vec<u64>>) {
+    fn is_held(&self, intent: &Intent, dead: Token) -> bool {
+        Token::of_word(self.semaphore(intent.key_node as usize).word()) == Some(dead)
+    }
+
+    fn quarantine(&self, _: &[u64]) {
         panic!("the log of a dead owner is taken for damaged");
     }
 }
@@ -164,14 +168,14 @@ impl Changes for Both<'_> {
 /// One transaction over `key_nodes`: adds 1 to both words. Did it reach its commit point.
 fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
     let announced = Announced::new(Player { world, slot }, Row { world, key_nodes });
-    let held = announced.take_all().expect("waits for as long as it takes");
+    let mut held = announced.take_all().expect("waits for as long as it takes");
     let old = WORDS.map(|at| world.file.load(at));
     // Who is dead sees the work of others.
     assert!(old[0] == old[1] || !crash::lives(), "half a transaction is seen");
     let intent = Intent { group: GROUP, file: 0, key_node: 0 };
     let new = [[old[0] + 1], [old[1] + 1]];
     let both = Both { world, intent, new: &new };
-    let _held = held.log(both).expect("room").commit();
+    held.log(both).expect("room").commit();
     crash::lives()
 }
 
@@ -243,6 +247,41 @@ fn no_store_is_left_out_of_the_deaths() {
             assert!(!transact_and_die(&World::new(), 0, key_nodes, all).died);
         }
     });
+}
+
+/// Changes whose second one cannot be told when it is to be written.
+#[cfg(not(loom))]
+struct Panics<'w>(Both<'w>, std::cell::Cell<usize>);
+
+#[cfg(not(loom))]
+impl Changes for Panics<'_> {
+    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.0.try_for_each(|change| {
+            self.1.set(self.1.get() + 1);
+            assert!(self.1.get() < 4, "in the middle of the writing");
+            look(change)
+        })
+    }
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_panic_in_the_middle_of_the_writing_is_undone() {
+    let world = World::new();
+    transact(&world, 0, &[0, 1]);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let (world, slot) = (&world, 0);
+        let row = Row { world, key_nodes: &[0, 1] };
+        let mut held = Announced::new(Player { world, slot }, row).take_all().expect("free");
+        let intent = Intent { group: GROUP, file: 0, key_node: 0 };
+        let both = Both { world, intent, new: &[[7], [7]] };
+        held.log(Panics(both, std::cell::Cell::new(0))).expect("room").commit();
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(WORDS.map(|at| world.file.load(at)), [1; 2]);
+    assert_eq!([0, 1].map(|key_node| world.semaphore(key_node).word()), [0; 2]);
+    assert_eq!(world.slot(0).phase(), 0);
+    world.slot(0).for_each_group(|group| panic!("{group} is announced still"));
 }
 
 #[test]

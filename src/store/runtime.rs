@@ -421,16 +421,22 @@ impl Runtime {
 
     /// Quarantines the groups whose id is meant; their names.
     pub(crate) fn quarantine_groups(&self, is_meant: impl Fn(u64) -> bool) -> Vec<String> {
-        let mut names = Vec::new();
-        for index in 0..at::FILES_MAX {
+        let meant = self.first_files().filter(|(_, entry)| is_meant(entry.group));
+        meant
+            .map(|(index, entry)| {
+                self.mark_of(index).fetch_or(at::FILE_QUARANTINE, Ordering::Relaxed);
+                entry.name
+            })
+            .collect()
+    }
+
+    /// The first file of each registered group, and its index.
+    pub(crate) fn first_files(&self) -> impl Iterator<Item = (usize, FileEntry)> {
+        (0..at::FILES_MAX).filter_map(|index| {
             let words = self.entry_words(index);
             let is_first = words[1] & at::FILE_USED != 0 && words[1] as u32 == 0;
-            if is_first && is_meant(words[0]) {
-                self.mark_of(index).fetch_or(at::FILE_QUARANTINE, Ordering::Relaxed);
-                names.push(entry_of(words).name);
-            }
-        }
-        names
+            is_first.then(|| (index, entry_of(words)))
+        })
     }
 
     /// Notes a group file, quarantined; the register's index of it.

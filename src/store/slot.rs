@@ -145,9 +145,7 @@ impl<'a> SlotWords<'a> {
 
     /// Calls `look` with the id of each group that undo log or intent list name.
     pub fn for_each_group(self, mut look: impl FnMut(u64)) {
-        // More than the log holds is damage: then nothing of it is read.
-        let entries = Some(self.phase()).filter(|&phase| phase <= UNDO_MAX).unwrap_or(0);
-        (0..entries).for_each(|index| look(self.undo(index).group));
+        (0..self.phase().min(UNDO_MAX)).for_each(|index| look(self.undo(index).group));
         self.intents().for_each(|intent| look(intent.group));
     }
 
@@ -232,27 +230,46 @@ impl<'a> SlotWords<'a> {
 
     /// Recovers the slot of a dead owner; the caller holds the slot's lock and has read its state
     /// under it. Can be repeated from any point. A log that does not fit the intent list is not
-    /// replayed: the groups it may have been written for are quarantined first.
+    /// replayed: the groups of which the dead owner still holds key-nodes are quarantined first.
     pub fn recover(self, slot: u32, files: &dyn Files) -> Recovered {
         let state = self.state();
         if !state.used {
             return Recovered::default();
         }
+        let dead = Token::new(slot, state.epoch);
         let damage = self.damage(files);
         let undone = if damage.is_none() { self.phase() } else { 0 };
-        match &damage {
-            None => self.roll_back(files),
-            Some(_) => {
-                let named = (self.intents_told() <= INTENTS_MAX as u64).then(|| self.intents());
-                files.quarantine(named.map(|intents| intents.map(|intent| intent.group).collect()));
-                self.commit();
-            }
+        if damage.is_none() {
+            self.roll_back(files);
+        } else if self.phase() != 0 {
+            // Whoever goes on after a recoverer that dies from here on must not find that the log fits,
+            // with the groups out of reach that this one has quarantined.
+            put_release(&self.words[PHASE], UNDO_MAX as u64 + 1);
+            files.quarantine(&self.groups_at_work(files, dead));
+            self.commit();
         }
-        let dead = Token::new(slot, state.epoch);
         let freed = self.intents().filter(|intent| files.release_for(intent, dead)).count();
         self.withdraw();
         self.set_state(State { used: false, epoch: state.epoch });
         Recovered { undone, freed, damage }
+    }
+
+    /// The groups of which a dead owner still holds a key-node that its logs name. Of a damaged log any
+    /// entry may be the right one: what the owner holds tells where it was at work.
+    fn groups_at_work(self, files: &dyn Files, dead: Token) -> Vec<u64> {
+        let of_entries = (0..UNDO_MAX).filter_map(|index| {
+            let undo = self.undo(index);
+            let Undo { group, file, .. } = undo;
+            match files.place_of(&undo) {
+                PlaceOf::KeyNode(key_node) => Some(Intent { group, file, key_node }),
+                PlaceOf::OutOfReach | PlaceOf::Nothing => None,
+            }
+        });
+        let held = self.intents().chain(of_entries).filter(|intent| files.is_held(intent, dead));
+        let mut groups: Vec<u64> = held.map(|intent| intent.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
     }
 
     /// What of the logs cannot have been written by their owner.
@@ -401,7 +418,8 @@ pub trait Files {
     fn restore(&self, undo: &Undo);
     /// Frees the semaphore of a key-node if it names `dead`; whether it did.
     fn release_for(&self, intent: &Intent, dead: Token) -> bool;
-    /// Quarantines these groups, or all if it is not known which: a transaction over them may be half
-    /// written.
-    fn quarantine(&self, groups: Option<Vec<u64>>);
+    /// Does a key-node's semaphore name `dead`.
+    fn is_held(&self, intent: &Intent, dead: Token) -> bool;
+    /// Quarantines these groups: a transaction over them may be half written.
+    fn quarantine(&self, groups: &[u64]);
 }

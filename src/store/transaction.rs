@@ -544,12 +544,11 @@ impl<'h> Transaction<'h> {
     /// Writes every node touched and every head changed, whole or not at all, and releases.
     #[inline]
     pub fn commit(self, now: u64) -> Result<(), TooLarge> {
-        let Transaction { held, mut scratch } = self;
+        let Transaction { mut held, mut scratch } = self;
         let handle = held.owner().handle;
         scratch.seal();
         let changes = Touched { scratch: &scratch, groups: &handle.groups };
-        let committed = held.log(changes)?.commit();
-        if committed.changed {
+        if held.log(changes)?.commit() {
             scratch.count(handle, now);
         }
         Ok(())
