@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 64;
 const MAX_HOST_BYTES: usize = 255;
 /// Bytes of a scheme; that of a browser's extension is among the longest.
 const MAX_SCHEME_BYTES: usize = 32;
-/// The port of a URL that names none; the data plane speaks plain http.
+/// The port of a URL that names none; both planes speak plain http.
 const HTTP_PORT: u16 = 80;
 
 /// A host and a port, as a Host field or a target names them.
@@ -40,6 +40,11 @@ impl<'t> Authority<'t> {
             _ => return None,
         };
         is_host(host).then_some(Authority { host, port })
+    }
+
+    /// Its port, as plain http has it.
+    pub fn http_port(&self) -> u16 {
+        self.port.unwrap_or(HTTP_PORT)
     }
 }
 
@@ -77,7 +82,7 @@ impl HostName {
     /// Is it what the request names?
     pub fn is(&self, named: &Authority<'_>) -> bool {
         named.host.eq_ignore_ascii_case(self.host.as_bytes())
-            && self.port.is_none_or(|port| port == named.port.unwrap_or(HTTP_PORT))
+            && self.port.is_none_or(|port| port == named.http_port())
     }
 
     fn parse(text: &str) -> Option<HostName> {

@@ -13,7 +13,7 @@ pub struct Target<'b> {
     /// 3.2.2).
     pub authority: Option<Authority<'b>>,
     /// Path and query; none where the form or the scheme is not one that is served.
-    local: Option<(&'b str, Option<&'b str>)>,
+    pub local: Option<(&'b str, Option<&'b str>)>,
 }
 
 impl<'b> Target<'b> {
@@ -42,12 +42,13 @@ impl<'b> Target<'b> {
     }
 }
 
-/// Path and query.
+/// Path and query; an empty path is the root (RFC 9110, section 4.2.3).
 fn split(local: &str) -> (&str, Option<&str>) {
-    match memchr::memchr(b'?', local.as_bytes()) {
+    let (path, query) = match memchr::memchr(b'?', local.as_bytes()) {
         Some(mark) => (&local[..mark], Some(&local[mark + 1..])),
         None => (local, None),
-    }
+    };
+    (if path.is_empty() { "/" } else { path }, query)
 }
 
 /// What a request asks for.
@@ -139,6 +140,15 @@ mod tests {
         assert_eq!(host("*"), None);
         assert_eq!(host("http://Host/query"), Some(("Host", None)));
         assert_eq!(host("HTTPS://[::1]:7600?x=/y"), Some(("[::1]", Some(7600))));
+        for (target, local) in [
+            ("http://host", Some(("/", None))),
+            ("http://host?x=/y", Some(("/", Some("x=/y")))),
+            ("http://host/a?", Some(("/a", Some("")))),
+            ("ftp://host/a", None),
+            ("*", None),
+        ] {
+            assert_eq!(Target::parse(target).unwrap().local, local, "{target}");
+        }
     }
 
     #[test]
@@ -175,7 +185,7 @@ mod tests {
             ("CONNECT", "host:443", Error::NotFound),
             ("GET", "ftp://host/query", Error::NotFound),
             ("GET", "http://host", Error::NotFound),
-            // It has no path.
+            // Its path is the root.
             ("GET", "http://host?x=/query", Error::NotFound),
             ("PUT", "/query", allow_items),
             ("get", "/query", allow_items),

@@ -6,11 +6,14 @@
 //! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
 //! 3.2.2); that field must be as it should all the same.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::reply::Refusal;
 use super::route::{Route, route};
-use crate::conf::AdminToken;
+use crate::conf::{AdminToken, Authority};
 use crate::protocol::Error;
-use crate::protocol::http::Head;
+use crate::protocol::http::{Head, Lone};
+use crate::protocol::route::Target;
 
 /// What a client came over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,23 +32,24 @@ pub fn admit(
     if head.cross_site {
         return Err(Error::CrossSite.into());
     }
-    let target = Target::of(head.target)?;
-    let field_host = host(head);
-    let host = target.host.unwrap_or(field_host.as_ref().map_or(&b""[..], |host| host));
-    if let Some(origin) = field(head, "origin")?
-        && !is_own_origin(origin, host)
-    {
+    let (target, field) = (Target::parse(head.target)?, head.authority()?);
+    let host = target.authority.or(field);
+    let is_own = match head.origin {
+        Lone::Absent => true,
+        Lone::Once(origin) => host.is_some_and(|host| is_own_origin(origin, host)),
+        Lone::Repeated => false,
+    };
+    if !is_own {
         return Err(Refusal::forbidden("Origin: expected none, or this server's own"));
     }
-    field_host?;
-    if over == Over::Tcp && !is_loopback(host) {
-        let words = match target.host {
+    if over == Over::Tcp && !host.is_some_and(is_loopback) {
+        let words = match target.authority {
             Some(_) => "the target's host: expected a loopback name or address",
             None => "Host: expected a loopback name or address",
         };
         return Err(Refusal::forbidden(words));
     }
-    let route = route(head.method, target.local)?;
+    let route = route(head.method, &target)?;
     if let (Route::Change(_), Over::Tcp) = (&route, over) {
         check_token(head, token)?;
     }
@@ -80,97 +84,24 @@ fn field<'b>(head: &Head<'_, 'b>, name: &str) -> Result<Option<&'b [u8]>, Refusa
     }
 }
 
-/// What the Host field says; it is there once, but in HTTP/1.0 (RFC 9112, section 3.2).
-fn host<'b>(head: &Head<'_, 'b>) -> Result<&'b [u8], Refusal> {
-    let mut hosts = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
-    match (hosts.next(), hosts.next()) {
-        (None, _) if head.http10 => Ok(b""),
-        (Some(host), None) if is_authority(host.value.trim_ascii()) => Ok(host.value.trim_ascii()),
-        (Some(_), None) => Err(bad_http("Host: expected NAME or NAME:PORT")),
-        (None, _) => Err(bad_http("expected a Host field")),
-        _ => Err(bad_http("several Host fields: expected one")),
+/// `localhost`, 127.0.0.0/8 or `[::1]`, whatever the port.
+fn is_loopback(named: Authority<'_>) -> bool {
+    let Ok(host) = std::str::from_utf8(named.host) else { return false };
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback()),
+        None => {
+            host.eq_ignore_ascii_case("localhost")
+                || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+        }
     }
-}
-
-/// A target (RFC 9112, section 3.2).
-struct Target<'t> {
-    /// The host that it names, in absolute form.
-    host: Option<&'t [u8]>,
-    /// Path and query.
-    local: &'t str,
-}
-
-impl<'t> Target<'t> {
-    fn of(target: &'t str) -> Result<Target<'t>, Refusal> {
-        let Some((scheme, rest)) = target.split_once("://").filter(|_| !target.starts_with('/'))
-        else {
-            return Ok(Target { host: None, local: target });
-        };
-        if !scheme.eq_ignore_ascii_case("http") {
-            return Err(bad_http("the target: expected a path, or http://HOST and a path"));
-        }
-        let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        if host.is_empty() || !is_authority(host.as_bytes()) {
-            return Err(bad_http("the target's host: expected NAME or NAME:PORT"));
-        }
-        let local = if path.is_empty() { "/" } else { path };
-        if !local.starts_with('/') {
-            return Err(bad_http("the target: expected a path after its host"));
-        }
-        Ok(Target { host: Some(host.as_bytes()), local })
-    }
-}
-
-/// Can it be a host, with a port or without (RFC 3986, section 3.2.2)? An empty one can.
-fn is_authority(text: &[u8]) -> bool {
-    let (name, port) = match text {
-        [b'[', rest @ ..] => {
-            let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
-            let address = std::str::from_utf8(&rest[..end]).unwrap_or_default();
-            if address.parse::<std::net::Ipv6Addr>().is_err() {
-                return false;
-            }
-            (&b""[..], &rest[end + 1..])
-        }
-        _ => text.split_at(text.iter().position(|&byte| byte == b':').unwrap_or(text.len())),
-    };
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(byte);
-    let is_port = |port: &[u8]| port.iter().all(u8::is_ascii_digit);
-    name.iter().all(is_of_name)
-        && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
-        && (!text.starts_with(b":"))
-}
-
-fn bad_http(what: &'static str) -> Refusal {
-    Error::BadHttp(what).into()
-}
-
-/// `localhost`, 127.0.0.0/8 or `[::1]`, with a port or without.
-fn is_loopback(host: &[u8]) -> bool {
-    let Ok(host) = std::str::from_utf8(host) else { return false };
-    if let Some(rest) = host.strip_prefix('[') {
-        let Some((address, port)) = rest.split_once(']') else { return false };
-        let address = address.parse::<std::net::Ipv6Addr>();
-        return address.is_ok_and(|address| address.is_loopback()) && is_port(port);
-    }
-    let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
-    let address = name.parse::<std::net::Ipv4Addr>();
-    let local = name.eq_ignore_ascii_case("localhost")
-        || address.is_ok_and(|address| address.is_loopback());
-    local && is_port(port)
-}
-
-fn is_port(text: &str) -> bool {
-    text.is_empty()
-        || text.strip_prefix(':').is_some_and(|digits| {
-            (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
-        })
 }
 
 /// Is it the origin of a page that came from here.
-fn is_own_origin(origin: &[u8], host: &[u8]) -> bool {
-    let own = origin.split_at_checked(7).filter(|(scheme, _)| *scheme == b"http://");
-    own.is_some_and(|(_, origin)| !host.is_empty() && origin.eq_ignore_ascii_case(host))
+fn is_own_origin(origin: &[u8], own: Authority<'_>) -> bool {
+    let page = origin.strip_prefix(b"http://").and_then(Authority::parse);
+    page.is_some_and(|page| {
+        page.host.eq_ignore_ascii_case(own.host) && page.http_port() == own.http_port()
+    })
 }
 
 #[cfg(test)]
@@ -201,16 +132,18 @@ mod tests {
             "[::1]",
             "[::1]:7601",
             "[0:0:0:0:0:0:0:1]:65535",
+            "localhost:",
         ] {
             let request = format!("GET /health HTTP/1.1\nHost: {host}");
             assert_eq!(status(Over::Tcp, true, &request), 200, "{host}");
         }
         for host in [
-            "",
             "evil.example",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
-            "localhost:",
+            "localhos%74",
+            "127.0.0.1.",
+            "[::ffff:127.0.0.1]",
             "10.0.0.1",
             "0.0.0.0",
             "[::]",
@@ -225,6 +158,7 @@ mod tests {
     #[test]
     fn there_is_one_host_and_it_can_be_one() {
         for host in [
+            "",
             "127.0.0.1@evil.example",
             "localhost:x",
             "localhost:1:2",
@@ -234,6 +168,8 @@ mod tests {
             "[::1]evil",
             "[localhost]",
             "::1",
+            "localhost:65536",
+            "localhos%7",
             ":7601",
         ] {
             let request = format!("GET /health HTTP/1.1\nHost: {host}");
@@ -266,8 +202,11 @@ mod tests {
             ("http:///health", "127.0.0.1", 400),
             ("http://:80/health", "127.0.0.1", 400),
             ("http://127.0.0.1?biz=a", "127.0.0.1", 400),
-            ("https://127.0.0.1/health", "127.0.0.1", 400),
-            ("ftp://127.0.0.1/health", "127.0.0.1", 400),
+            ("https://127.0.0.1/health", "127.0.0.1", 200),
+            ("https://evil.example/health", "127.0.0.1", 403),
+            ("ftp://127.0.0.1/health", "127.0.0.1", 404),
+            ("http://127.0.0.1/health#top", "127.0.0.1", 400),
+            ("/node?biz=a&key=\u{e9}", "127.0.0.1", 400),
             ("http://127.0.0.1/none", "127.0.0.1", 404),
             ("http://127.0.0.1/health", "a b", 400),
         ] {
@@ -290,8 +229,11 @@ mod tests {
             ("http://localhost", 403),
             ("https://localhost:7601", 403),
             ("http://evil.example", 403),
+            ("http://localhost:7601/", 403),
+            ("http://", 403),
             ("null", 403),
             ("", 403),
+            ("http://localhost:7601\nOrigin: http://localhost:7601", 403),
         ] {
             for over in [Over::Tcp, Over::Unix] {
                 let request =
@@ -299,6 +241,12 @@ mod tests {
                 assert_eq!(status(over, true, &request), expected, "{origin}");
             }
         }
+        for host in ["localhost", "localhost:", "LOCALHOST:80"] {
+            let own = format!("GET / HTTP/1.1\nHost: {host}\nOrigin: http://localhost");
+            assert_eq!(status(Over::Tcp, true, &own), 200, "browsers leave out port 80: {host}");
+        }
+        let nameless = "GET / HTTP/1.0\nOrigin: http://localhost";
+        assert_eq!(status(Over::Unix, true, nameless), 403);
         let cross = "GET /health HTTP/1.1\nHost: localhost\nSec-Fetch-Site: cross-site";
         assert_eq!(status(Over::Tcp, true, cross), 403);
     }

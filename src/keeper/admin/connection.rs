@@ -136,6 +136,7 @@ impl Connection {
                 Ok(None) => return Step::Wait,
                 Ok(Some(end)) => {
                     let bytes: Vec<u8> = self.input.drain(..end).collect();
+                    let bytes = http::as_http11(&bytes).unwrap_or(bytes);
                     if let Err((line, refusal, format)) = self.begin(&bytes, admit) {
                         return self.refuse(line, refusal, format, now);
                     }
@@ -220,10 +221,8 @@ impl Connection {
     }
 
     fn refuse(&mut self, line: String, refusal: Refusal, format: Format, now: Millis) -> Step {
-        if let Stage::Body(..) = self.stage {
-            // Where the body ends is not known.
-            self.manner.closes = true;
-        }
+        // Where a body ends that was begun is not known.
+        self.manner.closes |= refusal.closes || matches!(self.stage, Stage::Body(..));
         self.answer(&Reply::refusal(format, &refusal), now);
         Step::Refused(line, refusal)
     }
@@ -319,9 +318,10 @@ fn shown(head: &Head<'_, '_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::route::Target;
 
     fn admit(head: &Head<'_, '_>) -> Result<Route, Refusal> {
-        super::super::route::route(head.method, head.target)
+        super::super::route::route(head.method, &Target::parse(head.target)?)
     }
 
     /// Every request that comes of the pieces, each answered at once; what was written.
@@ -383,7 +383,10 @@ mod tests {
                 true,
             ),
             ("POST /reload HTTP/1.1\r\nContent-Length: 1, 2\r\n\r\n".to_owned(), 400, true),
+            ("GET /health#top HTTP/1.1\r\n\r\n".to_owned(), 400, true),
+            ("GET /health?x HTTP/1.1\r\n\r\n".to_owned(), 400, false),
             ("GET / HTTP/2.0\r\n\r\n".to_owned(), 505, true),
+            ("GET / HTTP/1.10\r\n\r\n".to_owned(), 400, true),
             ("\0".to_owned(), 400, true),
             (
                 "PUT /biz/a HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
@@ -398,6 +401,18 @@ mod tests {
             assert!(out.starts_with(&format!("HTTP/1.1 {status} ")), "{input:?} {out}");
             assert_eq!(is_over, closes, "{input:?}");
             assert_eq!(out.contains("Connection: close"), closes, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn later_minor_versions_are_served_as_the_one_that_is_spoken() {
+        let input =
+            b"PUT /biz/a HTTP/1.2\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n<biz/>\r\n0\r\n\r\n\
+            GET /health HTTP/1.9\r\n\r\n";
+        for cut in 0..input.len() {
+            let (asked, out, over) = run(&[&input[..cut], &input[cut..]]);
+            assert_eq!(asked.len(), 2, "cut at {cut}: {out}");
+            assert_eq!((&asked[0].body[..], over), (&b"<biz/>"[..], false), "cut at {cut}");
         }
     }
 

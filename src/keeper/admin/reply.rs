@@ -66,6 +66,8 @@ pub struct Refusal {
     pub words: String,
     /// Is it for a token that is not the one: such answers have a brake.
     pub wrong_token: bool,
+    /// Is the connection closed after it.
+    pub closes: bool,
     place: Option<protocol::Place>,
     field: Option<(&'static str, &'static str)>,
 }
@@ -73,7 +75,8 @@ pub struct Refusal {
 impl Refusal {
     /// Of a status, with a code and words.
     pub fn new(status: u16, code: &'static str, words: impl Into<String>) -> Refusal {
-        Refusal { status, code, words: words.into(), wrong_token: false, place: None, field: None }
+        let (wrong_token, closes, place, field) = (false, false, None, None);
+        Refusal { status, code, words: words.into(), wrong_token, closes, place, field }
     }
 
     /// Nothing is there.
@@ -127,8 +130,8 @@ impl Refusal {
 
 impl From<protocol::Error> for Refusal {
     fn from(error: protocol::Error) -> Refusal {
-        let (status, code, place) = (error.status(), error.code(), error.place());
-        Refusal { place, ..Refusal::new(status, code, error.to_string()) }
+        let (closes, place) = (error.closes(), error.place());
+        Refusal { closes, place, ..Refusal::new(error.status(), error.code(), error.to_string()) }
     }
 }
 

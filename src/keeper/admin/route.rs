@@ -7,6 +7,7 @@ use super::reply::Refusal;
 use crate::conf::edit::BizName;
 use crate::inspect::By;
 use crate::protocol::form::{self, Decoded};
+use crate::protocol::route::Target;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +70,9 @@ const TOP: usize = 20;
 const USED_MOST: u64 = i32::MAX as u64;
 
 /// Finds what `method` on `target` asks for.
-pub fn route(method: &str, target: &str) -> Result<Route, Refusal> {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
+    let (path, query) = target.local.ok_or_else(unknown)?;
+    let query = query.unwrap_or_default();
     let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(unknown)?.split('/').collect();
     match (&segments[..], method) {
         ([""], "GET" | "HEAD") => none(query, Route::Page),
@@ -202,6 +204,10 @@ impl Params {
 mod tests {
     use super::*;
 
+    fn route(method: &str, target: &str) -> Result<Route, Refusal> {
+        super::route(method, &Target::parse(target)?)
+    }
+
     fn which(biz: &str, key: Option<&str>) -> Which {
         Which { biz: biz.into(), key: key.map(str::to_owned) }
     }
@@ -212,6 +218,8 @@ mod tests {
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
             ("GET", "/", Route::Page),
+            ("GET", "http://127.0.0.1", Route::Page),
+            ("GET", "http://127.0.0.1/biz", Route::Bizs),
             ("HEAD", "/health?", Route::Health),
             ("GET", "/metrics", Route::Metrics),
             ("HEAD", "/stats", Route::Stats),
@@ -243,7 +251,7 @@ mod tests {
         for (method, target, status) in [
             ("GET", "", 404),
             ("GET", "biz", 404),
-            ("GET", "http://127.0.0.1/biz", 404),
+            ("GET", "ftp://127.0.0.1/biz", 404),
             ("GET", "/biz/", 404),
             ("POST", "/biz//reset", 404),
             ("GET", "/../etc/passwd", 404),
