@@ -180,6 +180,42 @@ fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
     assert!(lines <= most, "{lines} lines in {most} seconds");
 }
 
+#[test]
+fn who_is_turned_away_and_stays_has_nobody_s_place() {
+    let setup = one_worker("max-connections=\"1\"");
+    let server = setup.start();
+    let first = wait_until("the place is free", || {
+        let mut client = server.client();
+        (client.get("/health").status == 200).then_some(client)
+    });
+    let mut away: Vec<Client> = (0..50).map(|_| server.client()).collect();
+    away.iter_mut().for_each(|client| assert_eq!(client.answer().status, 503));
+    drop(first);
+    wait_until("the place is free again", || {
+        let stats = stats::collect(&setup.path("data")).expect("it runs");
+        (stats.connections() <= away.len() as u64).then_some(())
+    });
+    assert_eq!(server.client().get("/health").status, 200);
+}
+
+#[test]
+fn peers_that_are_not_allowed_have_nobody_s_place() {
+    let more = "<allow>127.0.0.2</allow>".to_owned();
+    let http = "max-connections=\"1\"".to_owned();
+    let setup = Setup::new(&Settings { workers: 1, http, more });
+    let _server = setup.start_unready();
+    let connect = || {
+        let mut client = wait_until("it listens", || Client::try_connect(setup.address));
+        assert_eq!(client.answer().status, 403);
+        client
+    };
+    let _forbidden: Vec<Client> = std::iter::repeat_with(connect).take(50).collect();
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 2], 0)).into()).expect("bound");
+    socket.connect(&setup.address.into()).expect("connected");
+    assert_eq!(Client::over(socket.into()).get("/health").status, 200);
+}
+
 /// Connections that a server has refused.
 fn refused(server: &Server<'_>) -> u64 {
     let stats = stats::collect(&server.setup.path("data")).expect("it runs");

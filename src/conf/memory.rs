@@ -22,7 +22,8 @@ pub const TURN_ANSWER_BYTES: usize = 64 << 10;
 pub const QUEUE: usize = 16;
 /// Once they have so many bytes, they are run.
 pub const QUEUE_BYTES: usize = 2 << 10;
-/// Clients beyond max-connections who are just being told so. They hold no buffer.
+/// Clients besides max-connections who are not served and are just being told so. They hold no
+/// buffer.
 pub const REFUSED_CLIENTS: usize = 1024;
 /// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
 pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;

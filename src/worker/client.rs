@@ -68,6 +68,8 @@ pub struct Client {
     closing: bool,
     /// Only waits for the client to close.
     lingering: bool,
+    /// It is not served.
+    refused: bool,
     /// Stands in the list of those that have something to do in the next turn.
     pub queued: bool,
     moved: Moved,
@@ -110,6 +112,7 @@ impl Client {
             begun: false,
             closing: false,
             lingering: false,
+            refused: false,
             queued: false,
             moved: Moved::default(),
         }
@@ -139,6 +142,11 @@ impl Client {
     /// Waits for the client to close.
     pub fn is_lingering(&self) -> bool {
         self.lingering
+    }
+
+    /// Is not served: all it gets is an answer that says so.
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Answers wait to be taken.
@@ -259,7 +267,7 @@ impl Client {
 
     /// Has been refused: after what is written next it is closed.
     pub fn refuse(&mut self) {
-        self.closing = true;
+        (self.refused, self.closing) = (true, true);
     }
 
     /// Writes answers, keeping what is not taken.

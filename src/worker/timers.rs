@@ -14,9 +14,11 @@ pub enum Kind {
     Request,
     /// To take the last answer and close.
     Linger,
+    /// The same, of one that is not served.
+    Refused,
 }
 
-const KINDS: [Kind; 3] = [Kind::Idle, Kind::Request, Kind::Linger];
+const KINDS: [Kind; 4] = [Kind::Idle, Kind::Request, Kind::Linger, Kind::Refused];
 
 /// How long each kind is, in milliseconds.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +27,7 @@ pub struct Lengths {
     pub idle_ms: u64,
     /// Of [`Kind::Request`].
     pub request_ms: u64,
-    /// Of [`Kind::Linger`].
+    /// Of [`Kind::Linger`] and [`Kind::Refused`].
     pub linger_ms: u64,
 }
 
@@ -34,7 +36,7 @@ impl Lengths {
         match kind {
             Kind::Idle => self.idle_ms,
             Kind::Request => self.request_ms,
-            Kind::Linger => self.linger_ms,
+            Kind::Linger | Kind::Refused => self.linger_ms,
         }
     }
 }
@@ -146,6 +148,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const KINDS_LEN: usize = KINDS.len();
     const LENGTHS: Lengths = Lengths { idle_ms: 60, request_ms: 10, linger_ms: 2 };
 
     #[test]
@@ -175,18 +178,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_map(steps in prop::collection::vec((0u32..8, 0usize..5, 0u64..9), 1..200)) {
+        fn behaves_like_a_map(steps in prop::collection::vec((0u32..8, 0..KINDS_LEN + 2, 0u64..9), 1..200)) {
             let mut timers = Timers::default();
             let mut model: std::collections::BTreeMap<u32, (Kind, u64)> = Default::default();
             let mut now_ms = 0;
             for (client, step, passed_ms) in steps {
                 now_ms += passed_ms;
                 match step {
-                    0..3 => {
+                    ..KINDS_LEN => {
                         timers.arm(client, KINDS[step], now_ms);
                         model.insert(client, (KINDS[step], now_ms));
                     }
-                    3 => {
+                    KINDS_LEN => {
                         timers.disarm(client);
                         model.remove(&client);
                     }

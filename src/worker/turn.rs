@@ -71,6 +71,9 @@ pub struct Worker {
     conf: Arc<Conf>,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
+    /// How many of them are not served and only take an answer that says so: they have nobody's
+    /// place.
+    refused: usize,
     /// Those with something to do, without another event.
     ready: Vec<u32>,
     /// Those of them that are being read.
@@ -128,6 +131,7 @@ impl Worker {
             conf,
             clients: Vec::new(),
             free: Vec::new(),
+            refused: 0,
             ready: Vec::new(),
             reading: Vec::new(),
             to_run: Vec::new(),
@@ -447,8 +451,9 @@ impl Worker {
             Writing::Gone => self.close(index),
             Writing::Blocked => {}
             Writing::Done if client.is_closing() => {
+                let kind = if client.is_refused() { Kind::Refused } else { Kind::Linger };
                 if client.linger(&mut self.bench.pool) {
-                    self.timers.arm(index, Kind::Linger, self.now_ms);
+                    self.timers.arm(index, kind, self.now_ms);
                     self.settle(index);
                 } else {
                     self.close(index);
@@ -472,6 +477,7 @@ impl Worker {
     fn close(&mut self, index: u32) {
         if let Some(mut client) = self.clients[index as usize].take() {
             client.release(&mut self.bench.pool);
+            self.refused -= usize::from(client.is_refused());
             if client.queued {
                 // Else the next client of this number would stand in the list twice.
                 self.ready.retain(|&other| other != index);
@@ -492,7 +498,7 @@ impl Worker {
                     }
                     self.close(index);
                 }
-                Kind::Linger => self.close(index),
+                Kind::Linger | Kind::Refused => self.close(index),
                 Kind::Request => {
                     self.count(Counter::Timeouts);
                     self.time_out(index);
@@ -536,13 +542,13 @@ impl Worker {
 
     fn admit(&mut self, stream: Stream, peer: Option<IpAddr>) {
         let srv: &Srv = &self.conf.srv;
-        let present = self.clients.len() - self.free.len();
+        let served = self.clients.len() - self.free.len() - self.refused;
         let most = srv.http.max_connections as usize;
         let refusal = match peer {
             Some(peer) if !srv.allow.iter().any(|block| block.contains(peer)) => {
                 Some(protocol::Error::PeerForbidden)
             }
-            _ if present >= most => Some(protocol::Error::Overloaded),
+            _ if served >= most => Some(protocol::Error::Overloaded),
             _ => None,
         };
         self.count(Counter::Connections);
@@ -552,7 +558,7 @@ impl Worker {
         if matches!(refusal, Some(protocol::Error::Overloaded)) {
             self.turned_away.add();
         }
-        if refusal.is_some() && present >= most + REFUSED_CLIENTS && !self.make_place() {
+        if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_place() {
             return;
         }
         let Some(index) = self.seat(Client::new(stream, peer)) else { return };
@@ -568,6 +574,7 @@ impl Worker {
         self.bench.scratch.refuse(error, &mut self.bench.out);
         if let Some(client) = self.client(index) {
             client.refuse();
+            self.refused += 1;
         }
         self.write(index, 0..self.bench.out.len());
         // A new connection takes so little at once; memory is not counted for one that does not.
@@ -576,9 +583,9 @@ impl Worker {
         }
     }
 
-    /// Closes the client that has had its last answer for longest; false if there is none.
+    /// Closes the client that was refused first; false if there is none.
     fn make_place(&mut self) -> bool {
-        let Some(index) = self.timers.first(Kind::Linger) else { return false };
+        let Some(index) = self.timers.first(Kind::Refused) else { return false };
         // What it has sent is read away, lest a reset overtake the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
             client.read(&mut self.bench.arena);
