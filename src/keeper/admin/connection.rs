@@ -285,9 +285,9 @@ impl Connection {
         matches!(self.stage, Stage::Answering)
     }
 
-    /// Is there more input than one request can have: the rest can wait.
-    pub fn is_full(&self) -> bool {
-        self.input.len() >= MAX_HEAD_BYTES as usize
+    /// Is more input to be read? Not where there is as much as a head can have: that comes first.
+    pub fn has_room(&self) -> bool {
+        self.wants_input() && self.input.len() < MAX_HEAD_BYTES as usize
     }
 
     /// Is it to be closed: the last answer is written.

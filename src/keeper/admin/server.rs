@@ -446,27 +446,13 @@ impl Server {
         }
     }
 
-    fn seat(&mut self, arrival: Arrival, now: Instant) {
-        let Arrival { mut stream, over, peer, address } = arrival;
+    fn seat(&mut self, mut arrival: Arrival, now: Instant) {
         let id = self.next_client;
         self.next_client += 1;
-        if stream.register(self.poll.registry(), Token(id)).is_err() {
+        if arrival.stream.register(self.poll.registry(), Token(id)).is_err() {
             return;
         }
-        let client = Client {
-            stream,
-            connection: Connection::default(),
-            over,
-            peer,
-            address,
-            deadline: now + IDLE,
-            stage: Stage::Idle,
-            since: now,
-            is_known: false,
-            readable: true,
-            more: false,
-            ended: false,
-        };
+        let client = Client::new(arrival, now);
         self.clients.insert(id, client);
         self.serve(id, now);
     }
@@ -486,6 +472,23 @@ fn note(who: &Who, reply: &Reply) {
 }
 
 impl Client {
+    fn new(Arrival { stream, over, peer, address }: Arrival, now: Instant) -> Client {
+        Client {
+            stream,
+            connection: Connection::default(),
+            over,
+            peer,
+            address,
+            deadline: now + IDLE,
+            stage: Stage::Idle,
+            since: now,
+            is_known: false,
+            readable: true,
+            more: false,
+            ended: false,
+        }
+    }
+
     /// It is at something else now, and has so much time for it.
     fn enter(&mut self, stage: Stage, time: Duration, now: Instant) {
         (self.stage, self.since, self.deadline) = (stage, now, now + time);
@@ -522,7 +525,7 @@ impl Client {
     fn read(&mut self) -> io::Result<()> {
         let mut room = [0; READ_BYTES];
         for _ in 0..READS {
-            if !self.readable || !self.connection.wants_input() && !self.is_lingering() {
+            if !self.readable || !self.is_lingering() && !self.connection.has_room() {
                 return Ok(());
             }
             match self.stream.read(&mut room) {
@@ -532,9 +535,6 @@ impl Client {
                 Ok(read) => self.connection.take(&room[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
                 Err(error) => return Err(error),
-            }
-            if self.connection.is_full() {
-                return Ok(());
             }
         }
         Ok(())
@@ -576,5 +576,46 @@ fn peer_of(stream: &mio::net::UnixStream) -> Arc<str> {
     match getsockopt(stream, PeerCredentials) {
         Ok(peer) => format!("unix (process {}, user {})", peer.pid(), peer.uid()).into(),
         Err(_) => "unix".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::admin::connection::MAX_HEAD_BYTES;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn of_a_client_that_asks_on_and_on_no_more_is_read_than_a_turn_answers() {
+        let (mut far, near) = mio::net::UnixStream::pair().expect("a pair");
+        let now = clock::instant();
+        let (stream, peer) = (Stream::Unix(near), "unix".into());
+        let arrival = Arrival { stream, over: Over::Unix, peer, address: None };
+        let mut client = Client::new(arrival, now);
+        let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let (mut sent, mut taken) = (0, 0);
+        for _ in 0..200 {
+            while let Ok(bytes) = far.write(&request[sent % request.len()..]) {
+                sent += bytes;
+            }
+            client.readable = true;
+            client.read().expect("read");
+            if let Step::Refused(..) =
+                client.connection.step(0, |head| access::admit(head, Over::Unix, None))
+            {
+                client.write().expect("written");
+                taken += request.len();
+            }
+            while far.read(&mut [0; READ_BYTES]).is_ok() {}
+        }
+        assert!(taken >= 100 * request.len(), "{taken}");
+        let mut unread = vec![0; sent];
+        let Stream::Unix(near) = &mut client.stream else { panic!("a unix socket") };
+        let mut left = 0;
+        while let Ok(bytes) = near.read(&mut unread) {
+            left += bytes;
+        }
+        let kept = sent - taken - left;
+        assert!(kept < MAX_HEAD_BYTES as usize + READ_BYTES, "{kept} bytes are kept");
     }
 }
