@@ -10,7 +10,7 @@
 //! Earlier versions locked data/lock instead. It is locked as well, so that neither version starts
 //! beside the other; what such a version hands over is data/lock.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -149,7 +149,10 @@ impl DataLock {
         let path = path_in(data_dir);
         let data_dir = data_dir.to_owned();
         if handed.metadata()?.is_dir() {
-            if !is_at(&handed, &data_dir)? || !try_lock(&handed)? {
+            // It may be named by a link.
+            let there = or_none(std::fs::metadata(&data_dir))?;
+            let ours = handed.metadata()?;
+            if !there.is_some_and(|there| is_same(&ours, &there)) || !try_lock(&handed)? {
                 return Ok(None);
             }
             // Opened while this process may: later it may be another user's.
@@ -261,12 +264,21 @@ fn open_to_read(path: &Path) -> io::Result<File> {
 
 /// Is it what stands at this path.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let there = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        there => there?,
-    };
+    let there = or_none(std::fs::symlink_metadata(path))?;
     let ours = file.metadata()?;
-    Ok((ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+    Ok(there.is_some_and(|there| is_same(&ours, &there)))
+}
+
+/// None: nothing stands there.
+fn or_none(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// The master that holds the lock of a data directory.
@@ -317,12 +329,11 @@ fn owner(data_dir: &Path) -> Option<Pid> {
 }
 
 /// Holds a process the lock of a directory, by one of its descriptors.
-fn holds(pid: i32, directory: &std::fs::Metadata) -> bool {
+fn holds(pid: i32, directory: &Metadata) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     entries.flatten().any(|entry| {
         let there = std::fs::metadata(entry.path());
-        let is_it = there
-            .is_ok_and(|there| (there.dev(), there.ino()) == (directory.dev(), directory.ino()));
+        let is_it = there.is_ok_and(|there| is_same(&there, directory));
         let number = entry.file_name();
         let info =
             || std::fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(number));
@@ -404,6 +415,26 @@ mod tests {
         }
         zombie.wait().expect("ended");
         assert!(process::is_ending(pid), "gone");
+    }
+
+    #[test]
+    fn a_lock_is_handed_over_by_whatever_name_of_the_directory() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [own, link, other] = ["own", "link", "other"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&own).expect("made");
+        std::fs::create_dir(&other).expect("made");
+        std::os::unix::fs::symlink(&own, &link).expect("linked");
+        let held = DataLock::take(&link).expect("free");
+        let copy = || held.as_fd().try_clone_to_owned().expect("a copy");
+        for name in [&own, &link] {
+            let lock = DataLock::adopt(copy(), name).expect("it is the one");
+            DataLock::take_within(name, Duration::ZERO, Duration::ZERO).expect_err("held");
+            drop(lock);
+        }
+        let foreign = DataLock::adopt(copy(), &other);
+        assert!(matches!(foreign, Err(LockError::Foreign { .. })), "{foreign:?}");
+        let nowhere = DataLock::adopt(copy(), &dir.path().join("nowhere"));
+        assert!(matches!(nowhere, Err(LockError::Foreign { .. })), "{nowhere:?}");
     }
 
     #[test]
