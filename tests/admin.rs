@@ -525,7 +525,8 @@ fn over_a_unix_socket_its_mode_decides() {
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     let answer = ask("GET /biz/9 HTTP/1.0\r\n\r\n");
     assert!(answer.ends_with(&format!("{body}\n")), "{answer}");
-    let answer = ask("POST /reload HTTP/1.1\r\nOrigin: http://x\r\nConnection: close\r\n\r\n");
+    let answer =
+        ask("POST /reload HTTP/1.1\r\nHost: any\r\nOrigin: http://x\r\nConnection: close\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(setup.log().contains("peer=unix (process "), "{}", setup.log());
     assert!(setup.frs(&["stop"]).status.success());
