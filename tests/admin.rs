@@ -269,27 +269,39 @@ fn a_file_that_somebody_else_has_written_is_left_alone() {
     assert!(command.drain(..).all(|output| output.status.success()));
 }
 
-/// What passes the check and is refused by the master all the same: a group's file is damaged.
+/// What passes the check and is refused by the master all the same: something stands where the
+/// configuration would be put in force.
 #[test]
 fn a_map_that_the_master_refuses_does_not_stay() {
-    use std::os::unix::fs::FileExt;
     let plane = Plane::new(1);
     let server = plane.start(1);
-    let path = plane.setup.path("data/default.1.mmap");
-    let file = std::fs::File::options().write(true).open(path).expect("there");
-    file.write_all_at(b"FRSGROUX", 0).expect("written");
+    let next = plane.setup.path("data/conf.active.2");
+    std::fs::create_dir(&next).expect("made");
     let answer = plane.ask("PUT", "/biz/9", &biz(9, 5));
     assert_eq!(answer.status, 422, "{answer:?}");
     assert!(
-        answer.body.contains("code=\"refused\"") && answer.body.contains("magic"),
+        answer.body.contains("code=\"refused\"") && answer.body.contains("conf.active.2"),
         "{answer:?}"
     );
     assert_eq!(plane.map(), common::MAP);
     assert_eq!(server.client().get("/query?biz=b9&key=k").status, 400);
+    std::fs::remove_dir(&next).expect("removed");
+    assert_eq!(plane.ask("PUT", "/biz/9", &biz(9, 5)).status, 201);
+}
+
+/// A group that is damaged answers `store` whatever is put in force: it keeps no change out.
+#[test]
+fn a_damaged_group_keeps_no_change_out() {
+    use std::os::unix::fs::FileExt;
+    let plane = Plane::new(1);
+    let _server = plane.start(1);
+    let path = plane.setup.path("data/default.1.mmap");
+    let file = std::fs::File::options().write(true).open(path).expect("there");
+    file.write_all_at(b"FRSGROUX", 0).expect("written");
+    assert_eq!(plane.ask("PUT", "/biz/9", &biz(9, 5)).status, 201);
+    assert!(plane.map().contains("id=\"9\""), "{}", plane.map());
     // The switch needs nothing of the files.
     assert_eq!(plane.ask("POST", "/degrade?on=true", "").status, 200);
-    file.write_all_at(b"FRSGROUP", 0).expect("written");
-    assert_eq!(plane.ask("PUT", "/biz/9", &biz(9, 5)).status, 201);
 }
 
 #[test]
