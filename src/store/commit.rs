@@ -5,8 +5,6 @@
 //! transaction left them, their semaphores are released, and the announcement is withdrawn. The short
 //! path, whole transactions, the model checker and the simulation all run this code.
 
-use std::convert::Infallible;
-
 use super::region::copy_in;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, LogFull, SlotWords, UndoLog};
@@ -48,18 +46,30 @@ pub struct Change<'a> {
     pub is_free: bool,
 }
 
-/// All that a transaction changes: nodes first, tags last. Asked twice, it gives the same. A free place
-/// is only written together with its tag, which is logged.
+/// All that a transaction changes: nodes first, tags last. What is written has been logged, but for
+/// nodes in free places, and such a node is only written together with its tag.
 pub trait Changes {
-    /// Calls `look` with each change in order, until it fails.
-    fn try_for_each<E>(&self, look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E>;
+    /// Logs old values.
+    fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull>;
+    /// Writes new values.
+    fn write(&self);
 }
 
-/// One run of words is all there is. Its length stays known to the compiler.
+// One run of words may be all there is: its length stays known to the compiler.
 impl Changes for Change<'_> {
     #[inline(always)]
-    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
-        look(*self)
+    fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
+        if self.is_free {
+            return Ok(());
+        }
+        log.changes(&self.intent, self.stored, self.new, self.at)
+    }
+
+    #[inline(always)]
+    fn write(&self) {
+        copy_in(self.stored, self.new);
+        // A tag is never written before its node.
+        compiler_fence(Ordering::SeqCst);
     }
 }
 
@@ -74,11 +84,18 @@ struct Open<O: Owner, K: KeyNodes> {
 }
 
 impl<O: Owner, K: KeyNodes> Drop for Open<O, K> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if self.writes {
             roll_back(&self.owner);
         }
+        self.release();
+    }
+}
+
+impl<O: Owner, K: KeyNodes> Open<O, K> {
+    #[inline(always)]
+    fn release(&self) {
         for index in (0..self.taken).rev() {
             self.key_nodes.semaphore(index).release();
         }
@@ -140,12 +157,20 @@ impl<O: Owner, K: KeyNodes> Held<O, K> {
     #[inline(always)]
     pub fn log<C: Changes>(&mut self, changes: C) -> Result<Logged<'_, O, K, C>, LogFull> {
         let mut log = UndoLog::of(self.0.owner.slot());
-        changes.try_for_each(|change| match change.is_free {
-            true => Ok(()),
-            false => log.changes(&change.intent, change.stored, change.new, change.at),
-        })?;
+        changes.log(&mut log)?;
         let entries = log.len();
         Ok(Logged { open: &mut self.0, changes, entries })
+    }
+}
+
+impl<O: Owner + Copy, K: KeyNodes + Copy> Held<O, K> {
+    /// What dropping it does, in line: nothing is being written here, and what is `Copy` has nothing
+    /// else to give back.
+    #[inline(always)]
+    pub fn release(self) {
+        debug_assert!(!self.0.writes);
+        self.0.release();
+        std::mem::forget(self);
     }
 }
 
@@ -167,12 +192,7 @@ impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
         if entries > 0 {
             open.writes = true;
             open.owner.slot().begin(entries);
-            let Ok(()) = changes.try_for_each(|change| {
-                copy_in(change.stored, change.new);
-                // A tag is never written before its node.
-                compiler_fence(Ordering::SeqCst);
-                Ok::<(), Infallible>(())
-            });
+            changes.write();
             open.owner.slot().commit();
             open.writes = false;
         }

@@ -34,6 +34,7 @@ pub enum Keep {
 }
 
 /// The one key-node of a short transaction.
+#[derive(Debug, Clone, Copy)]
 struct OneKeyNode<'a> {
     intent: Intent,
     semaphore: Semaphore<'a>,
@@ -129,7 +130,7 @@ impl Handle {
             }
             Ok(Some(result))
         };
-        drop(held);
+        held.release();
         done
     }
 }

@@ -486,30 +486,32 @@ impl Handle {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attached<'h> {
     pub(super) handle: &'h Handle,
-    slot: &'h Slot,
+    token: Token,
+    words: SlotWords<'h>,
 }
 
 impl<'h> Attached<'h> {
     #[inline(always)]
     pub(super) fn of(handle: &'h Handle) -> Attached<'h> {
-        Attached { handle, slot: handle.slot() }
+        let slot = handle.slot();
+        Attached { handle, token: slot.token(), words: slot.words() }
     }
 }
 
 impl Owner for Attached<'_> {
     #[inline(always)]
     fn slot(&self) -> SlotWords<'_> {
-        self.slot.words()
+        self.words
     }
 
     #[inline(always)]
     fn take(&self, semaphore: Semaphore<'_>) -> bool {
-        semaphore.try_take(self.slot.token()).is_ok() || self.handle.take_contended(semaphore)
+        semaphore.try_take(self.token).is_ok() || self.handle.take_contended(semaphore)
     }
 
     fn roll_back(&self) {
         let reach = Reach::new(&self.handle.runtime, &self.handle.groups);
-        self.slot.words().roll_back(&reach);
+        self.words.roll_back(&reach);
     }
 }
 

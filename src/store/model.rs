@@ -12,7 +12,7 @@ use super::layout::{PAGE_WORDS, slot};
 use super::orphan;
 use super::region::Region;
 use super::semaphore::{Semaphore, Token};
-use super::slot::{Files, Intent, PlaceOf, SlotWords, State, Undo};
+use super::slot::{Files, Intent, LogFull, PlaceOf, SlotWords, State, Undo, UndoLog};
 
 #[cfg(loom)]
 use loom::{
@@ -156,12 +156,22 @@ struct Both<'w> {
     new: &'w [[u64; 1]; 2],
 }
 
-impl Changes for Both<'_> {
-    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
-        WORDS.iter().zip(self.new).try_for_each(|(&at, new)| {
+impl Both<'_> {
+    fn each(&self) -> impl Iterator<Item = Change<'_>> {
+        WORDS.iter().zip(self.new).map(|(&at, new)| {
             let stored = self.world.file.words(at, 1);
-            look(Change { intent: self.intent, at, stored, new, is_free: false })
+            Change { intent: self.intent, at, stored, new, is_free: false }
         })
+    }
+}
+
+impl Changes for Both<'_> {
+    fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
+        self.each().try_for_each(|change| change.log(log))
+    }
+
+    fn write(&self) {
+        self.each().for_each(|change| change.write());
     }
 }
 
@@ -249,18 +259,19 @@ fn no_store_is_left_out_of_the_deaths() {
     });
 }
 
-/// Changes whose second one cannot be told when it is to be written.
+/// Changes of which only the first can be written.
 #[cfg(not(loom))]
-struct Panics<'w>(Both<'w>, std::cell::Cell<usize>);
+struct Panics<'w>(Both<'w>);
 
 #[cfg(not(loom))]
 impl Changes for Panics<'_> {
-    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
-        self.0.try_for_each(|change| {
-            self.1.set(self.1.get() + 1);
-            assert!(self.1.get() < 4, "in the middle of the writing");
-            look(change)
-        })
+    fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
+        self.0.log(log)
+    }
+
+    fn write(&self) {
+        self.0.each().take(1).for_each(|change| change.write());
+        panic!("in the middle of the writing");
     }
 }
 
@@ -275,7 +286,7 @@ fn a_panic_in_the_middle_of_the_writing_is_undone() {
         let mut held = Announced::new(Player { world, slot }, row).take_all().expect("free");
         let intent = Intent { group: GROUP, file: 0, key_node: 0 };
         let both = Both { world, intent, new: &[[7], [7]] };
-        held.log(Panics(both, std::cell::Cell::new(0))).expect("room").commit();
+        held.log(Panics(both)).expect("room").commit();
     }));
     assert!(panicked.is_err());
     assert_eq!(WORDS.map(|at| world.file.load(at)), [1; 2]);

@@ -14,7 +14,7 @@ use super::handle::{Attached, Handle, Notice};
 use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node, tag};
 use super::region::Region;
 use super::semaphore::Semaphore;
-use super::slot::{Intent, LogFull};
+use super::slot::{Intent, LogFull, UndoLog};
 use crate::conf::OnFull;
 use crate::key::{KeyRef, Location};
 use crate::sync::Ordering;
@@ -594,26 +594,41 @@ struct Touched<'s> {
     groups: &'s [Group],
 }
 
-impl Changes for Touched<'_> {
+impl Touched<'_> {
     #[inline]
-    fn try_for_each<E>(&self, mut look: impl FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E> {
-        let Touched { scratch, groups } = self;
-        for node in scratch.nodes.iter().filter(|node| node.dirty) {
-            let Some(place) = node.place else { continue };
+    fn nodes(&self) -> impl Iterator<Item = Change<'_>> {
+        let Touched { scratch, groups } = *self;
+        scratch.nodes.iter().filter(|node| node.dirty).filter_map(move |node| {
             let KeyNodeAt { intent, group, head } = scratch.key_nodes[node.key_node].at;
+            let place = node.place?;
             let (group, new) = (&groups[group], &scratch.words[node.start..node.end]);
             let region = group.file(intent.file);
             let at = head + HEAD_WORDS + place * group.node_words();
             let is_free = !node.found && has_tag(region, head, place, 0);
-            look(Change { intent, at, stored: region.words(at, new.len()), new, is_free })?;
-        }
-        for key_node in scratch.key_nodes.iter().filter(|key_node| key_node.dirty) {
+            Some(Change { intent, at, stored: region.words(at, new.len()), new, is_free })
+        })
+    }
+
+    #[inline]
+    fn heads(&self) -> impl Iterator<Item = Change<'_>> {
+        let Touched { scratch, groups } = *self;
+        scratch.key_nodes.iter().filter(|key_node| key_node.dirty).map(move |key_node| {
             let KeyNodeAt { intent, group, head } = key_node.at;
             let stored = groups[group].file(intent.file).words(head + 1, TAG_WORDS);
-            let new = &key_node.tags;
-            look(Change { intent, at: head + 1, stored, new, is_free: false })?;
-        }
-        Ok(())
+            Change { intent, at: head + 1, stored, new: &key_node.tags, is_free: false }
+        })
+    }
+}
+
+impl Changes for Touched<'_> {
+    #[inline]
+    fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
+        self.nodes().chain(self.heads()).try_for_each(|change| change.log(log))
+    }
+
+    #[inline]
+    fn write(&self) {
+        self.nodes().chain(self.heads()).for_each(|change| change.write());
     }
 }
 
