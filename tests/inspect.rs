@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use frs::service::{Answers, Request, Role, Service};
 
-use common::{Server, Setup, text};
+use common::{Server, Settings, Setup, text};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -292,6 +292,9 @@ const PROGRAMS: usize = 2;
 fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
     let setup = setup();
     setup.write_map(&MAP.replace("max=\"1000000\"", "max=\"1000000000000\""));
+    // A holder may be without a processor for longer than is usual to wait.
+    let http = "lock-timeout=\"10s\"".to_owned();
+    setup.write_srv(&Settings { http, ..Settings::default() });
     let server = setup.start();
     server.wait_for_workers(2);
     let sent: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
