@@ -178,7 +178,7 @@ fn admit(
         return Ok(());
     }
     let swapped = runtime.find_named(&configured.name, 0);
-    if swapped.is_some() && !is_alone(runtime) {
+    if swapped.is_some() && !is_alone(runtime, LINGERING) {
         // A scan needs the group for itself, and nobody may go on with the files it had.
         return Err(Error::Quarantined { group: configured.name.clone() });
     }
@@ -241,7 +241,8 @@ pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
     let recovered = handle.recover_dead();
     drop(handle);
     let runtime = Runtime::open(data)?;
-    if is_alone(&runtime) {
+    // Processes of a killed master may take their time to go.
+    if is_alone(&runtime, ORPHANS) {
         return Ok(recovered);
     }
     let reason = "the files are to be rewritten".to_owned();
@@ -269,10 +270,10 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
 }
 
 /// Is no living process attached. The lock of one that was killed may stand for some 100 ms.
-fn is_alone(runtime: &Runtime) -> bool {
+fn is_alone(runtime: &Runtime, within: Duration) -> bool {
     let start = clock::instant();
     while runtime.is_any_locked() {
-        if start.elapsed() > LINGERING {
+        if start.elapsed() > within {
             return false;
         }
         std::thread::sleep(Duration::from_millis(10));
