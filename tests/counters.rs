@@ -128,7 +128,9 @@ fn sums_are_exact_over_all_workers_and_their_deaths() {
         kill(worker, Signal::SIGKILL).expect("killed");
         wait_until("it is replaced", || {
             let stats = stats(&setup);
-            let there = stats.processes_of("worker") == WORKERS;
+            // A new one may attach before the master has noted its place.
+            let placed = stats.processes.iter().filter(|process| process.restarts.is_some());
+            let there = stats.processes_of("worker") == WORKERS && placed.count() == WORKERS + 1;
             (there && stats.master.restarts == [dead as u64 + 1, 0]).then_some(())
         });
         let restarts = stats(&setup).processes.into_iter().filter_map(|process| process.restarts);
