@@ -126,14 +126,17 @@ fn sums_are_exact_over_all_workers_and_their_deaths() {
         assert_eq!(Exact::of(&stats(&setup)), expected, "before a death");
         let Some(&worker) = workers.get(dead).filter(|_| dead < 2) else { break };
         kill(worker, Signal::SIGKILL).expect("killed");
-        wait_until("it is replaced", || {
+        let stats_then = wait_until("it is replaced", || {
             let stats = stats(&setup);
-            // A new one may attach before the master has noted its place.
+            // The dead one is told of until its slot is free, a new one before its place is noted.
+            let is_gone =
+                stats.processes.iter().all(|process| process.pid != worker.as_raw() as u32);
             let placed = stats.processes.iter().filter(|process| process.restarts.is_some());
             let there = stats.processes_of("worker") == WORKERS && placed.count() == WORKERS + 1;
-            (there && stats.master.restarts == [dead as u64 + 1, 0]).then_some(())
+            let counted = stats.master.restarts == [dead as u64 + 1, 0];
+            (is_gone && there && counted).then_some(stats)
         });
-        let restarts = stats(&setup).processes.into_iter().filter_map(|process| process.restarts);
+        let restarts = stats_then.processes.into_iter().filter_map(|process| process.restarts);
         let mut restarts: Vec<u64> = restarts.collect();
         restarts.sort_unstable();
         let expected_restarts = if dead == 0 { [0, 0, 0, 1] } else { [0, 0, 1, 1] };
