@@ -3,10 +3,11 @@
 
 mod common;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use common::files::{load, open, store};
 use common::{Answer, Client, Server, Setup, text, wait_until};
 
 const MAP: &str = r#"<map>
@@ -66,20 +67,6 @@ fn group_file(setup: &Setup, name: &str, file: u32) -> PathBuf {
 
 fn runtime_file(setup: &Setup) -> PathBuf {
     setup.path("data/runtime.mmap")
-}
-
-fn open(path: &Path) -> File {
-    OpenOptions::new().read(true).write(true).open(path).expect("it is there")
-}
-
-fn load(file: &File, at: u64) -> u64 {
-    let mut bytes = [0; 8];
-    file.read_exact_at(&mut bytes, at * 8).expect("read");
-    u64::from_le_bytes(bytes)
-}
-
-fn store(file: &File, at: u64, word: u64) {
-    file.write_all_at(&word.to_le_bytes(), at * 8).expect("written");
 }
 
 /// Writes the CRC of a header again, over the words before it.

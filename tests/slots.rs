@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::fs::File;
 
+use common::files::{load, open, store};
 use common::{Client, Server, Setup};
 
 const MAP: &str = r#"<map>
@@ -27,20 +26,6 @@ const INTENT_LIST: u64 = 2 * PAGE + 64 * 80;
 const UNDO: u64 = INTENT_LIST + 4096 * 2;
 const UNDO_MAX: u64 = 65536;
 const SLOT: u64 = UNDO + UNDO_MAX * 3 + 4096 * 16;
-
-fn open(path: &Path) -> File {
-    OpenOptions::new().read(true).write(true).open(path).expect("it is there")
-}
-
-fn load(file: &File, at: u64) -> u64 {
-    let mut bytes = [0; 8];
-    file.read_exact_at(&mut bytes, at * 8).expect("read");
-    u64::from_le_bytes(bytes)
-}
-
-fn store(file: &File, at: u64, word: u64) {
-    file.write_all_at(&word.to_le_bytes(), at * 8).expect("written");
-}
 
 fn charge_all(server: &Server<'_>, times: u64) {
     let mut client = server.client();
@@ -82,6 +67,17 @@ fn what_stands_in_free_slots_undoes_no_charge_later() {
     let server = setup.start();
     expect_all(&server, 6);
     assert!(!setup.log().contains("slot damaged"), "{}", setup.log());
+}
+
+/// A server that has charged each key twice, and was killed.
+fn killed() -> Setup {
+    let setup = Setup::of_map(MAP);
+    let mut server = setup.start();
+    server.wait_for_workers(2);
+    charge_all(&server, 2);
+    server.kill_all();
+    drop(server);
+    setup
 }
 
 /// A slot whose owner was killed, made to look as if it had died in a transaction over key-node 0 of the
@@ -146,12 +142,7 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
             "undo entry 0: found word 521 of file 0",
         ),
     ] {
-        let setup = Setup::of_map(MAP);
-        let mut server = setup.start();
-        server.wait_for_workers(2);
-        charge_all(&server, 2);
-        server.kill_all();
-        drop(server);
+        let setup = killed();
         let (runtime, slot) = leave_entry(&setup, place);
         scribble(&runtime, slot);
         let server = setup.start();
@@ -173,12 +164,7 @@ fn where_no_transaction_was_open_damage_is_named_and_no_group_suffers() {
         },
     ];
     for scribble in scribbles {
-        let setup = Setup::of_map(MAP);
-        let mut server = setup.start();
-        server.wait_for_workers(2);
-        charge_all(&server, 2);
-        server.kill_all();
-        drop(server);
+        let setup = killed();
         let (runtime, slot) = leave_entry(&setup, (0, PAGE + 9));
         // It holds nothing.
         store(&open(&setup.path("data/default.0.mmap")), PAGE, 0);

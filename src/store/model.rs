@@ -30,7 +30,7 @@ use std::{
 const GROUP: u64 = 7;
 /// Two key-nodes: word 0 and word 1 hold their semaphores.
 const SEMAPHORES: [usize; 2] = [0, 2];
-/// The two words a transaction adds 1 to; behind the header page, as `restore` demands.
+/// The two words a transaction adds 1 to, behind the header page.
 const WORDS: [usize; 2] = [PAGE_WORDS, PAGE_WORDS + 1];
 
 struct World {

@@ -138,13 +138,7 @@ impl<'a> Semaphore<'a> {
     /// and its wake must not cost more). Returns early at any doubt.
     pub fn sleep_slice(self, seen: u32) {
         let marked = seen | WAITERS;
-        #[cfg(test)]
-        if !crate::store::crash::point() {
-            return;
-        }
-        if seen != marked
-            && self.0.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed).is_err()
-        {
+        if seen != marked && self.exchange(seen, marked).is_err() {
             return;
         }
         wait(self.0, marked);

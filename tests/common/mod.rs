@@ -4,6 +4,7 @@
 //! Nothing here waits for time, only for conditions, each with a bound.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+pub mod files;
 pub mod items;
 pub mod load;
 pub mod needs;
