@@ -49,7 +49,7 @@ use crate::clock::{self, Millis};
 use crate::conf::{Conf, active};
 use crate::key::KeyRef;
 use crate::scan::Short;
-use crate::store::{Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, live_dir};
+use crate::store::{Buffers, Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, live_dir};
 use execute::Scratch;
 use table::Table;
 
@@ -302,6 +302,7 @@ pub struct Service {
     failed: Option<(u64, Instant)>,
     table: Table,
     scratch: Scratch,
+    buffers: Buffers,
 }
 
 /// Between two attempts to take a configuration that could not be taken.
@@ -342,6 +343,7 @@ impl Service {
             generation,
             failed: None,
             scratch: Scratch::default(),
+            buffers: Buffers::default(),
         }
     }
 

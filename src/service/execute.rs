@@ -254,7 +254,7 @@ impl Service {
             None => std::slice::from_ref(&first),
         };
         let from = answers.details.len();
-        let transaction = self.handle.begin(wanted, self.generation)?;
+        let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
         match one.run(command, transaction, &mut answers.details) {
             Ok(verdict) => {
                 one.answer(verdict, from, answers);
@@ -326,7 +326,11 @@ impl Service {
             return Err(log_too_large());
         }
         let all = All { table: &self.table, request, resolved, now };
-        let done = all.run(self.handle.begin(wanted, self.generation)?, judged, answers);
+        let done = all.run(
+            self.handle.begin(&mut self.buffers, wanted, self.generation)?,
+            judged,
+            answers,
+        );
         match done {
             Ok(()) => Ok(()),
             Err(crate::store::TooLarge) => Err(log_too_large()),

@@ -21,7 +21,7 @@ pub trait KeyNodes {
 }
 
 /// Who runs a transaction.
-pub trait Owner {
+pub trait Owner: Copy {
     /// Its slot.
     fn slot(&self) -> SlotWords<'_>;
     /// Takes a semaphore, and waits for it as long as this owner may; whether it was taken.
@@ -41,9 +41,6 @@ pub struct Change<'a> {
     pub stored: &'a [AtomicU64],
     /// The words as they are to be.
     pub new: &'a [u64],
-    /// The place is free: nobody reads the words before the tag is set, so the undo log leaves them
-    /// out.
-    pub is_free: bool,
 }
 
 /// All that a transaction changes: nodes first, tags last. What is written has been logged, but for
@@ -59,9 +56,6 @@ pub trait Changes {
 impl Changes for Change<'_> {
     #[inline(always)]
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
-        if self.is_free {
-            return Ok(());
-        }
         log.changes(&self.intent, self.stored, self.new, self.at)
     }
 
@@ -73,9 +67,10 @@ impl Changes for Change<'_> {
     }
 }
 
-/// The key-nodes of one transaction: taken so far, and to be given back.
+/// The key-nodes stand in the slot's intent list: taken so far, and to be given back.
 #[derive(Debug)]
-struct Open<O: Owner, K: KeyNodes> {
+#[must_use]
+pub struct Announced<O: Owner, K: KeyNodes> {
     owner: O,
     key_nodes: K,
     taken: usize,
@@ -83,102 +78,102 @@ struct Open<O: Owner, K: KeyNodes> {
     writes: bool,
 }
 
-impl<O: Owner, K: KeyNodes> Drop for Open<O, K> {
+impl<O: Owner, K: KeyNodes> Drop for Announced<O, K> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.writes {
-            roll_back(&self.owner);
+            roll_back(self.owner);
         }
-        self.release();
-    }
-}
-
-impl<O: Owner, K: KeyNodes> Open<O, K> {
-    #[inline(always)]
-    fn release(&self) {
-        for index in (0..self.taken).rev() {
-            self.key_nodes.semaphore(index).release();
-        }
-        self.owner.slot().withdraw();
+        self.give_back();
     }
 }
 
 /// A panic ended the writing.
 #[cold]
 #[inline(never)]
-fn roll_back(owner: &impl Owner) {
+fn roll_back(owner: impl Owner) {
     owner.roll_back();
 }
-
-/// The key-nodes stand in the slot's intent list; no semaphore is taken.
-#[derive(Debug)]
-#[must_use]
-pub struct Announced<O: Owner, K: KeyNodes>(Open<O, K>);
 
 impl<O: Owner, K: KeyNodes> Announced<O, K> {
     /// Announces the key-nodes, so that a recoverer finds each semaphore that may be taken.
     #[inline(always)]
     pub fn new(owner: O, key_nodes: K) -> Self {
         owner.slot().announce(key_nodes.len(), |index| key_nodes.intent(index));
-        Announced(Open { owner, key_nodes, taken: 0, writes: false })
+        Announced { owner, key_nodes, taken: 0, writes: false }
     }
 
-    /// Takes all semaphores in order. None: one of them was not free in time; those taken are
-    /// released.
+    /// Takes all semaphores in order, but for those that are taken. None: one of them was not free in
+    /// time.
     #[inline(always)]
-    pub fn take_all(mut self) -> Option<Held<O, K>> {
-        let open = &mut self.0;
-        while open.taken < open.key_nodes.len() {
-            if !open.owner.take(open.key_nodes.semaphore(open.taken)) {
+    pub fn take_all(&mut self) -> Option<Held<'_, O, K>> {
+        while self.taken < self.key_nodes.len() {
+            if !self.owner.take(self.key_nodes.semaphore(self.taken)) {
                 return None;
             }
-            open.taken += 1;
+            self.taken += 1;
         }
-        Some(Held(self.0))
+        Some(Held(self))
+    }
+
+    /// Who runs the transaction.
+    #[inline(always)]
+    pub fn owner(&self) -> O {
+        self.owner
+    }
+
+    /// All its key-nodes.
+    #[inline(always)]
+    pub fn key_nodes(&self) -> &K {
+        &self.key_nodes
+    }
+
+    #[inline(always)]
+    fn give_back(&self) {
+        for index in (0..self.key_nodes.len()).rev() {
+            if index < self.taken {
+                self.key_nodes.semaphore(index).release();
+            }
+        }
+        self.owner.slot().withdraw();
     }
 }
 
-/// All semaphores are taken: the key-nodes belong to this transaction until it is dropped.
+impl<O: Owner, K: KeyNodes + Copy> Announced<O, K> {
+    /// What dropping it does, in line: nothing is being written here, and what is `Copy` has nothing
+    /// else to give back.
+    #[inline(always)]
+    pub fn end(self) {
+        debug_assert!(!self.writes);
+        self.give_back();
+        std::mem::forget(self);
+    }
+}
+
+/// All semaphores are taken: the key-nodes belong to this transaction.
 #[derive(Debug)]
 #[must_use]
-pub struct Held<O: Owner, K: KeyNodes>(Open<O, K>);
+pub struct Held<'a, O: Owner, K: KeyNodes>(&'a mut Announced<O, K>);
 
-impl<O: Owner, K: KeyNodes> Held<O, K> {
-    /// Who runs it.
-    #[inline(always)]
-    pub fn owner(&self) -> &O {
-        &self.0.owner
-    }
-
+impl<'a, O: Owner, K: KeyNodes> Held<'a, O, K> {
     /// Logs the old value of every word that is about to change.
     ///
     /// # Errors
     /// If there are more words than the log holds.
     #[inline(always)]
-    pub fn log<C: Changes>(&mut self, changes: C) -> Result<Logged<'_, O, K, C>, LogFull> {
+    pub fn log<C: Changes>(self, changes: C) -> Result<Logged<'a, O, K, C>, LogFull> {
         let mut log = UndoLog::of(self.0.owner.slot());
         changes.log(&mut log)?;
         let entries = log.len();
-        Ok(Logged { open: &mut self.0, changes, entries })
-    }
-}
-
-impl<O: Owner + Copy, K: KeyNodes + Copy> Held<O, K> {
-    /// What dropping it does, in line: nothing is being written here, and what is `Copy` has nothing
-    /// else to give back.
-    #[inline(always)]
-    pub fn release(self) {
-        debug_assert!(!self.0.writes);
-        self.0.release();
-        std::mem::forget(self);
+        Ok(Logged { announced: self.0, changes, entries })
     }
 }
 
 /// The undo log is written; `phase` does not count it yet.
 #[derive(Debug)]
 #[must_use]
-pub struct Logged<'h, O: Owner, K: KeyNodes, C> {
-    open: &'h mut Open<O, K>,
+pub struct Logged<'a, O: Owner, K: KeyNodes, C> {
+    announced: &'a mut Announced<O, K>,
     changes: C,
     entries: usize,
 }
@@ -188,13 +183,14 @@ impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
     /// Where no word differs there is nothing to write: did any.
     #[inline(always)]
     pub fn commit(self) -> bool {
-        let Logged { open, changes, entries } = self;
+        let Logged { announced, changes, entries } = self;
         if entries > 0 {
-            open.writes = true;
-            open.owner.slot().begin(entries);
+            let slot = announced.owner.slot();
+            announced.writes = true;
+            slot.begin(entries);
             changes.write();
-            open.owner.slot().commit();
-            open.writes = false;
+            slot.commit();
+            announced.writes = false;
         }
         entries > 0
     }

@@ -13,7 +13,6 @@ use super::semaphore::Semaphore;
 use super::slot::Intent;
 use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
-use crate::sync::AtomicU64;
 
 /// Words of a node of one line, and of two, which most nodes are: a length known beforehand needs
 /// no loops.
@@ -98,22 +97,25 @@ impl Handle {
         let (region, head) = (group.file(file), group.head(key_node));
         let intent = Intent { group: group.header().id, file, key_node };
         let one = OneKeyNode { intent, semaphore: Semaphore::of_head(region, head) };
-        let announced = Announced::new(Attached::of(self), one);
-        let mut held = announced.take_all().ok_or(Refused::Busy)?;
+        let mut announced = Announced::new(Attached::of(self), one);
         // One way out of here: what releases stands once.
-        let done = 'held: {
+        let done = 'announced: {
+            let Some(held) = announced.take_all() else {
+                break 'announced Err(Refused::Busy);
+            };
             if self.runtime.generation() != generation {
-                break 'held Err(Refused::Newer);
+                break 'announced Err(Refused::Newer);
             }
             if self.runtime.is_quarantined(mark) {
-                break 'held Err(Refused::Unavailable);
+                break 'announced Err(Refused::Unavailable);
             }
             let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
             let chain = Chain { group, region, head };
-            let Some(found) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
-                break 'held Ok(None);
+            let Some(at) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
+                break 'announced Ok(None);
             };
-            let (at, stored) = found;
+            // Of a length that the compiler knows: what goes through these words needs no loops.
+            let stored = region.words(at, copy.len());
             let (result, keep) = work(copy);
             match keep {
                 Keep::Nothing => {}
@@ -122,21 +124,18 @@ impl Handle {
                 Keep::Node => {
                     copy[node::LAST_USE] = now;
                     seal(copy);
-                    let change = Change { intent, at, stored, new: copy, is_free: false };
+                    let change = Change { intent, at, stored, new: copy };
                     // So few words always fit.
-                    let Ok(logged) = held.log(change) else { break 'held Ok(None) };
+                    let Ok(logged) = held.log(change) else { break 'announced Ok(None) };
                     logged.commit();
                 }
             }
             Ok(Some(result))
         };
-        held.release();
+        announced.end();
         done
     }
 }
-
-/// Where a node stands: its first word in the file, and its words.
-type Found<'a> = (usize, &'a [AtomicU64]);
 
 /// The chain of a key-node whose semaphore is held.
 struct Chain<'a> {
@@ -145,8 +144,8 @@ struct Chain<'a> {
     head: usize,
 }
 
-impl<'a> Chain<'a> {
-    /// Copies the node of a key; where it stands. None if it is not there, or a node on the way to
+impl Chain<'_> {
+    /// Copies the node of a key; its first word in the file. None if it is not there, or a node on the way to
     /// it is not whole.
     #[inline(always)]
     fn find(
@@ -154,7 +153,7 @@ impl<'a> Chain<'a> {
         (tag, guess): (u8, Option<usize>),
         wanted: (u64, &KeyRef<'_>),
         copy: &mut [u64],
-    ) -> Option<Found<'a>> {
+    ) -> Option<usize> {
         if let Some(place) = guess
             && has_tag(self.region, self.head, place, tag)
             && let Some(found) = self.copy_if_same(place, wanted, copy)?
@@ -166,7 +165,7 @@ impl<'a> Chain<'a> {
 
     /// As [`Chain::find`], without a guess.
     #[inline(never)]
-    fn search(&self, tag: u8, wanted: (u64, &KeyRef<'_>), copy: &mut [u64]) -> Option<Found<'a>> {
+    fn search(&self, tag: u8, wanted: (u64, &KeyRef<'_>), copy: &mut [u64]) -> Option<usize> {
         let mut tags = [0; TAG_WORDS];
         self.region.read(self.head + 1, &mut tags);
         for place in places_of(&tags, tag) {
@@ -185,14 +184,13 @@ impl<'a> Chain<'a> {
         place: usize,
         (key_word, key): (u64, &KeyRef<'_>),
         copy: &mut [u64],
-    ) -> Option<Option<Found<'a>>> {
+    ) -> Option<Option<usize>> {
         if place >= self.group.geometry().chain as usize {
             return None;
         }
         let at = self.head + HEAD_WORDS + place * copy.len();
-        let stored = self.region.words(at, copy.len());
-        copy_out(stored, copy);
-        is_whole(copy).then(|| holds(copy, key_word, key).then_some((at, stored)))
+        copy_out(self.region.words(at, copy.len()), copy);
+        is_whole(copy).then(|| holds(copy, key_word, key).then_some(at))
     }
 }
 

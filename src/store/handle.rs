@@ -16,7 +16,6 @@ use super::places::Places;
 use super::runtime::{Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::{Damage, Files, Intent, PlaceOf, Recovered, SlotWords, Undo};
-use super::transaction::{KeyNodeAt, Scratch};
 use crate::sync::Ordering;
 use crate::{clock, conf, sys};
 
@@ -48,9 +47,6 @@ pub struct Handle {
     stalled: RefCell<Vec<Stalled>>,
     /// What is to be logged once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
-    /// Buffers of its transactions, reused.
-    pub(super) key_nodes: RefCell<Vec<KeyNodeAt>>,
-    pub(super) scratch: RefCell<Scratch>,
 }
 
 /// A holder that timed out: while it is at the same transaction still, it is not waited for.
@@ -131,8 +127,6 @@ impl Handle {
             budget: Cell::new(Duration::ZERO),
             stalled: RefCell::new(Vec::with_capacity(STALLED_MAX)),
             notices: RefCell::new(notices),
-            key_nodes: RefCell::default(),
-            scratch: RefCell::default(),
         })
     }
 

@@ -72,7 +72,7 @@ pub use {
     },
     runtime::{MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,
-    transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
+    transaction::{Buffers, Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
     verify::{Fault, Finding, Report},
 };
 

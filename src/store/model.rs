@@ -104,6 +104,7 @@ impl Files for World {
 }
 
 /// The owner of a slot of the world.
+#[derive(Clone, Copy)]
 struct Player<'w> {
     world: &'w World,
     slot: usize,
@@ -160,7 +161,7 @@ impl Both<'_> {
     fn each(&self) -> impl Iterator<Item = Change<'_>> {
         WORDS.iter().zip(self.new).map(|(&at, new)| {
             let stored = self.world.file.words(at, 1);
-            Change { intent: self.intent, at, stored, new, is_free: false }
+            Change { intent: self.intent, at, stored, new }
         })
     }
 }
@@ -177,8 +178,8 @@ impl Changes for Both<'_> {
 
 /// One transaction over `key_nodes`: adds 1 to both words. Did it reach its commit point.
 fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
-    let announced = Announced::new(Player { world, slot }, Row { world, key_nodes });
-    let mut held = announced.take_all().expect("waits for as long as it takes");
+    let mut announced = Announced::new(Player { world, slot }, Row { world, key_nodes });
+    let held = announced.take_all().expect("waits for as long as it takes");
     let old = WORDS.map(|at| world.file.load(at));
     // Who is dead sees the work of others.
     assert!(old[0] == old[1] || !crash::lives(), "half a transaction is seen");
@@ -283,7 +284,8 @@ fn a_panic_in_the_middle_of_the_writing_is_undone() {
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let (world, slot) = (&world, 0);
         let row = Row { world, key_nodes: &[0, 1] };
-        let mut held = Announced::new(Player { world, slot }, row).take_all().expect("free");
+        let mut announced = Announced::new(Player { world, slot }, row);
+        let held = announced.take_all().expect("free");
         let intent = Intent { group: GROUP, file: 0, key_node: 0 };
         let both = Both { world, intent, new: &[[7], [7]] };
         held.log(Panics(both)).expect("room").commit();

@@ -385,12 +385,12 @@ impl<'a> UndoLog<'a> {
         at: usize,
     ) -> Result<(), LogFull> {
         let place = u64::from(intent.file) << 48 | at as u64;
-        for ((word, &new), place) in stored.iter().zip(new).zip(place..) {
+        for (index, (word, &new)) in stored.iter().zip(new).enumerate() {
             let old = word.load(Ordering::Relaxed);
             if old != new {
                 let [group, at, value] = self.entries.get(self.len).ok_or(LogFull)?;
                 put(group, intent.group);
-                put(at, place);
+                put(at, place + index as u64);
                 put(value, old);
                 self.len += 1;
             }

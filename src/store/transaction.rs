@@ -4,9 +4,7 @@
 //! words; at its commit point everything has; and dropping or unwinding it leaves the old state. The
 //! steps are those of [`super::commit`].
 
-use std::cell::{Ref, RefMut};
-
-use super::commit::{Announced, Change, Changes, Held, KeyNodes};
+use super::commit::{Announced, Change, Changes, KeyNodes};
 use super::counter::GroupCounter;
 use super::evict::{self, Judge, Rank};
 use super::group::{Group, is_whole, seal};
@@ -57,9 +55,16 @@ impl From<LogFull> for TooLarge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeIndex(usize);
 
-/// Buffers of a handle's transactions, reused.
+/// What transactions need room for; one is reused by all of an owner.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub struct Buffers {
+    list: Vec<KeyNodeAt>,
+    scratch: Scratch,
+}
+
+/// Working copies.
+#[derive(Debug, Default)]
+struct Scratch {
     key_nodes: Vec<KeyNode>,
     nodes: Vec<Node>,
     words: Vec<u64>,
@@ -69,7 +74,7 @@ pub(super) struct Scratch {
 
 /// A key-node of the transaction, and where it stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeyNodeAt {
+struct KeyNodeAt {
     intent: Intent,
     /// Index of its group in the handle.
     group: usize,
@@ -78,10 +83,10 @@ pub(super) struct KeyNodeAt {
 }
 
 /// All key-nodes of the transaction.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct AllKeyNodes<'h> {
     groups: &'h [Group],
-    list: Ref<'h, Vec<KeyNodeAt>>,
+    list: &'h [KeyNodeAt],
 }
 
 impl KeyNodes for AllKeyNodes<'_> {
@@ -103,9 +108,8 @@ impl KeyNodes for AllKeyNodes<'_> {
 }
 
 /// The working copy of a key-node's tags.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KeyNode {
-    at: KeyNodeAt,
     tags: [u64; TAG_WORDS],
     dirty: bool,
     /// Index of the working copy made last of its nodes.
@@ -150,61 +154,55 @@ impl KeyNode {
 /// An open transaction: it holds the semaphores of all its key-nodes.
 #[derive(Debug)]
 pub struct Transaction<'h> {
-    held: Held<Attached<'h>, AllKeyNodes<'h>>,
-    scratch: RefMut<'h, Scratch>,
+    announced: Announced<Attached<'h>, AllKeyNodes<'h>>,
+    scratch: &'h mut Scratch,
 }
 
 impl Handle {
     /// Takes the semaphores of all key-nodes wanted, in the global order, each once, and looks
     /// whether `generation` is still the one in force.
     #[inline]
-    pub fn begin(
-        &mut self,
+    pub fn begin<'h>(
+        &'h mut self,
+        Buffers { list, scratch }: &'h mut Buffers,
         wanted: &[Wanted],
         generation: u64,
-    ) -> Result<Transaction<'_>, Refused> {
+    ) -> Result<Transaction<'h>, Refused> {
         if self.is_forked() {
             return Err(Refused::Unavailable);
         }
-        let key_nodes = self.key_nodes.get_mut();
-        key_nodes.clear();
+        list.clear();
         for wanted in wanted {
             let group = &self.groups[wanted.group];
             if self.runtime.is_quarantined(group.mark()) {
                 return Err(Refused::Unavailable);
             }
             let (file, key_node) = (wanted.at.file, wanted.at.key_node);
-            key_nodes.push(KeyNodeAt {
+            list.push(KeyNodeAt {
                 intent: Intent { group: group.header().id, file, key_node },
                 group: wanted.group,
                 head: group.head(key_node),
             });
         }
         if wanted.len() > 1 {
-            key_nodes.sort_unstable_by_key(|key_node| key_node.intent);
-            key_nodes.dedup_by_key(|key_node| key_node.intent);
+            list.sort_unstable_by_key(|key_node| key_node.intent);
+            list.dedup_by_key(|key_node| key_node.intent);
         }
         let handle = &*self;
-        let all = AllKeyNodes { groups: &handle.groups, list: handle.key_nodes.borrow() };
-        let announced = Announced::new(Attached::of(handle), all);
-        let held = announced.take_all().ok_or(Refused::Busy)?;
+        let all = AllKeyNodes { groups: &handle.groups, list };
+        let mut announced = Announced::new(Attached::of(handle), all);
+        let _held = announced.take_all().ok_or(Refused::Busy)?;
         if handle.runtime.generation() != generation {
             return Err(Refused::Newer);
         }
-        if handle.is_any_quarantined() {
+        let mut marks = all.list.iter().map(|at| handle.groups[at.group].mark());
+        if marks.any(|mark| handle.runtime.is_quarantined(mark)) {
             // Since the look before: a recoverer could not reach it.
             return Err(Refused::Unavailable);
         }
-        let mut transaction = Transaction { held, scratch: handle.scratch.borrow_mut() };
-        transaction.take_key_nodes();
+        let mut transaction = Transaction { announced, scratch };
+        transaction.reset();
         Ok(transaction)
-    }
-
-    #[inline]
-    fn is_any_quarantined(&self) -> bool {
-        let key_nodes = self.key_nodes.borrow();
-        let mut marks = key_nodes.iter().map(|key_node| self.groups[key_node.group].mark());
-        marks.any(|mark| self.runtime.is_quarantined(mark))
     }
 
     /// Is the group of a key-node quarantined: then no transaction over it begins.
@@ -272,39 +270,31 @@ fn prefetch(group: &Group, region: &Region, node: usize) {
 impl<'h> Transaction<'h> {
     #[inline]
     fn handle(&self) -> &'h Handle {
-        self.held.owner().handle
+        self.announced.owner().handle
     }
 
     #[inline]
     fn groups(&self) -> &'h [Group] {
-        &self.handle().groups
+        self.announced.key_nodes().groups
     }
 
-    /// Makes a working copy of each key-node.
+    /// The key-nodes held, in the order of their working copies.
     #[inline]
-    fn take_key_nodes(&mut self) {
-        let key_nodes = self.handle().key_nodes.borrow();
-        self.scratch.key_nodes.clear();
-        self.scratch.key_nodes.extend(key_nodes.iter().map(|&at| KeyNode {
-            at,
-            tags: [0; TAG_WORDS],
-            dirty: false,
-            newest: None,
-        }));
-        self.reset();
+    fn list(&self) -> &'h [KeyNodeAt] {
+        self.announced.key_nodes().list
     }
 
     /// Starts from the stored state, giving up every working copy made so far; the semaphores stay
     /// taken.
     #[inline]
     pub fn reset(&mut self) {
-        let groups = self.groups();
+        let (groups, list) = (self.groups(), self.list());
         let Scratch { nodes, words, key_nodes, .. } = &mut *self.scratch;
         nodes.clear();
         words.clear();
-        for key_node in key_nodes {
-            let KeyNodeAt { intent, group, head } = key_node.at;
-            groups[group].file(intent.file).read(head + 1, &mut key_node.tags);
+        key_nodes.resize_with(list.len(), KeyNode::default);
+        for (key_node, at) in key_nodes.iter_mut().zip(list) {
+            groups[at.group].file(at.intent.file).read(at.head + 1, &mut key_node.tags);
             (key_node.dirty, key_node.newest) = (false, None);
         }
     }
@@ -344,14 +334,14 @@ impl<'h> Transaction<'h> {
 
     #[inline]
     fn key_node_of(&self, wanted: &Wanted) -> usize {
-        let key_nodes = &self.scratch.key_nodes;
-        if key_nodes.len() == 1 {
+        let list = self.list();
+        if list.len() == 1 {
             return 0;
         }
         let group = self.groups()[wanted.group].header().id;
         let (file, key_node) = (wanted.at.file, wanted.at.key_node);
         let intent = Intent { group, file, key_node };
-        let found = key_nodes.binary_search_by_key(&intent, |known| known.at.intent);
+        let found = list.binary_search_by_key(&intent, |known| known.intent);
         found.expect("a key-node that was wanted at the beginning")
     }
 
@@ -379,17 +369,17 @@ impl<'h> Transaction<'h> {
         key_word: u64,
         key: &KeyRef<'_>,
     ) -> bool {
-        let groups = self.groups();
+        let KeyNodeAt { intent, group: group_index, head } = self.list()[index];
+        let group = &self.groups()[group_index];
         let Scratch { key_nodes, nodes, words, .. } = &mut *self.scratch;
         let key_node = &mut key_nodes[index];
-        let group = &groups[key_node.at.group];
         // A place in use holds what is in the working copy, not what is stored there.
         if key_node.uses(nodes, place) || place >= group.geometry().chain as usize {
             return false;
         }
         let start = words.len();
-        let at = key_node.at.head + HEAD_WORDS + place * group.node_words();
-        let stored = group.file(key_node.at.intent.file).words(at, group.node_words());
+        let at = head + HEAD_WORDS + place * group.node_words();
+        let stored = group.file(intent.file).words(at, group.node_words());
         words.extend(stored.iter().map(|word| word.load(Ordering::Relaxed)));
         let copy = &words[start..];
         if is_whole(copy) {
@@ -400,9 +390,8 @@ impl<'h> Transaction<'h> {
             // Scribbled: dropped, counted, never believed.
             set_tag(&mut key_node.tags, place, 0);
             key_node.dirty = true;
-            let dropped_in = key_node.at.group;
             words.truncate(start);
-            self.handle().count_at(dropped_in, GroupCounter::DroppedCrc);
+            self.handle().count_at(group_index, GroupCounter::DroppedCrc);
             return false;
         }
         words.truncate(start);
@@ -410,10 +399,9 @@ impl<'h> Transaction<'h> {
     }
 
     fn add_zeroed(&mut self, key_node: usize, key_word: u64, key: &KeyRef<'_>) {
-        let groups = self.groups();
+        let words = self.groups()[self.list()[key_node].group].node_words();
         let scratch = &mut *self.scratch;
         let start = scratch.words.len();
-        let words = groups[scratch.key_nodes[key_node].at.group].node_words();
         scratch.words.resize(start + words, 0);
         scratch.words[start + node::KEY] = key_word;
         let field = start + node::FIELD;
@@ -486,12 +474,12 @@ impl<'h> Transaction<'h> {
         on_full: OnFull,
         now: u64,
     ) -> Option<evict::Victim> {
-        let groups = self.groups();
+        let Node { key_node: node_of, tag, .. } = self.scratch.nodes[index.0];
+        let KeyNodeAt { intent, group: group_index, .. } = self.list()[node_of];
+        let group = &self.groups()[group_index];
         let Scratch { key_nodes, nodes, order, copy, .. } = &mut *self.scratch;
-        let Node { key_node: index, tag, .. } = nodes[index.0];
-        let key_node = &key_nodes[index];
-        let KeyNodeAt { intent, group: group_index, .. } = key_node.at;
-        let (tags, group) = (&key_node.tags, &groups[group_index]);
+        let key_node = &key_nodes[node_of];
+        let tags = &key_node.tags;
         let chain = group.geometry().chain as usize;
         let is_used = |place: usize| key_node.uses(nodes, place);
         let home = group.home(tag);
@@ -532,7 +520,7 @@ impl<'h> Transaction<'h> {
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
         let node = &self.scratch.nodes[index.0];
         if let (true, Some(place)) = (node.found, node.place) {
-            let KeyNodeAt { intent, group, .. } = self.scratch.key_nodes[node.key_node].at;
+            let KeyNodeAt { intent, group, .. } = self.list()[node.key_node];
             let group = &self.groups()[group];
             let at = group.node(intent.key_node, place) + node::LAST_USE;
             let region = group.file(intent.file);
@@ -544,12 +532,13 @@ impl<'h> Transaction<'h> {
     /// Writes every node touched and every head changed, whole or not at all, and releases.
     #[inline]
     pub fn commit(self, now: u64) -> Result<(), TooLarge> {
-        let Transaction { mut held, mut scratch } = self;
-        let handle = held.owner().handle;
+        let Transaction { mut announced, scratch } = self;
+        let (handle, all) = (announced.owner().handle, *announced.key_nodes());
         scratch.seal();
-        let changes = Touched { scratch: &scratch, groups: &handle.groups };
+        let changes = Touched { scratch, all };
+        let held = announced.take_all().expect("all were taken when it began");
         if held.log(changes)?.commit() {
-            scratch.count(handle, now);
+            changes.count(handle, now);
         }
         Ok(())
     }
@@ -567,11 +556,52 @@ impl Scratch {
             self.nodes.iter().all(|node| node.found || node.place.is_none() || node.dirty)
         );
     }
+}
 
+/// The nodes touched, and then the tags: a place is its key's only when all of the node is there.
+#[derive(Clone, Copy)]
+struct Touched<'s> {
+    scratch: &'s Scratch,
+    all: AllKeyNodes<'s>,
+}
+
+impl<'s> Touched<'s> {
+    #[inline(always)]
+    fn group(self, at: &KeyNodeAt) -> (&'s Group, &'s Region) {
+        let group = &self.all.groups[at.group];
+        (group, group.file(at.intent.file))
+    }
+
+    #[inline(always)]
+    fn node(self, node: &Node, place: usize) -> Change<'s> {
+        let at = &self.all.list[node.key_node];
+        let ((group, region), new) = (self.group(at), &self.scratch.words[node.start..node.end]);
+        let first = at.head + HEAD_WORDS + place * group.node_words();
+        Change { intent: at.intent, at: first, stored: region.words(first, new.len()), new }
+    }
+
+    /// Nobody reads the words of a free place before its tag is set.
+    #[inline(always)]
+    fn is_free(self, node: &Node, place: usize) -> bool {
+        let at = &self.all.list[node.key_node];
+        !node.found && has_tag(self.group(at).1, at.head, place, 0)
+    }
+
+    #[inline(always)]
+    fn head(self, key_node: &'s KeyNode, at: &KeyNodeAt) -> Change<'s> {
+        let (first, new) = (at.head + 1, &key_node.tags);
+        let stored = self.group(at).1.words(first, TAG_WORDS);
+        Change { intent: at.intent, at: first, stored, new }
+    }
+
+    /// What is counted of a transaction once it is committed.
     #[inline]
-    fn count(&self, handle: &Handle, now: u64) {
-        for node in self.nodes.iter().filter(|node| node.dirty && !node.found) {
-            let index = self.key_nodes[node.key_node].at.group;
+    fn count(self, handle: &Handle, now: u64) {
+        for node in &self.scratch.nodes {
+            if !node.dirty || node.found {
+                continue;
+            }
+            let index = self.all.list[node.key_node].group;
             handle.count_at(index, GroupCounter::Creates);
             let counter = match node.evicts {
                 None => continue,
@@ -588,47 +618,37 @@ impl Scratch {
     }
 }
 
-/// The nodes touched, and then the tags: a place is its key's only when all of the node is there.
-struct Touched<'s> {
-    scratch: &'s Scratch,
-    groups: &'s [Group],
-}
-
-impl Touched<'_> {
-    #[inline]
-    fn nodes(&self) -> impl Iterator<Item = Change<'_>> {
-        let Touched { scratch, groups } = *self;
-        scratch.nodes.iter().filter(|node| node.dirty).filter_map(move |node| {
-            let KeyNodeAt { intent, group, head } = scratch.key_nodes[node.key_node].at;
-            let place = node.place?;
-            let (group, new) = (&groups[group], &scratch.words[node.start..node.end]);
-            let region = group.file(intent.file);
-            let at = head + HEAD_WORDS + place * group.node_words();
-            let is_free = !node.found && has_tag(region, head, place, 0);
-            Some(Change { intent, at, stored: region.words(at, new.len()), new, is_free })
-        })
-    }
-
-    #[inline]
-    fn heads(&self) -> impl Iterator<Item = Change<'_>> {
-        let Touched { scratch, groups } = *self;
-        scratch.key_nodes.iter().filter(|key_node| key_node.dirty).map(move |key_node| {
-            let KeyNodeAt { intent, group, head } = key_node.at;
-            let stored = groups[group].file(intent.file).words(head + 1, TAG_WORDS);
-            Change { intent, at: head + 1, stored, new: &key_node.tags, is_free: false }
-        })
-    }
-}
-
+// Plain loops: where the iterators of a chain are not inlined, they cost a tenth of a transaction.
 impl Changes for Touched<'_> {
     #[inline]
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
-        self.nodes().chain(self.heads()).try_for_each(|change| change.log(log))
+        for node in &self.scratch.nodes {
+            if let (true, Some(place)) = (node.dirty, node.place)
+                && !self.is_free(node, place)
+            {
+                self.node(node, place).log(log)?;
+            }
+        }
+        for (key_node, at) in self.scratch.key_nodes.iter().zip(self.all.list) {
+            if key_node.dirty {
+                self.head(key_node, at).log(log)?;
+            }
+        }
+        Ok(())
     }
 
     #[inline]
     fn write(&self) {
-        self.nodes().chain(self.heads()).for_each(|change| change.write());
+        for node in &self.scratch.nodes {
+            if let (true, Some(place)) = (node.dirty, node.place) {
+                self.node(node, place).write();
+            }
+        }
+        for (key_node, at) in self.scratch.key_nodes.iter().zip(self.all.list) {
+            if key_node.dirty {
+                self.head(key_node, at).write();
+            }
+        }
     }
 }
 
