@@ -37,10 +37,16 @@ pub(super) struct Met<'m> {
 
 impl Met<'_> {
     /// Is it within the bounds of the configuration in force?
+    #[inline]
     pub fn fits(&self, http: &Http) -> bool {
         self.head_bytes <= http.max_head_bytes as usize
             && self.body_bytes <= http.max_body_bytes as usize
-            && (http.hosts.is_empty() || http.takes_host(Authority::parse(self.host)))
+            && (http.hosts.is_empty() || self.is_for(http))
+    }
+
+    #[inline(never)]
+    fn is_for(&self, http: &Http) -> bool {
+        http.takes_host(Authority::parse(self.host))
     }
 }
 
