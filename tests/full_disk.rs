@@ -7,13 +7,14 @@ mod common;
 
 use std::fs::{File, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::plane::Plane;
 use common::{Server, Settings, Setup, needs, text, wait_until};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
 
 /// Both groups at once do not fit beside runtime.mmap, one of them does.
 const DISK_BYTES: u64 = 32 << 20;
@@ -53,6 +54,22 @@ impl Disk {
         }
         needs::skip("making or mounting XFS is not to be had");
         None
+    }
+
+    /// Removes a file and waits until its blocks are free: a process that has just been killed, or
+    /// another test's that is just being started, holds it for a moment longer.
+    fn remove(&self, path: &Path) {
+        let bytes = path.metadata().expect("there").blocks() * 512;
+        let before = self.free_bytes();
+        std::fs::remove_file(path).expect("removed");
+        wait_until("its blocks are free", || {
+            (self.free_bytes() >= before + bytes / 2).then_some(())
+        });
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let told = statvfs(&self.0).expect("a file system");
+        told.blocks_free() * told.fragment_size()
     }
 
     /// Takes all of its blocks but so many bytes.
@@ -126,7 +143,7 @@ fn a_start_on_a_full_disk_says_so_and_leaves_nothing() {
         if disk.0.join("data").exists() {
             expect_no_drafts(&disk, "one.");
         }
-        std::fs::remove_file(ballast).expect("removed");
+        disk.remove(&ballast);
         std::fs::remove_file(setup.path("log")).expect("a log");
     }
     let server = setup.start();
@@ -269,8 +286,8 @@ fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     std::fs::copy(&path, &aside).expect("copied");
     let (bytes, inode) = (std::fs::read(&path).expect("readable"), path.with_extension("inode"));
     // Another file with a whole header and nothing behind it.
+    disk.remove(&path);
     let file = File::create(&inode).expect("created");
-    std::fs::remove_file(&path).expect("removed");
     file.write_all_at(&bytes[..4096], 0).expect("written");
     file.set_len(bytes.len() as u64).expect("sparse");
     std::fs::rename(&inode, &path).expect("renamed");
