@@ -56,8 +56,8 @@ impl Disk {
         None
     }
 
-    /// Removes a file and waits until its blocks are free: a process that has just been killed, or
-    /// another test's that is just being started, holds it for a moment longer.
+    /// Removes a file and waits until its blocks are free, half of them at least, as others write:
+    /// a process that was just killed, or one that another test starts, holds it a moment longer.
     fn remove(&self, path: &Path) {
         let bytes = path.metadata().expect("there").blocks() * 512;
         let before = self.free_bytes();

@@ -326,12 +326,8 @@ impl Service {
             return Err(log_too_large());
         }
         let all = All { table: &self.table, request, resolved, now };
-        let done = all.run(
-            self.handle.begin(&mut self.buffers, wanted, self.generation)?,
-            judged,
-            answers,
-        );
-        match done {
+        let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
+        match all.run(transaction, judged, answers) {
             Ok(()) => Ok(()),
             Err(crate::store::TooLarge) => Err(log_too_large()),
         }

@@ -139,20 +139,20 @@ impl Service {
             self.table.set_now(now);
             let target = self.find_record(which)?;
             let entry = self.table.entry(target.biz);
-            let refused =
-                match self.handle.begin(&mut self.buffers, &[target.wanted], self.generation) {
-                    Err(refused) => refused,
-                    Ok(mut transaction) => {
-                        let index = transaction.node(&target.wanted, entry.id, &target.key());
-                        let place = |transaction: &mut Transaction<'_>, index| {
-                            let placed = transaction.place(index, &self.table, entry.on_full, now);
-                            placed.map_err(|_| ItemError::Full.into())
-                        };
-                        let result = work(entry, &target, &mut transaction, index, &place)?;
-                        transaction.commit(now).map_err(|_| ItemError::Store)?;
-                        return Ok(result);
-                    }
-                };
+            let wanted = [target.wanted];
+            let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
+                Err(refused) => refused,
+                Ok(mut transaction) => {
+                    let index = transaction.node(&target.wanted, entry.id, &target.key());
+                    let place = |transaction: &mut Transaction<'_>, index| {
+                        let placed = transaction.place(index, &self.table, entry.on_full, now);
+                        placed.map_err(|_| ItemError::Full.into())
+                    };
+                    let result = work(entry, &target, &mut transaction, index, &place)?;
+                    transaction.commit(now).map_err(|_| ItemError::Store)?;
+                    return Ok(result);
+                }
+            };
             match refused {
                 Refused::Newer if self.take_newer() => {}
                 Refused::Busy => return Err(ItemError::Busy.into()),
@@ -252,13 +252,11 @@ impl Service {
                 continue;
             };
             let wanted = Wanted { group: at, at: place };
-            let mut transaction = self
-                .handle
-                .begin(&mut self.buffers, &[wanted], self.generation)
-                .map_err(|refused| match refused {
-                    Refused::Busy | Refused::Newer => ItemError::Busy,
-                    Refused::Unavailable => ItemError::Store,
-                })?;
+            let begun = self.handle.begin(&mut self.buffers, &[wanted], self.generation);
+            let mut transaction = begun.map_err(|refused| match refused {
+                Refused::Busy | Refused::Newer => ItemError::Busy,
+                Refused::Unavailable => ItemError::Store,
+            })?;
             let index = transaction.node(&wanted, biz_id, &key);
             if transaction.is_placed(index) && is_void(transaction.words(index)) {
                 transaction.erase(index);

@@ -67,7 +67,8 @@ impl Changes for Change<'_> {
     }
 }
 
-/// The key-nodes stand in the slot's intent list: taken so far, and to be given back.
+/// The slot's intent list names the key-nodes. Dropping this releases those that are taken, and
+/// withdraws the list.
 #[derive(Debug)]
 #[must_use]
 pub struct Announced<O: Owner, K: KeyNodes> {
@@ -103,8 +104,7 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
         Announced { owner, key_nodes, taken: 0, writes: false }
     }
 
-    /// Takes all semaphores in order, but for those that are taken. None: one of them was not free in
-    /// time.
+    /// Takes, in order, all semaphores that are not taken yet. None: one of them was not free in time.
     #[inline(always)]
     pub fn take_all(&mut self) -> Option<Held<'_, O, K>> {
         while self.taken < self.key_nodes.len() {

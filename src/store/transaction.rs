@@ -474,11 +474,11 @@ impl<'h> Transaction<'h> {
         on_full: OnFull,
         now: u64,
     ) -> Option<evict::Victim> {
-        let Node { key_node: node_of, tag, .. } = self.scratch.nodes[index.0];
-        let KeyNodeAt { intent, group: group_index, .. } = self.list()[node_of];
+        let Node { key_node: index, tag, .. } = self.scratch.nodes[index.0];
+        let KeyNodeAt { intent, group: group_index, .. } = self.list()[index];
         let group = &self.groups()[group_index];
         let Scratch { key_nodes, nodes, order, copy, .. } = &mut *self.scratch;
-        let key_node = &key_nodes[node_of];
+        let key_node = &key_nodes[index];
         let tags = &key_node.tags;
         let chain = group.geometry().chain as usize;
         let is_used = |place: usize| key_node.uses(nodes, place);
@@ -618,7 +618,7 @@ impl<'s> Touched<'s> {
     }
 }
 
-// Plain loops: where the iterators of a chain are not inlined, they cost a tenth of a transaction.
+// Plain loops: one chain of iterators for both is not inlined, and costs 3 % of a create.
 impl Changes for Touched<'_> {
     #[inline]
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
