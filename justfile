@@ -22,11 +22,11 @@ doc *args:
 
 # loom's model of the store: semaphore, commit, recovery
 loom:
-    RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom --lib store::model
+    RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p frs --lib store::model
 
 # the simulation: processes that die at any store, by seeds: just simulate 0..1000000, just simulate 12345
 simulate seeds="0..1000000":
-    FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate --lib \
+    FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs --lib \
         simulation -- --nocapture
 
 # the policies against their model, millions of steps with overflow checks: just model 1000000
@@ -46,9 +46,9 @@ bench-serve *args:
 # Miri: the store over boxed words, by both models of borrows; needs a nightly toolchain with miri and rust-src
 miri *args="store::":
     MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \
-        cargo +nightly miri test --target-dir target/miri --lib {{ args }}
+        cargo +nightly miri test --target-dir target/miri -p frs --lib {{ args }}
     MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" PROPTEST_CASES=4 \
-        cargo +nightly miri test --target-dir target/miri --lib {{ args }}
+        cargo +nightly miri test --target-dir target/miri -p frs --lib {{ args }}
 
 # one fuzz target, or all, for some seconds each: just fuzz image 3600; needs cargo-fuzz and a nightly toolchain
 fuzz target="all" seconds="60":

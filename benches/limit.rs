@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use frs::base::hash;
 use frs::conf::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
-use frs::hash;
 use frs::key::{KeyField, Seed};
 use frs::limit::{Rules, States};
 

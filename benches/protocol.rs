@@ -5,10 +5,10 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use frs::conf::{AuthzKey, Http};
-use frs::protocol::http::{self, Head};
-use frs::protocol::{Bounds, Decoded, Format, Line, document};
 use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
-use frs::worker::connection::{Connection, Rules, Scratch, Serve};
+use frs_server::protocol::http::{self, Head};
+use frs_server::protocol::{Bounds, Decoded, Format, Line, document};
+use frs_server::worker::connection::{Connection, Rules, Scratch, Serve};
 
 const BOUNDS: Bounds = Bounds { max_items: 1024, max_atomic_items: 64 };
 

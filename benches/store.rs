@@ -205,7 +205,7 @@ fn counters(c: &mut Criterion, service: &Service) {
     let row = service.handle().biz_rows(&[1])[0];
     for requests in [1, 64] {
         c.bench_function(&format!("counters/a turn of {requests}"), |b| {
-            let begun = frs::clock::instant();
+            let begun = frs::base::clock::instant();
             b.iter(|| {
                 for _ in 0..requests {
                     counters.count_item(black_box(row), true, Outcome::Allowed);

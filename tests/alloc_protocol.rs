@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use frs::conf::{AuthzKey, Conf, Http};
 use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
-use frs::worker::connection::{Connection, Rules, Scratch, Serve};
+use frs_server::worker::connection::{Connection, Rules, Scratch, Serve};
 
 struct Counting;
 

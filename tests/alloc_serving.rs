@@ -11,7 +11,7 @@ use frs::conf::active;
 use frs::conf::{Conf, Srv, Texts};
 use frs::service::{Answers, Request, Role, Service};
 use frs::store::{GroupCounter, Runtime, prepare};
-use frs::worker::connection::{Connection, Scratch, Serve};
+use frs_server::worker::connection::{Connection, Scratch, Serve};
 
 struct Counting;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 mod targets;
 
 fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/corpus")
 }
 
 fn files_of(directory: &Path) -> Vec<PathBuf> {

@@ -6,14 +6,14 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Client, Server, Settings, Setup, wait_until};
-use frs::keeper::stats::{self, Stats};
-use frs::keeper::{document, metrics};
 use frs::store::counter::{Asked, GroupCounter, OUTCOMES};
 use frs::store::{Counter, Outcome};
+use frs_server::stats::{document, metrics};
+use frs_server::stats::snapshot::{self, Stats};
 use nix::sys::signal::{Signal, kill};
 
 fn stats(setup: &Setup) -> Stats {
-    stats::collect(&setup.path("data")).expect("there is a server")
+    snapshot::collect(&setup.path("data")).expect("there is a server")
 }
 
 /// What is counted so exactly that a death changes nothing of it.
@@ -240,7 +240,7 @@ fn master_and_keeper_are_counted_and_the_documents_are_whole() {
         (stats.master.restarts == [0, 1] && stats.processes_of("keeper") == 1).then_some(())
     });
     assert_eq!(server.client().get("/update?biz=plenty&key=k").status, 200);
-    let on_disk = !frs::sys::is_in_memory(&setup.path("data")).expect("a directory");
+    let on_disk = !frs::base::sys::is_in_memory(&setup.path("data")).expect("a directory");
     let all = wait_until("the new keeper has looked at all nodes, and flushed", || {
         let stats = stats(&setup);
         let nodes = stats.groups[0].sums.nodes.as_ref()?;

@@ -9,12 +9,12 @@ use common::needs;
 use frs::conf::{Conf, Listen};
 
 fn deploy(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name);
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy").join(name);
     std::fs::read_to_string(path).expect("readable")
 }
 
 fn shipped(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("conf").join(name);
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf").join(name);
     std::fs::read_to_string(path).expect("readable")
 }
 

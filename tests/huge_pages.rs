@@ -31,7 +31,7 @@ const EXPECTED: u64 = 2 * 10 * HUGE_BYTES;
 
 /// A directory in memory.
 fn memory() -> Option<tempfile::TempDir> {
-    if !frs::sys::is_in_memory("/dev/shm".as_ref()).unwrap_or(false) {
+    if !frs::base::sys::is_in_memory("/dev/shm".as_ref()).unwrap_or(false) {
         needs::skip("/dev/shm is not a tmpfs");
         return None;
     }
@@ -150,7 +150,7 @@ fn prefault_populates_huge_pages() {
 #[test]
 fn files_on_disk_stay_in_small_pages() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    if frs::sys::is_in_memory(dir.path()).expect("a file system") {
+    if frs::base::sys::is_in_memory(dir.path()).expect("a file system") {
         return needs::skip("the target directory is in memory");
     }
     let mut service = attached(&prepared(dir.path(), ""));

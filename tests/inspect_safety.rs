@@ -209,7 +209,8 @@ fn a_disk_that_is_full_for_one_group_leaves_all_of_them_as_they_are() {
     let limited = "trap '' XFSZ; ulimit -f 4000; exec \"$@\"";
     let output = Command::new("sh")
         .current_dir(setup.dir.path())
-        .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_frs-inspect")])
+        .args(["-c", limited, "sh"])
+        .arg(common::tools::tool("frs-inspect"))
         .args(["migrate", "data", "--conf", "conf"])
         .output()
         .expect("sh runs");

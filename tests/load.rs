@@ -54,7 +54,7 @@ fn setup() -> Setup {
 }
 
 fn load(url: &str, words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_frs-load"));
+    let mut command = Command::new(common::tools::tool("frs-load"));
     command.arg(url).args(words.split_whitespace()).output().expect("frs-load runs")
 }
 

@@ -166,7 +166,7 @@ fn ends_and_starts_anew(how: &str) {
         request.begin(Command::Update);
         request.push("plenty", "kept", Some(1), false, false);
         program.begin_turn();
-        program.run(&request, frs::clock::now(), &mut answers);
+        program.run(&request, frs::base::clock::now(), &mut answers);
         let said = "it knows nothing of the new server's semaphores";
         assert_eq!(answers.items[0].result, Err(ItemError::Store), "{how}: {said}");
         assert_eq!(used(&mut server.client()), 7, "{how}");

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use common::{BOUND, Client, Server, Settings, Setup, text, wait_until};
-use frs::keeper::stats;
 use frs::store::Counter;
+use frs_server::stats::snapshot;
 use socket2::{Domain, Socket, Type};
 
 fn one_worker(http: &str) -> Setup {
@@ -109,9 +109,9 @@ fn who_goes_on_sending_but_takes_no_answers_is_closed() {
     let setup = one_worker("idle-timeout=\"1s\"");
     let server = setup.start();
     let bytes_in =
-        || stats::collect(&setup.path("data")).expect("it runs").sums.count(Counter::BytesIn);
+        || snapshot::collect(&setup.path("data")).expect("it runs").sums.count(Counter::BytesIn);
     wait_until("who waited for the server has gone", || {
-        let stats = stats::collect(&setup.path("data")).expect("it runs");
+        let stats = snapshot::collect(&setup.path("data")).expect("it runs");
         (stats.connections() == 0).then_some(())
     });
     let before = bytes_in();
@@ -220,7 +220,7 @@ fn peers_that_are_not_allowed_have_nobody_s_place() {
 
 /// Connections that a server has refused.
 fn refused(server: &Server<'_>) -> u64 {
-    let stats = stats::collect(&server.setup.path("data")).expect("it runs");
+    let stats = snapshot::collect(&server.setup.path("data")).expect("it runs");
     stats.sums.count(Counter::ConnectionsRefused)
 }
 

@@ -12,7 +12,7 @@ use frs::conf::report::{Report, report};
 use frs::conf::{Conf, Filesystem, Machine};
 
 fn shipped(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("conf").join(name)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf").join(name)
 }
 
 /// Does xmllint find the text of the shape? None where there is no xmllint.

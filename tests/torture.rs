@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use frs::clock;
+use frs::base::clock;
 use frs::conf::{Conf, Texts, active};
 use frs::inspect::Reader;
 use frs::service::{Answers, Command, ItemError, Request, Role, Service};

@@ -82,7 +82,7 @@ fn look(data: &Path, over: &AtomicBool) -> Looked {
         if over.load(Ordering::Relaxed) {
             break;
         }
-        let mut inspect = Command::new(env!("CARGO_BIN_EXE_frs-inspect"));
+        let mut inspect = Command::new(crate::tools::tool("frs-inspect"));
         inspect.arg(command).arg(data).args(options).stdout(Stdio::null());
         let output = inspect.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
@@ -96,7 +96,7 @@ fn look(data: &Path, over: &AtomicBool) -> Looked {
 
 /// Load by frs-load: a wrong answer is a fault.
 fn load(address: SocketAddr, duration: Duration) -> Result<Measured> {
-    let output = Command::new(env!("CARGO_BIN_EXE_frs-load"))
+    let output = Command::new(crate::tools::tool("frs-load"))
         .args([format!("http://{address}"), format!("--duration={}s", duration.as_secs())])
         .args(["--biz", "bench"])
         .output()?;

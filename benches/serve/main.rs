@@ -10,6 +10,8 @@ mod load;
 mod policies;
 mod report;
 mod servers;
+#[path = "../../tests/common/tools.rs"]
+mod tools;
 mod wrk;
 
 use std::error::Error;

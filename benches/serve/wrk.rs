@@ -22,7 +22,8 @@ pub fn run(
     options: &Options,
     seed: u32,
 ) -> Result<Measured> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/update.lua");
+    let script =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("benches/update.lua");
     let output = Command::new("wrk")
         .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
         .args(["--duration", &format!("{:.0}s", options.seconds.as_secs_f64().ceil()), "--script"])

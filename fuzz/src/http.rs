@@ -3,7 +3,7 @@
 
 use frs::conf::{AuthzKey, Http};
 use frs::service::{Answer, Answers, ItemError, Request};
-use frs::worker::connection::{Connection, Rules, Scratch, Serve};
+use frs_server::worker::connection::{Connection, Rules, Scratch, Serve};
 
 fn bounds() -> Http {
     Http {

@@ -1,8 +1,8 @@
 //! Any bytes as a request document: read or refused; what was read is echoed as XML.
 
-use frs::protocol::xml::{read, write, write_error};
-use frs::protocol::{Bounds, Decoded, Line};
 use frs::service::{Answer, Answers, Command, ItemError, Request};
+use frs_server::protocol::xml::{read, write, write_error};
+use frs_server::protocol::{Bounds, Decoded, Line};
 
 const BOUNDS: Bounds = Bounds { max_items: 8, max_atomic_items: 4 };
 

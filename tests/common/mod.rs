@@ -9,6 +9,7 @@ pub mod items;
 pub mod load;
 pub mod needs;
 pub mod plane;
+pub mod tools;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -105,7 +106,7 @@ impl Setup {
 
     /// frs-inspect, in its directory.
     pub fn inspector(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_frs-inspect"));
+        let mut command = Command::new(tools::tool("frs-inspect"));
         command.current_dir(self.dir.path()).args(arguments);
         command
     }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use common::items::{self, Response};
 use common::{Answer, Client, Settings, Setup};
-use frs::clock;
+use frs::base::clock;
 use frs::limit::Verdict;
 use frs::service::{Answers, Command, Request, Role, Service};
 use jiff::civil::Date;
@@ -36,7 +36,7 @@ const DAY: u64 = 24 * HOUR;
 
 /// Where an example's files stand.
 fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("conf/examples").join(name)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf/examples").join(name)
 }
 
 /// The example's files as they are, on an address of its own.

@@ -133,5 +133,5 @@ fn runs(program: &Path) -> bool {
 
 /// The directory of the gateways.
 pub fn example() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("conf/examples/gateways")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf/examples/gateways")
 }

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use frs::base::sys::process::{self, Channel, Received};
 use frs::conf::{Conf, active};
 use frs::service::{Role, Service};
 use frs::store::Runtime;
-use frs::sys::process::{self, Channel, Received};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

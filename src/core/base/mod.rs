@@ -1,0 +1,12 @@
+//! The lowest floor: what knows nothing of limits, files or requests.
+
+#[cfg(not(loom))]
+pub mod clock;
+#[cfg(not(loom))]
+pub mod hash;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod scan;
+pub mod sync;
+#[cfg(not(loom))]
+pub mod sys;

@@ -1,0 +1,537 @@
+//! The published configuration: `data/conf.active.G` holds both checked texts of generation G, and
+//! what was switched and reset beside them.
+//!
+//! What a file of this name says is what the master checked: it is complete and on disk before it
+//! has its name, its CRC covers every byte, and what was taken from the master's surroundings
+//! (processors, working directory) stands in it, so that every reader gets the same [`Conf`].
+//!
+//! ```text
+//! offset  bytes
+//!      0  8      magic "FRS.CONF"
+//!      8  8      format number
+//!     16  8      generation
+//!     24  8      processors of the writer: what `auto` workers are
+//!     32  8 × 6  lengths: directory, name and text of srv.xml, name and text of map.xml, overlay
+//!     80  8      CRC-32 of all other bytes
+//!     88  …      the six, in that order
+//! ```
+//! Integers are little-endian.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::load::{Host, Texts};
+use super::srv::{Admin, Listen};
+use super::{Conf, Faults, Overlay};
+use crate::base::sys;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
+const FORMAT: u64 = 2;
+const PARTS: usize = 6;
+
+const MAGIC_AT: usize = 0;
+const FORMAT_AT: usize = MAGIC_AT + 8;
+const GENERATION_AT: usize = FORMAT_AT + 8;
+const PROCESSORS_AT: usize = GENERATION_AT + 8;
+const LENGTHS_AT: usize = PROCESSORS_AT + 8;
+const CRC_AT: usize = LENGTHS_AT + 8 * PARTS;
+const HEADER_BYTES: usize = CRC_AT + 8;
+const _: () = assert!(HEADER_BYTES == 88);
+
+/// Two texts of 16 MiB, and room for names and the overlay.
+const MAX_BYTES: u64 = 34 << 20;
+const PREFIX: &str = "conf.active.";
+const TEMPORARY: &str = "conf.active.tmp";
+
+/// Why a published configuration cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ActiveError {
+    /// The system refused.
+    #[error("{}: cannot {doing}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its bytes are not those that were written.
+    #[error("{}: {field}: found {found}, expected {expected}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Part of the file.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: String,
+    },
+    /// Its texts are whole, but not to this version's liking.
+    #[error("{}: not of this version of frs", path.display())]
+    Faults {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Faults,
+    },
+}
+
+impl ActiveError {
+    /// Was there no room on the disk.
+    pub fn is_no_room(&self) -> bool {
+        matches!(self, ActiveError::Io { source, .. } if is_no_room(source))
+    }
+}
+
+/// The path of a generation.
+pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
+    data_dir.join(format!("{PREFIX}{generation}"))
+}
+
+/// The latest generation that a data directory holds; none: nothing was ever published there.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
+    Ok(all(data_dir)?.first().copied())
+}
+
+/// The generations that a data directory holds, the latest first.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
+    let failed = |source| {
+        let path = data_dir.to_owned();
+        ActiveError::Io { path, doing: "read the directory", source }
+    };
+    let mut generations = generations_in(data_dir).map_err(failed)?;
+    generations.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(generations)
+}
+
+/// Writes a generation: complete and on disk when it returns. Of the others only the latest before
+/// it is kept; a reader may still be on its way to that one.
+///
+/// # Errors
+/// Those of the file system. The generation is then not published, or not durable.
+pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), ActiveError> {
+    write_overlaid(data_dir, generation, texts, &Overlay::default())
+}
+
+/// As [`write()`], with what was switched and reset.
+///
+/// # Errors
+/// As there.
+pub fn write_overlaid(
+    data_dir: &Path,
+    generation: u64,
+    texts: &Texts,
+    overlay: &Overlay,
+) -> Result<(), ActiveError> {
+    let failed = |path: &Path, doing| {
+        let path = path.to_owned();
+        move |source| ActiveError::Io { path, doing, source }
+    };
+    let directory =
+        std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
+    let bytes = encode(generation, Host::this().processors, &directory, (texts, overlay));
+    let temporary = data_dir.join(TEMPORARY);
+    let written = write_durably(&temporary, &bytes).or_else(|error| {
+        // The one before the latest would go in a moment: it makes room.
+        let is_smaller = is_no_room(&error) && remove_all_but_latest(data_dir)? > 0;
+        if is_smaller { write_durably(&temporary, &bytes) } else { Err(error) }
+    });
+    written.map_err(failed(&temporary, "write it"))?;
+    let path = path(data_dir, generation);
+    fs::rename(&temporary, &path).map_err(failed(&path, "give it its name"))?;
+    File::open(data_dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(failed(data_dir, "sync the directory"))?;
+    remove_others(data_dir, generation).map_err(failed(data_dir, "remove older configurations"))
+}
+
+/// Reads and checks a generation. Paths in the answer do not depend on the reader's working
+/// directory: the data directory is the one given, others are those the writer meant.
+///
+/// # Errors
+/// A damaged file names the field, what was found and what was expected.
+pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
+    let active = load(data_dir, generation)?;
+    // The user was known to the writer; whether it still is, is no matter of the reader's.
+    let host = Host { processors: active.processors, knows_user: |_| true };
+    let mut conf = active.texts.check(&host).map_err(|source| {
+        let path = path(data_dir, generation);
+        ActiveError::Faults { path, source }
+    })?;
+    active.overlay.lay_over(&mut conf);
+    Ok(placed(conf, data_dir, &active.directory))
+}
+
+/// Is a generation exactly what [`write_overlaid()`] would write of these texts and this overlay
+/// here and now.
+///
+/// # Errors
+/// The generation cannot be read.
+pub fn is_of(
+    data_dir: &Path,
+    generation: u64,
+    texts: &Texts,
+    overlay: &Overlay,
+) -> Result<bool, ActiveError> {
+    let active = load(data_dir, generation)?;
+    let here = std::env::current_dir().is_ok_and(|here| here == active.directory);
+    let host = active.processors == Host::this().processors;
+    Ok(here && host && active.texts == *texts && active.overlay == *overlay)
+}
+
+/// A configuration read in `directory`, with paths that do not depend on it; the data directory is
+/// the one given.
+pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
+    let data = &mut conf.srv.data;
+    data.dir = data_dir.to_owned();
+    data.live = data.live.take().map(|live| directory.join(live));
+    conf.srv.log.file = conf.srv.log.file.take().map(|file| directory.join(file));
+    let absolute = |listen: &mut Listen| {
+        if let Listen::Unix(path) = listen {
+            *path = directory.join(&path);
+        }
+    };
+    conf.srv.listen.iter_mut().for_each(absolute);
+    if let Some(Admin { listen, token_file }) = &mut conf.srv.admin {
+        absolute(listen);
+        *token_file = token_file.take().map(|path| directory.join(path));
+    }
+    conf
+}
+
+/// The texts of a generation as they were checked.
+///
+/// # Errors
+/// A damaged file names the field, what was found and what was expected.
+pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
+    load(data_dir, generation).map(|active| active.texts)
+}
+
+/// What was switched and reset when a generation was published.
+///
+/// # Errors
+/// A damaged file names the field, what was found and what was expected.
+pub fn read_overlay(data_dir: &Path, generation: u64) -> Result<Overlay, ActiveError> {
+    load(data_dir, generation).map(|active| active.overlay)
+}
+
+fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
+    let path = path(data_dir, generation);
+    let failed = |source| ActiveError::Io { path: path.clone(), doing: "read it", source };
+    let mut bytes = Vec::new();
+    sys::open_to_read(&path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {
+        path: path.clone(),
+        field,
+        found,
+        expected,
+    })
+}
+
+/// Writes a file that is not there yet, and waits until it is on disk.
+pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // One that is left of a writer that died may be another user's, or a link.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
+        // The disk may be full: give the room back.
+        let _ = fs::remove_file(path);
+    })
+}
+
+fn generations_in(data_dir: &Path) -> io::Result<Vec<u64>> {
+    let mut generations = Vec::new();
+    for entry in fs::read_dir(data_dir)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u64>().ok());
+        generations.extend(number);
+    }
+    Ok(generations)
+}
+
+fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
+    let mut others = generations_in(data_dir)?;
+    others.retain(|&other| other != generation);
+    let kept = others.iter().copied().filter(|&other| other < generation).max();
+    for other in others.into_iter().filter(|&other| Some(other) != kept) {
+        fs::remove_file(path(data_dir, other))?;
+    }
+    Ok(())
+}
+
+/// Removes all generations but the latest; how many.
+fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
+    let mut others = generations_in(data_dir)?;
+    let latest = others.iter().copied().max();
+    others.retain(|&other| Some(other) != latest);
+    others.iter().try_for_each(|&other| fs::remove_file(path(data_dir, other)))?;
+    Ok(others.len())
+}
+
+/// Has the disk no room left, or the user no more of it.
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+struct Active {
+    processors: u16,
+    directory: PathBuf,
+    texts: Texts,
+    overlay: Overlay,
+}
+
+struct Damage {
+    field: &'static str,
+    found: String,
+    expected: String,
+}
+
+fn encode(
+    generation: u64,
+    processors: u16,
+    directory: &Path,
+    (texts, overlay): (&Texts, &Overlay),
+) -> Vec<u8> {
+    let overlay = overlay.to_text();
+    let parts: [&[u8]; PARTS] = [
+        directory.as_os_str().as_bytes(),
+        texts.srv_name.as_bytes(),
+        texts.srv.as_bytes(),
+        texts.map_name.as_bytes(),
+        texts.map.as_bytes(),
+        overlay.as_bytes(),
+    ];
+    let lengths = parts.iter().map(|part| part.len() as u64);
+    let words = [MAGIC, FORMAT, generation, processors.into()].into_iter().chain(lengths);
+    let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&bytes);
+    parts.iter().for_each(|part| crc.update(part));
+    bytes.extend_from_slice(&u64::from(crc.finalize()).to_le_bytes());
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    bytes
+}
+
+fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
+    let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
+        let expected = format!("at least {HEADER_BYTES} bytes");
+        return Err(Damage { field: "length", found: format!("{} bytes", bytes.len()), expected });
+    };
+    let word = |at: usize| {
+        header.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+    };
+    expect("magic", word(MAGIC_AT), MAGIC, |word| format!("{word:#018x}"))?;
+    expect("format", word(FORMAT_AT), FORMAT, |word| word.to_string())?;
+    expect("generation", word(GENERATION_AT), generation, |word| word.to_string())?;
+    let lengths: [u64; PARTS] = std::array::from_fn(|part| word(LENGTHS_AT + 8 * part));
+    let length = lengths.iter().fold(HEADER_BYTES as u64, |sum, &part| sum.saturating_add(part));
+    expect("length", bytes.len() as u64, length, |length| format!("{length} bytes"))?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(header.get(..CRC_AT).unwrap_or_default());
+    crc.update(rest);
+    expect("CRC", word(CRC_AT), crc.finalize().into(), |word| format!("{word:#010x}"))?;
+    let mut parts = lengths.map(|length| {
+        let (part, behind) = rest.split_at_checked(length as usize).unwrap_or((rest, &[]));
+        rest = behind;
+        part.to_vec()
+    });
+    let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
+    let [_, srv_name, srv, map_name, map, overlay] = parts.map(|part| {
+        String::from_utf8(part).map_err(|error| Damage {
+            field: "text",
+            found: error.to_string(),
+            expected: "UTF-8".to_owned(),
+        })
+    });
+    Ok(Active {
+        processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
+        directory,
+        texts: Texts { srv_name: srv_name?, srv: srv?, map_name: map_name?, map: map? },
+        overlay: Overlay::from_text(&overlay?).map_err(|(_, found)| Damage {
+            field: "overlay",
+            found,
+            expected: "what was switched and reset".to_owned(),
+        })?,
+    })
+}
+
+fn expect(
+    field: &'static str,
+    found: u64,
+    expected: u64,
+    text: impl Fn(u64) -> String,
+) -> Result<(), Damage> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Damage { field, found: text(found), expected: text(expected) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts() -> Texts {
+        Texts {
+            srv_name: "conf/srv.xml".to_owned(),
+            srv: "<srv><data dir=\"d\" live=\"live/here\"/><listen>unix:run/a</listen>\
+                  <listen>unix:/run/b</listen><user>surely-nobody-here</user></srv>"
+                .to_owned(),
+            map_name: "conf/map.xml".to_owned(),
+            map: "<map><group name=\"g\" files=\"1\" key-nodes=\"1\" node-size=\"64\"/></map>"
+                .to_owned(),
+        }
+    }
+
+    fn overlay() -> Overlay {
+        Overlay::from_text("degrade true\nepoch 9 200\n").unwrap()
+    }
+
+    fn generations(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), 7, &texts()).unwrap();
+        let conf = read(dir.path(), 7).unwrap();
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(conf.srv.data.dir, dir.path(), "where it was found");
+        assert_eq!(conf.srv.data.live, Some(here.join("live/here")));
+        assert_eq!(
+            conf.srv.listen,
+            [Listen::Unix(here.join("run/a")), Listen::Unix("/run/b".into())]
+        );
+        assert_eq!(conf.srv.user.as_deref(), Some("surely-nobody-here"));
+        assert_eq!(conf.srv.workers, Host::this().processors.min(200));
+        let none = Overlay::default();
+        assert!(is_of(dir.path(), 7, &texts(), &none).unwrap());
+        assert!(!is_of(dir.path(), 7, &texts(), &overlay()).unwrap(), "switched or reset since");
+        let other = Texts { map: texts().map + " ", ..texts() };
+        assert!(!is_of(dir.path(), 7, &other, &none).unwrap());
+        is_of(dir.path(), 8, &texts(), &none).unwrap_err();
+    }
+
+    #[test]
+    fn what_was_switched_and_reset_lies_over_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let map = "<map><group name='g' files='1' key-nodes='1' node-size='64'/>\
+            <biz id='8' name='a' key='integer'><limit policy='total' max='1'/></biz>\
+            <biz id='9' name='b' key='integer'><limit policy='total' max='1'/></biz></map>";
+        let srv = "<srv><admin listen='unix:run/admin' token-file='t'/></srv>";
+        let texts = Texts { srv: srv.to_owned(), map: map.to_owned(), ..texts() };
+        write_overlaid(dir.path(), 1, &texts, &overlay()).unwrap();
+        let conf = read(dir.path(), 1).unwrap();
+        assert!(conf.srv.degrade);
+        assert_eq!(conf.map.bizs.iter().map(|biz| biz.epoch).collect::<Vec<_>>(), [0, 200]);
+        let here = std::env::current_dir().unwrap();
+        let admin = conf.srv.admin.unwrap();
+        assert_eq!(admin.listen, Listen::Unix(here.join("run/admin")));
+        assert_eq!(admin.token_file, Some(here.join("t")));
+        assert_eq!(read_texts(dir.path(), 1).unwrap(), texts);
+        write(dir.path(), 2, &texts).unwrap();
+        assert!(!read(dir.path(), 2).unwrap().srv.degrade);
+    }
+
+    #[test]
+    fn two_latest_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for generation in [3, 4, 9] {
+            write(dir.path(), generation, &texts()).unwrap();
+        }
+        assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
+        write(dir.path(), 9, &texts()).unwrap();
+        assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
+        assert_eq!(latest(dir.path()).unwrap(), Some(9));
+        assert_eq!(latest(tempfile::tempdir().unwrap().path()).unwrap(), None);
+        // Generations begin anew when runtime.mmap does.
+        fs::write(dir.path().join("conf.active.tmp"), "left").unwrap();
+        fs::write(dir.path().join("conf.active.old"), "not ours").unwrap();
+        write(dir.path(), 1, &texts()).unwrap();
+        assert_eq!(generations(dir.path()), ["conf.active.1", "conf.active.old"]);
+    }
+
+    #[test]
+    fn damage_names_field_found_and_expected() {
+        let good = encode(7, 2, Path::new("/d"), (&texts(), &overlay()));
+        let of = |bytes: &[u8], generation| match decode(bytes, generation) {
+            Err(Damage { field, found, expected }) => format!("{field}: {found}, {expected}"),
+            Ok(_) => "taken".to_owned(),
+        };
+        let changed = |at: usize| {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            bytes
+        };
+        assert_eq!(of(&good, 7), "taken");
+        assert_eq!(of(&good, 8), "generation: 7, 8");
+        assert_eq!(of(&good[..87], 7), "length: 87 bytes, at least 88 bytes");
+        let cut = format!("length: {} bytes, {} bytes", good.len() - 1, good.len());
+        assert_eq!(of(&good[..good.len() - 1], 7), cut);
+        assert_eq!(of(&changed(0), 7), "magic: 0x464e4f432e535247, 0x464e4f432e535246");
+        assert_eq!(of(&changed(FORMAT_AT), 7), "format: 3, 2");
+        assert!(of(&changed(LENGTHS_AT), 7).starts_with("length: "));
+        assert!(of(&changed(LENGTHS_AT + 7), 7).starts_with("length: "));
+        for at in [PROCESSORS_AT, CRC_AT, HEADER_BYTES, good.len() - 1] {
+            assert!(of(&changed(at), 7).starts_with("CRC: "), "{at}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = path(dir.path(), 1).display().to_string();
+        assert_eq!(read(dir.path(), 1).unwrap_err().to_string(), format!("{name}: cannot read it"));
+        fs::write(path(dir.path(), 1), "short").unwrap();
+        assert_eq!(
+            read(dir.path(), 1).unwrap_err().to_string(),
+            format!("{name}: length: found 5 bytes, expected at least 88 bytes")
+        );
+        let faulty = Texts { map: "<map/>".to_owned(), ..texts() };
+        fs::write(
+            path(dir.path(), 1),
+            encode(1, 1, Path::new("/"), (&faulty, &Overlay::default())),
+        )
+        .unwrap();
+        let Err(ActiveError::Faults { source, .. }) = read(dir.path(), 1) else { panic!("taken") };
+        assert!(source.to_string().starts_with("conf/map.xml:1:1: found <map> without"));
+        let missing = dir.path().join("missing");
+        assert!(matches!(write(&missing, 1, &texts()), Err(ActiveError::Io { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            change in any::<(u16, u8)>(),
+        ) {
+            let _ = decode(&bytes, 0);
+            let mut image = encode(7, 2, Path::new("/d"), (&texts(), &overlay()));
+            let at = usize::from(change.0) % image.len();
+            image[at] ^= change.1;
+            prop_assert_eq!(decode(&image, 7).is_ok(), change.1 == 0);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Rewriting the groups of a stopped server to the geometry of a changed map.xml.
+//!
+//! Invariant: every node that is not expired, and whose business map.xml still names, is in the new
+//! files, or the plan has counted it as one that cannot be; at whatever point this is broken
+//! off, the old files or the new ones hold, or another run completes what was begun.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::carry::{Carried, Carrier};
+use super::error::Error;
+use crate::base::sys;
+use crate::conf::{Conf, Geometry, Group, Overlay};
+use crate::store::draft::{self, Draft};
+use crate::store::group::Header;
+use crate::store::inspect::LiveGroup;
+use crate::store::{self, Fault, Runtime, group, live_dir};
+
+/// What a migration is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Look at another key-node, of so many: of the plan or of the writing of a group.
+    KeyNode {
+        /// The group.
+        group: &'a str,
+        /// Key-nodes behind it.
+        done: u64,
+        /// Key-nodes of the group's old files.
+        total: u64,
+    },
+    /// Something with whole files of a group.
+    Files {
+        /// The group.
+        group: &'a str,
+        /// What.
+        doing: &'static str,
+    },
+}
+
+/// Is told each step before it is done; false breaks the migration off there, as a death would.
+pub type Progress<'a> = dyn FnMut(Step<'_>) -> bool + 'a;
+
+/// What becomes of the nodes of a group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Nodes that are carried over.
+    pub carried: u64,
+    /// Nodes that nobody would miss: dropped.
+    pub expired: u64,
+    /// Nodes of businesses that map.xml does not name in this group: dropped.
+    pub unnamed: u64,
+    /// Nodes of businesses that map.xml has in another group, which starts without them.
+    pub moved: u64,
+    /// Nodes that are damaged: dropped.
+    pub damaged: u64,
+    /// Nodes whose chain would be full.
+    pub crowded: u64,
+    /// Nodes of long keys that are stored as digests, and might fit as they are into the larger key
+    /// field: nobody can tell, so they may not be found there.
+    pub doubtful: u64,
+    /// Nodes whose key is none of its business's key type, so that nobody can ask for it: dropped.
+    pub keyless: u64,
+}
+
+impl Counts {
+    /// Is no live node lost, nor in doubt.
+    pub fn is_lossless(&self) -> bool {
+        self.crowded == 0 && self.doubtful == 0 && self.moved == 0
+    }
+}
+
+/// A group whose geometry changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// Its name.
+    pub name: String,
+    /// Of its files.
+    pub from: Geometry,
+    /// Of map.xml.
+    pub to: Geometry,
+    /// What becomes of its nodes.
+    pub counts: Counts,
+}
+
+/// A migration: the data directory for itself.
+#[derive(Debug)]
+pub struct Migration {
+    conf: Conf,
+    now: u64,
+    runtime: Runtime,
+    /// Nobody attaches while it is open.
+    _alone: File,
+    /// Groups whose migration had been broken off and is completed.
+    pub completed: Vec<String>,
+}
+
+impl Migration {
+    /// Begins one, for a configuration whose data directory is the one to be migrated; the caller
+    /// holds its lock. Undoes what the dead left half done, and completes what was broken off.
+    ///
+    /// # Errors
+    /// A process is attached, or the files cannot be read.
+    pub fn begin(conf: &Conf, now: u64, progress: &mut Progress<'_>) -> Result<Migration, Error> {
+        let mut conf = conf.clone();
+        // Of a business that was reset, the nodes that count are those of its epoch.
+        Overlay::read(&conf.srv.data.dir)?.lay_over(&mut conf);
+        let runtime = Runtime::create_or_open(&conf.srv.data.dir)?;
+        store::recover_alone(&conf)?;
+        let Some(alone) = runtime.keep_alone()? else {
+            let reason = "the files are to be rewritten".to_owned();
+            return Err(store::Error::Attached { path: runtime.path().to_owned(), reason }.into());
+        };
+        let mut migration = Migration { conf, now, runtime, _alone: alone, completed: Vec::new() };
+        migration.complete_begun(progress)?;
+        Ok(migration)
+    }
+
+    fn complete_begun(&mut self, progress: &mut Progress<'_>) -> Result<(), Error> {
+        let live = live_dir(&self.conf);
+        for group in &self.conf.map.groups {
+            let name = &group.name;
+            if draft::is_unfinished(live, name) {
+                self.complete(name, progress)?;
+                self.completed.push(name.clone());
+            } else if group::path_of(live, name, 0).exists() {
+                draft::remove_drafts(live, name)?;
+                draft::remove_surplus(live, name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn live(&self) -> &Path {
+        live_dir(&self.conf)
+    }
+
+    /// The groups that have files of another geometry, and what would become of their nodes.
+    ///
+    /// # Errors
+    /// Files that cannot be read, or the progress broke off.
+    pub fn plan(&self, progress: &mut Progress<'_>) -> Result<Vec<GroupPlan>, Error> {
+        let live = self.live();
+        let mut plans = Vec::new();
+        for (index, configured) in self.conf.map.groups.iter().enumerate() {
+            if !group::path_of(live, &configured.name, 0).exists() {
+                continue;
+            }
+            let old = LiveGroup::open(live, &configured.name)?;
+            if *old.geometry() != configured.geometry {
+                plans.push(self.plan_group(index, configured, &old, progress)?);
+            }
+        }
+        Ok(plans)
+    }
+
+    fn plan_group(
+        &self,
+        index: usize,
+        configured: &Group,
+        old: &LiveGroup,
+        progress: &mut Progress<'_>,
+    ) -> Result<GroupPlan, Error> {
+        let (from, to) = (*old.geometry(), configured.geometry);
+        let carrier = Carrier::new(&self.conf, index, old, &self.header(old, &to)?, self.now);
+        let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
+        let mut counts = Counts::default();
+        for_each_node(old, progress, &mut counts, |words, counts| {
+            let Some((at, _)) = count(carrier.carry(words), counts) else { return };
+            let length =
+                &mut lengths[at.file as usize * to.key_nodes as usize + at.key_node as usize];
+            if u32::from(*length) < to.chain {
+                *length += 1;
+                counts.carried += 1;
+            } else {
+                counts.crowded += 1;
+            }
+        })?;
+        Ok(GroupPlan { name: configured.name.clone(), from, to, counts })
+    }
+
+    /// The header of the new files: seeds stay, so that digests and places can be told; the id is
+    /// another, for an undo log of the old files must never be replayed over the new.
+    fn header(&self, old: &LiveGroup, to: &Geometry) -> Result<Header, Error> {
+        let mut id = [0; 8];
+        sys::random(&mut id).map_err(|source| store::Error::Io {
+            path: self.live().to_owned(),
+            action: "draw an id",
+            source,
+        })?;
+        Ok(Header {
+            id: u64::from_le_bytes(id),
+            geometry: *to,
+            created_ms: self.now,
+            file: 0,
+            ..old.header().clone()
+        })
+    }
+
+    /// Rewrites the groups of a plan. Where a chain is full the node stays out that would be missed
+    /// least. What became of the nodes of each.
+    ///
+    /// # Errors
+    /// Files that cannot be read or written: all groups are as they were, unless some had their new
+    /// files already; or the progress broke off. Another run goes on.
+    pub fn run(
+        &self,
+        plans: &[GroupPlan],
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<Counts>, Error> {
+        let write = |plan| self.write_group(plan, progress);
+        // All of them before the first is believed: where the disk is full for one, the server goes
+        // on with the old files of all.
+        let written: Result<Vec<Counts>, Error> = plans.iter().map(write).collect();
+        if written.as_ref().is_err_and(|error| !matches!(error, Error::BrokenOff)) {
+            plans.iter().try_for_each(|plan| draft::remove_drafts(self.live(), &plan.name))?;
+        }
+        let counts = written?;
+        plans.iter().try_for_each(|plan| self.put_in_place(&plan.name, progress))?;
+        Ok(counts)
+    }
+
+    /// Writes the draft of a group.
+    fn write_group(&self, plan: &GroupPlan, progress: &mut Progress<'_>) -> Result<Counts, Error> {
+        let (live, name) = (self.live(), &plan.name);
+        let groups = &self.conf.map.groups;
+        let Some(index) = groups.iter().position(|group| group.name == *name) else {
+            let message = "map.xml does not name it".to_owned();
+            return Err(Error::Group { group: name.clone(), message });
+        };
+        step(name, "write the new files", progress)?;
+        let old = LiveGroup::open(live, name)?;
+        let header = self.header(&old, &plan.to)?;
+        let draft = Draft::create(live, &header)?;
+        let carrier = Carrier::new(&self.conf, index, &old, &header, self.now);
+        let mut counts = Counts::default();
+        for_each_node(&old, progress, &mut counts, |words, counts| {
+            let Some((at, words)) = count(carrier.carry(words), counts) else { return };
+            if draft.put(&at, &words) {
+                counts.carried += 1;
+            } else {
+                counts.crowded += 1;
+                make_room(&carrier, &draft, &at, words);
+            }
+        })?;
+        drop(old);
+        step(name, "check the new files", progress)?;
+        let report = draft.verify();
+        if !report.is_clean() || report.nodes != counts.carried {
+            let message = format!("the new files are not what was written: {report:?}");
+            return Err(Error::Group { group: name.clone(), message });
+        }
+        step(name, "sync the new files", progress)?;
+        draft.flush()?;
+        Ok(counts)
+    }
+
+    /// Makes the draft of a group its files.
+    fn put_in_place(&self, name: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
+        step(name, "commit to the new files", progress)?;
+        // Programs that attach find no configuration, rather than one of another geometry.
+        self.runtime.publish(0);
+        draft::commit(self.live(), name)?;
+        self.complete(name, progress)
+    }
+
+    fn complete(&self, name: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
+        self.runtime.publish(0);
+        self.runtime.forget_named(name);
+        let mut go_on =
+            || progress(Step::Files { group: name, doing: "give the new files their names" });
+        match draft::complete(self.live(), name, &mut go_on)? {
+            true => Ok(()),
+            false => Err(Error::BrokenOff),
+        }
+    }
+}
+
+fn step(group: &str, doing: &'static str, progress: &mut Progress<'_>) -> Result<(), Error> {
+    if progress(Step::Files { group, doing }) { Ok(()) } else { Err(Error::BrokenOff) }
+}
+
+fn for_each_node(
+    old: &LiveGroup,
+    progress: &mut Progress<'_>,
+    counts: &mut Counts,
+    mut each: impl FnMut(&[u64], &mut Counts),
+) -> Result<(), Error> {
+    let (files, key_nodes) = (old.geometry().files, old.geometry().key_nodes);
+    let (group, total) = (&old.header().name, u64::from(files) * u64::from(key_nodes));
+    for (done, at) in (0..total).enumerate() {
+        if !progress(Step::KeyNode { group, done: done as u64, total }) {
+            return Err(Error::BrokenOff);
+        }
+        let (file, key_node) = (at / u64::from(key_nodes), at % u64::from(key_nodes));
+        let (nodes, findings) = old.sound_nodes(file as u32, key_node as u32);
+        let is_lost = |fault: Fault| !matches!(fault, Fault::Tag { .. });
+        counts.damaged += findings.iter().filter(|finding| is_lost(finding.fault)).count() as u64;
+        nodes.iter().for_each(|words| each(words, counts));
+    }
+    Ok(())
+}
+
+/// Counts a node that is not carried, or is in doubt; what is carried.
+fn count(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location, Vec<u64>)> {
+    let (at, words, is_doubtful) = match carried {
+        Carried::To { at, words, is_doubtful } => (at, words, is_doubtful),
+        Carried::Expired => {
+            counts.expired += 1;
+            return None;
+        }
+        Carried::Unnamed => {
+            counts.unnamed += 1;
+            return None;
+        }
+        Carried::Moved => {
+            counts.moved += 1;
+            return None;
+        }
+        Carried::Keyless => {
+            counts.keyless += 1;
+            return None;
+        }
+    };
+    counts.doubtful += u64::from(is_doubtful);
+    Some((at, words))
+}
+
+/// Of a full chain and one more node, leaves out the one that would be missed least.
+fn make_room(carrier: &Carrier<'_>, draft: &Draft, at: &crate::key::Location, words: Vec<u64>) {
+    let worth = |words: &[u64]| carrier.worth(words);
+    let least = draft.chain(at).into_iter().min_by_key(|(_, words)| worth(words));
+    if let Some((place, _)) = least.filter(|(_, least)| worth(least) < worth(&words)) {
+        draft.replace(at, place, &words);
+    }
+}

@@ -1,0 +1,664 @@
+//! All limits of a biz as one: rolled, judged, charged and answered together.
+//!
+//! Nothing here decides what is written: a refused item's states are as they were unless the
+//! caller charges them or starts a ban.
+//!
+//! The words of a node are, in this order: the states of the scope's limits, in a key's node the end
+//! of its ban (milliseconds since the epoch; 0: none) if any limit bans, and the ring of its sliding
+//! limits.
+
+mod look;
+
+use super::policy::{self, Policy};
+use super::ring::{self, Ring};
+use super::turns::Span;
+use super::weight::Weights;
+use super::{Figures, LimitFigures, Verdict};
+use crate::base::hash;
+use crate::conf::{self, Biz, Mode, Scope};
+use crate::store::Rank;
+pub use look::{StateWord, WordUnit};
+
+/// How much later than another a turn may have read its clock and yet come first to a node: the
+/// ban it starts there is none of a clock set back.
+const TURN_SKEW_MS: u64 = 1000;
+
+/// The words of one item, copied out of its nodes; a node that does not exist is zero words.
+#[derive(Debug)]
+pub struct States<'a> {
+    /// Of the key's node, [`Rules::words`] of `Scope::Key`.
+    pub key: &'a mut [u64],
+    /// Of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
+    pub biz: &'a mut [u64],
+}
+
+impl States<'_> {
+    #[inline]
+    fn of(&self, rule: &Rule) -> &[u64] {
+        &self.node(rule.scope)[rule.state()]
+    }
+
+    #[inline]
+    fn of_mut(&mut self, rule: &Rule) -> &mut [u64] {
+        &mut self.node_mut(rule.scope)[rule.state()]
+    }
+
+    #[inline]
+    fn node(&self, scope: Scope) -> &[u64] {
+        match scope {
+            Scope::Key => self.key,
+            Scope::Biz => self.biz,
+        }
+    }
+
+    #[inline]
+    fn node_mut(&mut self, scope: Scope) -> &mut [u64] {
+        match scope {
+            Scope::Key => self.key,
+            Scope::Biz => self.biz,
+        }
+    }
+}
+
+/// What the limits of a biz say of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judgement {
+    /// A limit or a ban refuses.
+    pub limited: bool,
+    /// A ban refuses.
+    pub banned: bool,
+    /// The largest over the refusing limits and the ban; none: one of them never passes, or
+    /// nothing refuses.
+    pub retry_ms: Option<u64>,
+    /// The ban that an Update refused like this starts; none if a ban runs already.
+    pub ban_ms: Option<u64>,
+    /// Position of the limit that decides a limited item.
+    decider: u16,
+    /// 1-based index of the limit whose advice the item carries; 0: none.
+    advised: u16,
+}
+
+impl Judgement {
+    const ADMITTED: Judgement = Judgement {
+        limited: false,
+        banned: false,
+        retry_ms: None,
+        ban_ms: None,
+        decider: 0,
+        advised: 0,
+    };
+}
+
+/// One limit, and where its state stands.
+#[derive(Debug, Clone)]
+struct Rule {
+    policy: Policy,
+    scope: Scope,
+    name: &'static str,
+    /// First word of the state in its node, and the one after the last.
+    from: u16,
+    to: u16,
+    /// It advises instead of refusing.
+    advises: bool,
+    /// 0: none.
+    ban_ms: u64,
+}
+
+impl Rule {
+    #[inline]
+    fn state(&self) -> std::ops::Range<usize> {
+        usize::from(self.from)..usize::from(self.to)
+    }
+
+    /// In the order in which limits that do not refuse decide.
+    fn class(&self) -> u8 {
+        match self.policy {
+            Policy::Count(_) => 2,
+            _ => self.advises.into(),
+        }
+    }
+
+    #[inline]
+    fn refuses(&self, state: &[u64], now: u64, count: u32) -> bool {
+        !self.advises && !policy::admits(&self.policy, state, now, count)
+    }
+}
+
+/// What all nodes of a biz in one scope have in common.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    words: usize,
+    /// First word behind the states of fixed length: a ban's, or the ring's.
+    fixed: usize,
+    shape: u16,
+    life_ms: Option<u64>,
+    /// Its ring; none: no limit needs one.
+    ring: Option<Ring>,
+}
+
+/// The limits of a biz, made ready.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    rules: Box<[Rule]>,
+    key: Node,
+    biz: Node,
+    mode: Mode,
+    /// 0: no limit has a ban.
+    longest_ban_ms: u64,
+    /// Position of the first limit with a ban.
+    first_ban: u16,
+    weights: Option<Box<Weights>>,
+    /// There is one limit and nothing beside it: no ban, no ring, no weights.
+    lone: bool,
+}
+
+impl Rules {
+    /// Makes the limits of a biz ready; they must be told the time before they are used.
+    pub fn new(biz: &Biz) -> Rules {
+        let rules = place(biz);
+        let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
+        let ban_words = usize::from(longest_ban_ms > 0);
+        let key_life_ms = longest_ban_ms.saturating_add(TURN_SKEW_MS);
+        let weights = Weights::new(&biz.limits).map(Box::new);
+        let key = Node::new(biz, &rules, Scope::Key, (ban_words, key_life_ms));
+        let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
+        Rules {
+            lone: matches!(&*rules, [rule] if is_lone(rule))
+                && key.ring.is_none()
+                && weights.is_none(),
+            key,
+            biz: Node::new(biz, &rules, Scope::Biz, (0, 0)),
+            mode: biz.mode,
+            longest_ban_ms,
+            first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
+            weights,
+            rules,
+        }
+    }
+
+    /// The same limits with other maxima, by position; the ring stays as long as it is.
+    pub(super) fn with_sizes(&self, biz: &Biz, sizes: &[(usize, u64)]) -> Rules {
+        let mut own = self.clone();
+        for &(position, max) in sizes {
+            if let Some(policy) = biz.limits.get(position).and_then(|l| l.policy.with_max(max)) {
+                own.replace(position, &policy);
+            }
+        }
+        own
+    }
+
+    fn replace(&mut self, position: usize, policy: &conf::Policy) {
+        self.rules[position].policy = Policy::new(policy);
+        let Rule { scope, .. } = self.rules[position];
+        let life_ms = policy::life_ms(&self.rules[position].policy);
+        let node = match scope {
+            Scope::Key => &mut self.key,
+            Scope::Biz => &mut self.biz,
+        };
+        node.life_ms = node.life_ms.zip(life_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
+    }
+
+    /// Takes the time that the limits it was made from have been told.
+    pub fn share_now(&mut self, told: &Rules) {
+        for (rule, told) in self.rules.iter_mut().zip(&told.rules) {
+            rule.policy.share_now(&told.policy);
+        }
+    }
+
+    /// Tells the time: calendar windows are those of `now` until another is told. For how long
+    /// the same ones hold.
+    pub fn set_now(&mut self, now: u64) -> Span {
+        let spans = self.rules.iter_mut().map(|rule| rule.policy.set_now(now));
+        spans.fold(Span::EVER, Span::and)
+    }
+
+    #[inline]
+    fn node(&self, scope: Scope) -> &Node {
+        match scope {
+            Scope::Key => &self.key,
+            Scope::Biz => &self.biz,
+        }
+    }
+
+    /// Words of a node of the scope behind its key field; 0: no such node is needed.
+    #[inline]
+    pub fn words(&self, scope: Scope) -> usize {
+        self.node(scope).words
+    }
+
+    /// Has the key's node a word for a ban?
+    #[inline]
+    pub fn has_ban(&self) -> bool {
+        self.longest_ban_ms > 0
+    }
+
+    /// Does an item of this biz need a node of the scope?
+    #[inline]
+    pub fn needs(&self, scope: Scope) -> bool {
+        self.words(scope) > 0
+    }
+
+    /// A node of the scope last used longer ago than this is expired, without looking at its
+    /// states; none: it may live for ever. A node used later may be expired all the same.
+    #[inline]
+    pub fn longest_life_ms(&self, scope: Scope) -> Option<u64> {
+        self.node(scope).life_ms
+    }
+
+    /// 16 bits of what the state words of a node mean: kind and interval of each limit of the
+    /// scope, in order. Never 0.
+    #[inline]
+    pub fn shape(&self, scope: Scope) -> u16 {
+        self.node(scope).shape
+    }
+
+    /// Makes the words of a node, from behind its key field to its end, those of these limits, where
+    /// it was written under others of the same shape: a word for the ban comes or goes, a ring
+    /// becomes longer or shorter.
+    #[cold]
+    pub fn adopt(&self, scope: Scope, had_ban: bool, words: &mut [u64]) {
+        let node = self.node(scope);
+        let has_ban = scope == Scope::Key && self.has_ban();
+        let rest = &mut words[node.fixed..];
+        if had_ban && !has_ban {
+            rest[0] = 0;
+            rest.rotate_left(1);
+        }
+        let mut used = 0;
+        if let Some(ring) = node.ring {
+            // Before a ban's word comes, which takes the last one of a node that is full.
+            ring::resize(ring, &mut rest[usize::from(had_ban && has_ban)..]);
+            used = ring::words(ring);
+        }
+        if has_ban && !had_ban {
+            rest.rotate_right(1);
+            rest[0] = 0;
+        }
+        rest[usize::from(has_ban) + used..].fill(0);
+    }
+
+    /// Are the words of a node as these limits would write them, given that it has their shape?
+    #[inline]
+    pub fn is_adopted(&self, scope: Scope, had_ban: bool, words: &[u64]) -> bool {
+        let node = self.node(scope);
+        let has_ban = scope == Scope::Key && self.has_ban();
+        had_ban == has_ban
+            && node
+                .ring
+                .is_none_or(|ring| ring::is_of(ring, &words[node.fixed + usize::from(has_ban)..]))
+    }
+
+    /// When the key's ban ends; 0: none was started.
+    #[inline]
+    pub fn ban_until(&self, states: &States<'_>) -> u64 {
+        if self.has_ban() { states.key[self.key.fixed] } else { 0 }
+    }
+
+    /// Sets when the key's ban ends; only where there is a word for it.
+    #[inline]
+    pub fn set_ban_until(&self, states: &mut States<'_>, until: u64) {
+        if self.has_ban() {
+            states.key[self.key.fixed] = until;
+        }
+    }
+
+    /// An item that passes where one limit of the key's is all there is, which is what most are: as
+    /// [`Rules::roll`], [`Rules::judge`], where the item `charges` [`Rules::charge`], and then
+    /// [`Rules::verdict`], which is told. False: there is more to it, and no more is done than rolled.
+    #[inline(always)]
+    pub fn pass(
+        &self,
+        words: &mut [u64],
+        now: u64,
+        (count, charges): (i32, bool),
+        tell: impl FnOnce(Verdict),
+    ) -> bool {
+        let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
+        let state = &mut words[rule.state()];
+        policy::pass(&rule.policy, state, now, (count, charges), |figures, window_ms| {
+            tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
+        })
+    }
+
+    /// Brings states and ban to `now`.
+    #[inline]
+    pub fn roll(&self, states: &mut States<'_>, now: u64) {
+        for rule in &self.rules {
+            policy::roll(&rule.policy, states.of_mut(rule), now);
+        }
+        for scope in [Scope::Key, Scope::Biz] {
+            let node = self.node(scope);
+            if let Some(ring) = node.ring {
+                ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], now);
+            }
+        }
+        if self.has_ban() && self.ban_left_ms(self.ban_until(states), now) == 0 {
+            self.set_ban_until(states, 0);
+        }
+    }
+
+    /// Would an Update of `count` be refused? A negative count never is.
+    #[inline]
+    pub fn judge(&self, states: &States<'_>, now: u64, count: i32) -> Judgement {
+        let Ok(count) = u32::try_from(count) else {
+            return Judgement::ADMITTED;
+        };
+        let ban_left_ms = self.ban_left_ms(self.ban_until(states), now);
+        let admits = |rule: &Rule| policy::admits(&rule.policy, states.of(rule), now, count);
+        if ban_left_ms == 0 && self.rules.iter().all(admits) {
+            return Judgement::ADMITTED;
+        }
+        self.exceeded(states, now, count, ban_left_ms)
+    }
+
+    /// The judgement where a limit does not admit the count, or a ban runs.
+    #[cold]
+    fn exceeded(&self, states: &States<'_>, now: u64, count: u32, ban_left_ms: u64) -> Judgement {
+        let banned = ban_left_ms > 0;
+        let (mut retry_ms, mut ban_ms) = (Some(ban_left_ms), 0);
+        let (mut first, mut advised) = (None, 0);
+        for (rule, index) in self.rules.iter().zip(0..) {
+            let state = states.of(rule);
+            if policy::admits(&rule.policy, state, now, count) {
+                continue;
+            }
+            if rule.advises {
+                advised = index + 1;
+                continue;
+            }
+            first = first.or(Some(index));
+            let own_ms = policy::retry_ms(&rule.policy, state, now, count);
+            retry_ms = retry_ms.zip(own_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
+            ban_ms = rule.ban_ms.max(ban_ms);
+        }
+        if first.is_none() && !banned {
+            return Judgement { advised, ..Judgement::ADMITTED };
+        }
+        let ban_ms = (ban_ms > 0 && !banned).then_some(ban_ms);
+        let decider = first.unwrap_or(self.first_ban);
+        Judgement { limited: true, banned, retry_ms, ban_ms, decider, advised }
+    }
+
+    /// Does the judgement of an unforced item refuse an atomic request? In shadow nothing does.
+    #[inline]
+    pub fn refuses(&self, judgement: &Judgement) -> bool {
+        judgement.limited && self.mode != Mode::Shadow
+    }
+
+    /// Charges `count` to all limits, whatever they say.
+    #[inline]
+    pub fn charge(&self, states: &mut States<'_>, now: u64, count: i32) {
+        for rule in &self.rules {
+            policy::charge(&rule.policy, states.of_mut(rule), now, count);
+        }
+        for scope in [Scope::Key, Scope::Biz] {
+            let node = self.node(scope);
+            if let Some(ring) = node.ring {
+                ring::charge(ring, &mut states.node_mut(scope)[node.ring_at()..], now, count);
+            }
+        }
+    }
+
+    /// Sets what one limit, by its position, has used in its current window; the states are rolled.
+    /// False: it cannot have used so much, and the states are of no use any more.
+    pub fn set_used(&self, states: &mut States<'_>, now: u64, position: usize, used: u32) -> bool {
+        let Some(rule) = self.rules.get(position) else { return false };
+        let shown = |states: &States<'_>| self.figures_of(rule, states, now).used;
+        let differing = i128::from(used) - i128::from(shown(states));
+        let count = differing.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        self.charge_one(rule, states, now, count);
+        if shown(states) != u64::from(used) && !matches!(rule.policy, Policy::Sliding(_)) {
+            // What earlier windows have left cannot be given back one by one.
+            states.of_mut(rule).fill(0);
+            policy::roll(&rule.policy, states.of_mut(rule), now);
+            self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
+        }
+        shown(states) == u64::from(used)
+    }
+
+    fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
+        match (&rule.policy, self.node(rule.scope)) {
+            (Policy::Sliding(_), node) => {
+                if let Some(ring) = node.ring {
+                    let words = &mut states.node_mut(rule.scope)[node.ring_at()..];
+                    ring::charge(ring, words, now, count);
+                }
+            }
+            (policy, _) => policy::charge(policy, states.of_mut(rule), now, count),
+        }
+    }
+
+    /// Starts the ban that the judgement asks for, and makes the judgement one under it. When it
+    /// ends, if there is one, so that the key's node must be written. Not for Query and forced
+    /// items: they start none.
+    #[inline]
+    pub fn start_ban(
+        &self,
+        states: &mut States<'_>,
+        now: u64,
+        judgement: &mut Judgement,
+    ) -> Option<u64> {
+        // An item of the same request may have started a longer one since this one was judged.
+        let ban_ms = judgement.ban_ms.take()?.max(self.ban_left_ms(self.ban_until(states), now));
+        let until = now.saturating_add(ban_ms);
+        self.set_ban_until(states, until);
+        judgement.banned = true;
+        judgement.retry_ms = judgement.retry_ms.map(|retry_ms| retry_ms.max(ban_ms));
+        Some(until)
+    }
+
+    /// The answer: the limit that decides, with its figures as the states are now.
+    #[inline]
+    pub fn verdict(&self, states: &States<'_>, now: u64, judgement: &Judgement) -> Verdict {
+        let decider = match (judgement.limited, &*self.rules) {
+            (true, _) => judgement.decider.into(),
+            (false, [_]) => 0,
+            (false, _) => self.tightest(states, now),
+        };
+        let rule = &self.rules[decider];
+        let enforced = self.mode == Mode::Enforce;
+        Verdict {
+            limited: judgement.limited && enforced,
+            banned: judgement.banned && enforced,
+            shadow: judgement.limited && !enforced,
+            degraded: false,
+            list: None,
+            limit: decider as u16 + 1,
+            advised: judgement.advised,
+            weight: self.weights.as_ref().map(|weights| self.weight(weights, states, now)),
+            figures: self.figures_of(rule, states, now),
+            retry_ms: judgement.retry_ms.filter(|_| enforced),
+            window_ms: policy::window_ms(&rule.policy, states.of(rule)),
+        }
+    }
+
+    fn weight(&self, weights: &Weights, states: &States<'_>, now: u64) -> u32 {
+        weights.at(self.figures_of(&self.rules[weights.limit], states, now).used)
+    }
+
+    /// Position of the limit with the smallest remaining; of equals, the first. Those that advise
+    /// come behind those that refuse, those that only count behind both.
+    fn tightest(&self, states: &States<'_>, now: u64) -> usize {
+        let order = |&position: &usize| {
+            let rule = &self.rules[position];
+            (rule.class(), policy::remaining(&rule.policy, states.of(rule), now))
+        };
+        (0..self.rules.len()).min_by_key(order).unwrap_or(0)
+    }
+
+    #[inline]
+    fn figures_of(&self, rule: &Rule, states: &States<'_>, now: u64) -> Figures {
+        policy::figures(&rule.policy, states.of(rule), now)
+    }
+
+    /// Appends what each limit says of the item, to be called where the item is judged. A running
+    /// ban is none of a limit's.
+    pub fn details(
+        &self,
+        states: &States<'_>,
+        now: u64,
+        count: i32,
+        details: &mut Vec<LimitFigures>,
+    ) {
+        details.extend(self.rules.iter().zip(1..).map(|(rule, index)| {
+            let state = states.of(rule);
+            let refused =
+                u32::try_from(count).ok().filter(|&count| rule.refuses(state, now, count));
+            LimitFigures {
+                index,
+                policy: rule.name,
+                figures: policy::figures(&rule.policy, state, now),
+                retry_ms: refused
+                    .filter(|_| self.mode == Mode::Enforce)
+                    .and_then(|count| policy::retry_ms(&rule.policy, state, now, count)),
+                limited: refused.is_some(),
+            }
+        }));
+    }
+
+    /// Takes the figures of one item's details again, after the command.
+    pub fn refigure(&self, states: &States<'_>, now: u64, details: &mut [LimitFigures]) {
+        for (rule, detail) in self.rules.iter().zip(details) {
+            detail.figures = self.figures_of(rule, states, now);
+        }
+    }
+
+    /// Are the rolled states of the scope fresh, and is there no ban with them? A node that is
+    /// need not be created.
+    #[inline]
+    pub fn is_fresh(&self, states: &States<'_>, scope: Scope) -> bool {
+        let own = |rule: &&Rule| rule.scope == scope;
+        (scope == Scope::Biz || self.ban_until(states) == 0)
+            && self
+                .rules
+                .iter()
+                .filter(own)
+                .all(|rule| policy::is_fresh(&rule.policy, states.of(rule)))
+    }
+
+    /// How much is lost with a node of the scope, whose words are rolled in place; they are a
+    /// copy that nobody writes back.
+    pub fn rank(&self, scope: Scope, words: &mut [u64], now: u64) -> Rank {
+        let (key, biz): (&mut [u64], &mut [u64]) = match scope {
+            Scope::Key => (words, &mut []),
+            Scope::Biz => (&mut [], words),
+        };
+        let states = &mut States { key, biz };
+        let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
+        let node = self.node(scope);
+        if let Some(ring) = node.ring {
+            ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], now);
+        }
+        let mut rank = if banned { Rank::Banned } else { Rank::Expired };
+        for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
+            policy::roll(&rule.policy, states.of_mut(rule), now);
+            rank = rank.max(rule.rank(states.of(rule), now));
+        }
+        rank
+    }
+
+    /// The largest of what the limits of a key have as used; the words of its node are rolled, as
+    /// [`Rules::rank`] leaves them.
+    pub fn used(&self, words: &[u64], now: u64) -> u64 {
+        let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
+        let used =
+            of_keys.map(|rule| policy::figures(&rule.policy, &words[rule.state()], now).used);
+        used.max().unwrap_or(0)
+    }
+
+    /// Milliseconds until a ban ends; 0: none runs. One that ends later than the longest ban from
+    /// now was started by a clock that has been set back since, or under other rules: it is none.
+    #[inline]
+    fn ban_left_ms(&self, ban_until: u64, now: u64) -> u64 {
+        let left_ms = ban_until.saturating_sub(now);
+        if left_ms <= self.longest_ban_ms {
+            left_ms
+        } else if self.has_ban() && left_ms - self.longest_ban_ms <= TURN_SKEW_MS {
+            self.longest_ban_ms
+        } else {
+            0
+        }
+    }
+}
+
+impl Rule {
+    /// What the rolled state alone makes of its node.
+    fn rank(&self, state: &[u64], now: u64) -> Rank {
+        if policy::is_fresh(&self.policy, state) {
+            Rank::Expired
+        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy) {
+            Rank::Kept
+        } else if self.refuses(state, now, 1) {
+            Rank::Limiting
+        } else {
+            Rank::Idle
+        }
+    }
+}
+
+impl Node {
+    fn new(biz: &Biz, rules: &[Rule], scope: Scope, (ban_words, ban_ms): (usize, u64)) -> Node {
+        let own = || rules.iter().filter(|rule| rule.scope == scope);
+        let fixed = biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum();
+        let longest = own().filter_map(|rule| match rule.policy {
+            Policy::Sliding(limit) => Some(limit.interval_ms),
+            _ => None,
+        });
+        let ring = biz.ring_uses(scope).zip(longest.max());
+        Node {
+            words: fixed + ban_words + biz.ring_words(scope),
+            fixed,
+            shape: shape(scope, own().map(|rule| &rule.policy)),
+            life_ms: own()
+                .map(|rule| policy::life_ms(&rule.policy))
+                .try_fold(ban_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
+            ring: ring.map(|(uses, longest_ms)| Ring { uses, longest_ms }),
+        }
+    }
+
+    /// First word of the ring.
+    #[inline]
+    fn ring_at(&self) -> usize {
+        self.words - self.ring.map_or(0, ring::words)
+    }
+}
+
+/// Gives each limit its words: those of a scope one after the other, sliding ones the ring.
+fn place(biz: &Biz) -> Box<[Rule]> {
+    let mut next = [0, 0];
+    let fixed = |scope| -> usize {
+        biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum()
+    };
+    let place_one = |limit: &conf::Limit| {
+        let scope = limit.scope;
+        let (from, words) = match limit.policy {
+            conf::Policy::Sliding(_) => {
+                let ban = usize::from(scope == Scope::Key && biz.bans());
+                (fixed(scope) + ban, biz.ring_words(scope))
+            }
+            _ => {
+                let words = limit.policy.state_words();
+                let from = next[scope as usize];
+                next[scope as usize] += words;
+                (from, words)
+            }
+        };
+        Rule {
+            policy: Policy::new(&limit.policy),
+            scope,
+            name: limit.policy.name(),
+            from: from as u16,
+            to: (from + words) as u16,
+            advises: limit.advice.is_some(),
+            ban_ms: limit.ban_ms.unwrap_or(0),
+        }
+    };
+    biz.limits.iter().map(place_one).collect()
+}
+
+fn shape<'a>(scope: Scope, policies: impl Iterator<Item = &'a Policy>) -> u16 {
+    let hash = policies.fold(1 + scope as u64, |hash, policy| {
+        hash::lookup3_words(&policy::shape(policy), 16, hash)
+    });
+    (hash % 0xffff) as u16 + 1
+}

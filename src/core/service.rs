@@ -1,0 +1,507 @@
+//! Query and Update: biz, key, transaction, limits, verdicts.
+//!
+//! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
+//! that the steady state allocates nothing.
+//!
+//! A program on the server's machine asks the same way, without a network: all of these items or
+//! none, say.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use frs::clock;
+//! use frs::service::{Answers, Command, Request, Role, Service};
+//!
+//! # fn main() -> Result<(), frs::store::Error> {
+//! let mut service = Service::attach(Path::new("data"), Role::Program)?;
+//! let (mut request, mut answers) = (Request::default(), Answers::default());
+//!
+//! request.begin(Command::Update);
+//! request.atomic = true;
+//! request.push("seckill", "alice", Some(1), false, false);
+//! request.push("sms", "18829340001", Some(1), false, false);
+//! service.begin_turn();
+//! service.run(&request, clock::now(), &mut answers);
+//!
+//! println!("{}", if answers.refused { "nothing was charged" } else { "both were charged" });
+//! for (item, answer) in request.items().iter().zip(&answers.items) {
+//!     match &answer.result {
+//!         Ok(verdict) => println!("{}: {:?}", request.key(item), verdict),
+//!         Err(error) => println!("{}: {error}", request.key(item)),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod execute;
+mod record;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::base::clock::{self, Millis};
+use crate::base::scan::Short;
+use crate::conf::{Conf, active};
+use crate::key::KeyRef;
+use crate::store::{Buffers, Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, live_dir};
+use execute::Scratch;
+use table::Table;
+
+/// A live node of a key, as a sweep meets it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Id of its business.
+    pub biz_id: u32,
+    /// Whose it is.
+    pub key: KeyRef<'a>,
+    /// The largest of what its limits have as used.
+    pub used: u64,
+    /// Milliseconds since the epoch.
+    pub last_use_ms: Millis,
+}
+
+/// What is asked of the items of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Ask, change nothing.
+    Query,
+    /// Charge.
+    Update,
+}
+
+/// One item, its text held by the [`Request`] it stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    biz: (u32, u32),
+    key: (u32, u32),
+    /// How much; `None` where what was sent is no count (answered `bad-count`).
+    pub count: Option<i32>,
+    /// Charge whatever the limits say.
+    pub force: bool,
+    /// Answer every limit's figures.
+    pub detail: bool,
+    /// The biz was asked as a JSON number, and is echoed as one.
+    pub biz_is_number: bool,
+    /// The key was asked as a JSON number, and is echoed as one.
+    pub key_is_number: bool,
+}
+
+/// A parsed request of one or more items.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Query or Update.
+    pub command: Command,
+    /// All items or none.
+    pub atomic: bool,
+    /// Its reader has seen that an XML document can hold all names as they are; false where nobody
+    /// has looked.
+    pub is_plain: bool,
+    text: String,
+    items: Vec<Item>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        let (text, items) = (String::new(), Vec::new());
+        Request { command: Command::Query, atomic: false, is_plain: false, text, items }
+    }
+}
+
+impl Request {
+    /// Empties it for the next request, keeping its buffers.
+    #[inline]
+    pub fn begin(&mut self, command: Command) {
+        self.command = command;
+        (self.atomic, self.is_plain) = (false, false);
+        self.text.clear();
+        self.items.clear();
+    }
+
+    /// Adds an item; `biz` and `key` as asked, already decoded.
+    #[inline]
+    pub fn push(&mut self, biz: &str, key: &str, count: Option<i32>, force: bool, detail: bool) {
+        let biz = self.add_text(biz);
+        let key = self.add_text(key);
+        self.push_parts(biz, key, count, force, detail);
+    }
+
+    /// Adds text; where it stands. A face that adds a document as a whole copies no name of it again.
+    #[inline]
+    pub fn add_text(&mut self, text: &str) -> Range<usize> {
+        let start = self.text.len();
+        self.text.push_str(text);
+        start..self.text.len()
+    }
+
+    /// Adds an item; `biz` and `key` are parts of the text that was added.
+    #[inline(always)]
+    pub fn push_parts(
+        &mut self,
+        biz: Range<usize>,
+        key: Range<usize>,
+        count: Option<i32>,
+        force: bool,
+        detail: bool,
+    ) {
+        let of = |part: Range<usize>| (part.start as u32, part.end as u32);
+        let (biz, key, biz_is_number, key_is_number) = (of(biz), of(key), false, false);
+        self.items.push(Item { biz, key, count, force, detail, biz_is_number, key_is_number });
+    }
+
+    /// Notes which of biz and key of the item added last were JSON numbers.
+    pub fn note_numbers(&mut self, biz: bool, key: bool) {
+        if let Some(item) = self.items.last_mut() {
+            (item.biz_is_number, item.key_is_number) = (biz, key);
+        }
+    }
+
+    /// The items in order.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Has it one item, which is its own transaction.
+    fn is_single(&self) -> bool {
+        self.items.len() == 1 && !self.atomic
+    }
+
+    /// The biz as asked: an id or a name.
+    pub fn biz(&self, item: &Item) -> &str {
+        &self.text[item.biz.0 as usize..item.biz.1 as usize]
+    }
+
+    /// The key as asked.
+    pub fn key(&self, item: &Item) -> &str {
+        &self.text[item.key.0 as usize..item.key.1 as usize]
+    }
+
+    /// The bytes of biz and key as asked.
+    #[inline]
+    pub(crate) fn bytes(&self, item: &Item) -> (&[u8], &[u8]) {
+        let text = self.text.as_bytes();
+        let of = |(from, to): (u32, u32)| &text[from as usize..to as usize];
+        (of(item.biz), of(item.key))
+    }
+
+    /// Biz and key for copying as they are, if both are short.
+    #[inline(always)]
+    pub fn short_names(&self, item: &Item) -> Option<(Short<'_>, Short<'_>)> {
+        let text = self.text.as_bytes();
+        let of = |(from, to): (u32, u32)| Short::of(text, from as usize..to as usize);
+        Some((of(item.biz)?, of(item.key)?))
+    }
+}
+
+/// Why an item could not be judged; it has charged nothing. In order of precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ItemError {
+    /// No such biz.
+    #[error("unknown-biz")]
+    UnknownBiz,
+    /// Not a key of the biz's type.
+    #[error("bad-key")]
+    BadKey,
+    /// Not a count.
+    #[error("bad-count")]
+    BadCount,
+    /// The group is not to be had.
+    #[error("store")]
+    Store,
+    /// The key-node's semaphore was not to be had within the lock-timeout.
+    #[error("busy")]
+    Busy,
+    /// No place may be taken.
+    #[error("full")]
+    Full,
+}
+
+pub use record::{Clearing, RecordError};
+
+pub use crate::limit::{Figures, LimitFigures, List, Verdict};
+
+/// The answer on one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Index of the biz in the map, where it is known.
+    pub biz: Option<usize>,
+    /// The verdict, or why there is none.
+    pub result: Result<Verdict, ItemError>,
+    /// Which of [`Answers::details`] are this item's (empty unless asked for).
+    pub details: std::ops::Range<usize>,
+    /// Its action is the one before this position of [`Answers::actions`]; 0: it has none.
+    pub action: usize,
+}
+
+/// The answers to a request, one for each item in order.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// An atomic request was refused: nothing was charged.
+    pub refused: bool,
+    /// One for each item.
+    pub items: Vec<Answer>,
+    /// Figures of each limit, of the items that asked for detail.
+    pub details: Vec<LimitFigures>,
+    /// Words of advice, of the items that carry one.
+    pub actions: Vec<Arc<str>>,
+}
+
+impl Answers {
+    /// Empties them for the next request, keeping their buffers.
+    pub fn clear(&mut self) {
+        self.refused = false;
+        self.items.clear();
+        self.details.clear();
+        self.actions.clear();
+    }
+
+    /// The word of advice that an answer carries.
+    pub fn action(&self, answer: &Answer) -> Option<&str> {
+        self.actions.get(answer.action.checked_sub(1)?).map(|word| &**word)
+    }
+}
+
+/// A request and room for its answers.
+#[derive(Debug, Clone, Default)]
+pub struct Exchange {
+    /// What is asked.
+    pub request: Request,
+    /// What is answered.
+    pub answers: Answers,
+}
+
+/// What attaches; stands in its slot, for tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Role {
+    Worker = 1,
+    Keeper = 2,
+    /// A local program using the library.
+    Program = 3,
+    /// The admin plane, a thread of the keeper's process.
+    Admin = 4,
+}
+
+const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
+
+/// One attachment to a data directory: the store and the configuration in force.
+///
+/// One thread's, and dead in a forked child.
+#[derive(Debug)]
+pub struct Service {
+    handle: Handle,
+    data_dir: PathBuf,
+    conf: Arc<Conf>,
+    generation: u64,
+    /// A generation that could not be taken, and when that was.
+    failed: Option<(u64, Instant)>,
+    table: Table,
+    scratch: Scratch,
+    buffers: Buffers,
+}
+
+/// Between two attempts to take a configuration that could not be taken.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+
+/// A damaged word, or a lost file, of the configuration in force is put right within half of this.
+const SETTLED: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+impl Service {
+    /// Attaches to a data directory that a running server has prepared, by the server's user.
+    /// As many programs can be attached at once as `max-programs` of srv.xml says.
+    ///
+    /// # Errors
+    /// If there is no server's data, its files are damaged, or all places are taken.
+    pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
+        let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
+        let conf = read_active(data_dir, generation)?;
+        let who = (role as u32, &Places::of(&conf.srv));
+        let mut handle = Handle::attach_at(data_dir, live_dir(&conf), who)?;
+        let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
+        handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        if conf.srv.data.prefault {
+            // Not by a program: a huge page is charged to the control group of who asks for it.
+            while role != Role::Program && handle.ask_for_huge_pages() {}
+            handle.prefault()?;
+        }
+        Ok(Service::over(handle, data_dir, (conf, generation)))
+    }
+
+    /// The service over a handle that has taken the groups of this configuration.
+    fn over(handle: Handle, data_dir: &Path, (conf, generation): (Conf, u64)) -> Service {
+        Service {
+            table: Table::new(&conf, &handle),
+            handle,
+            data_dir: data_dir.to_path_buf(),
+            conf: Arc::new(conf),
+            generation,
+            failed: None,
+            scratch: Scratch::default(),
+            buffers: Buffers::default(),
+        }
+    }
+
+    /// The configuration in force for this handle.
+    pub fn conf(&self) -> &Arc<Conf> {
+        &self.conf
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The attachment itself.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Starts a turn: all its waits for semaphores share one lock-timeout. Takes a newer
+    /// configuration first, if there is one, and acknowledges it: then true.
+    #[inline]
+    pub fn begin_turn(&mut self) -> bool {
+        let taken = self.handle.runtime().generation() != self.generation && self.take_newer();
+        self.handle.begin_turn();
+        taken
+    }
+
+    /// Takes the configuration in force; on a failure the one it has stays, and it is tried again a
+    /// second later.
+    #[cold]
+    fn take_newer(&mut self) -> bool {
+        let generation = self.handle.runtime().generation();
+        if generation == 0 {
+            // The server has ended cleanly: nothing new will come, and nothing may be written.
+            return false;
+        }
+        let now = clock::instant();
+        let tried = |(failed, at): (u64, Instant)| failed == generation && now - at < RETRY_EVERY;
+        if self.failed.is_some_and(tried) {
+            return false;
+        }
+        if generation < self.generation {
+            // None goes back: the word is damaged, and the master puts it right.
+            self.failed = Some((generation, now));
+            let expected = self.generation;
+            tracing::error!(found = generation, expected, "the generation in force is damaged");
+            return false;
+        }
+        match self.take(generation) {
+            Ok(()) => true,
+            Err(error) => {
+                self.failed = Some((generation, now));
+                tracing::error!(generation, %error, "cannot take the new configuration");
+                false
+            }
+        }
+    }
+
+    fn take(&mut self, generation: u64) -> Result<(), Error> {
+        let conf = read_active(&self.data_dir, generation)?;
+        let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
+        self.handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        self.table = Table::new(&conf, &self.handle);
+        self.conf = Arc::new(conf);
+        self.generation = generation;
+        Ok(())
+    }
+
+    /// Is another generation in force that could not be taken, so that every item answers `store`.
+    pub fn is_behind(&self) -> bool {
+        let generation = self.handle.runtime().generation();
+        let is_refused = || self.failed.is_some_and(|(failed, _)| failed == generation);
+        generation != self.generation && (generation == 0 || is_refused())
+    }
+
+    /// Writes dirty pages of all groups on disk back and waits for it; for the keeper.
+    ///
+    /// # Errors
+    /// The first that a group met; every group was tried.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.handle.flush()
+    }
+
+    /// Asks the kernel for huge pages under the next part of the groups in memory (16 MiB or less),
+    /// for all processes; false when that was done for all groups once. In a server the keeper does
+    /// it. What the kernel refuses stays in small pages, and works as well.
+    pub fn ask_for_huge_pages(&mut self) -> bool {
+        self.handle.ask_for_huge_pages()
+    }
+
+    /// Did the last flush fail: what is answered may not outlive a loss of power.
+    pub fn flush_failed(&self) -> bool {
+        self.handle.runtime().flush_failed()
+    }
+
+    /// Names of the groups of the configuration that are not served: their files failed.
+    pub fn unserved_groups(&self) -> Vec<String> {
+        let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
+        let unserved = names.filter(|name| {
+            let index = self.handle.index_of(name);
+            index.is_none_or(|index| self.handle.is_group_quarantined(index))
+        });
+        unserved.map(str::to_owned).collect()
+    }
+
+    /// Tells all processes what came of a flush; for the keeper.
+    pub fn set_flush_failed(&self, failed: bool) {
+        self.handle.runtime().set_flush_failed(failed);
+    }
+
+    /// Goes on with a slow look at all nodes, and tells of those of keys that live; true when it
+    /// is over. For the keeper.
+    pub fn sweep(
+        &mut self,
+        sweep: &mut Sweep,
+        mut each: impl FnMut(&Seen<'_>),
+        (most, now): (usize, Millis),
+    ) -> bool {
+        self.table.set_now(now);
+        let table = &self.table;
+        let mut live = |group: usize, words: &[u64]| {
+            if let Some(seen) = table.seen(group, words, now) {
+                each(&seen);
+            }
+        };
+        sweep.step(&self.handle, table, &mut live, (most, now))
+    }
+
+    /// Recovers every slot whose owner is dead; how many. For the keeper.
+    pub fn recover_dead(&mut self) -> usize {
+        self.handle.recover_dead()
+    }
+}
+
+/// The generation in force, once it is the last that was written: while one is being published that
+/// is so in a moment, and a word that was damaged is put right by the master within a second. An
+/// older one is never begun with instead, unless nobody puts it right.
+fn settled_generation(runtime: &Runtime, data_dir: &Path) -> u64 {
+    let begun = clock::instant();
+    loop {
+        let generation = runtime.generation();
+        // Who may not look into the directory takes what is said.
+        let is_settled = active::latest(data_dir).map_or(true, |last| last == Some(generation));
+        if generation == 0 || is_settled || begun.elapsed() >= SETTLED {
+            return generation;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn read_active(data_dir: &Path, generation: u64) -> Result<Conf, Error> {
+    let failed = |message: String| Error::Configuration { path: data_dir.to_path_buf(), message };
+    #[cfg(all(test, not(miri)))]
+    if let Some(conf) = tests::simulation::conf_of(generation) {
+        return Ok(conf);
+    }
+    if generation == 0 {
+        return Err(failed("no configuration was published: is the server running?".into()));
+    }
+    active::read(data_dir, generation).map_err(|error| failed(error.to_string()))
+}

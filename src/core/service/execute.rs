@@ -1,0 +1,341 @@
+//! Running a request against the store: each item its own transaction, or all of them one.
+
+mod atomic;
+mod count;
+mod one;
+mod resolved;
+
+use super::{Answer, Answers, Command, Exchange, Item, ItemError, Request, Service};
+use crate::base::clock::Millis;
+use crate::conf::Mode;
+use crate::store::layout::slot::INTENTS_MAX;
+use crate::store::{Refused, Wanted};
+use atomic::{All, Judged};
+use one::One;
+use resolved::{LastBiz, Resolved, Settled};
+
+/// Items that are made ready together: while the first of them is worked on, the memory of the
+/// others arrives. So many at least, that the first head is there when the last was asked for.
+const AT_ONCE: usize = 16;
+/// A generation can change while one is taken; this often an item starts again.
+const RETRIES: usize = 3;
+
+/// Buffers of a service, reused.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    resolved: Vec<Resolved>,
+    /// The biz named last: most requests name the same again.
+    last_biz: LastBiz,
+    wanted: Vec<Wanted>,
+    judged: Vec<Option<Judged>>,
+}
+
+impl Scratch {
+    #[inline]
+    fn make_room(&mut self, items: usize) {
+        if self.resolved.len() < items {
+            self.resolved.resize_with(items, Resolved::default);
+        }
+    }
+}
+
+impl Service {
+    /// Runs a request: one transaction an item, or one for all of them if it is atomic. There is
+    /// an answer for each item, in order.
+    pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        let generation = self.generation;
+        self.run_uncounted(request, now, answers);
+        if self.generation != generation {
+            self.name_again(request, answers);
+        }
+        self.count(request, answers);
+    }
+
+    fn run_uncounted(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        answers.clear();
+        self.table.set_now(now);
+        if request.atomic {
+            self.run_atomic(request, now, answers);
+        } else {
+            self.run_each(request, now, answers);
+        }
+    }
+
+    /// Gives the answers the indices of the configuration in force now.
+    #[cold]
+    fn name_again(&self, request: &Request, answers: &mut Answers) {
+        for (item, answer) in request.items().iter().zip(&mut answers.items) {
+            answer.biz = self.conf.map.find_biz(request.biz(item));
+        }
+    }
+
+    /// Runs several requests, in order, each as [`Service::run`] does; if each has one item and none is
+    /// atomic, the memory of several is asked for together.
+    pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
+        let generation = self.generation;
+        if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {
+            self.run_singles(exchanges, now);
+        } else {
+            for Exchange { request, answers } in &mut *exchanges {
+                self.run_uncounted(request, now, answers);
+            }
+        }
+        for Exchange { request, answers } in exchanges {
+            if self.generation != generation {
+                self.name_again(request, answers);
+            }
+            self.count(request, answers);
+        }
+    }
+
+    fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
+        self.scratch.make_room(AT_ONCE);
+        self.table.set_now(now);
+        for exchanges in exchanges.chunks_mut(AT_ONCE) {
+            for (at, Exchange { request, .. }) in exchanges.iter().enumerate() {
+                self.fetch_head(request, &request.items()[0], at);
+            }
+            self.fetch_nodes(exchanges.len());
+            for (at, Exchange { request, answers }) in exchanges.iter_mut().enumerate() {
+                answers.clear();
+                self.run_one(request, &request.items()[0], at, now, answers);
+            }
+        }
+    }
+
+    /// Resolves an item and asks for the head that it leads to.
+    #[inline(never)]
+    fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
+        self.resolve(request, item, at);
+        let resolved = &mut self.scratch.resolved[at];
+        let fetch = |wanted: &Wanted| self.handle.prefetch_head(wanted);
+        resolved.guess = resolved.key_at.as_ref().map(fetch);
+        resolved.whole_at.as_ref().map(fetch);
+    }
+
+    /// Asks for the nodes of the first `items`, whose heads were asked for before.
+    #[inline]
+    fn fetch_nodes(&mut self, items: usize) {
+        for resolved in &mut self.scratch.resolved[..items] {
+            let fetch = |wanted, guess| self.handle.prefetch_node(wanted, guess);
+            let key_at = resolved.key_at.as_ref();
+            resolved.guess = key_at.and_then(|wanted| fetch(wanted, resolved.guess));
+            resolved.whole_at.as_ref().and_then(|wanted| fetch(wanted, None));
+        }
+    }
+
+    #[inline]
+    fn run_each(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        self.scratch.make_room(AT_ONCE);
+        if let [item] = request.items() {
+            self.fetch_head(request, item, 0);
+            return self.run_one(request, item, 0, now, answers);
+        }
+        for items in request.items().chunks(AT_ONCE) {
+            for (at, item) in items.iter().enumerate() {
+                self.fetch_head(request, item, at);
+            }
+            self.fetch_nodes(items.len());
+            for (at, item) in items.iter().enumerate() {
+                self.run_one(request, item, at, now, answers);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
+        let Scratch { resolved, last_biz, .. } = &mut self.scratch;
+        let (biz, key) = request.bytes(item);
+        let biz = last_biz.find(&self.conf, self.generation, biz);
+        resolved[at].resolve((&self.table, self.generation), biz, key, item);
+    }
+
+    /// Answers a resolved item.
+    #[inline]
+    fn run_one(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let resolved = &self.scratch.resolved[at];
+        let (answered, from) = (answers.items.len(), answers.details.len());
+        let mut refused = None;
+        if resolved.generation == self.generation
+            && let (None, Some(key_at), None) =
+                (resolved.settled, &resolved.key_at, &resolved.whole_at)
+        {
+            let one = One::of(&self.table, resolved, item, now);
+            let (key, time) = ((one.entry.id, &resolved.key.key()), (self.generation, now));
+            let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
+            match self.handle.with_found((key_at, resolved.guess), key, time, work) {
+                Ok(Some(true)) => return,
+                Ok(_) => {}
+                Err(reason) => refused = Some(reason),
+            }
+            answers.items.truncate(answered);
+            answers.details.truncate(from);
+        }
+        self.run_whole(request, item, (at, refused), now, answers);
+    }
+
+    /// Answers an item with whole transactions; `refused` is why a shorter one did not begin.
+    #[inline(never)]
+    fn run_whole(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        (at, mut refused): (usize, Option<Refused>),
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let mut error = ItemError::Busy;
+        for _ in 0..RETRIES {
+            if self.scratch.resolved[at].generation != self.generation {
+                self.fetch_head(request, item, at);
+            }
+            if self.scratch.resolved[at].settled.is_some() {
+                return self.answer_settled(at, answers);
+            }
+            let tried = match refused.take() {
+                Some(reason) => Err(reason),
+                None => self.try_one(request.command, item, at, now, answers),
+            };
+            match tried {
+                Ok(Ok(())) => return,
+                Err(Refused::Newer) if self.take_newer() => self.table.set_now(now),
+                Err(Refused::Newer | Refused::Unavailable) => {
+                    error = ItemError::Store;
+                    break;
+                }
+                Err(Refused::Busy) => break,
+                Ok(Err(failed)) => {
+                    error = failed;
+                    break;
+                }
+            }
+        }
+        self.scratch.resolved[at].settled = Some(Settled::Failed(error));
+        self.answer_settled(at, answers);
+    }
+
+    #[cold]
+    fn answer_settled(&mut self, at: usize, answers: &mut Answers) {
+        let Resolved { biz, settled, .. } = self.scratch.resolved[at];
+        // After reloads in a row the index may be an older table's.
+        let entry = biz.and_then(|biz| self.table.get(biz));
+        let mode = entry.map_or(Mode::Enforce, |entry| entry.mode);
+        let result = settled.unwrap_or(Settled::Off).result(mode);
+        answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
+    }
+
+    /// Appends the answer on an item, unless the item fails.
+    fn try_one(
+        &mut self,
+        command: Command,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        answers: &mut Answers,
+    ) -> Result<Result<(), ItemError>, Refused> {
+        let resolved = &self.scratch.resolved[at];
+        let one = One::of(&self.table, resolved, item, now);
+        let mut wanted = resolved.wanted().copied();
+        // One or two key-nodes: a biz needs at least one node.
+        let first = wanted.next().ok_or(Refused::Unavailable)?;
+        let both;
+        let wanted = match wanted.next() {
+            Some(second) => {
+                both = [first, second];
+                &both[..]
+            }
+            None => std::slice::from_ref(&first),
+        };
+        let from = answers.details.len();
+        let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
+        match one.run(command, transaction, &mut answers.details) {
+            Ok(verdict) => {
+                one.answer(verdict, from, answers);
+                Ok(Ok(()))
+            }
+            Err(failed) => {
+                answers.details.truncate(from);
+                Ok(Err(failed))
+            }
+        }
+    }
+
+    fn run_atomic(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+        for _ in 0..RETRIES {
+            self.resolve_all(request);
+            match self.try_atomic(request, now, answers) {
+                Ok(()) => return,
+                Err(Refused::Newer) if self.take_newer() => self.table.set_now(now),
+                Err(Refused::Newer | Refused::Unavailable) => {
+                    return self.fail_all(request, ItemError::Store, answers);
+                }
+                Err(Refused::Busy) => return self.fail_all(request, ItemError::Busy, answers),
+            }
+        }
+        self.fail_all(request, ItemError::Busy, answers);
+    }
+
+    fn resolve_all(&mut self, request: &Request) {
+        self.scratch.make_room(request.items().len());
+        for (at, item) in request.items().iter().enumerate() {
+            self.fetch_head(request, item, at);
+        }
+        self.fetch_nodes(request.items().len());
+        let Scratch { resolved, wanted, .. } = &mut self.scratch;
+        wanted.clear();
+        for resolved in &mut resolved[..request.items().len()] {
+            if resolved.wanted().any(|wanted| self.handle.is_quarantined(wanted)) {
+                resolved.settled = Some(Settled::Failed(ItemError::Store));
+            } else {
+                wanted.extend(resolved.wanted());
+            }
+        }
+    }
+
+    /// Answers an atomic request that could not begin: all items are busy, or those that need the
+    /// store cannot have it.
+    #[cold]
+    fn fail_all(&mut self, request: &Request, error: ItemError, answers: &mut Answers) {
+        answers.clear();
+        answers.refused = true;
+        for at in 0..request.items().len() {
+            let settled = &mut self.scratch.resolved[at].settled;
+            if error == ItemError::Busy || settled.is_none() {
+                *settled = Some(Settled::Failed(error));
+            }
+            self.answer_settled(at, answers);
+        }
+    }
+
+    fn try_atomic(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        answers: &mut Answers,
+    ) -> Result<(), Refused> {
+        answers.clear();
+        let Scratch { resolved, wanted, judged, .. } = &mut self.scratch;
+        if wanted.len() > INTENTS_MAX {
+            return Err(log_too_large());
+        }
+        let all = All { table: &self.table, request, resolved, now };
+        let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
+        match all.run(transaction, judged, answers) {
+            Ok(()) => Ok(()),
+            Err(crate::store::TooLarge) => Err(log_too_large()),
+        }
+    }
+}
+
+#[cold]
+fn log_too_large() -> Refused {
+    tracing::error!("a transaction did not fit the undo log: nothing was changed");
+    Refused::Unavailable
+}

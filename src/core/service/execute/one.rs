@@ -1,0 +1,292 @@
+//! One item on the nodes of a transaction: judged, charged or refused, and answered.
+
+use std::sync::Arc;
+
+use super::log_too_large;
+use super::resolved::Resolved;
+use crate::base::clock::Millis;
+use crate::conf::Scope;
+use crate::key::KeyRef;
+use crate::limit::{Judgement, LimitFigures, Rules, States, Verdict};
+use crate::service::table::{Entry, Table};
+use crate::service::{Answer, Answers, Command, Item, ItemError};
+use crate::store::{Keep, NodeIndex, Transaction, Wanted};
+
+/// The two nodes of an item.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nodes {
+    pub key: Option<NodeIndex>,
+    pub whole: Option<NodeIndex>,
+}
+
+/// What judging an item has come to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Done {
+    pub judgement: Judgement,
+    pub charged: bool,
+}
+
+/// One item with what it needs.
+pub(super) struct One<'a> {
+    pub table: &'a Table,
+    pub entry: &'a Entry,
+    pub rules: &'a Rules,
+    pub resolved: &'a Resolved,
+    pub item: &'a Item,
+    pub now: Millis,
+}
+
+impl<'a> One<'a> {
+    #[inline]
+    pub fn of(table: &'a Table, resolved: &'a Resolved, item: &'a Item, now: Millis) -> One<'a> {
+        // Only an item without an error goes on, and that has a biz.
+        let entry = table.entry(resolved.biz.unwrap_or(0));
+        let rules = entry.rules(resolved.listing);
+        One { table, entry, rules, resolved, item, now }
+    }
+
+    #[inline]
+    fn count(&self) -> i32 {
+        // Resolving has refused items without a count.
+        self.item.count.unwrap_or(0)
+    }
+
+    /// The item's nodes, as this configuration sees them.
+    #[inline]
+    pub fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
+        let (entry, key) = (self.entry, self.resolved.key.key());
+        let mut node = |wanted: Option<Wanted>, key: &KeyRef<'_>, scope: Scope| {
+            wanted.map(|wanted| {
+                let index = transaction.node(&wanted, entry.id, key);
+                entry.adopt(transaction.words(index), scope);
+                index
+            })
+        };
+        Nodes {
+            key: node(self.resolved.key_at, &key, Scope::Key),
+            whole: node(self.resolved.whole_at, &KeyRef::BIZ, Scope::Biz),
+        }
+    }
+
+    /// Calls `work` with the item's states.
+    #[inline]
+    pub fn with_states<T>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        work: impl FnOnce(&mut States<'_>) -> T,
+    ) -> T {
+        let (key, whole) = transaction.states(nodes.key, nodes.whole);
+        self.with_states_of(key, whole, work)
+    }
+
+    /// Calls `work` with the states that stand at the beginning of these words.
+    #[inline]
+    fn with_states_of<T>(
+        &self,
+        key: &mut [u64],
+        whole: &mut [u64],
+        work: impl FnOnce(&mut States<'_>) -> T,
+    ) -> T {
+        let rules = self.rules;
+        let key = &mut key[..rules.words(Scope::Key)];
+        let biz = &mut whole[..rules.words(Scope::Biz)];
+        work(&mut States { key, biz })
+    }
+
+    /// Notes a node to be written, unless that would create one that is fresh.
+    #[inline]
+    pub fn write(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        scope: Scope,
+    ) -> Result<(), ItemError> {
+        let node = if scope == Scope::Key { nodes.key } else { nodes.whole };
+        let Some(index) = node else { return Ok(()) };
+        if !transaction.is_placed(index) {
+            let rules = self.rules;
+            if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
+                return Ok(());
+            }
+            transaction
+                .place(index, self.table, self.entry.on_full, self.now)
+                .map_err(|_| ItemError::Full)?;
+        }
+        transaction.touch(index, self.now);
+        Ok(())
+    }
+
+    /// Does this judgement keep an Update from charging: a shadow's does too, though it does not
+    /// refuse.
+    #[inline]
+    fn is_held_back(&self, judgement: &Judgement) -> bool {
+        judgement.limited && !self.item.force
+    }
+
+    #[inline]
+    pub fn run(
+        &self,
+        command: Command,
+        mut transaction: Transaction<'_>,
+        details: &mut Vec<LimitFigures>,
+    ) -> Result<Verdict, ItemError> {
+        let nodes = self.nodes(&mut transaction);
+        let from = details.len();
+        let mut done = self.with_states(&mut transaction, nodes, |states| {
+            self.judge_and_charge(command, states, details)
+        });
+        let mut ban_until = None;
+        if done.charged {
+            self.write(&mut transaction, nodes, Scope::Key)?;
+            self.write(&mut transaction, nodes, Scope::Biz)?;
+        } else if command == Command::Update {
+            ban_until = self.refuse(&mut transaction, nodes, &mut done.judgement);
+        }
+        let verdict = self.with_states(&mut transaction, nodes, |states| {
+            self.verdict(states, &done.judgement, &mut details[from..])
+        });
+        if let Some(ban_until) = ban_until {
+            transaction.reset();
+            self.write_ban(&mut transaction, ban_until);
+        }
+        match transaction.commit(self.now) {
+            Ok(()) => Ok(verdict),
+            Err(crate::store::TooLarge) => {
+                log_too_large();
+                Err(ItemError::Store)
+            }
+        }
+    }
+
+    /// A command on the copy of a node that is all an item needs; appends the answer. False: it
+    /// starts a ban, which takes more than this copy.
+    #[inline(always)]
+    pub fn run_found(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        answers: &mut Answers,
+    ) -> (bool, Keep) {
+        self.entry.adopt(words, Scope::Key);
+        let words = &mut words[self.entry.states_at()..];
+        let charges = command == Command::Update;
+        let asked = (self.count(), charges);
+        let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
+        if !self.item.detail && self.rules.pass(words, self.now, asked, tell) {
+            return (true, if charges { Keep::Node } else { Keep::Nothing });
+        }
+        self.run_judged(command, words, answers)
+    }
+
+    /// As [`One::run_found`], step by step, on the states in the copy.
+    #[inline(never)]
+    fn run_judged(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        answers: &mut Answers,
+    ) -> (bool, Keep) {
+        let from = answers.details.len();
+        self.with_states_of(words, &mut [], |states| {
+            let Done { judgement, charged } =
+                self.judge_and_charge(command, states, &mut answers.details);
+            let keep = match command {
+                Command::Query => Keep::Nothing,
+                Command::Update if charged => Keep::Node,
+                Command::Update if judgement.ban_ms.is_some() => return (false, Keep::Nothing),
+                Command::Update => Keep::Stamp,
+            };
+            let verdict = self.verdict(states, &judgement, &mut answers.details[from..]);
+            self.answer(verdict, from, answers);
+            (true, keep)
+        })
+    }
+
+    #[inline(always)]
+    pub fn answer(&self, verdict: Verdict, from: usize, answers: &mut Answers) {
+        let details = from..answers.details.len();
+        let action = self.action(&verdict, &mut answers.actions);
+        answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details, action });
+    }
+
+    /// Notes the word of advice that a verdict carries; its number.
+    #[inline]
+    pub fn action(&self, verdict: &Verdict, actions: &mut Vec<Arc<str>>) -> usize {
+        let limit = usize::from(verdict.advised).checked_sub(1);
+        match limit.and_then(|limit| self.entry.advice.get(limit)) {
+            Some(Some(word)) => {
+                actions.push(word.clone());
+                actions.len()
+            }
+            _ => 0,
+        }
+    }
+
+    /// What a command does to the working copies, short of a refusal.
+    #[inline]
+    pub fn judge_and_charge(
+        &self,
+        command: Command,
+        states: &mut States<'_>,
+        details: &mut Vec<LimitFigures>,
+    ) -> Done {
+        let rules = self.rules;
+        rules.roll(states, self.now);
+        if self.item.detail {
+            rules.details(states, self.now, self.count(), details);
+        }
+        let judgement = rules.judge(states, self.now, self.count());
+        let charged = command == Command::Update && !self.is_held_back(&judgement);
+        if charged {
+            rules.charge(states, self.now, self.count());
+        }
+        Done { judgement, charged }
+    }
+
+    /// The answer, with the figures as they are now.
+    #[inline]
+    pub fn verdict(
+        &self,
+        states: &States<'_>,
+        judgement: &Judgement,
+        details: &mut [LimitFigures],
+    ) -> Verdict {
+        let rules = self.rules;
+        if self.item.detail {
+            rules.refigure(states, self.now, details);
+        }
+        rules.verdict(states, self.now, judgement)
+    }
+
+    /// Stamps the last use, and starts the ban in the working copies if one is asked for and can be
+    /// kept; when it ends.
+    #[cold]
+    pub fn refuse(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: Nodes,
+        judgement: &mut Judgement,
+    ) -> Option<Millis> {
+        for index in [nodes.key, nodes.whole].into_iter().flatten() {
+            transaction.stamp(index, self.now);
+        }
+        judgement.ban_ms?;
+        let on_full = self.entry.on_full;
+        transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
+        self.with_states(transaction, nodes, |states| {
+            self.rules.start_ban(states, self.now, judgement)
+        })
+    }
+
+    /// Writes the end of a ban into the key's node as stored: a refused item changes no limit
+    /// state.
+    #[cold]
+    pub fn write_ban(&self, transaction: &mut Transaction<'_>, ban_until: Millis) {
+        let nodes = self.nodes(transaction);
+        let rules = self.rules;
+        self.with_states(transaction, nodes, |states| rules.set_ban_until(states, ban_until));
+        // There was a place for it when it was started, so there is one now.
+        let _ = self.write(transaction, nodes, Scope::Key);
+    }
+}

@@ -1,0 +1,269 @@
+//! Single records, changed by hand: what a limit has used is set, a record is erased, and those that
+//! a reset has made void are cleared away.
+//!
+//! Invariant: each change is an ordinary transaction of one key-node, so that nobody who asks at the
+//! same time sees half of it, and a death in the middle leaves the old record.
+
+use super::table::Entry;
+use super::{ItemError, Service};
+use crate::base::clock::Millis;
+use crate::conf::Scope;
+use crate::key::{KeyField, KeyRef};
+use crate::limit::States;
+use crate::store::layout::{TAG_WORDS, node, tag};
+use crate::store::{NodeIndex, Refused, Transaction, Wanted};
+
+/// A generation can change while one is taken; so often it is tried again.
+const RETRIES: usize = 3;
+
+/// Why a record is not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// As an item would fail.
+    #[error(transparent)]
+    Item(#[from] ItemError),
+    /// The business has no such limit.
+    #[error("the biz has no limit of this index")]
+    UnknownLimit,
+    /// The limit counts for each key, and none is named.
+    #[error("this limit counts for each key: expected the parameter key")]
+    NoKey,
+    /// The business has no record of this kind.
+    #[error("the biz has no record of this kind: none of its limits has that scope")]
+    NoRecord,
+    /// The limit cannot have used so much.
+    #[error("the limit's state cannot hold so much")]
+    TooMuch,
+}
+
+/// How far clearing away has come: the key-nodes of one group after the other. With another
+/// generation it begins anew, as its groups may be others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clearing {
+    generation: u64,
+    group: usize,
+    file: u32,
+    key_node: u32,
+    /// Records erased.
+    pub erased: u64,
+}
+
+/// A record and where it stands.
+struct Target {
+    biz: usize,
+    scope: Scope,
+    wanted: Wanted,
+    key: KeyField,
+    listing: Option<usize>,
+}
+
+impl Target {
+    fn key(&self) -> KeyRef<'_> {
+        match self.scope {
+            Scope::Key => self.key.key(),
+            Scope::Biz => KeyRef::BIZ,
+        }
+    }
+}
+
+impl Service {
+    /// Sets what a limit, counted from 1, has used; of the key's record or, where the limit counts
+    /// for the whole business, of that one.
+    ///
+    /// # Errors
+    /// There is no such record or limit, it cannot be had now, or cannot have used so much.
+    pub fn set_used(
+        &mut self,
+        (biz, key): (&str, Option<&str>),
+        limit: usize,
+        used: u32,
+        now: Millis,
+    ) -> Result<(), RecordError> {
+        let index = self.conf.map.find_biz(biz).ok_or(ItemError::UnknownBiz)?;
+        let position = limit.checked_sub(1).ok_or(RecordError::UnknownLimit)?;
+        let limits = &self.conf.map.bizs[index].limits;
+        let scope = limits.get(position).ok_or(RecordError::UnknownLimit)?.scope;
+        if scope == Scope::Key && key.is_none() {
+            return Err(RecordError::NoKey);
+        }
+        let key = key.filter(|_| scope == Scope::Key);
+        self.on_record((biz, key), now, |entry, target, transaction, index, place| {
+            let rules = entry.rules(target.listing);
+            entry.adopt(transaction.words(index), scope);
+            let mut other = vec![0; rules.words(Scope::Key).max(rules.words(Scope::Biz))];
+            let (own, _) = transaction.states(Some(index), None);
+            let own = &mut own[..rules.words(scope)];
+            let mut states = match scope {
+                Scope::Key => States { key: own, biz: &mut other[..rules.words(Scope::Biz)] },
+                Scope::Biz => States { key: &mut other[..rules.words(Scope::Key)], biz: own },
+            };
+            rules.roll(&mut states, now);
+            if !rules.set_used(&mut states, now, position, used) {
+                return Err(RecordError::TooMuch);
+            }
+            if !transaction.is_placed(index) && used == 0 {
+                return Ok(());
+            }
+            place(transaction, index)?;
+            transaction.touch(index, now);
+            Ok(())
+        })
+    }
+
+    /// Erases the record of a key, or without one that of the whole business; whether there was one.
+    ///
+    /// # Errors
+    /// There can be no such record, or it cannot be had now.
+    pub fn erase(&mut self, which: (&str, Option<&str>), now: Millis) -> Result<bool, RecordError> {
+        self.on_record(which, now, |_, _, transaction, index, _| {
+            let there = transaction.is_placed(index);
+            transaction.erase(index);
+            Ok(there)
+        })
+    }
+
+    /// Runs `work` on a record within a transaction, and commits it.
+    fn on_record<T>(
+        &mut self,
+        which: (&str, Option<&str>),
+        now: Millis,
+        work: impl Fn(
+            &Entry,
+            &Target,
+            &mut Transaction<'_>,
+            NodeIndex,
+            &dyn Fn(&mut Transaction<'_>, NodeIndex) -> Result<(), RecordError>,
+        ) -> Result<T, RecordError>,
+    ) -> Result<T, RecordError> {
+        for _ in 0..RETRIES {
+            self.table.set_now(now);
+            let target = self.find_record(which)?;
+            let entry = self.table.entry(target.biz);
+            let wanted = [target.wanted];
+            let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
+                Err(refused) => refused,
+                Ok(mut transaction) => {
+                    let index = transaction.node(&target.wanted, entry.id, &target.key());
+                    let place = |transaction: &mut Transaction<'_>, index| {
+                        let placed = transaction.place(index, &self.table, entry.on_full, now);
+                        placed.map_err(|_| ItemError::Full.into())
+                    };
+                    let result = work(entry, &target, &mut transaction, index, &place)?;
+                    transaction.commit(now).map_err(|_| ItemError::Store)?;
+                    return Ok(result);
+                }
+            };
+            match refused {
+                Refused::Newer if self.take_newer() => {}
+                Refused::Busy => return Err(ItemError::Busy.into()),
+                Refused::Newer | Refused::Unavailable => return Err(ItemError::Store.into()),
+            }
+        }
+        Err(ItemError::Busy.into())
+    }
+
+    fn find_record(&self, (biz, text): (&str, Option<&str>)) -> Result<Target, RecordError> {
+        let biz = self.conf.map.find_biz(biz).ok_or(ItemError::UnknownBiz)?;
+        let entry = self.table.entry(biz);
+        if !entry.is_available() {
+            return Err(ItemError::Store.into());
+        }
+        let mut key = KeyField::default();
+        let (scope, wanted, listing) = match text {
+            Some(text) => {
+                entry.encode(text.as_bytes(), &mut key).map_err(|_| ItemError::BadKey)?;
+                (Scope::Key, entry.locate(&key.key()), entry.listing(text.as_bytes()))
+            }
+            None => (Scope::Biz, entry.whole, None),
+        };
+        let wanted = wanted.ok_or(RecordError::NoRecord)?;
+        Ok(Target { biz, scope, wanted, key, listing })
+    }
+
+    /// Erases records of a business that a reset has made void, in the next key-nodes; true when all
+    /// groups are done. A record whose key-node is busy, or whose group is not served, is an error:
+    /// it may still be there.
+    ///
+    /// # Errors
+    /// As items would fail; the sweep can go on.
+    pub fn clear_void(
+        &mut self,
+        biz_id: u32,
+        sweep: &mut Clearing,
+        key_nodes: u32,
+        now: Millis,
+    ) -> Result<bool, ItemError> {
+        let epoch = self.table.index_of(biz_id).map(|index| self.table.entry(index).epoch);
+        let epoch = epoch.ok_or(ItemError::UnknownBiz)?;
+        if sweep.generation != self.generation {
+            let (generation, erased) = (self.generation, sweep.erased);
+            *sweep = Clearing { generation, erased, ..Clearing::default() };
+        }
+        for _ in 0..key_nodes {
+            let Some(group) = self.handle.groups().get(sweep.group) else { return Ok(true) };
+            let (files, all) = (group.geometry().files, group.geometry().key_nodes);
+            self.sweep_one((biz_id, epoch), sweep, now)?;
+            sweep.key_node += 1;
+            if sweep.key_node >= all {
+                (sweep.file, sweep.key_node) = (sweep.file + 1, 0);
+            }
+            if sweep.file >= files {
+                (sweep.group, sweep.file) = (sweep.group + 1, 0);
+            }
+        }
+        Ok(false)
+    }
+
+    fn sweep_one(
+        &mut self,
+        (biz_id, epoch): (u32, u8),
+        sweep: &mut Clearing,
+        now: Millis,
+    ) -> Result<(), ItemError> {
+        let is_void = |words: &[u64]| {
+            words[node::KEY] as u32 == biz_id && node::epoch(words[node::CHECK]) != epoch
+        };
+        let &mut Clearing { group: at, file, key_node, .. } = sweep;
+        let mut tags = [0; TAG_WORDS];
+        let region = self.handle.groups()[at].file(file);
+        region.read(self.handle.groups()[at].head(key_node) + 1, &mut tags);
+        for place in 0..self.handle.groups()[at].geometry().chain as usize {
+            if tag::of(tags[place / 8], place) == 0 {
+                continue;
+            }
+            let group = &self.handle.groups()[at];
+            let first = group.node(key_node, place);
+            let mut words = vec![0; node::FIELD];
+            group.file(file).read(first, &mut words);
+            if !is_void(&words) {
+                continue;
+            }
+            words.resize(group.node_words(), 0);
+            group.file(file).read(first, &mut words);
+            // Read without the semaphore: what is torn is looked at again below, or is another's.
+            let (Some(key), Some(place)) = (group.key_of(&words), group.locate(&words)) else {
+                continue;
+            };
+            if (place.file, place.key_node) != (file, key_node) {
+                continue;
+            }
+            let key_words = key.words().to_vec();
+            let Some(key) = KeyRef::from_stored(&key_words, key.bytes(), key.form() as u8) else {
+                continue;
+            };
+            let wanted = Wanted { group: at, at: place };
+            let begun = self.handle.begin(&mut self.buffers, &[wanted], self.generation);
+            let mut transaction = begun.map_err(|refused| match refused {
+                Refused::Busy | Refused::Newer => ItemError::Busy,
+                Refused::Unavailable => ItemError::Store,
+            })?;
+            let index = transaction.node(&wanted, biz_id, &key);
+            if transaction.is_placed(index) && is_void(transaction.words(index)) {
+                transaction.erase(index);
+                transaction.commit(now).map_err(|_| ItemError::Store)?;
+                sweep.erased += 1;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! What stands behind runtime.mmap's words: the locks of its slots, and its blocks on the disk.
+//!
+//! Invariant: a lock is never waited for. Who cannot tell whether it is free takes it for held.
+
+use std::fs::File;
+use std::io;
+
+use super::layout::runtime::{SLOTS, WORDS};
+use super::runtime::{SLOT_BYTES, SLOTS_START_BYTES, slot_byte};
+use crate::base::sys;
+
+/// A file; in the simulation, nothing but the locks.
+#[derive(Debug)]
+pub(super) enum Backing {
+    File(File),
+    #[cfg(test)]
+    Played(super::played::Locks),
+}
+
+impl Backing {
+    /// The file.
+    pub fn file(&self) -> &File {
+        match self {
+            Backing::File(file) => file,
+            #[cfg(test)]
+            Backing::Played(_) => unreachable!("nobody asks a played store for its file"),
+        }
+    }
+
+    /// Does somebody else hold the slot's lock.
+    pub fn is_locked(&self, slot: u32) -> bool {
+        match self {
+            Backing::File(file) => sys::is_range_locked(file, slot_byte(slot), 1).unwrap_or(true),
+            #[cfg(test)]
+            Backing::Played(locks) => locks.is_locked(slot),
+        }
+    }
+
+    /// Does anybody else hold the lock of any slot.
+    pub fn is_any_locked(&self) -> bool {
+        match self {
+            Backing::File(file) => {
+                let all = SLOTS as u64 * SLOT_BYTES;
+                sys::is_range_locked(file, SLOTS_START_BYTES, all).unwrap_or(true)
+            }
+            #[cfg(test)]
+            Backing::Played(locks) => (0..SLOTS as u32).any(|slot| locks.is_locked(slot)),
+        }
+    }
+
+    /// Takes the slot's lock if it is to be had at once.
+    pub fn try_lock(&self, slot: u32) -> bool {
+        match self {
+            Backing::File(file) => sys::try_lock_range(file, slot_byte(slot), 1).unwrap_or(false),
+            #[cfg(test)]
+            Backing::Played(locks) => locks.try_lock(slot),
+        }
+    }
+
+    /// Gives the slot's lock back.
+    pub fn unlock(&self, slot: u32) -> io::Result<()> {
+        match self {
+            Backing::File(file) => sys::unlock_range(file, slot_byte(slot), 1),
+            #[cfg(test)]
+            Backing::Played(locks) => {
+                locks.unlock(slot);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the lock of who frees semaphores in the name of a slot, if it is to be had at once.
+    pub fn try_lock_freeing(&self, slot: u32) -> bool {
+        match self {
+            Backing::File(file) => {
+                sys::try_lock_range(file, freeing_byte(slot), 1).unwrap_or(false)
+            }
+            #[cfg(test)]
+            Backing::Played(locks) => locks.try_lock(SLOTS as u32 + slot),
+        }
+    }
+
+    /// Gives it back.
+    pub fn unlock_freeing(&self, slot: u32) -> io::Result<()> {
+        match self {
+            Backing::File(file) => sys::unlock_range(file, freeing_byte(slot), 1),
+            #[cfg(test)]
+            Backing::Played(locks) => {
+                locks.unlock(SLOTS as u32 + slot);
+                Ok(())
+            }
+        }
+    }
+
+    /// Allocates blocks.
+    pub fn allocate(&self, start: u64, len: u64) -> io::Result<()> {
+        match self {
+            Backing::File(file) => sys::allocate(file, start, len),
+            #[cfg(test)]
+            Backing::Played(_) => Ok(()),
+        }
+    }
+}
+
+/// Behind the end of the file: a byte for each slot that nothing else locks.
+fn freeing_byte(slot: u32) -> u64 {
+    WORDS as u64 * 8 + u64::from(slot)
+}

@@ -1,0 +1,197 @@
+//! The commit protocol: announced, held, logged, committed.
+//!
+//! Invariant: each step is a type that only the step before it makes, so no step is left out or comes
+//! early; whichever of them is dropped, by an error or a panic, the key-nodes are as some whole
+//! transaction left them, their semaphores are released, and the announcement is withdrawn. The short
+//! path, whole transactions, the model checker and the simulation all run this code.
+
+use super::region::copy_in;
+use super::semaphore::Semaphore;
+use super::slot::{Intent, LogFull, SlotWords, UndoLog};
+use crate::base::sync::{AtomicU64, Ordering, compiler_fence};
+
+/// The key-nodes of a transaction, in the global order, each once.
+pub trait KeyNodes {
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// What a recoverer reads of one of them.
+    fn intent(&self, index: usize) -> Intent;
+    /// Its semaphore.
+    fn semaphore(&self, index: usize) -> Semaphore<'_>;
+}
+
+/// Who runs a transaction.
+pub trait Owner: Copy {
+    /// Its slot.
+    fn slot(&self) -> SlotWords<'_>;
+    /// Takes a semaphore, and waits for it as long as this owner may; whether it was taken.
+    fn take(&self, semaphore: Semaphore<'_>) -> bool;
+    /// Writes back what the slot's undo log tells.
+    fn roll_back(&self);
+}
+
+/// A run of words that a transaction changes.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The key-node that the words belong to.
+    pub intent: Intent,
+    /// The first word's place in the file.
+    pub at: usize,
+    /// The words as they are stored.
+    pub stored: &'a [AtomicU64],
+    /// The words as they are to be.
+    pub new: &'a [u64],
+}
+
+/// All that a transaction changes: nodes first, tags last. What is written has been logged, but for
+/// nodes in free places, and such a node is only written together with its tag.
+pub trait Changes {
+    /// Logs old values.
+    fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull>;
+    /// Writes new values.
+    fn write(&self);
+}
+
+// One run of words may be all there is: its length stays known to the compiler.
+impl Changes for Change<'_> {
+    #[inline(always)]
+    fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
+        log.changes(&self.intent, self.stored, self.new, self.at)
+    }
+
+    #[inline(always)]
+    fn write(&self) {
+        copy_in(self.stored, self.new);
+        // A tag is never written before its node.
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+/// The slot's intent list names the key-nodes. Dropping this releases those that are taken, and
+/// withdraws the list.
+#[derive(Debug)]
+#[must_use]
+pub struct Announced<O: Owner, K: KeyNodes> {
+    owner: O,
+    key_nodes: K,
+    taken: usize,
+    /// Words are being written: between the two stores of `phase`.
+    writes: bool,
+}
+
+impl<O: Owner, K: KeyNodes> Drop for Announced<O, K> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.writes {
+            roll_back(self.owner);
+        }
+        self.give_back();
+    }
+}
+
+/// A panic ended the writing.
+#[cold]
+#[inline(never)]
+fn roll_back(owner: impl Owner) {
+    owner.roll_back();
+}
+
+impl<O: Owner, K: KeyNodes> Announced<O, K> {
+    /// Announces the key-nodes, so that a recoverer finds each semaphore that may be taken.
+    #[inline(always)]
+    pub fn new(owner: O, key_nodes: K) -> Self {
+        owner.slot().announce(key_nodes.len(), |index| key_nodes.intent(index));
+        Announced { owner, key_nodes, taken: 0, writes: false }
+    }
+
+    /// Takes, in order, all semaphores that are not taken yet. None: one of them was not free in time.
+    #[inline(always)]
+    pub fn take_all(&mut self) -> Option<Held<'_, O, K>> {
+        while self.taken < self.key_nodes.len() {
+            if !self.owner.take(self.key_nodes.semaphore(self.taken)) {
+                return None;
+            }
+            self.taken += 1;
+        }
+        Some(Held(self))
+    }
+
+    /// Who runs the transaction.
+    #[inline(always)]
+    pub fn owner(&self) -> O {
+        self.owner
+    }
+
+    /// All its key-nodes.
+    #[inline(always)]
+    pub fn key_nodes(&self) -> &K {
+        &self.key_nodes
+    }
+
+    #[inline(always)]
+    fn give_back(&self) {
+        for index in (0..self.key_nodes.len()).rev() {
+            if index < self.taken {
+                self.key_nodes.semaphore(index).release();
+            }
+        }
+        self.owner.slot().withdraw();
+    }
+}
+
+impl<O: Owner, K: KeyNodes + Copy> Announced<O, K> {
+    /// What dropping it does, in line: nothing is being written here, and what is `Copy` has nothing
+    /// else to give back.
+    #[inline(always)]
+    pub fn end(self) {
+        debug_assert!(!self.writes);
+        self.give_back();
+        std::mem::forget(self);
+    }
+}
+
+/// All semaphores are taken: the key-nodes belong to this transaction.
+#[derive(Debug)]
+#[must_use]
+pub struct Held<'a, O: Owner, K: KeyNodes>(&'a mut Announced<O, K>);
+
+impl<'a, O: Owner, K: KeyNodes> Held<'a, O, K> {
+    /// Logs the old value of every word that is about to change.
+    ///
+    /// # Errors
+    /// If there are more words than the log holds.
+    #[inline(always)]
+    pub fn log<C: Changes>(self, changes: C) -> Result<Logged<'a, O, K, C>, LogFull> {
+        let mut log = UndoLog::of(self.0.owner.slot());
+        changes.log(&mut log)?;
+        let entries = log.len();
+        Ok(Logged { announced: self.0, changes, entries })
+    }
+}
+
+/// The undo log is written; `phase` does not count it yet.
+#[derive(Debug)]
+#[must_use]
+pub struct Logged<'a, O: Owner, K: KeyNodes, C> {
+    announced: &'a mut Announced<O, K>,
+    changes: C,
+    entries: usize,
+}
+
+impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
+    /// Writes the words in the order of the changes. The last store of `phase` is the commit point.
+    /// Where no word differs there is nothing to write: did any.
+    #[inline(always)]
+    pub fn commit(self) -> bool {
+        let Logged { announced, changes, entries } = self;
+        if entries > 0 {
+            let slot = announced.owner.slot();
+            announced.writes = true;
+            slot.begin(entries);
+            changes.write();
+            slot.commit();
+            announced.writes = false;
+        }
+        entries > 0
+    }
+}

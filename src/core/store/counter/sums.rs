@@ -1,0 +1,204 @@
+//! What all slots have counted together.
+//!
+//! Invariant: a table is only read as far as its rows are in use: a look at the rest would cost
+//! blocks where the files are in memory.
+
+use std::collections::BTreeMap;
+
+use super::{
+    BizRow, COUNTERS, Counter, Counters, GROUP_COUNTERS, GroupCounter, GroupRow, Histogram,
+    ITEM_ERRORS, OUTCOMES, STATUS_KINDS, Timed, at,
+};
+use crate::base::sync::Ordering;
+use crate::store::layout::{self, CHAIN_MAX};
+
+/// A row of businesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BizKey {
+    /// The business of this id.
+    Id(u32),
+    /// Items that named no business.
+    Unknown,
+    /// Businesses beyond the table.
+    Others,
+}
+
+/// A row of groups.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupKey {
+    /// The group of this name.
+    Name(String),
+    /// Groups beyond the table.
+    Others,
+}
+
+/// The nodes of a group, as a look at all of them found them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes {
+    /// Those that are not expired.
+    pub live: u64,
+    /// Those that are, and wait to be reused.
+    pub expired: u64,
+    /// Places that are free.
+    pub free: u64,
+    /// Key-nodes by the nodes in their chains, live and expired: 0 to 56.
+    pub chains: [u64; CHAIN_MAX + 1],
+    /// When the look was over, milliseconds.
+    pub swept_ms: u64,
+}
+
+impl Default for Nodes {
+    fn default() -> Nodes {
+        Nodes { live: 0, expired: 0, free: 0, chains: [0; CHAIN_MAX + 1], swept_ms: 0 }
+    }
+}
+
+/// What was counted of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupSums {
+    counts: [u64; GROUP_COUNTERS],
+    /// When a checkpoint of it was completed last, milliseconds; none: never.
+    pub checkpoint_ms: Option<u64>,
+    /// Its nodes; none before the first look at all of them.
+    pub nodes: Option<Nodes>,
+}
+
+impl GroupSums {
+    /// How often something happened.
+    pub fn count(&self, counter: GroupCounter) -> u64 {
+        self.counts[counter as usize]
+    }
+}
+
+/// What one slot has counted, in short.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SlotCounts {
+    /// Requests answered.
+    pub requests: u64,
+    /// Connections open now, if its owner lives.
+    pub connections: u64,
+}
+
+/// What all slots have counted since runtime.mmap was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sums {
+    counts: [u64; COUNTERS],
+    /// Requests by [`super::Asked`] and kind of status ([`super::status_word`]).
+    pub requests: [[u64; STATUS_KINDS]; 5],
+    /// Errors of items, in the order of [`ITEM_ERRORS`].
+    pub item_errors: [u64; ITEM_ERRORS.len()],
+    /// Requests, from readable to written.
+    pub request_times: Histogram,
+    /// Flushes that succeeded.
+    pub flush_times: Histogram,
+    /// Checkpoints that were completed.
+    pub checkpoint_times: Histogram,
+    /// Groups that ever counted something.
+    pub groups: BTreeMap<GroupKey, GroupSums>,
+    /// Items of Queries and of Updates by [`super::Outcome`].
+    pub bizs: BTreeMap<BizKey, [[u64; OUTCOMES]; 2]>,
+}
+
+impl Sums {
+    /// How often something happened.
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize]
+    }
+
+    /// Adds what a slot has counted.
+    pub(in crate::store) fn add(&mut self, slot: Counters<'_>) {
+        for (at, sum) in self.counts.iter_mut().enumerate() {
+            *sum += slot.load(at::COUNTERS + at);
+        }
+        let requests = self.requests.as_flattened_mut();
+        for (at, sum) in requests.iter_mut().enumerate() {
+            *sum += slot.load(at::COUNTERS + at::REQUESTS + at);
+        }
+        for (at, sum) in self.item_errors.iter_mut().enumerate() {
+            *sum += slot.load(at::COUNTERS + at::ITEM_ERRORS + at);
+        }
+        for (timed, sum) in [
+            (Timed::Request, &mut self.request_times),
+            (Timed::Flush, &mut self.flush_times),
+            (Timed::Checkpoint, &mut self.checkpoint_times),
+        ] {
+            slot.add_times(timed, sum);
+        }
+        for row in 0..slot.group_rows() {
+            slot.add_group(GroupRow::of(row), &mut self.groups);
+        }
+        for row in 0..slot.biz_rows_used() {
+            slot.add_biz(row, &mut self.bizs);
+        }
+    }
+}
+
+impl Counters<'_> {
+    /// What this slot has counted, in short.
+    pub(in crate::store) fn short(self) -> SlotCounts {
+        let start = at::COUNTERS + at::REQUESTS;
+        let requests = (start..start + 5 * STATUS_KINDS).map(|word| self.load(word)).sum();
+        SlotCounts { requests, connections: self.load(at::COUNTERS + at::OPEN) }
+    }
+
+    fn add_times(self, timed: Timed, sum: &mut Histogram) {
+        let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
+        sum.sum_us = sum.sum_us.wrapping_add(self.load(start));
+        for (word, sum) in (start + 1..).zip(&mut sum.buckets) {
+            *sum += self.load(word);
+        }
+    }
+
+    fn add_group(self, row: GroupRow, groups: &mut BTreeMap<GroupKey, GroupSums>) {
+        let key = match row {
+            GroupRow::OTHERS => GroupKey::Others,
+            _ => match layout::name_of(self.group_name(row)) {
+                Some(name) => GroupKey::Name(name),
+                None => return,
+            },
+        };
+        let start = row.word() + at::GROUP_COUNTS;
+        let counts: [u64; GROUP_COUNTERS] = std::array::from_fn(|at| self.load(start + at));
+        if key == GroupKey::Others && counts == [0; GROUP_COUNTERS] {
+            return;
+        }
+        let sums = groups.entry(key).or_default();
+        for (sum, count) in sums.counts.iter_mut().zip(counts) {
+            *sum += count;
+        }
+        let checkpoint_ms = Some(self.load(row.word() + at::GROUP_CHECKPOINT)).filter(|&at| at > 0);
+        sums.checkpoint_ms = sums.checkpoint_ms.max(checkpoint_ms);
+        let nodes = self.nodes(row);
+        // Of several keepers' looks the last one counts.
+        if nodes.as_ref().map(|nodes| nodes.swept_ms) > sums.nodes.as_ref().map(|n| n.swept_ms) {
+            sums.nodes = nodes;
+        }
+    }
+
+    fn nodes(self, row: GroupRow) -> Option<Nodes> {
+        let swept = self.region.word(self.base + row.word() + at::GROUP_SWEPT);
+        // Acquire: pairs with `set_nodes`.
+        let swept_ms = Some(swept.load(Ordering::Acquire)).filter(|&at| at > 0)?;
+        let start = row.word() + at::GROUP_NODES;
+        let chains = std::array::from_fn(|length| self.load(start + 3 + length));
+        let [live, expired, free] = std::array::from_fn(|nth| self.load(start + nth));
+        Some(Nodes { live, expired, free, chains, swept_ms })
+    }
+
+    fn add_biz(self, row: usize, bizs: &mut BTreeMap<BizKey, [[u64; OUTCOMES]; 2]>) {
+        let key = match row {
+            at::BIZ_UNKNOWN => BizKey::Unknown,
+            at::BIZ_OTHERS => BizKey::Others,
+            _ => BizKey::Id(self.biz_id(row)),
+        };
+        let start = BizRow::of(row).word() + at::BIZ_COUNTS;
+        let counts: [u64; 2 * OUTCOMES] = std::array::from_fn(|at| self.load(start + at));
+        if !matches!(key, BizKey::Id(_)) && counts == [0; 2 * OUTCOMES] {
+            return;
+        }
+        let sums = bizs.entry(key).or_default();
+        for (sum, count) in sums.as_flattened_mut().iter_mut().zip(counts) {
+            *sum += count;
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! A file group: create, open and check its files; where a key-node and a node stand in them.
+//!
+//! Invariant: a group is only ever served from files whose length and every header field are what
+//! they must be; files that differ are named and left alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, expect, io_error};
+use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
+use super::region::Region;
+use super::runtime::{
+    FileEntry, Runtime, bytes_of, create_draft, header_crc, sync_directory, words_of,
+};
+use super::semaphore::Semaphore;
+use crate::base::sync::Ordering;
+use crate::base::sys;
+use crate::conf::{self, Geometry, HashKind};
+
+/// Huge pages that are asked for at once: 16 MiB, which take 10 to 90 ms, and four times that where
+/// others use them all the time.
+const HUGE_AT_ONCE: usize = 8;
+
+/// A mapped group.
+#[derive(Debug)]
+pub struct Group {
+    // Dropped before the regions whose words they point to.
+    _watches: Vec<sys::Watch>,
+    files: Vec<Region>,
+    /// What the register said of them when they were opened.
+    entries: Vec<FileEntry>,
+    header: Header,
+    mark: usize,
+    in_memory: bool,
+    /// Huge pages that were asked for, of all files.
+    huge_asked: usize,
+    node_words: usize,
+    key_node_words: usize,
+}
+
+/// What the header of a group file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Random id of the group.
+    pub id: u64,
+    /// Name of the group.
+    pub name: String,
+    /// Its geometry.
+    pub geometry: Geometry,
+    /// Seeds of its hashes.
+    pub seeds: [u64; 2],
+    /// When it was created, milliseconds.
+    pub created_ms: u64,
+    /// This file's index.
+    pub file: u32,
+}
+
+/// Marks of a group file outside its header's CRC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub boot: [u64; 2],
+    pub clean: bool,
+    pub quarantined: bool,
+}
+
+/// Path of a group file.
+pub fn path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
+    live_dir.join(format!("{name}.{file}.mmap"))
+}
+
+/// Has anything the name of file 0 of a group: then it is not created, whatever that is.
+pub(crate) fn is_there(live_dir: &Path, name: &str) -> bool {
+    let found = std::fs::symlink_metadata(path_of(live_dir, name, 0));
+    !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
+}
+
+/// Opens a file that must be a regular one.
+pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> Result<File, Error> {
+    sys::open_regular(options, path).map_err(io_error(path, "open it"))
+}
+
+/// Creates the files of a group that has none; true if it did. A creation that was not finished
+/// (file 0 absent) is done again.
+pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
+    let files = group.geometry.files;
+    if is_there(live_dir, &group.name) {
+        return Ok(false);
+    }
+    let mut seeds = [0u8; 24];
+    let first = path_of(live_dir, &group.name, 0);
+    sys::random(&mut seeds).map_err(io_error(&first, "draw its seeds"))?;
+    let drawn = words_of(&seeds);
+    let header = Header {
+        id: drawn[0],
+        name: group.name.clone(),
+        geometry: group.geometry,
+        seeds: [drawn[1], drawn[2]],
+        created_ms: crate::base::clock::now(),
+        file: 0,
+    };
+    let drafts: Vec<(PathBuf, PathBuf)> = (0..files)
+        .map(|file| {
+            let path = path_of(live_dir, &group.name, file);
+            (path.with_extension("mmap.new"), path)
+        })
+        .collect();
+    let made = drafts.iter().enumerate().try_for_each(|(file, (draft, _))| {
+        create_file(draft, &Header { file: file as u32, ..header.clone() })
+    });
+    if let Err(error) = made {
+        // Give the blocks back: the disk is full, or will be asked again.
+        for (draft, _) in &drafts {
+            let _ = std::fs::remove_file(draft);
+        }
+        return Err(error);
+    }
+    // File 0 last: while it is absent the group is not there.
+    for (draft, path) in drafts.iter().rev() {
+        std::fs::rename(draft, path).map_err(io_error(path, "rename it into place"))?;
+    }
+    sync_directory(&first)?;
+    Ok(true)
+}
+
+pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
+    let file = create_draft(path)?;
+    let len = header.geometry.file_bytes();
+    sys::allocate(&file, 0, len).map_err(io_error(path, "allocate its blocks"))?;
+    let mut words = [0u64; at::QUARANTINE + 1];
+    words[..at::NAME + 4].copy_from_slice(&header_words(header));
+    words[at::CRC] = header_crc(&words[..at::CRC]);
+    // A file of zeros is a clean one: free places and free semaphores.
+    words[at::CLEAN] = 1;
+    file.write_all_at(&bytes_of(&words), 0).map_err(io_error(path, "write its header"))?;
+    file.sync_all().map_err(io_error(path, "sync it"))
+}
+
+fn header_words(header: &Header) -> [u64; at::NAME + 4] {
+    let geometry = &header.geometry;
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let mut words = [0u64; at::NAME + 4];
+    words[at::MAGIC] = layout::GROUP_MAGIC;
+    words[at::VERSION] = layout::version_word();
+    words[at::ID] = header.id;
+    words[at::FILES] = pair(geometry.files, header.file);
+    words[at::KEY_NODES] = pair(geometry.key_nodes, geometry.chain);
+    words[at::SIZES] = pair(geometry.node_bytes, geometry.key_bytes);
+    words[at::HASH] = match geometry.hash {
+        HashKind::Bob => 1,
+        HashKind::Siphash => 2,
+    };
+    words[at::SEED] = header.seeds[0];
+    words[at::SEED + 1] = header.seeds[1];
+    words[at::CREATED] = header.created_ms;
+    words[at::NAME..].copy_from_slice(&layout::name_words(&header.name));
+    words
+}
+
+/// Reads and checks the header of a group file, and that the file is as long as it says.
+pub fn read_header(path: &Path, file: &File) -> Result<Header, Error> {
+    let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
+    let mut bytes = [0u8; (at::CRC + 1) * 8];
+    if len < layout::PAGE_BYTES as u64 {
+        expect(path, "length", len, layout::PAGE_BYTES as u64)?;
+    }
+    file.read_exact_at(&mut bytes, 0).map_err(io_error(path, "read its header"))?;
+    let words = words_of(&bytes);
+    expect(path, "magic", words[at::MAGIC], layout::GROUP_MAGIC)?;
+    expect(path, "version and layout", words[at::VERSION], layout::version_word())?;
+    expect(path, "header CRC", words[at::CRC], header_crc(&words[..at::CRC]))?;
+    let header = parse_header(path, &words)?;
+    expect(path, "length", len, header.geometry.file_bytes())?;
+    Ok(header)
+}
+
+fn parse_header(path: &Path, words: &[u64]) -> Result<Header, Error> {
+    let low = |at: usize| words[at] as u32;
+    let high = |at: usize| (words[at] >> 32) as u32;
+    let bad = |field, found: String, expected: &str| Error::Mismatch {
+        path: path.to_path_buf(),
+        field,
+        found,
+        expected: expected.to_string(),
+    };
+    let hash = match words[at::HASH] {
+        1 => HashKind::Bob,
+        2 => HashKind::Siphash,
+        other => return Err(bad("hash", other.to_string(), "1 (bob) or 2 (siphash)")),
+    };
+    let geometry = Geometry {
+        files: low(at::FILES),
+        key_nodes: low(at::KEY_NODES),
+        chain: high(at::KEY_NODES),
+        node_bytes: low(at::SIZES),
+        key_bytes: high(at::SIZES),
+        hash,
+    };
+    let sound = (1..=runtime::FILES_MAX as u32).contains(&geometry.files)
+        && geometry.key_nodes >= 1
+        && (1..=layout::CHAIN_MAX as u32).contains(&geometry.chain)
+        && (64..=32768).contains(&geometry.node_bytes)
+        && geometry.node_bytes.is_multiple_of(64)
+        && (8..=256).contains(&geometry.key_bytes)
+        && geometry.key_bytes.is_multiple_of(8)
+        && geometry.key_bytes + 24 <= geometry.node_bytes;
+    if !sound {
+        return Err(bad("geometry", format!("{geometry:?}"), "numbers within their bounds"));
+    }
+    let name = [words[at::NAME], words[at::NAME + 1], words[at::NAME + 2], words[at::NAME + 3]];
+    let name = layout::name_of(name)
+        .ok_or_else(|| bad("group name", format!("{name:x?}"), "[a-z0-9-]{1,32}"))?;
+    Ok(Header {
+        id: words[at::ID],
+        name,
+        geometry,
+        seeds: [words[at::SEED], words[at::SEED + 1]],
+        created_ms: words[at::CREATED],
+        file: high(at::FILES),
+    })
+}
+
+pub(crate) fn read_marks(path: &Path, file: &File) -> Result<Marks, Error> {
+    let mut bytes = [0u8; 32];
+    file.read_exact_at(&mut bytes, at::BOOT as u64 * 8)
+        .map_err(io_error(path, "read its marks"))?;
+    let words = words_of(&bytes);
+    Ok(Marks { boot: [words[0], words[1]], clean: words[2] == 1, quarantined: words[3] != 0 })
+}
+
+/// Writes boot id, clean mark and quarantine word, and waits until they are on disk.
+pub(crate) fn write_marks(path: &Path, marks: Marks) -> Result<(), Error> {
+    let file = open_regular(OpenOptions::new().write(true), path)?;
+    let words =
+        [marks.boot[0], marks.boot[1], u64::from(marks.clean), u64::from(marks.quarantined)];
+    file.write_all_at(&bytes_of(&words), at::BOOT as u64 * 8)
+        .map_err(io_error(path, "write its marks"))?;
+    file.sync_all().map_err(io_error(path, "sync it"))
+}
+
+/// A group file, opened, and its path.
+pub(crate) type OpenFile = (PathBuf, File);
+
+/// The files of a group, opened and checked against each other, not mapped.
+pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<(Header, Vec<OpenFile>), Error> {
+    open_files_with(OpenOptions::new().read(true).write(true), live_dir, name)
+}
+
+/// As [`open_files`], opened as `options` say: tools open them for reading.
+pub(super) fn open_files_with(
+    options: &OpenOptions,
+    live_dir: &Path,
+    name: &str,
+) -> Result<(Header, Vec<OpenFile>), Error> {
+    if super::draft::is_unfinished(live_dir, name) {
+        return Err(Error::Unfinished { group: name.to_string() });
+    }
+    let open = |index: u32| -> Result<OpenFile, Error> {
+        let path = path_of(live_dir, name, index);
+        let file = open_regular(options, &path)?;
+        Ok((path, file))
+    };
+    let first = open(0)?;
+    let header = read_header(&first.0, &first.1)?;
+    expect(&first.0, "group name", header.name.as_str(), name)?;
+    expect(&first.0, "file index", header.file, 0)?;
+    let mut files = vec![first];
+    for index in 1..header.geometry.files {
+        let (path, file) = match open(index) {
+            Err(Error::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Err(Error::Missing { group: name.to_string(), missing: path });
+            }
+            opened => opened?,
+        };
+        let other = read_header(&path, &file)?;
+        expect(&path, "file index", other.file, index)?;
+        expect(&path, "group id", other.id, header.id)?;
+        if (Header { file: 0, ..other.clone() }) != header {
+            return Err(Error::Mismatch {
+                path,
+                field: "header",
+                found: format!("{other:?}"),
+                expected: format!("that of file 0: {header:?}"),
+            });
+        }
+        files.push((path, file));
+    }
+    Ok((header, files))
+}
+
+/// Compares the geometry of existing files with the configuration's.
+pub(crate) fn check_geometry(header: &Header, group: &conf::Group) -> Result<(), Error> {
+    let (found, expected) = (&header.geometry, &group.geometry);
+    let number =
+        |field, found: u32, expected: u32| (field, found.to_string(), expected.to_string());
+    let fields = [
+        number("files", found.files, expected.files),
+        number("key-nodes", found.key_nodes, expected.key_nodes),
+        number("chain", found.chain, expected.chain),
+        number("node-size", found.node_bytes, expected.node_bytes),
+        number("key-bytes", found.key_bytes, expected.key_bytes),
+        ("hash", format!("{:?}", found.hash), format!("{:?}", expected.hash)),
+    ];
+    for (field, found, expected) in fields {
+        if found != expected {
+            let (found, expected) = (found.to_lowercase(), expected.to_lowercase());
+            return Err(Error::Geometry { group: group.name.clone(), field, found, expected });
+        }
+    }
+    Ok(())
+}
+
+/// The register's entry of a group file.
+pub(crate) fn entry_of(
+    path: &Path,
+    file: &File,
+    header: &Header,
+    index: u32,
+) -> Result<FileEntry, Error> {
+    let metadata = file.metadata().map_err(io_error(path, "read its inode"))?;
+    Ok(FileEntry {
+        group: header.id,
+        file: index,
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        // Inode numbers are used again; where the file system knows no birth, that is 0.
+        birth_ns: metadata
+            .created()
+            .ok()
+            .and_then(|birth| birth.duration_since(std::time::UNIX_EPOCH).ok())
+            .map_or(0, |birth| birth.as_nanos() as u64),
+        name: header.name.clone(),
+    })
+}
+
+impl Group {
+    /// Maps a group that `prepare` has registered. It must not outlive the runtime's map.
+    pub(crate) fn open(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<Group, Error> {
+        let (header, files) = open_files(live_dir, name)?;
+        let (mut mark, mut entries) = (None, Vec::new());
+        for (index, (path, file)) in files.iter().enumerate() {
+            let found = entry_of(path, file, &header, index as u32)?;
+            let known = runtime.find_file(header.id, index as u32);
+            let Some((entry, _)) = known.filter(|(_, known)| *known == found) else {
+                return Err(Error::Mismatch {
+                    path: path.clone(),
+                    field: "device and inode",
+                    found: format!("{}:{}", found.device, found.inode),
+                    expected: "those in runtime.mmap: it was swapped, restart the server".into(),
+                });
+            };
+            mark.get_or_insert(entry);
+            entries.push(found);
+        }
+        let words = header.geometry.file_bytes() as usize / 8;
+        let regions = files
+            .iter()
+            .map(|(path, file)| Region::map(file, 0, words).map_err(io_error(path, "map it")))
+            .collect::<Result<Vec<Region>, Error>>()?;
+        let mark = mark.expect("a group has a file");
+        let watches = files
+            .iter()
+            .zip(&regions)
+            .filter_map(|((path, _), region)| {
+                let header_mark = regions[0].word(at::QUARANTINE);
+                let bits = runtime::FILE_QUARANTINE;
+                sys::watch(region.span(), runtime.mark_of(mark), bits, header_mark, path)
+            })
+            .collect();
+        let in_memory =
+            sys::is_in_memory(&files[0].0).map_err(io_error(&files[0].0, "look at its disk"))?;
+        Ok(Group::of_regions(regions, entries, (header, watches, mark, in_memory)))
+    }
+
+    pub(super) fn of_regions(
+        files: Vec<Region>,
+        entries: Vec<FileEntry>,
+        (header, watches, mark, in_memory): (Header, Vec<sys::Watch>, usize, bool),
+    ) -> Group {
+        let node_words = header.geometry.node_bytes as usize / 8;
+        let key_node_words = HEAD_WORDS + header.geometry.chain as usize * node_words;
+        Group {
+            _watches: watches,
+            files,
+            entries,
+            header,
+            mark,
+            in_memory,
+            huge_asked: 0,
+            node_words,
+            key_node_words,
+        }
+    }
+
+    /// Are the files it maps still the registered ones.
+    pub(crate) fn is_registered(&self, runtime: &Runtime) -> bool {
+        self.entries.iter().all(|entry| {
+            runtime.find_file(entry.group, entry.file).is_some_and(|(_, known)| known == *entry)
+        })
+    }
+
+    /// What its headers say.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Its geometry.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        &self.header.geometry
+    }
+
+    /// Words of a node.
+    #[inline]
+    pub fn node_words(&self) -> usize {
+        self.node_words
+    }
+
+    /// Words of the key field.
+    #[inline]
+    pub fn field_words(&self) -> usize {
+        self.header.geometry.key_bytes as usize / 8
+    }
+
+    /// A file's words.
+    #[inline]
+    pub fn file(&self, file: u32) -> &Region {
+        &self.files[file as usize]
+    }
+
+    /// Its files.
+    pub fn files(&self) -> &[Region] {
+        &self.files
+    }
+
+    /// Where the register keeps its quarantine bit.
+    #[inline]
+    pub(crate) fn mark(&self) -> usize {
+        self.mark
+    }
+
+    /// First word of a key-node.
+    #[inline]
+    pub fn head(&self, key_node: u32) -> usize {
+        PAGE_WORDS + key_node as usize * self.key_node_words
+    }
+
+    /// First word of a node of a key-node.
+    #[inline]
+    pub fn node(&self, key_node: u32, place: usize) -> usize {
+        self.head(key_node) + HEAD_WORDS + place * self.node_words
+    }
+
+    /// The place in a chain where a node of this tag goes if nobody is there: so a look-up knows,
+    /// before it has read the head, where the node most probably is.
+    #[inline]
+    pub fn home(&self, tag: u8) -> usize {
+        usize::from(tag.saturating_sub(1)) * self.header.geometry.chain as usize / 255
+    }
+
+    /// The semaphore of a key-node.
+    #[inline]
+    pub fn semaphore(&self, file: u32, key_node: u32) -> Semaphore<'_> {
+        Semaphore::of_head(self.file(file), self.head(key_node))
+    }
+
+    /// Is there such a key-node.
+    pub(crate) fn has(&self, file: u32, key_node: u32) -> bool {
+        file < self.geometry().files && key_node < self.geometry().key_nodes
+    }
+
+    /// The key-node whose tags or nodes hold this word of a file; none: it is a word of the header, of
+    /// a semaphore, or there is no such word.
+    pub(crate) fn key_node_of(&self, file: u32, word: u64) -> Option<u32> {
+        if file >= self.geometry().files {
+            return None;
+        }
+        let behind = usize::try_from(word).ok()?.checked_sub(PAGE_WORDS)?;
+        let (key_node, at) = (behind / self.key_node_words, behind % self.key_node_words);
+        let is_there = key_node < self.geometry().key_nodes as usize && at > 0;
+        is_there.then_some(key_node as u32)
+    }
+
+    /// May an eviction be logged now: at most one a minute over all processes.
+    pub(crate) fn may_log_eviction(&self, now: u64) -> bool {
+        let word = self.files[0].word(at::EVICTION_LOGGED);
+        let last = word.load(Ordering::Relaxed);
+        let due = last == 0 || now < last || now - last >= 60_000;
+        due && word.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Are its files in memory: then nothing is flushed.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// Writes its dirty pages back and waits for it.
+    pub fn flush(&self, live_dir: &Path) -> Result<(), Error> {
+        for (index, region) in self.files.iter().enumerate() {
+            let path = path_of(live_dir, &self.header.name, index as u32);
+            region.flush().map_err(io_error(&path, "flush it"))?;
+        }
+        Ok(())
+    }
+
+    /// Asks for huge pages under the next part of its files, if they are in memory (of files on disk
+    /// each changed word would have 2 MiB written back); false when all were asked for. A kernel that
+    /// refuses is no fault: pages stay small.
+    pub fn ask_for_huge_pages(&mut self) -> bool {
+        let in_file = self.files[0].huge_pages();
+        let in_all = in_file * self.files.len();
+        if !self.in_memory || self.huge_asked >= in_all {
+            return false;
+        }
+        let (file, first) = (self.huge_asked / in_file, self.huge_asked % in_file);
+        let count = HUGE_AT_ONCE.min(in_file - first);
+        self.huge_asked += count;
+        if let Err(error) = self.files[file].collapse(first, count) {
+            let group = &self.header.name;
+            tracing::debug!(group, file, first, %error, "pages that could be huge stay small");
+            if error.kind() != std::io::ErrorKind::WouldBlock {
+                // No memory in such pieces, or an older kernel: more would be refused as well.
+                self.huge_asked = in_all;
+            }
+        }
+        true
+    }
+
+    /// Populates its page tables.
+    pub fn prefault(&self, live_dir: &Path) -> Result<(), Error> {
+        for (index, region) in self.files.iter().enumerate() {
+            let path = path_of(live_dir, &self.header.name, index as u32);
+            region.populate(self.in_memory).map_err(io_error(&path, "prefault it"))?;
+        }
+        Ok(())
+    }
+}
+
+/// CRC of a node's words, taking the CRC itself and the last use for 0.
+#[inline(always)]
+pub fn node_crc(words: &[u64]) -> u32 {
+    let first = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0];
+    crate::base::hash::crc32c_words(first, &words[node::FIELD..])
+}
+
+/// Writes the CRC of a node's copy into it.
+#[inline(always)]
+pub fn seal(words: &mut [u64]) {
+    words[node::CHECK] = words[node::CHECK] & !0xffff_ffff | u64::from(node_crc(words));
+}
+
+/// Does the CRC of a copied node hold.
+#[inline(always)]
+pub fn is_whole(words: &[u64]) -> bool {
+    words[node::CHECK] as u32 == node_crc(words)
+}

@@ -1,0 +1,683 @@
+//! A handle: one attachment to a data directory. It owns a slot, maps the groups of the
+//! configuration, waits for semaphores within a budget, and recovers slots of the dead.
+//!
+//! Invariant: all waits of one turn together last at most the lock-timeout, whoever holds what.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::commit::Owner;
+use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
+use super::error::Error;
+use super::group::Group;
+use super::layout::runtime as layout;
+use super::places::Places;
+use super::runtime::{Runtime, Slot};
+use super::semaphore::{Semaphore, Token};
+use super::slot::{Damage, Files, Intent, PlaceOf, Recovered, SlotWords, Undo};
+use crate::base::sync::Ordering;
+use crate::base::{clock, sys};
+use crate::conf;
+
+/// A wait longer than this looks whether the holder lives.
+const PATIENCE: Duration = Duration::from_millis(3);
+/// Looks at a semaphore before the first sleep.
+const SPINS: u32 = 100;
+/// Holders remembered as stalled.
+const STALLED_MAX: usize = 64;
+
+/// One attachment; dead in a forked child.
+#[derive(Debug)]
+pub struct Handle {
+    // Groups point into the runtime's words: they are dropped first.
+    pub(super) groups: Vec<Group>,
+    /// Where each of them is counted.
+    group_rows: Vec<GroupRow>,
+    retired: Vec<(u64, Group)>,
+    pub(super) slot: Option<Slot>,
+    pub(super) runtime: Runtime,
+    live_dir: PathBuf,
+    forks: u64,
+    /// When the retired groups were last looked at.
+    retired_looked: Option<Instant>,
+    lock_timeout: Duration,
+    /// What is left of it in this turn. Cells, as it changes under references to groups: so a handle
+    /// is one thread's.
+    budget: Cell<Duration>,
+    stalled: RefCell<Vec<Stalled>>,
+    /// What is to be logged once no semaphore is held.
+    notices: RefCell<Vec<Notice>>,
+}
+
+/// A holder that timed out: while it is at the same transaction still, it is not waited for.
+#[derive(Debug, Clone, Copy)]
+struct Stalled {
+    holder: Token,
+    sequence: u64,
+    /// Has this turn looked whether it lives.
+    looked: bool,
+}
+
+/// Something to be logged when it delays nobody.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// A node in use made room.
+    Eviction { group: u64 },
+    /// A dead owner's slot was freed.
+    Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
+    /// The logs of a dead owner's slot were damaged.
+    Damaged { slot: u32, pid: u32, damage: Damage },
+    /// A group was quarantined for that.
+    Doubtful { group: String },
+    /// A group could not be opened by a recoverer.
+    Unreachable { group: String, error: Error },
+}
+
+/// Notices kept until they are logged; more are dropped.
+const NOTICES_MAX: usize = 64;
+/// Between two looks at retired groups.
+const RETIRED_EVERY: Duration = Duration::from_secs(1);
+
+impl Handle {
+    /// Attaches to a data directory, whose group files stand in `live_dir`, at any slot. It has no
+    /// groups yet.
+    pub fn attach(data_dir: &Path, live_dir: &Path, role: u32) -> Result<Handle, Error> {
+        Self::attach_at(data_dir, live_dir, (role, &Places::ALL))
+    }
+
+    /// As [`Handle::attach`], at one of the slots that are for this role.
+    pub fn attach_at(
+        data_dir: &Path,
+        live_dir: &Path,
+        who: (u32, &Places),
+    ) -> Result<Handle, Error> {
+        let runtime = Runtime::open(data_dir)?;
+        Self::attach_by(runtime, (Vec::new(), live_dir), |runtime, recover| {
+            Slot::attach(runtime, who, recover)
+        })
+    }
+
+    /// Attaches with the slot that `take_slot` gets, recovering dead ones over the groups that are
+    /// mapped already.
+    pub(super) fn attach_by(
+        runtime: Runtime,
+        (groups, live_dir): (Vec<Group>, &Path),
+        take_slot: impl FnOnce(&Runtime, &mut dyn FnMut(u32)) -> Result<Slot, Error>,
+    ) -> Result<Handle, Error> {
+        sys::count_forks();
+        let forks = sys::forks();
+        let mut notices = Vec::with_capacity(NOTICES_MAX);
+        let mut recover = |slot| {
+            recover_slot(&runtime, slot, &groups, live_dir, &mut notices);
+        };
+        let slot = take_slot(&runtime, &mut recover)?;
+        let recoveries = notices.iter().filter(|n| matches!(n, Notice::Recovery { .. })).count();
+        (0..recoveries).for_each(|_| slot.count(Counter::Recoveries));
+        notices.drain(..).for_each(|notice| notice.log(&groups));
+        Ok(Handle {
+            groups,
+            group_rows: Vec::new(),
+            retired: Vec::new(),
+            retired_looked: None,
+            slot: Some(slot),
+            runtime,
+            live_dir: live_dir.to_path_buf(),
+            forks,
+            lock_timeout: Duration::ZERO,
+            budget: Cell::new(Duration::ZERO),
+            stalled: RefCell::new(Vec::with_capacity(STALLED_MAX)),
+            notices: RefCell::new(notices),
+        })
+    }
+
+    /// Maps the groups of a configuration and acknowledges its generation. Groups mapped already
+    /// stay so, if their files are still the registered ones; those no longer named are unmapped
+    /// when every living slot has acknowledged a generation without them. A group whose files are
+    /// damaged is left out and quarantined; on any other error nothing has changed.
+    pub fn take_groups(
+        &mut self,
+        groups: &[conf::Group],
+        generation: u64,
+        lock_timeout: Duration,
+    ) -> Result<(), Error> {
+        let is_named = |group: &&Group| {
+            groups.iter().any(|named| named.name == group.header().name)
+                && group.is_registered(&self.runtime)
+        };
+        let kept: Vec<bool> = self.groups.iter().map(|group| is_named(&group)).collect();
+        let is_kept = |name: &str| {
+            let mut known = self.groups.iter().zip(&kept);
+            known.any(|(group, kept)| *kept && group.header().name == name)
+        };
+        let mut opened = Vec::new();
+        for group in groups.iter().filter(|group| !is_kept(&group.name)) {
+            opened.extend(self.open_if_sound(&group.name)?);
+        }
+        for (group, kept) in std::mem::take(&mut self.groups).into_iter().zip(kept) {
+            if kept {
+                self.groups.push(group);
+            } else {
+                self.retired.push((generation, group));
+            }
+        }
+        self.groups.append(&mut opened);
+        let counters = self.slot().counters();
+        let row = |group: &Group| counters.group_row(&group.header().name);
+        self.group_rows = self.groups.iter().map(row).collect();
+        self.lock_timeout = lock_timeout;
+        self.budget.set(lock_timeout);
+        self.slot().words().set_generation(generation);
+        Ok(())
+    }
+
+    /// Opens a group; none if its files are not what they must be: it is quarantined then, and its
+    /// items answer `store`.
+    fn open_if_sound(&self, name: &str) -> Result<Option<Group>, Error> {
+        match Group::open(&self.live_dir, name, &self.runtime) {
+            Ok(group) => Ok(Some(group)),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => {
+                tracing::error!(group = name, %error, "the group is not served");
+                if let Some(entry) = self.runtime.find_named(name, 0) {
+                    self.quarantine(entry.group);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn quarantine(&self, id: u64) {
+        if let Some((index, _)) = self.runtime.find_file(id, 0) {
+            self.runtime.mark_of(index).fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
+        }
+    }
+
+    /// Starts a turn: the lock-timeout is whole again.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        self.budget.set(self.lock_timeout);
+        if !self.stalled.get_mut().is_empty() || !self.retired.is_empty() {
+            self.look_around();
+        }
+        if !self.notices.get_mut().is_empty() {
+            self.log_notices();
+        }
+    }
+
+    #[cold]
+    fn look_around(&mut self) {
+        let (runtime, stalled) = (&self.runtime, self.stalled.get_mut());
+        stalled.retain(|known| known.stands_still(runtime));
+        for stalled in stalled {
+            stalled.looked = false;
+        }
+        let now = clock::instant();
+        let due = self.retired_looked.is_none_or(|last| now - last >= RETIRED_EVERY);
+        if due && !self.retired.is_empty() {
+            self.retired_looked = Some(now);
+            let slots = self.runtime.slots();
+            let oldest = slots.iter().filter(|slot| slot.alive).map(|slot| slot.generation).min();
+            self.retired.retain(|(at, _)| oldest.is_some_and(|oldest| oldest < *at));
+        }
+    }
+
+    #[cold]
+    fn log_notices(&mut self) {
+        let groups = &self.groups;
+        self.notices.get_mut().drain(..).for_each(|notice| notice.log(groups));
+    }
+
+    /// Keeps something to be logged when no semaphore is held.
+    pub(super) fn note(&self, notice: Notice) {
+        let mut notices = self.notices.borrow_mut();
+        if notices.len() < NOTICES_MAX {
+            notices.push(notice);
+        }
+    }
+
+    /// Index of the group of this name, if it is to be had.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.groups.iter().position(|group| group.header().name == name)
+    }
+
+    pub(super) fn slot(&self) -> &Slot {
+        self.slot.as_ref().expect("a handle has its slot until it is dropped")
+    }
+
+    /// Its slot's counters; none in a forked child, where the slot's map is not.
+    #[inline]
+    pub fn counters(&self) -> Option<Counters<'_>> {
+        if self.is_forked() {
+            return None;
+        }
+        self.slot.as_ref().map(Slot::counters)
+    }
+
+    /// Counts something of the group of this index.
+    pub(super) fn count_at(&self, group: usize, counter: GroupCounter) {
+        let row = self.group_rows.get(group).copied().unwrap_or(GroupRow::OTHERS);
+        self.slot().counters().add_to_group(row, counter, 1);
+    }
+
+    /// Counts something of a group that need not be mapped.
+    pub(super) fn count_of_group(&self, name: &str, counter: GroupCounter, by: u64) {
+        let counters = self.slot().counters();
+        counters.add_to_group(counters.group_row(name), counter, by);
+    }
+
+    /// Notes what a look at all nodes of the group of this index has found.
+    pub fn set_nodes(&self, group: usize, nodes: &Nodes) {
+        if let (Some(counters), Some(&row)) = (self.counters(), self.group_rows.get(group))
+            && row != GroupRow::OTHERS
+        {
+            counters.set_nodes(row, nodes);
+        }
+    }
+
+    /// Where the items of these businesses are counted. Those that no row is left for, or no room
+    /// on the disk, are counted together.
+    pub fn biz_rows(&self, ids: &[u32]) -> Vec<BizRow> {
+        let Some(counters) = self.counters() else { return vec![BizRow::OTHERS; ids.len()] };
+        let slot = self.slot().number();
+        counters.biz_rows(ids, |rows| match self.runtime.allocate_biz_rows(slot, rows) {
+            Ok(()) => rows,
+            Err(error) => {
+                tracing::warn!(%error, "no room to count new businesses each: counted as others");
+                0
+            }
+        })
+    }
+
+    /// The shared words all handles look at.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The groups mapped, in the configuration's order.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Was the process forked since it attached.
+    #[inline]
+    pub(super) fn is_forked(&self) -> bool {
+        sys::forks() != self.forks
+    }
+
+    /// Writes dirty pages of groups on disk back and waits for it; every group is tried, the first
+    /// error is returned.
+    pub fn flush(&self) -> Result<(), Error> {
+        let flushed: Vec<Result<(), Error>> = self
+            .groups
+            .iter()
+            .filter(|group| !group.is_in_memory())
+            .map(|group| group.flush(&self.live_dir))
+            .collect();
+        flushed.into_iter().collect()
+    }
+
+    /// Asks for huge pages under the next part of the groups in memory, 16 MiB or less; false when
+    /// that was done for all of them once.
+    pub fn ask_for_huge_pages(&mut self) -> bool {
+        self.groups.iter_mut().any(Group::ask_for_huge_pages)
+    }
+
+    /// Populates the page tables of all groups that are served. One whose file fails is quarantined
+    /// and passed over.
+    pub fn prefault(&self) -> Result<(), Error> {
+        let served = self.groups.iter().filter(|group| !self.runtime.is_quarantined(group.mark()));
+        for group in served {
+            match group.prefault(&self.live_dir) {
+                Err(error) if error.is_of_a_page() => {
+                    tracing::error!(group = group.header().name, %error, "the group is not served");
+                    self.quarantine(group.header().id);
+                }
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Recovers every slot whose owner is dead; how many.
+    pub fn recover_dead(&mut self) -> usize {
+        let own = self.slot().number();
+        let recovered = (0..layout::SLOTS as u32)
+            .filter(|&slot| slot != own && self.runtime.slot(slot).state().used)
+            .filter(|&slot| !self.runtime.is_locked(slot) && self.recover(slot))
+            .count();
+        self.log_notices();
+        recovered
+    }
+
+    fn recover(&self, slot: u32) -> bool {
+        let mut notices = Vec::new();
+        let done = recover_slot(&self.runtime, slot, &self.groups, &self.live_dir, &mut notices);
+        notices.into_iter().for_each(|notice| self.note(notice));
+        if done {
+            self.slot().count(Counter::Recoveries);
+        }
+        done
+    }
+
+    /// Waits for a semaphore that was not free, within what is left of the turn's lock-timeout.
+    #[cold]
+    fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
+        let token = self.slot().token();
+        self.slot().count(Counter::SemaphoreWaits);
+        for _ in 0..SPINS {
+            std::hint::spin_loop();
+            if semaphore.word() == 0 && semaphore.try_take(token).is_ok() {
+                return true;
+            }
+        }
+        if self.is_stalled(semaphore) {
+            self.slot().count(Counter::SemaphoreBusy);
+            return false;
+        }
+        let (taken, waited) = self.wait(semaphore, clock::instant());
+        self.budget.set(self.budget.get().saturating_sub(waited));
+        if !taken {
+            self.slot().count(Counter::SemaphoreBusy);
+        }
+        taken
+    }
+
+    fn wait(&self, semaphore: Semaphore<'_>, start: Instant) -> (bool, Duration) {
+        let token = self.slot().token();
+        let (mut look_at, mut has_looked) = (PATIENCE, false);
+        loop {
+            let seen = semaphore.word();
+            let waited = clock::instant() - start;
+            if seen == 0 && semaphore.try_take_after_sleep(token).is_ok() {
+                return (true, waited);
+            }
+            let is_over = waited >= self.budget.get();
+            // However short the time is: what only a look can free is freed in the end.
+            let is_due = if is_over { !has_looked } else { waited >= look_at };
+            if seen != 0 && is_due {
+                (look_at, has_looked) = (waited + PATIENCE, true);
+                if self.look_at_holder(semaphore, seen) {
+                    continue;
+                }
+            }
+            if is_over {
+                self.remember(seen, waited);
+                return (false, waited);
+            }
+            if seen == 0 {
+                continue;
+            }
+            semaphore.sleep_slice(seen);
+        }
+    }
+
+    /// Is the holder one that timed out before and has not moved since.
+    fn is_stalled(&self, semaphore: Semaphore<'_>) -> bool {
+        let seen = semaphore.word();
+        let holder = Token::of_word(seen);
+        let mut stalled = self.stalled.borrow_mut();
+        let Some(index) = stalled.iter().position(|known| Some(known.holder) == holder) else {
+            return false;
+        };
+        let mut moved = !stalled[index].stands_still(&self.runtime);
+        if !moved && !stalled[index].looked {
+            stalled[index].looked = true;
+            // It may have died since: once a turn that is looked at.
+            moved = self.look_at_holder(semaphore, seen);
+        }
+        if moved {
+            stalled.swap_remove(index);
+        }
+        !moved
+    }
+
+    /// Remembers the holder that `seen` names, if it had its share of the turn's time: `waited`.
+    fn remember(&self, seen: u32, waited: Duration) {
+        let Some(holder) = Token::of_word(seen) else { return };
+        if waited < self.lock_timeout / 2 {
+            return;
+        }
+        let mut stalled = self.stalled.borrow_mut();
+        if stalled.len() == STALLED_MAX {
+            stalled.remove(0);
+        }
+        let sequence = self.runtime.slot(holder.slot()).sequence();
+        stalled.push(Stalled { holder, sequence, looked: false });
+    }
+
+    /// Looks whether the holder named by `seen` lives; frees the semaphore if not. True if
+    /// something was done, so that a new try is worth it.
+    fn look_at_holder(&self, semaphore: Semaphore<'_>, seen: u32) -> bool {
+        let Some(holder) = Token::of_word(seen) else {
+            if semaphore.free_unowned() {
+                self.slot().count(Counter::SemaphoreOrphans);
+            }
+            return true;
+        };
+        let is_gone = || {
+            let state = self.runtime.slot(holder.slot()).state();
+            !state.used || state.epoch != holder.epoch()
+        };
+        // Read twice: word, state, word, state. A holder that released and detached between the
+        // first two has changed the word by the third.
+        if is_gone() {
+            if Token::of_word(semaphore.word()) == Some(holder)
+                && is_gone()
+                && semaphore.release_for(holder)
+            {
+                self.slot().count(Counter::SemaphoreOrphans);
+            }
+            return true;
+        }
+        if self.runtime.is_locked(holder.slot()) {
+            return self.free_orphan(semaphore, holder);
+        }
+        self.recover(holder.slot())
+    }
+}
+
+/// A handle that is not forked: the owner of a transaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attached<'h> {
+    pub(super) handle: &'h Handle,
+    token: Token,
+    words: SlotWords<'h>,
+}
+
+impl<'h> Attached<'h> {
+    #[inline(always)]
+    pub(super) fn of(handle: &'h Handle) -> Attached<'h> {
+        let slot = handle.slot();
+        Attached { handle, token: slot.token(), words: slot.words() }
+    }
+}
+
+impl Owner for Attached<'_> {
+    #[inline(always)]
+    fn slot(&self) -> SlotWords<'_> {
+        self.words
+    }
+
+    #[inline(always)]
+    fn take(&self, semaphore: Semaphore<'_>) -> bool {
+        semaphore.try_take(self.token).is_ok() || self.handle.take_contended(semaphore)
+    }
+
+    fn roll_back(&self) {
+        let reach = Reach::new(&self.handle.runtime, &self.handle.groups);
+        self.words.roll_back(&reach);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let slot = self.slot.take();
+        if self.is_forked() {
+            // The slot's map is not here, something else may stand in its place.
+            std::mem::forget(slot);
+        } else if let Some(slot) = slot {
+            slot.detach();
+        }
+    }
+}
+
+impl Stalled {
+    /// Is it the same owner in the same transaction.
+    fn stands_still(&self, runtime: &Runtime) -> bool {
+        let words = runtime.slot(self.holder.slot());
+        words.state().epoch == self.holder.epoch() && words.sequence() == self.sequence
+    }
+}
+
+impl Notice {
+    fn log(self, groups: &[Group]) {
+        match self {
+            Notice::Eviction { group: id } => {
+                let known = groups.iter().find(|group| group.header().id == id);
+                let group = known.map_or("(given up)", |group| &group.header().name);
+                tracing::warn!(group, "a node in use was evicted: the group is too small");
+            }
+            Notice::Recovery { slot, pid, undone_words, freed } => {
+                tracing::info!(slot, dead_pid = pid, undone_words, freed, "slot recovered");
+            }
+            Notice::Damaged { slot, pid, damage } => {
+                tracing::error!(slot, dead_pid = pid, %damage, "slot damaged: nothing was undone");
+            }
+            Notice::Doubtful { group } => {
+                tracing::error!(group, "a transaction may be half written: quarantined");
+            }
+            Notice::Unreachable { group, error } => {
+                tracing::error!(group, %error, "cannot recover in it: quarantined");
+            }
+        }
+    }
+}
+
+/// Recovers a slot if its owner is dead, its lock is to be had at once, and the groups it worked on
+/// can be reached. A group whose files are damaged is quarantined and passed over: it is scanned
+/// before it is served again.
+fn recover_slot(
+    runtime: &Runtime,
+    slot: u32,
+    groups: &[Group],
+    live_dir: &Path,
+    notices: &mut Vec<Notice>,
+) -> bool {
+    let done = runtime.with_dead_slot(slot, || {
+        let words = runtime.slot(slot);
+        if !words.state().used {
+            return false;
+        }
+        let Some(reach) = Reach::of(runtime, words, groups, live_dir, notices) else {
+            return false;
+        };
+        let (pid, _) = words.owner();
+        let Recovered { undone: undone_words, freed, damage } = words.recover(slot, &reach);
+        notices.extend(damage.map(|damage| Notice::Damaged { slot, pid, damage }));
+        let doubtful = reach.doubtful.take().into_iter();
+        notices.extend(doubtful.map(|group| Notice::Doubtful { group }));
+        notices.push(Notice::Recovery { slot, pid, undone_words, freed });
+        true
+    });
+    done.unwrap_or(false)
+}
+
+/// How a recoverer reaches group files: those it has mapped, others by the register.
+struct Reach<'a> {
+    runtime: &'a Runtime,
+    groups: &'a [Group],
+    opened: Vec<Group>,
+    /// Quarantined: a page of them may be gone, they are not touched.
+    skipped: Vec<u64>,
+    /// Names of those that were quarantined because of a damaged log.
+    doubtful: RefCell<Vec<String>>,
+}
+
+impl<'a> Reach<'a> {
+    fn new(runtime: &'a Runtime, groups: &'a [Group]) -> Reach<'a> {
+        let (opened, skipped) = (Vec::new(), Vec::new());
+        Reach { runtime, groups, opened, skipped, doubtful: RefCell::default() }
+    }
+
+    /// Opens what the slot's logs name. None: something could not be opened for now, the slot stays
+    /// as it is and is recovered later.
+    fn of(
+        runtime: &'a Runtime,
+        words: SlotWords<'_>,
+        groups: &'a [Group],
+        live_dir: &Path,
+        notices: &mut Vec<Notice>,
+    ) -> Option<Reach<'a>> {
+        let mut ids = Vec::new();
+        words.for_each_group(|id| ids.push(id));
+        ids.sort_unstable();
+        ids.dedup();
+        let mut reach = Reach::new(runtime, groups);
+        // A damaged log may name any number of groups that are none: those registered are looked for.
+        for (index, entry) in runtime.first_files() {
+            let id = entry.group;
+            if ids.binary_search(&id).is_err() {
+                continue;
+            }
+            if runtime.is_quarantined(index) {
+                reach.skipped.push(id);
+                continue;
+            }
+            if groups.iter().any(|group| group.header().id == id) {
+                continue;
+            }
+            match Group::open(live_dir, &entry.name, runtime) {
+                Ok(group) => reach.opened.extend((group.header().id == id).then_some(group)),
+                Err(error) if error.is_transient() => return None,
+                Err(error) => {
+                    // What was half written there stays, so nobody may see it.
+                    let mark = runtime.mark_of(index);
+                    mark.fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
+                    notices.push(Notice::Unreachable { group: entry.name, error });
+                }
+            }
+        }
+        Some(reach)
+    }
+
+    fn find(&self, id: u64) -> Option<&Group> {
+        let mut reached = self.groups.iter().chain(&self.opened);
+        reached.find(|group| group.header().id == id && !self.skipped.contains(&id))
+    }
+}
+
+impl Files for Reach<'_> {
+    fn place_of(&self, undo: &Undo) -> PlaceOf {
+        let Some(group) = self.find(undo.group) else { return PlaceOf::OutOfReach };
+        let key_node = group.key_node_of(undo.file, undo.at);
+        key_node.map_or(PlaceOf::Nothing, PlaceOf::KeyNode)
+    }
+
+    fn restore(&self, undo: &Undo) {
+        let Some(group) = self.find(undo.group) else { return };
+        if group.key_node_of(undo.file, undo.at).is_some() {
+            group.file(undo.file).store(undo.at as usize, undo.old);
+        }
+    }
+
+    fn is_held(&self, intent: &Intent, dead: Token) -> bool {
+        self.find(intent.group).is_some_and(|group| {
+            let has = group.has(intent.file, intent.key_node);
+            let word = || group.semaphore(intent.file, intent.key_node).word();
+            has && Token::of_word(word()) == Some(dead)
+        })
+    }
+
+    fn quarantine(&self, groups: &[u64]) {
+        let is_meant = |id: u64| groups.contains(&id);
+        *self.doubtful.borrow_mut() = self.runtime.quarantine_groups(is_meant);
+    }
+
+    fn release_for(&self, intent: &Intent, dead: Token) -> bool {
+        self.find(intent.group).is_some_and(|group| {
+            group.has(intent.file, intent.key_node)
+                && group.semaphore(intent.file, intent.key_node).release_for(dead)
+        })
+    }
+}

@@ -1,0 +1,377 @@
+//! Looking into a live group: mapped for reading, no semaphore taken, nobody delayed.
+//!
+//! Invariant: a copied node is only answered if its CRC holds and its key belongs where it stands,
+//! so it is one that some transaction wrote whole; whether that one was undone since nobody can say
+//! who takes no semaphore.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use super::error::{Error, io_error};
+use super::group::{self, Group, Header, Marks};
+use super::layout::{TAG_WORDS, node, tag};
+use super::pass::{Holder, Pass};
+use super::region::Region;
+use super::semaphore::Token;
+use super::transaction::{holds, places_of};
+use super::verify::{Fault, Finding, Report};
+use crate::base::sys;
+use crate::conf::Geometry;
+use crate::key::KeyRef;
+
+/// Looks at a node or key-node before it is said to be damaged or in a transaction.
+const LOOKS: u32 = 100;
+/// Of them, those that follow each other at once: most transactions are over by then.
+const QUICK_LOOKS: u32 = 20;
+/// So many that find the same words while nobody works on them are enough.
+const STEADY_LOOKS: u32 = 5;
+/// Looks at each when the pass has waited enough.
+const HASTY_LOOKS: u32 = STEADY_LOOKS + 1;
+
+/// A group mapped for reading.
+#[derive(Debug)]
+pub struct LiveGroup {
+    // Never given out: a semaphore of it cannot be taken.
+    group: Group,
+    marks: Vec<Marks>,
+    identities: Vec<(u64, u64)>,
+}
+
+/// What a look at a place of a chain found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    /// Nobody's.
+    Free,
+    /// A node, consistent in itself and where it belongs.
+    Whole,
+    /// A transaction is under way for as long as was looked.
+    InTransaction {
+        /// The slot of who works on it.
+        slot: u32,
+    },
+    /// A process died while it wrote; what it wrote is undone before anybody uses it.
+    HalfWritten {
+        /// The slot of who did.
+        slot: u32,
+    },
+    /// It is no node that a transaction wrote, and nobody works on it.
+    Damaged(Fault),
+}
+
+/// What a search for a key found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Its node, at this place of the chain.
+    At(usize),
+    /// There is no node of the key.
+    Absent,
+    /// It, or one that may be it, is in a transaction.
+    InTransaction {
+        /// The slot of who works on it.
+        slot: u32,
+    },
+    /// It, or one that may be it, was being written when the process that did died.
+    HalfWritten {
+        /// The slot of who did.
+        slot: u32,
+    },
+    /// A node that may be it is damaged, at this place of the chain.
+    Damaged(usize, Fault),
+}
+
+/// What a look at all key-nodes found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LiveReport {
+    /// Nodes and faults; a taken semaphore is no fault of a live group.
+    pub report: Report,
+    /// Key-nodes that could not be judged: file, key-node, slot of who works on it.
+    pub in_transaction: Vec<(u32, u32, u32)>,
+    /// Those that a process left half written when it died: as above.
+    pub half_written: Vec<(u32, u32, u32)>,
+    /// Those whose semaphore names a slot that does not hold it: as above.
+    pub orphans: Vec<(u32, u32, u32)>,
+    /// Semaphores that processes held when they died: they are freed when they are needed.
+    pub held_by_dead: u64,
+}
+
+/// Who keeps a key-node from being judged.
+#[derive(Debug, Clone, Copy)]
+enum Working {
+    Nobody,
+    Living(u32),
+    Dead(u32),
+}
+
+impl LiveGroup {
+    /// Opens the files of a group, checked against each other, for reading.
+    ///
+    /// # Errors
+    /// A file is not there, or not what it must be: it is named, with what was found and expected.
+    pub fn open(live_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
+        let (header, files) =
+            group::open_files_with(OpenOptions::new().read(true), live_dir, name)?;
+        let words = header.geometry.file_bytes() as usize / 8;
+        let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        let mut marks = Vec::new();
+        for (index, (path, file)) in files.iter().enumerate() {
+            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
+            watches.extend(sys::watch_reading(region.span(), path));
+            entries.push(group::entry_of(path, file, &header, index as u32)?);
+            marks.push(group::read_marks(path, file)?);
+            regions.push(region);
+        }
+        let in_memory =
+            sys::is_in_memory(&files[0].0).map_err(io_error(&files[0].0, "look at its disk"))?;
+        let identities = entries.iter().map(|entry| (entry.device, entry.inode)).collect();
+        // Nothing that is read through it asks where the register marks it.
+        let group = Group::of_regions(regions, entries, (header, watches, 0, in_memory));
+        Ok(LiveGroup { group, marks, identities })
+    }
+
+    /// What its headers say.
+    pub fn header(&self) -> &Header {
+        self.group.header()
+    }
+
+    /// Its geometry.
+    pub fn geometry(&self) -> &Geometry {
+        self.group.geometry()
+    }
+
+    /// Words of a node.
+    pub fn node_words(&self) -> usize {
+        self.group.node_words()
+    }
+
+    /// Are its files in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.group.is_in_memory()
+    }
+
+    /// Was the end of its last server a clean one, as its files said when they were opened.
+    pub fn is_clean(&self) -> bool {
+        self.marks.iter().all(|marks| marks.clean)
+    }
+
+    /// Said its files that they are quarantined when they were opened.
+    pub fn is_quarantined(&self) -> bool {
+        self.marks.iter().any(|marks| marks.quarantined)
+    }
+
+    /// Does the directory hold other files of this name by now.
+    pub fn is_replaced(&self, live_dir: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        self.identities.iter().zip(0..).any(|(&identity, file)| {
+            let path = group::path_of(live_dir, &self.header().name, file);
+            std::fs::metadata(path).map_or(true, |now| (now.dev(), now.ino()) != identity)
+        })
+    }
+
+    /// The key in a node's words, if it is one.
+    pub fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
+        self.group.key_of(words)
+    }
+
+    /// Whom a key-node's semaphore names now.
+    fn named(&self, file: u32, key_node: u32) -> Option<Token> {
+        Token::of_word(self.group.semaphore(file, key_node).word())
+    }
+
+    /// The tags of a key-node; 0: a free place.
+    fn tags(&self, file: u32, key_node: u32) -> [u64; TAG_WORDS] {
+        let mut tags = [0; TAG_WORDS];
+        self.group.file(file).read(self.group.head(key_node) + 1, &mut tags);
+        tags
+    }
+
+    /// The places of a key-node's chain that are taken now.
+    pub fn taken_places(&self, file: u32, key_node: u32) -> impl Iterator<Item = usize> + use<> {
+        let tags = self.tags(file, key_node);
+        (0..self.geometry().chain as usize)
+            .filter(move |&place| tag::of(tags[place / 8], place) != 0)
+    }
+
+    /// Copies the node of a place; `words` has room for exactly one.
+    pub fn copy(
+        &self,
+        pass: &Pass<'_>,
+        (file, key_node): (u32, u32),
+        place: usize,
+        words: &mut [u64],
+    ) -> Copied {
+        let looked = self.look(pass, (file, key_node), || {
+            let tag = tag::of(self.tags(file, key_node)[place / 8], place);
+            if tag == 0 {
+                return Ok(Copied::Free);
+            }
+            let copied = self.copy_once((file, key_node), place, tag, words);
+            copied.map(|()| Copied::Whole).map_err(|fault| (fault, print_of(u64::from(tag), words)))
+        });
+        match looked {
+            Ok(copied) => copied,
+            Err((Working::Living(slot), _)) => Copied::InTransaction { slot },
+            Err((Working::Dead(slot), _)) => Copied::HalfWritten { slot },
+            Err((Working::Nobody, fault)) => Copied::Damaged(fault),
+        }
+    }
+
+    /// Copies the node of a key, which is that of `words` when it is there.
+    pub fn find(&self, pass: &Pass<'_>, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
+        let at = key.locate(biz_id, self.geometry(), crate::key::Seed(self.header().seeds));
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        let looked = self.look(pass, (at.file, at.key_node), || {
+            let mut damaged = None;
+            for place in places_of(&self.tags(at.file, at.key_node), at.tag) {
+                if place >= self.geometry().chain as usize {
+                    continue;
+                }
+                match self.copy_once((at.file, at.key_node), place, at.tag, words) {
+                    Ok(()) if holds(words, key_word, key) => return Ok(Found::At(place)),
+                    Ok(()) => {}
+                    Err(fault) => damaged = Some(((place, fault), print_of(place as u64, words))),
+                }
+            }
+            damaged.map_or(Ok(Found::Absent), Err)
+        });
+        match looked {
+            Ok(found) => found,
+            Err((Working::Living(slot), _)) => Found::InTransaction { slot },
+            Err((Working::Dead(slot), _)) => Found::HalfWritten { slot },
+            Err((Working::Nobody, (place, fault))) => Found::Damaged(place, fault),
+        }
+    }
+
+    fn copy_once(
+        &self,
+        (file, key_node): (u32, u32),
+        place: usize,
+        tag: u8,
+        words: &mut [u64],
+    ) -> Result<(), Fault> {
+        self.group.file(file).read(self.group.node(key_node, place), words);
+        match self.group.judge_node(words, file, key_node)? {
+            expected if expected != tag => Err(Fault::Tag { expected }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks until nothing is off. Else what was off at last, and who works on the key-node: nobody if
+    /// it was off while nobody did. `once` adds a print of the words that are off: where they stay the
+    /// same while nobody works on them there is nothing to wait for.
+    fn look<T, E>(
+        &self,
+        pass: &Pass<'_>,
+        (file, key_node): (u32, u32),
+        mut once: impl FnMut() -> Result<T, (E, u64)>,
+    ) -> Result<T, (Working, E)> {
+        let (mut off_while_idle, mut at_work) = (false, None);
+        let (mut steady, mut last_print) = (0, None);
+        for look in 1.. {
+            let before = self.named(file, key_node);
+            let (fault, print) = match once() {
+                Ok(found) => return Ok(found),
+                Err(fault) => fault,
+            };
+            let is_changing = self.named(file, key_node) != before;
+            let holder = pass.holder(&self.group, file, key_node);
+            let is_idle = !is_changing && !matches!(holder, Holder::Living(_));
+            off_while_idle |= is_idle;
+            let is_same = last_print.replace(print) == Some(print);
+            steady = if is_idle && is_same { steady + 1 } else { 0 };
+            if steady == STEADY_LOOKS {
+                return Err(match holder {
+                    Holder::Dead(slot, true) => (Working::Dead(slot), fault),
+                    _ => (Working::Nobody, fault),
+                });
+            }
+            at_work = match holder {
+                Holder::Living(slot) => Some(slot),
+                _ => at_work.or(before.filter(|_| is_changing).map(Token::slot)),
+            };
+            let pauses = look >= QUICK_LOOKS && (at_work.is_some() || look % QUICK_LOOKS == 0);
+            let is_enough = look >= HASTY_LOOKS && pass.is_over();
+            if look == LOOKS || is_enough || pauses && !pass.pause() {
+                let working = at_work.filter(|_| !off_while_idle).map(Working::Living);
+                return Err((working.unwrap_or(Working::Nobody), fault));
+            }
+        }
+        unreachable!("the loop ends after LOOKS")
+    }
+
+    /// Looks at every key-node, as [`Group::verify`] does where nobody writes.
+    pub fn verify(&self, pass: &Pass<'_>) -> LiveReport {
+        let mut live = LiveReport::default();
+        for file in 0..self.geometry().files {
+            for key_node in 0..self.geometry().key_nodes {
+                self.verify_one(pass, (file, key_node), &mut live);
+            }
+        }
+        live
+    }
+
+    /// What a look at one key-node finds, added to `live`.
+    fn verify_one(&self, pass: &Pass<'_>, (file, key_node): (u32, u32), live: &mut LiveReport) {
+        let looked = self.look(pass, (file, key_node), || {
+            let mut report = Report::default();
+            self.group.examine(file, key_node, &mut report);
+            match report.findings.is_empty() {
+                true => Ok(report),
+                false => Err((report, self.print_of_key_node(file, key_node))),
+            }
+        });
+        let unjudged = |report: Report, list: &mut Vec<_>, slot| {
+            list.push((file, key_node, slot));
+            Report { findings: Vec::new(), ..report }
+        };
+        let report = match looked {
+            Ok(report) | Err((Working::Nobody, report)) => report,
+            Err((Working::Living(slot), report)) => {
+                unjudged(report, &mut live.in_transaction, slot)
+            }
+            Err((Working::Dead(slot), report)) => unjudged(report, &mut live.half_written, slot),
+        };
+        if report.taken > 0 {
+            match pass.holder(&self.group, file, key_node) {
+                Holder::Orphan(slot) => live.orphans.push((file, key_node, slot)),
+                Holder::Dead(..) => live.held_by_dead += 1,
+                Holder::Nobody | Holder::Living(_) => {}
+            }
+        }
+        live.report.nodes += report.nodes;
+        live.report.taken += report.taken;
+        live.report.findings.extend(report.findings);
+    }
+
+    /// A print of a key-node's tags and nodes.
+    fn print_of_key_node(&self, file: u32, key_node: u32) -> u64 {
+        let mut words = vec![0; self.node_words()];
+        let tags = print_of(0, &self.tags(file, key_node));
+        (0..self.geometry().chain as usize).fold(tags, |print, place| {
+            self.group.file(file).read(self.group.node(key_node, place), &mut words);
+            print_of(print, &words)
+        })
+    }
+
+    /// Copies the sound nodes of a key-node where nobody writes: of duplicates the one used last.
+    pub(crate) fn sound_nodes(&self, file: u32, key_node: u32) -> (Vec<Vec<u64>>, Vec<Finding>) {
+        let mut report = Report::default();
+        self.group.examine(file, key_node, &mut report);
+        let is_lost = |place| {
+            let mut findings = report.findings.iter().filter(|finding| finding.place == place);
+            findings.any(|finding| !matches!(finding.fault, Fault::Tag { .. }))
+        };
+        let copy = |place| {
+            let mut words = vec![0; self.node_words()];
+            self.group.file(file).read(self.group.node(key_node, place), &mut words);
+            words
+        };
+        let nodes = self.taken_places(file, key_node).filter(|&place| !is_lost(place)).map(copy);
+        (nodes.collect(), report.findings)
+    }
+}
+
+/// A print of words, begun by that of others: it tells whether somebody wrote to them.
+fn print_of(begun: u64, words: &[u64]) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    words.iter().fold(begun, |print, word| (print.rotate_left(5) ^ word).wrapping_mul(K))
+}

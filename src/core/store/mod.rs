@@ -1,0 +1,82 @@
+//! The store: mmap file groups shared by processes, safe against kill -9.
+//!
+//! [`prepare`] makes a data directory ready; a [`Handle`] attaches to it; [`Handle::begin`] opens a
+//! [`Transaction`] over one or many key-nodes, and its commit is the only way a node changes.
+
+pub(crate) mod commit;
+pub mod layout;
+mod orphan;
+pub mod region;
+pub mod semaphore;
+pub mod slot;
+
+#[cfg(test)]
+pub(crate) mod crash;
+#[cfg(test)]
+mod model;
+
+#[cfg(not(loom))]
+mod backing;
+#[cfg(not(loom))]
+pub mod counter;
+#[cfg(not(loom))]
+pub(crate) mod draft;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod evict;
+#[cfg(not(loom))]
+mod found;
+#[cfg(not(loom))]
+mod freeing;
+#[cfg(not(loom))]
+pub mod group;
+#[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
+pub mod inspect;
+#[cfg(not(loom))]
+mod map;
+#[cfg(not(loom))]
+mod pass;
+#[cfg(not(loom))]
+mod places;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod played;
+#[cfg(not(loom))]
+mod prepare;
+#[cfg(not(loom))]
+mod runtime;
+#[cfg(not(loom))]
+mod sweep;
+#[cfg(not(loom))]
+mod transaction;
+#[cfg(not(loom))]
+mod verify;
+
+#[cfg(not(loom))]
+pub use runtime::{ChildRole, Damage, LINGERING};
+#[cfg(not(loom))]
+pub use {
+    counter::{BizRow, Counter, Counters, GroupCounter, Outcome, Sums},
+    error::Error,
+    evict::{Judge, Rank},
+    found::Keep,
+    group::Group,
+    handle::Handle,
+    pass::Pass,
+    places::{Places, ROLE_PROGRAM},
+    prepare::{
+        Prepared, ROLE_PREPARE, Unserved, check_files, close_clean, live_dir, prepare,
+        prepare_after_fault, prepare_at_start,
+    },
+    runtime::{MasterCounts, Runtime, SlotStatus},
+    sweep::Sweep,
+    transaction::{Buffers, Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
+    verify::{Fault, Finding, Report},
+};
+
+#[cfg(all(test, not(loom)))]
+pub(crate) use orphan::pose;
+#[cfg(not(loom))]
+pub(crate) use prepare::{recover_alone, scan_group};

@@ -1,0 +1,97 @@
+//! One pass of a tool over live groups: who works on a key-node, and how long all its looks together
+//! may wait.
+//!
+//! Invariant: only a living process that announces a key-node works on it, whatever stands in its
+//! semaphore; and a pass pauses so often at most, however many nodes are off.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use super::group::Group;
+use super::orphan;
+use super::runtime::Runtime;
+use super::semaphore::Token;
+use super::slot::Intent;
+use crate::base::sys;
+
+/// Before another look: a holder may have lost its processor.
+const PAUSE: Duration = Duration::from_millis(1);
+/// All pauses of a pass: some one or two seconds.
+const PAUSES: u32 = 1000;
+
+/// What a pass knows of the processes that are attached, and the pauses that it has left.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    runtime: Option<&'a Runtime>,
+    pauses: Cell<u32>,
+}
+
+/// Whose a key-node's semaphore is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    Nobody,
+    /// A living process, in this slot, holds it or is about to.
+    Living(u32),
+    /// A process that died holding it, in this slot; whether in the middle of writing.
+    Dead(u32, bool),
+    /// Nobody, though it names this slot.
+    Orphan(u32),
+}
+
+impl<'a> Pass<'a> {
+    /// A pass in a data directory; without a runtime.mmap nobody is attached, nor is where it is of
+    /// another boot.
+    pub fn new(runtime: Option<&'a Runtime>) -> Pass<'a> {
+        let is_of_this_boot =
+            |runtime: &&Runtime| sys::boot_id().is_ok_and(|boot| boot == runtime.boot());
+        Pass { runtime: runtime.filter(is_of_this_boot), pauses: Cell::new(PAUSES) }
+    }
+
+    /// Has it waited enough.
+    pub(super) fn is_over(&self) -> bool {
+        self.pauses.get() == 0
+    }
+
+    /// Pauses before another look; false: it has waited enough.
+    pub(super) fn pause(&self) -> bool {
+        let left = self.pauses.get();
+        if left == 0 {
+            return false;
+        }
+        self.pauses.set(left - 1);
+        std::thread::sleep(PAUSE);
+        true
+    }
+
+    /// Whose the semaphore of a key-node is now.
+    pub(super) fn holder(&self, group: &Group, file: u32, key_node: u32) -> Holder {
+        let semaphore = group.semaphore(file, key_node);
+        let Some(token) = Token::of_word(semaphore.word()) else { return Holder::Nobody };
+        let is_named = || Token::of_word(semaphore.word()) == Some(token);
+        let number = token.slot();
+        let Some(runtime) = self.runtime else { return Holder::Orphan(number) };
+        let slot = runtime.slot(number);
+        let is_gone = || {
+            let state = slot.state();
+            !state.used || state.epoch != token.epoch()
+        };
+        let intent = Intent { group: group.header().id, file, key_node };
+        if is_gone() {
+            // Read twice, as by one who would free it: else it has changed hands meanwhile.
+            return if is_named() && is_gone() { Holder::Orphan(number) } else { Holder::Nobody };
+        }
+        if runtime.is_locked(number) {
+            return match orphan::is_orphan(slot, semaphore, &intent, token) {
+                true => Holder::Orphan(number),
+                false => Holder::Living(number),
+            };
+        }
+        if slot.names(&intent) {
+            return Holder::Dead(number, slot.phase() != 0);
+        }
+        match is_named() && !is_gone() {
+            true => Holder::Orphan(number),
+            false => Holder::Nobody,
+        }
+    }
+}

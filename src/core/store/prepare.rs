@@ -1,0 +1,355 @@
+//! Making a data directory ready before anybody serves from it, and leaving it clean.
+//!
+//! Invariant: an undo log is only ever replayed over the very files it was written for, in the boot
+//! it was written in; every other group is scanned whole, or carries the mark of a clean end.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::time::Duration;
+
+use super::counter::GroupCounter;
+use super::draft;
+use super::error::{Error, io_error};
+use super::group::{self, Group, Marks};
+use super::handle::Handle;
+use super::places::{Places, ROLE_PROGRAM};
+use super::runtime::{LINGERING, Runtime};
+use super::verify::{Fault, Report};
+use crate::base::{clock, sys};
+use crate::conf::{self, Conf};
+
+/// What [`prepare`] found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Names of groups made anew.
+    pub created: Vec<String>,
+    /// Names of groups scanned whole.
+    pub scanned: Vec<String>,
+    /// Dead slots whose transactions were undone.
+    pub recovered_slots: usize,
+    /// Nodes dropped by the scans.
+    pub dropped_nodes: u64,
+    /// Groups whose files are not what they must be: their items answer `store`.
+    pub unserved: Vec<Unserved>,
+}
+
+/// A group that cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unserved {
+    /// Its name.
+    pub group: String,
+    /// What is wrong with its files.
+    pub reason: String,
+}
+
+/// The processes of a dead master have ended by then.
+const ORPHANS: Duration = Duration::from_secs(6);
+
+/// The role of the process that prepares, in its slot.
+pub const ROLE_PREPARE: u32 = 0;
+
+/// The directory of the live group files.
+pub fn live_dir(conf: &Conf) -> &Path {
+    conf.srv.data.live.as_deref().unwrap_or(&conf.srv.data.dir)
+}
+
+/// Creates, checks and registers every group of `conf`, recovers dead slots, scans where undo logs
+/// are not to be trusted. It maps groups: run by a forked child of the master, before any worker
+/// uses this configuration. Groups in use already are left as they are. One whose files are damaged
+/// or cannot be read is quarantined and named, and costs the others nothing.
+pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, admit)
+}
+
+/// As [`prepare`], when no other server has the directory: the processes of one that was killed end by
+/// themselves, and a group that must be scanned waits for that.
+pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, |live, configured, runtime, prepared| {
+        let begun = clock::instant();
+        loop {
+            let admitted = admit(live, configured, runtime, prepared);
+            let is_hopeful = has_orphans_only(runtime) && begun.elapsed() < ORPHANS;
+            if !matches!(admitted, Err(Error::Quarantined { .. })) || !is_hopeful {
+                return admitted;
+            }
+        }
+    })
+}
+
+/// Are the living who are attached processes of a server, and no programs, which may stay.
+fn has_orphans_only(runtime: &Runtime) -> bool {
+    !runtime.slots().iter().any(|slot| slot.alive && slot.role == ROLE_PROGRAM)
+}
+
+/// As [`prepare`], after one whose process met a page that a file failed under. The group of that
+/// file is marked: it is given up, and not scanned again before the next start.
+pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
+    prepare_groups(conf, |live, configured, runtime, prepared| {
+        let (_, files) = group::open_files(live, &configured.name)?;
+        // The mark stands in the first file, for all of them.
+        if group::read_marks(&files[0].0, &files[0].1)?.quarantined {
+            return Err(Error::Unreadable { group: configured.name.clone() });
+        }
+        admit(live, configured, runtime, prepared)
+    })
+}
+
+/// Makes one group ready: directory of the live files, configuration, register, what was done.
+type Admit = fn(&Path, &conf::Group, &Runtime, &mut Prepared) -> Result<(), Error>;
+
+fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
+    let live = live_dir(conf);
+    std::fs::create_dir_all(live).map_err(io_error(live, "create the directory"))?;
+    let mut prepared = Prepared::default();
+    let runtime = Runtime::open(&conf.srv.data.dir)?;
+    let places = Places::of(&conf.srv);
+    runtime.reserve(&places, conf.map.bizs.len())?;
+    // Undo first, and only where it is valid: recovery passes over groups that are not registered
+    // as they stand.
+    let mut handle = Handle::attach_at(&conf.srv.data.dir, live, (ROLE_PREPARE, &places))?;
+    prepared.recovered_slots = handle.recover_dead();
+    drop(handle);
+    for configured in &conf.map.groups {
+        let name = &configured.name;
+        // Of a migration that was broken off before it was committed: so many blocks for nothing.
+        if !draft::is_unfinished(live, name)
+            && let Err(error) = draft::remove_drafts(live, name)
+        {
+            tracing::warn!(group = name, %error, "what a migration has left stays");
+        }
+        if group::create(live, configured)? {
+            prepared.created.push(name.clone());
+        }
+        match admit(live, configured, &runtime, &mut prepared) {
+            Err(error) if error.is_of_files() => {
+                quarantine(&runtime, name);
+                let (group, reason) = (name.clone(), error.to_string());
+                prepared.unserved.push(Unserved { group, reason });
+            }
+            admitted => admitted?,
+        }
+    }
+    Ok(prepared)
+}
+
+/// Nobody serves from a group, not even who has its files mapped: until a start has found them to be
+/// sound again.
+fn quarantine(runtime: &Runtime, name: &str) {
+    if let Some(known) = runtime.find_named(name, 0) {
+        runtime.quarantine_groups(|id| id == known.group);
+    }
+}
+
+impl Runtime {
+    /// Is the group of this name registered and not quarantined.
+    pub fn is_served(&self, name: &str) -> bool {
+        let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
+        first.is_some_and(|(index, _)| !self.is_quarantined(index))
+    }
+}
+
+/// Checks a group's files and makes them the registered ones, scanning them if need be.
+fn admit(
+    live: &Path,
+    configured: &conf::Group,
+    runtime: &Runtime,
+    prepared: &mut Prepared,
+) -> Result<(), Error> {
+    let (header, files) = group::open_files(live, &configured.name)?;
+    group::check_geometry(&header, configured)?;
+    let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
+    let (mut trusted, mut clean, mut entries) = (true, true, Vec::new());
+    for (index, (path, file)) in files.iter().enumerate() {
+        let entry = group::entry_of(path, file, &header, index as u32)?;
+        let marks = group::read_marks(path, file)?;
+        let known = runtime.find_file(header.id, index as u32);
+        let quarantined =
+            marks.quarantined || known.as_ref().is_some_and(|(at, _)| runtime.is_quarantined(*at));
+        trusted &= known.is_some_and(|(_, known)| known == entry) && marks.boot == boot;
+        trusted &= !quarantined;
+        clean &= marks.clean && !quarantined;
+        entries.push(entry);
+    }
+    if trusted {
+        if clean {
+            // Back after a clean end of the same boot.
+            write_marks(&files, boot)?;
+        }
+        return Ok(());
+    }
+    let swapped = runtime.find_named(&configured.name, 0);
+    if swapped.is_some() && !is_alone(runtime, LINGERING) {
+        // A scan needs the group for itself, and nobody may go on with the files it had.
+        return Err(Error::Quarantined { group: configured.name.clone() });
+    }
+    for entry in &entries {
+        runtime.register_file(entry)?;
+    }
+    if !clean {
+        // What a page that fails from now on marks is of this scan.
+        write_marks(&files, boot)?;
+        let report = scan(live, &configured.name, runtime)?;
+        log_report(&configured.name, &report);
+        prepared.scanned.push(configured.name.clone());
+        prepared.dropped_nodes += report.dropped();
+        count_dropped(live, runtime, &configured.name, &report)?;
+    }
+    write_marks(&files, boot)?;
+    // Last: a scan that was broken off is done again.
+    entries.iter().for_each(|entry| runtime.release_file(entry));
+    Ok(())
+}
+
+/// Counts what a scan dropped, in a slot taken for that: while a scan ran nobody was attached.
+fn count_dropped(
+    live: &Path,
+    runtime: &Runtime,
+    group: &str,
+    report: &Report,
+) -> Result<(), Error> {
+    if report.dropped() == 0 {
+        return Ok(());
+    }
+    let data_dir = runtime.path().parent().unwrap_or(Path::new("."));
+    let handle = Handle::attach(data_dir, live, ROLE_PREPARE)?;
+    for finding in &report.findings {
+        let counter = match finding.fault {
+            Fault::Tag { .. } => continue,
+            Fault::Crc => GroupCounter::DroppedCrc,
+            Fault::Misplaced | Fault::Beyond => GroupCounter::DroppedMisplaced,
+            Fault::Duplicate => GroupCounter::DroppedDuplicate,
+        };
+        handle.count_of_group(group, counter, 1);
+    }
+    Ok(())
+}
+
+/// Scans a registered group and has what it put right on disk.
+fn scan(live: &Path, name: &str, runtime: &Runtime) -> Result<Report, Error> {
+    let group = Group::open(live, name, runtime)?;
+    assert!(group.is_sized(), "a group mapped to its geometry");
+    let report = group.scan();
+    group.flush(live)?;
+    Ok(report)
+}
+
+/// Undoes what dead processes left half done, for one who wants the files for itself; how many
+/// slots were recovered. Only where the directory's lock is held.
+pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
+    let (data, live) = (&conf.srv.data.dir, live_dir(conf));
+    let mut handle = Handle::attach(data, live, ROLE_PREPARE)?;
+    let recovered = handle.recover_dead();
+    drop(handle);
+    let runtime = Runtime::open(data)?;
+    // Processes of a killed master may take their time to go.
+    if is_alone(&runtime, ORPHANS) {
+        return Ok(recovered);
+    }
+    let reason = "the files are to be rewritten".to_owned();
+    Err(Error::Attached { path: runtime.path().to_owned(), reason })
+}
+
+/// Scans a group whatever its marks say, and lifts its quarantine: it is sound then. Only where
+/// [`recover_alone`] went well before, and the directory's lock is held.
+pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
+    let live = live_dir(conf);
+    let runtime = Runtime::open(&conf.srv.data.dir)?;
+    let (header, files) = group::open_files(live, name)?;
+    let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
+    let mut entries = Vec::new();
+    for (index, (path, file)) in files.iter().enumerate() {
+        entries.push(group::entry_of(path, file, &header, index as u32)?);
+    }
+    for entry in &entries {
+        runtime.register_file(entry)?;
+    }
+    let report = scan(live, name, &runtime)?;
+    write_marks(&files, boot)?;
+    entries.iter().for_each(|entry| runtime.release_file(entry));
+    Ok(report)
+}
+
+/// Is no living process attached. The lock of one that was killed may stand for some 100 ms.
+fn is_alone(runtime: &Runtime, within: Duration) -> bool {
+    let start = clock::instant();
+    while runtime.is_any_locked() {
+        if start.elapsed() > within {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+/// Not clean any more, of this boot: on disk before the first write to a node.
+fn write_marks(files: &[group::OpenFile], boot: [u64; 2]) -> Result<(), Error> {
+    let marks = Marks { boot, clean: false, quarantined: false };
+    files.iter().try_for_each(|(path, _)| group::write_marks(path, marks))
+}
+
+fn log_report(name: &str, report: &Report) {
+    for finding in &report.findings {
+        let (file, key_node, place) = (finding.file, finding.key_node, finding.place);
+        match finding.fault {
+            Fault::Tag { .. } => {
+                tracing::warn!(group = name, file, key_node, place, "tag written again");
+            }
+            fault => {
+                tracing::warn!(group = name, file, key_node, place, reason = ?fault, "node dropped");
+            }
+        }
+    }
+    let (nodes, dropped, taken) = (report.nodes, report.dropped(), report.taken);
+    tracing::info!(group = name, nodes, dropped, freed_semaphores = taken, "group scanned");
+}
+
+/// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use; whether it
+/// did. A group whose files are damaged is passed over, and scanned or refused by the next start. By
+/// file calls alone: the master's last step.
+pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
+    let path = Runtime::path_in(&conf.srv.data.dir);
+    let runtime = Runtime::open(&conf.srv.data.dir)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(io_error(&path, "open it"))?;
+    let (start, len) = Runtime::slots_span();
+    // Held until `file` is dropped: nobody attaches meanwhile.
+    let locked =
+        sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
+    if !locked || !runtime.slots().is_empty() {
+        return Ok(false);
+    }
+    let boot = sys::boot_id().map_err(io_error(&path, "read this boot's id"))?;
+    for configured in &conf.map.groups {
+        if let Err(error) = close_group(live_dir(conf), &configured.name, &runtime, boot) {
+            tracing::error!(group = configured.name, %error, "the group is not marked clean");
+        }
+    }
+    // Nobody attaches to a server that is not there.
+    runtime.publish(0);
+    Ok(true)
+}
+
+fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
+    let (header, files) = group::open_files(live, name)?;
+    let known = runtime.find_file(header.id, 0);
+    let is_served = known.is_some_and(|(index, _)| !runtime.is_quarantined(index));
+    for (path, file) in &files {
+        file.sync_all().map_err(io_error(path, "sync it"))?;
+        let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
+        group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
+    }
+    Ok(())
+}
+
+/// Checks length and header of every file of `conf`'s groups, by file calls alone: what the master
+/// does before it starts a process again after a SIGBUS.
+pub fn check_files(conf: &Conf) -> Result<(), Error> {
+    for configured in &conf.map.groups {
+        let (header, _) = group::open_files(live_dir(conf), &configured.name)?;
+        group::check_geometry(&header, configured)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! A mapped file as words: the one file with pointer arithmetic on them.
+//!
+//! Invariant: shared memory is only ever seen as atomic words, by index, inside the bounds; a word
+//! is used either as one u64 or as two u32 halves, never as both.
+#![cfg_attr(not(loom), allow(unsafe_code))]
+
+use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(not(loom))]
+pub use mapped::Region;
+#[cfg(loom)]
+pub use modelled::Region;
+
+/// Words of a line of the processor's caches.
+const LINE_WORDS: usize = 8;
+
+impl Region {
+    /// Reads one word.
+    #[inline]
+    pub fn load(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    /// Writes one word.
+    #[inline]
+    pub fn store(&self, at: usize, value: u64) {
+        put(self.word(at), value);
+    }
+
+    /// Writes one word after all that this thread wrote before.
+    #[inline]
+    pub fn store_release(&self, at: usize, value: u64) {
+        put_release(self.word(at), value);
+    }
+
+    /// Copies words out.
+    #[inline(always)]
+    pub fn read(&self, at: usize, out: &mut [u64]) {
+        copy_out(self.words(at, out.len()), out);
+    }
+
+    /// Copies words in.
+    #[inline(always)]
+    pub fn write(&self, at: usize, values: &[u64]) {
+        copy_in(self.words(at, values.len()), values);
+    }
+}
+
+/// Copies words of a region out.
+#[inline(always)]
+pub fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
+    let (lines, rest) = words.as_chunks::<LINE_WORDS>();
+    let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
+    // A line at a time, as most is whole lines: that is a run of loads and no loop.
+    for (copy, line) in copies.iter_mut().zip(lines) {
+        *copy = std::array::from_fn(|word| line[word].load(Ordering::Relaxed));
+    }
+    for (copy, word) in copy.iter_mut().zip(rest) {
+        *copy = word.load(Ordering::Relaxed);
+    }
+}
+
+/// Copies words into a region.
+#[inline(always)]
+pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
+    let (lines, rest) = words.as_chunks::<LINE_WORDS>();
+    let (values, value) = values.as_chunks::<LINE_WORDS>();
+    for (values, line) in values.iter().zip(lines) {
+        (0..LINE_WORDS).for_each(|word| put(&line[word], values[word]));
+    }
+    for (&value, word) in value.iter().zip(rest) {
+        put(word, value);
+    }
+}
+
+/// Writes a word of a region.
+#[inline]
+pub fn put(word: &AtomicU64, value: u64) {
+    #[cfg(test)]
+    if !crate::store::crash::point() {
+        return;
+    }
+    word.store(value, Ordering::Relaxed);
+}
+
+/// Writes a word of a region after all that this thread wrote before.
+#[inline]
+pub fn put_release(word: &AtomicU64, value: u64) {
+    #[cfg(test)]
+    if !crate::store::crash::point() {
+        return;
+    }
+    word.store(value, Ordering::Release);
+}
+
+#[cfg(not(loom))]
+mod mapped {
+    use std::fs::File;
+    use std::io;
+    use std::mem::ManuallyDrop;
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+
+    use nix::sys::mman::ProtFlags;
+
+    use super::{AtomicU32, AtomicU64};
+    use crate::store::map::Map;
+
+    /// Words that other processes may see and change.
+    #[derive(Debug)]
+    pub struct Region {
+        base: NonNull<AtomicU64>,
+        words: usize,
+        backing: Backing,
+    }
+
+    /// A function of its own: an assertion's message would have its figures stored each time.
+    #[cold]
+    #[inline(never)]
+    fn out_of_bounds(at: usize, len: usize, of: usize) -> ! {
+        panic!("words {at}..+{len} of {of}");
+    }
+
+    #[derive(Debug)]
+    enum Backing {
+        Map(Map),
+        /// Memory of this process alone: tests and Miri. A box would claim its words for itself alone
+        /// each time it is moved; this one may be moved while they are used.
+        Shared {
+            _all: Arc<Vec<AtomicU64>>,
+        },
+    }
+
+    // SAFETY: all access goes through atomics; the backing is neither moved nor freed while the
+    // Region lives, and freeing it from another thread is allowed for both kinds.
+    unsafe impl Send for Region {}
+    // SAFETY: as above; a shared Region gives out nothing but atomics.
+    unsafe impl Sync for Region {}
+
+    impl Region {
+        /// Maps `words` words of a file from a byte offset (a multiple of the page size), shared.
+        /// The file must be that long: the caller has checked it.
+        pub fn map(file: &File, offset_bytes: u64, words: usize) -> io::Result<Region> {
+            let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+            Ok(Region::of_map(Map::new(file, offset_bytes, words * 8, access)?, words))
+        }
+
+        /// As [`Region::map`], for reading: a store through it would fault, so holders only load.
+        pub fn map_for_reading(file: &File, words: usize) -> io::Result<Region> {
+            Ok(Region::of_map(Map::new(file, 0, words * 8, ProtFlags::PROT_READ)?, words))
+        }
+
+        fn of_map(map: Map, words: usize) -> Region {
+            Region { base: map.start().cast(), words, backing: Backing::Map(map) }
+        }
+
+        /// Zeroed words of this process alone.
+        pub fn boxed(words: usize) -> Region {
+            // Plain words are zeroed without being touched: of a large region most never are.
+            let mut zeros = ManuallyDrop::new(vec![0u64; words]);
+            let (start, capacity) = (zeros.as_mut_ptr().cast::<AtomicU64>(), zeros.capacity());
+            // SAFETY: a vector that nobody else owns any more; AtomicU64 has the size, the alignment
+            // and the bit validity of u64.
+            let zeros = unsafe { Vec::from_raw_parts(start, words, capacity) };
+            Region::of_words(Arc::new(zeros), 0, words)
+        }
+
+        /// The same words from `at` on, as another process would map them.
+        #[cfg(test)]
+        pub fn part(&self, at: usize, words: usize) -> Region {
+            match &self.backing {
+                Backing::Map(_) => panic!("a map is mapped again by its file"),
+                Backing::Shared { _all: all } => {
+                    let _ = self.words(at, words);
+                    Region::of_words(all.clone(), at, words)
+                }
+            }
+        }
+
+        fn of_words(all: Arc<Vec<AtomicU64>>, at: usize, words: usize) -> Region {
+            let base = NonNull::from(&all[at..at + words]).cast();
+            Region { base, words, backing: Backing::Shared { _all: all } }
+        }
+
+        /// Its length in words.
+        pub fn len(&self) -> usize {
+            self.words
+        }
+
+        /// Has it no words.
+        pub fn is_empty(&self) -> bool {
+            self.words == 0
+        }
+
+        /// First byte and length in bytes, for the register of maps that the SIGBUS handler reads.
+        pub fn span(&self) -> (usize, usize) {
+            (self.base.as_ptr() as usize, self.words * 8)
+        }
+
+        /// A word. Panics out of bounds.
+        #[inline]
+        pub fn word(&self, at: usize) -> &AtomicU64 {
+            if at >= self.words {
+                out_of_bounds(at, 1, self.words);
+            }
+            // SAFETY: in bounds by the check; the map or box lives as long as `self`; other
+            // users, in this process and in others, use atomics too; a map is page-aligned.
+            unsafe { &*self.base.as_ptr().add(at) }
+        }
+
+        /// `len` words from `at` on. Panics out of bounds.
+        #[inline]
+        pub fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
+            if at > self.words || len > self.words - at {
+                out_of_bounds(at, len, self.words);
+            }
+            // SAFETY: in bounds by the check; alive, aligned and atomic as for `word`.
+            unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) }
+        }
+
+        /// A half of a word, by 32-bit index. Panics out of bounds.
+        #[inline]
+        pub fn half(&self, at: usize) -> &AtomicU32 {
+            if at / 2 >= self.words {
+                out_of_bounds(at / 2, 1, self.words);
+            }
+            // SAFETY: in bounds by the check, alive and aligned as for `word`; a word used by
+            // halves is never used whole (this module's invariant).
+            unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
+        }
+
+        /// Asks the processor to fetch the line of a word.
+        #[inline]
+        pub fn prefetch(&self, at: usize) {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            if at < self.words {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: a hint at an address in bounds; it reads and writes nothing.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(at).cast()) };
+            }
+            let _ = at;
+        }
+
+        fn backing_map(&self) -> Option<&Map> {
+            match &self.backing {
+                Backing::Map(map) => Some(map),
+                Backing::Shared { .. } => None,
+            }
+        }
+
+        /// Leaves the map out of forked children.
+        pub fn dont_fork(&self) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), Map::dont_fork)
+        }
+
+        /// Populates the page tables: for writing, or only for reading.
+        pub fn populate(&self, for_writing: bool) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), |map| map.populate(for_writing))
+        }
+
+        /// How many huge pages it could stand in; what is left over stays in small ones.
+        pub fn huge_pages(&self) -> usize {
+            self.backing_map().map_or(0, Map::huge_pages)
+        }
+
+        /// Has the kernel make `count` of them, if the file is in memory.
+        pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), |map| map.collapse(first, count))
+        }
+
+        /// Writes dirty pages back and waits for it (msync).
+        pub fn flush(&self) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), Map::flush)
+        }
+    }
+}
+
+#[cfg(loom)]
+mod modelled {
+    use super::{AtomicU32, AtomicU64};
+
+    /// Words under loom: whole words and halves are kept apart.
+    #[derive(Debug)]
+    pub struct Region {
+        words: Vec<AtomicU64>,
+        halves: Vec<AtomicU32>,
+    }
+
+    impl Region {
+        /// Zeroed words.
+        pub fn boxed(words: usize) -> Region {
+            Region {
+                words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+                halves: (0..words * 2).map(|_| AtomicU32::new(0)).collect(),
+            }
+        }
+
+        /// A word.
+        pub fn word(&self, at: usize) -> &AtomicU64 {
+            &self.words[at]
+        }
+
+        /// `len` words from `at` on.
+        pub fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
+            &self.words[at..at + len]
+        }
+
+        /// A half of a word.
+        pub fn half(&self, at: usize) -> &AtomicU32 {
+            &self.halves[at]
+        }
+    }
+}

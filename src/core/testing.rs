@@ -1,0 +1,166 @@
+//! A data directory for the unit tests of store and service, as a master would have prepared it.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::sync::Ordering;
+use crate::conf::{Conf, Overlay, Texts, active};
+use crate::service::{Answer, Answers, Command, ItemError, Request, Role, Service, Verdict};
+use crate::store::layout::runtime::FILE_QUARANTINE;
+use crate::store::{self, Group, Prepared, Runtime};
+
+/// What the test that starts a program tells it: fails where none does.
+pub fn told(name: &str) -> String {
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("no test: {name} is set by the one that starts it"))
+}
+
+/// A prepared data directory; removed when dropped unless it is another process's.
+pub struct World {
+    pub dir: PathBuf,
+    pub conf: Conf,
+    lock_timeout: &'static str,
+    _owned: Option<tempfile::TempDir>,
+}
+
+impl World {
+    /// Makes a directory and prepares it for the groups and businesses of a map.xml.
+    pub fn new(map: &str) -> World {
+        Self::with_lock_timeout(map, "50ms")
+    }
+
+    /// As [`World::new`]; a long lock-timeout lets only a deadlock be busy, however slow the machine.
+    pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
+        let owned = tempfile::tempdir().unwrap();
+        let dir = owned.path().to_path_buf();
+        let conf = parse(&dir, map);
+        let world = World { conf, dir, lock_timeout, _owned: Some(owned) };
+        Runtime::create_or_open(&world.dir).unwrap();
+        world.prepare();
+        world.publish(map, 1);
+        world
+    }
+
+    /// The directory that another process has prepared.
+    pub fn of(dir: &Path, map: &str) -> World {
+        let (dir, conf) = (dir.to_path_buf(), parse(dir, map));
+        World { dir, conf, lock_timeout: "50ms", _owned: None }
+    }
+
+    /// As at a start of the server.
+    pub fn prepare(&self) -> Prepared {
+        store::prepare(&self.conf).unwrap()
+    }
+
+    /// Puts a map.xml in force.
+    pub fn publish(&self, map: &str, generation: u64) {
+        self.publish_both(srv(&self.dir, self.lock_timeout), map, generation);
+    }
+
+    /// The same, and nothing is limited.
+    pub fn publish_degraded(&self, map: &str, generation: u64) {
+        let srv = srv(&self.dir, self.lock_timeout);
+        let srv = srv.replace("</srv>", "<degrade>true</degrade></srv>");
+        self.publish_both(srv, map, generation);
+    }
+
+    /// The same, with what was switched and reset.
+    pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
+        let srv = srv(&self.dir, self.lock_timeout);
+        let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), map.into());
+        let texts = Texts { srv_name, srv, map_name, map };
+        active::write_overlaid(&self.dir, generation, &texts, overlay).unwrap();
+        self.runtime().publish(generation);
+    }
+
+    fn publish_both(&self, srv: String, map: &str, generation: u64) {
+        let texts =
+            Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: map.into() };
+        active::write(&self.dir, generation, &texts).unwrap();
+        self.runtime().publish(generation);
+    }
+
+    pub fn runtime(&self) -> Runtime {
+        Runtime::open(&self.dir).unwrap()
+    }
+
+    pub fn attach(&self) -> Service {
+        Service::attach(&self.dir, Role::Program).unwrap()
+    }
+
+    /// Makes items of a group answer `store`.
+    pub fn quarantine(&self, group: &str) {
+        let runtime = self.runtime();
+        let id = runtime.find_named(group, 0).unwrap().group;
+        let (mark, _) = runtime.find_file(id, 0).unwrap();
+        runtime.mark_of(mark).fetch_or(FILE_QUARANTINE, Ordering::Relaxed);
+    }
+
+    pub fn group(&self, name: &str) -> Group {
+        Group::open(&self.dir, name, &self.runtime()).unwrap()
+    }
+
+    pub fn verify(&self) {
+        for group in &self.conf.map.groups {
+            let report = self.group(&group.name).verify();
+            assert!(report.is_clean(), "{}: {report:?}", group.name);
+        }
+    }
+}
+
+fn srv(dir: &Path, lock_timeout: &str) -> String {
+    format!(
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>\
+         <http lock-timeout=\"{lock_timeout}\"/></srv>",
+        dir.display()
+    )
+}
+
+fn parse(dir: &Path, map: &str) -> Conf {
+    Conf::parse("srv.xml", &srv(dir, "50ms"), "map.xml", map)
+        .unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// One item of a test.
+#[derive(Debug, Clone)]
+pub struct Ask<'a>(pub &'a str, pub &'a str, pub i32);
+
+pub fn request(command: Command, atomic: bool, items: &[Ask<'_>]) -> Request {
+    let mut request = Request::default();
+    request.begin(command);
+    request.atomic = atomic;
+    for Ask(biz, key, count) in items {
+        request.push(biz, key, Some(*count), false, false);
+    }
+    request
+}
+
+impl Service {
+    pub fn answers(&mut self, request: &Request, now: u64) -> Answers {
+        let mut answers = Answers::default();
+        self.begin_turn();
+        self.run(request, now, &mut answers);
+        assert_eq!(answers.items.len(), request.items().len());
+        answers
+    }
+
+    pub fn one(
+        &mut self,
+        command: Command,
+        biz: &str,
+        key: &str,
+        count: i32,
+        now: u64,
+    ) -> Result<Verdict, ItemError> {
+        let request = request(command, false, &[Ask(biz, key, count)]);
+        let Answer { result, .. } = self.answers(&request, now).items.remove(0);
+        result
+    }
+
+    pub fn update(&mut self, biz: &str, key: &str, now: u64) -> Verdict {
+        self.one(Command::Update, biz, key, 1, now).unwrap()
+    }
+
+    pub fn used(&mut self, biz: &str, key: &str, now: u64) -> u64 {
+        self.one(Command::Query, biz, key, 1, now).unwrap().figures.used
+    }
+}

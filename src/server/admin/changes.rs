@@ -1,0 +1,434 @@
+//! Changes, one after the other: each is made, handed to the master, and answered when all living
+//! processes use it.
+//!
+//! Invariant: while one is on its way no other is begun, so that each is whole and the last one
+//! wins; and a map.xml that the master refuses does not stay, nor does a new binary take it.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use super::document::Element;
+use super::files::{self, ReplaceError};
+use super::reply::Refusal;
+use super::route::Change;
+use crate::process::message::{self, Ask};
+use crate::process::outcome::{Outcome, Reloaded};
+use frs::base::sys::process::Channel;
+use frs::conf::edit::{self, BizName, EditError};
+use frs::conf::guard::Guard;
+use frs::conf::{Conf, Machine, Texts, active, report};
+use frs::store::Runtime;
+
+/// The master answers within this: two seconds for laggards, the rest for a disk that is busy.
+const BOUND_NS: u64 = 60_000_000_000;
+
+/// A change that somebody waits for.
+#[derive(Debug)]
+pub struct Wanted<W> {
+    /// Whom to answer.
+    pub who: W,
+    /// What is wanted.
+    pub change: Change,
+    /// The `<biz>` of a PUT.
+    pub body: Vec<u8>,
+}
+
+/// What a change came to: a status and a document.
+pub type Done = Result<(u16, Element), Refusal>;
+
+/// All changes that are wanted or on their way.
+pub struct Changes<W> {
+    conf_dir: PathBuf,
+    data_dir: PathBuf,
+    channel: Channel,
+    last_number: u64,
+    queue: VecDeque<Wanted<W>>,
+    asked: Option<Asked<W>>,
+}
+
+/// What the master was asked for.
+#[derive(Debug)]
+struct Asked<W> {
+    who: W,
+    number: u64,
+    begun_ns: u64,
+    /// Of the answer, where it is taken.
+    status: u16,
+    files: Option<Files>,
+}
+
+/// map.xml as it was, and as it was made.
+#[derive(Debug)]
+struct Files {
+    old: String,
+    new: String,
+    /// Until it is known what became of it.
+    _guard: Guard,
+}
+
+impl<W> Changes<W> {
+    /// None yet.
+    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> Changes<W> {
+        let (queue, asked) = (VecDeque::new(), None);
+        Changes { conf_dir, data_dir, channel, last_number: 0, queue, asked }
+    }
+
+    /// Puts one into the queue.
+    pub fn push(&mut self, wanted: Wanted<W>) {
+        self.queue.push_back(wanted);
+    }
+
+    /// Is any on its way, or waiting for that one.
+    pub fn is_busy(&self) -> bool {
+        self.asked.is_some() || !self.queue.is_empty()
+    }
+
+    /// Takes the next one, if none is on its way.
+    pub fn take_next(&mut self) -> Option<Wanted<W>> {
+        if self.asked.is_some() { None } else { self.queue.pop_front() }
+    }
+
+    /// Makes a change of the configuration; an answer where it comes to nothing.
+    pub fn begin(
+        &mut self,
+        wanted: Wanted<W>,
+        runtime: &Runtime,
+        now_ns: u64,
+    ) -> Option<(W, Done)> {
+        let Wanted { who, change, body } = wanted;
+        match self.make(&change, &body, runtime) {
+            Ok(Made { ask, status, files }) => {
+                let number = now_ns.max(self.last_number + 1);
+                self.last_number = number;
+                match message::say_ask(&self.channel, number, ask) {
+                    Ok(()) => {
+                        let begun_ns = now_ns;
+                        self.asked = Some(Asked { who, number, begun_ns, status, files });
+                        None
+                    }
+                    Err(error) => {
+                        let undone = self.undo(files.as_ref());
+                        let words = format!("cannot ask the master: {error}{undone}");
+                        Some((who, Err(Refusal::io(words))))
+                    }
+                }
+            }
+            Err(refusal) => Some((who, Err(refusal))),
+        }
+    }
+
+    /// Breaks the one on its way off, as this keeper ends and nobody will hear of it: unless it is in
+    /// force by now, map.xml is put back.
+    pub fn end(&mut self, runtime: &Runtime) {
+        let Some(Asked { files: Some(files), .. }) = self.asked.take() else { return };
+        if self.is_another(runtime.generation(), Some(&files)) {
+            let undone = self.undo(Some(&files));
+            tracing::warn!("admin: a change was broken off.{undone}");
+        }
+    }
+
+    /// The answer to the one on its way, once it is there.
+    pub fn poll(&mut self, now_ns: u64) -> Option<(W, Done)> {
+        let number = self.asked.as_ref()?.number;
+        let outcome = Outcome::read_asked(&self.data_dir).ok().flatten();
+        let result = outcome.filter(|outcome| outcome.begun_ns == number);
+        if let Some(outcome) = result {
+            let Asked { who, status, files, .. } = self.asked.take()?;
+            return Some((who, self.done(outcome.result, status, files.as_ref())));
+        }
+        if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
+            let words = "the master has not answered for 60 s: it may still do what was asked";
+            return Some((self.asked.take()?.who, Err(Refusal::new(504, "no-answer", words))));
+        }
+        None
+    }
+
+    fn done(&self, result: Reloaded, status: u16, files: Option<&Files>) -> Done {
+        match result {
+            Reloaded::Taken { generation, .. } if self.is_another(generation, files) => {
+                let words = "map.xml was written by somebody else meanwhile: what stands there is in \
+                             force, without this change";
+                Err(Refusal::new(409, "conflict", words))
+            }
+            Reloaded::Taken { generation, laggards } => {
+                let status = if laggards.is_empty() { status } else { 202 };
+                let laggards = laggards.into_iter().map(|who| Element::text("laggard", who));
+                Ok((status, Element::new("done").with("generation", generation).holding(laggards)))
+            }
+            Reloaded::Refused { mut faults } => {
+                let undone = self.undo(files);
+                faults.extend((!undone.is_empty()).then(|| undone.trim_start().to_owned()));
+                Err(Refusal::new(422, "refused", faults.join("\n")))
+            }
+        }
+    }
+
+    /// Is another map.xml in force than the one that was made. Of a generation that is gone by now
+    /// nothing is known.
+    fn is_another(&self, generation: u64, files: Option<&Files>) -> bool {
+        let Some(Files { new, .. }) = files else { return false };
+        active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != *new)
+    }
+
+    /// Puts map.xml back as it was, unless somebody has written it since; what went wrong.
+    fn undo(&self, files: Option<&Files>) -> String {
+        let Some(Files { old, new, .. }) = files else { return String::new() };
+        match files::replace(&self.conf_dir.join("map.xml"), new, old) {
+            Ok(()) => String::new(),
+            Err(ReplaceError::Changed) => {
+                " map.xml was written by somebody else meanwhile: it is left so".to_owned()
+            }
+            Err(error) => format!(" map.xml cannot be put back as it was: {error}"),
+        }
+    }
+
+    fn make(&self, change: &Change, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
+        let made = |ask| Made { ask, status: 200, files: None };
+        match change {
+            Change::Reload => Ok(made(Ask::Reload)),
+            Change::Degrade(on) => self.degrade(*on, runtime).map(|()| made(Ask::Degrade(*on))),
+            Change::Reset(biz) => self.reset(biz, runtime).map(|id| made(Ask::Reset(id))),
+            Change::PutBiz(name) => self.put(name, body, runtime),
+            Change::DeleteBiz(name) => {
+                let guard = self.guard()?;
+                let texts = self.texts_in_force(runtime)?;
+                let removed = edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
+                self.write(texts, removed.map_err(refused)?, (200, guard))
+            }
+            Change::PutNode { .. } | Change::DeleteNode(_) => {
+                Err(Refusal::bad("a record is no part of the configuration"))
+            }
+        }
+    }
+
+    fn put(&self, name: &str, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
+        let body = std::str::from_utf8(body)
+            .map_err(|_| Refusal::new(415, "bad-content-type", "expected a document in UTF-8"))?;
+        let guard = self.guard()?;
+        let texts = self.texts_in_force(runtime)?;
+        let names = (texts.map_name.as_str(), "body");
+        let put = edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
+        let status = if put.is_new { 201 } else { 200 };
+        self.write(texts, put.text, (status, guard))
+    }
+
+    /// Held from before the files are looked at until it is known what became of the change.
+    fn guard(&self) -> Result<Guard, Refusal> {
+        let guard = Guard::to_change(&self.conf_dir);
+        let guard =
+            guard.map_err(|error| Refusal::io(format!("{}: {error}", self.conf_dir.display())))?;
+        guard.ok_or_else(|| Refusal::busy("a new binary reads the configuration: try again"))
+    }
+
+    /// May the switch be set so: it cannot switch off what srv.xml has switched on.
+    fn degrade(&self, on: bool, runtime: &Runtime) -> Result<(), Refusal> {
+        if on {
+            return Ok(());
+        }
+        let texts = active::read_texts(&self.data_dir, runtime.generation())
+            .map_err(|error| Refusal::io(error.to_string()))?;
+        let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &texts.map)
+            .map_err(|faults| Refusal::io(faults.to_string()))?;
+        if conf.srv.degrade {
+            let words = format!(
+                "{} says <degrade>true</degrade>: change it there, and reload",
+                texts.srv_name
+            );
+            return Err(Refusal::new(409, "conflict", words));
+        }
+        Ok(())
+    }
+
+    fn reset(&self, biz: &str, runtime: &Runtime) -> Result<u32, Refusal> {
+        let conf = active::read(&self.data_dir, runtime.generation())
+            .map_err(|error| Refusal::io(error.to_string()))?;
+        let index = conf.map.find_biz(biz).ok_or_else(|| Refusal::not_found(UNKNOWN))?;
+        Ok(conf.map.bizs[index].id)
+    }
+
+    /// Both texts, which are those of the files and those in force.
+    fn texts_in_force(&self, runtime: &Runtime) -> Result<Texts, Refusal> {
+        let texts = active::read_texts(&self.data_dir, runtime.generation())
+            .map_err(|error| Refusal::io(error.to_string()))?;
+        for (name, text) in [("srv.xml", &texts.srv), ("map.xml", &texts.map)] {
+            let path = self.conf_dir.join(name);
+            let found = files::read(&path)
+                .map_err(|error| Refusal::io(format!("{}: {error}", path.display())))?;
+            if found != *text {
+                return Err(differs(&path));
+            }
+        }
+        Ok(texts)
+    }
+
+    /// Checks a new map as `frs check` does, and writes it.
+    fn write(
+        &self,
+        texts: Texts,
+        map: String,
+        (status, guard): (u16, Guard),
+    ) -> Result<Made, Refusal> {
+        let faulty = |words: String| Refusal::new(422, "faulty", words);
+        let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &map)
+            .map_err(|faults| faulty(faults.to_string()))?;
+        let faults = report::report(&conf, &Machine::look(&conf)).faults;
+        if !faults.is_empty() {
+            return Err(faulty(faults.join("\n")));
+        }
+        let path = self.conf_dir.join("map.xml");
+        files::replace(&path, &texts.map, &map).map_err(|error| match error {
+            ReplaceError::Changed => differs(&path),
+            ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
+        })?;
+        let files = Files { old: texts.map, new: map, _guard: guard };
+        Ok(Made { ask: Ask::Reload, status, files: Some(files) })
+    }
+}
+
+struct Made {
+    ask: Ask,
+    status: u16,
+    files: Option<Files>,
+}
+
+pub(super) const UNKNOWN: &str = "map.xml has no such biz";
+
+fn biz_name(name: &str) -> Result<BizName<'_>, Refusal> {
+    BizName::of(name).ok_or_else(|| Refusal::not_found(UNKNOWN))
+}
+
+fn differs(path: &Path) -> Refusal {
+    let words = "differs from the configuration in force: reload it, or put it back";
+    Refusal::new(409, "conflict", format!("{} {words}", path.display()))
+}
+
+fn refused(error: EditError) -> Refusal {
+    match error {
+        EditError::Faults(faults) => Refusal::new(422, "faulty", faults.to_string()),
+        EditError::Another => Refusal::bad(error.to_string()),
+        EditError::Unknown => Refusal::not_found(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::message::{Line, Said};
+    use frs::testing::World;
+
+    const MAP: &str =
+        "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
+    const BIZ: &[u8] = b"<biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz>";
+
+    struct Desk {
+        world: World,
+        changes: Changes<()>,
+        master: Line,
+    }
+
+    impl Desk {
+        fn new() -> Desk {
+            let world = World::new(MAP);
+            let texts = active::read_texts(&world.dir, 1).unwrap();
+            std::fs::write(world.dir.join("srv.xml"), texts.srv).unwrap();
+            std::fs::write(world.dir.join("map.xml"), MAP).unwrap();
+            let (master, channel) = Channel::pair().unwrap();
+            let changes = Changes::new(world.dir.clone(), world.dir.clone(), channel);
+            Desk { world, changes, master: Line::new(master) }
+        }
+
+        fn map(&self) -> String {
+            std::fs::read_to_string(self.world.dir.join("map.xml")).unwrap()
+        }
+
+        /// Puts a biz; the number under which the master was asked to reload.
+        fn put(&mut self) -> u64 {
+            let change = Change::PutBiz("1".into());
+            let wanted = Wanted { who: (), change, body: BIZ.to_vec() };
+            let runtime = self.world.runtime();
+            assert!(self.changes.begin(wanted, &runtime, 7).is_none());
+            let Some(Said::Ask(number, Ask::Reload)) = self.master.heard() else {
+                panic!("the master is asked for nothing");
+            };
+            number
+        }
+
+        fn answer(&mut self, begun_ns: u64, result: Reloaded) -> Done {
+            assert!(self.changes.poll(8).is_none(), "there is no answer yet");
+            Outcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
+            self.changes.poll(9).expect("an answer").1
+        }
+    }
+
+    #[test]
+    fn what_is_in_force_is_said_to_be() {
+        let mut desk = Desk::new();
+        let number = desk.put();
+        let made = desk.map();
+        assert_ne!(made, MAP);
+        desk.world.publish(&made, 2);
+        let done = desk.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
+        assert_eq!(done.unwrap().0, 201);
+    }
+
+    #[test]
+    fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
+        let mut desk = Desk::new();
+        let number = desk.put();
+        // By hand, before the master has read it.
+        let other = MAP.replace("<map>", "<map><!-- by hand -->");
+        std::fs::write(desk.world.dir.join("map.xml"), &other).unwrap();
+        desk.world.publish(&other, 2);
+        let done = desk.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
+        assert_eq!(done.unwrap_err().status, 409);
+        assert_eq!(desk.map(), other);
+    }
+
+    #[test]
+    fn a_change_that_nobody_will_hear_of_is_undone_unless_it_is_in_force() {
+        for in_force in [false, true] {
+            let mut desk = Desk::new();
+            desk.put();
+            let made = desk.map();
+            if in_force {
+                desk.world.publish(&made, 2);
+            }
+            let runtime = desk.world.runtime();
+            desk.changes.end(&runtime);
+            assert_eq!(desk.map(), if in_force { &*made } else { MAP });
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_while_a_new_binary_reads_and_none_reads_in_the_middle() {
+        let mut desk = Desk::new();
+        let soon = std::time::Duration::from_millis(10);
+        let read = Guard::to_read(&desk.world.dir, soon).unwrap();
+        let change = || Change::DeleteBiz("1".into());
+        let wanted = Wanted { who: (), change: change(), body: Vec::new() };
+        let runtime = desk.world.runtime();
+        let (_, done) = desk.changes.begin(wanted, &runtime, 7).expect("an answer");
+        assert_eq!(done.unwrap_err().status, 503);
+        drop(read);
+        let number = desk.put();
+        assert!(Guard::to_read(&desk.world.dir, soon).is_err());
+        desk.answer(number, Reloaded::Refused { faults: vec!["no".into()] }).unwrap_err();
+        assert!(Guard::to_read(&desk.world.dir, soon).is_ok());
+    }
+
+    #[test]
+    fn a_refused_change_is_undone_but_not_what_somebody_wrote_over_it() {
+        for by_hand in [None, Some("<map><!-- half -->")] {
+            let mut desk = Desk::new();
+            let number = desk.put();
+            if let Some(text) = by_hand {
+                std::fs::write(desk.world.dir.join("map.xml"), text).unwrap();
+            }
+            let done = desk.answer(number, Reloaded::Refused { faults: vec!["no".into()] });
+            let refusal = done.unwrap_err();
+            assert_eq!(refusal.status, 422);
+            assert_eq!(refusal.words.contains("somebody else"), by_hand.is_some());
+            assert_eq!(desk.map(), by_hand.unwrap_or(MAP));
+        }
+    }
+}

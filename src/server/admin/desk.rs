@@ -1,0 +1,378 @@
+//! What requests are answered with: at once, or when what was asked for has come.
+//!
+//! Invariant: nothing here waits. A change is on its way while others are served, one look into the
+//! files is made on its own thread, and clearing void records away is done in pieces.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::Pulse;
+use super::changes::{Changes, Done, UNKNOWN, Wanted};
+use super::connection::Asked;
+use super::document::Element;
+use super::health::Vitals;
+use super::looks::{LookFor, Looks};
+use super::page;
+use super::reply::{JSON, Refusal, Reply, XML};
+use super::route::{Change, Route};
+use crate::protocol::Format;
+use crate::stats::document::{stats_json, stats_xml};
+use crate::stats::history::{self, History};
+use crate::stats::hottest::Hottest;
+use crate::stats::metrics;
+use crate::stats::snapshot::{self, Stats};
+use frs::base::clock;
+use frs::base::sys::process::{self, Pid};
+use frs::conf::active;
+use frs::conf::edit::{self, BizName};
+use frs::conf::{AdminToken, TokenError};
+use frs::service::{Clearing, ItemError, RecordError, Role, Service};
+
+/// Resets of a biz between two that clear void records away first: so no epoch, of 256, is ever
+/// used again while a record of its last use is there.
+const SWEEP_EVERY: u8 = 128;
+/// Key-nodes that are looked at before others are served.
+const SWEEP_KEY_NODES: u32 = 512;
+/// Clearing away waits for a key-node that is held so long.
+const SWEEP_PATIENCE_NS: u64 = 5_000_000_000;
+
+/// Whom to answer, and what is said of it in the log.
+#[derive(Debug, Clone)]
+pub struct Who {
+    /// The connection.
+    pub client: usize,
+    /// Of the answer.
+    pub format: Format,
+    /// The peer in words.
+    pub peer: Arc<str>,
+    /// Method, path and parameters but for a key.
+    pub line: String,
+    /// Is it a change.
+    pub changes: bool,
+}
+
+/// What answers.
+pub struct Desk {
+    service: Service,
+    changes: Changes<Who>,
+    looks: Looks<Who>,
+    token: Option<AdminToken>,
+    sweeping: Option<Sweeping>,
+    map: Option<(u64, Arc<[u8]>)>,
+    /// Of figures, for their rates.
+    history: History,
+    next_note: Instant,
+    data_dir: PathBuf,
+    master: Pid,
+    pulse: Arc<Pulse>,
+    hottest: Arc<Mutex<Hottest>>,
+}
+
+/// Clearing away on its way, and the reset that waits for it.
+struct Sweeping {
+    wanted: Wanted<Who>,
+    biz_id: u32,
+    sweep: Clearing,
+    /// Since when a key-node is not to be had.
+    stuck_ns: Option<u64>,
+}
+
+/// What a desk is made of.
+#[expect(missing_docs)]
+pub struct Furniture {
+    pub service: Service,
+    pub changes: Changes<Who>,
+    pub looks: Looks<Who>,
+    pub data_dir: PathBuf,
+    pub master: Pid,
+    pub pulse: Arc<Pulse>,
+    pub hottest: Arc<Mutex<Hottest>>,
+}
+
+impl Desk {
+    /// One that has read the token.
+    pub fn new(furniture: Furniture) -> Desk {
+        let Furniture { service, changes, looks, data_dir, master, pulse, hottest } = furniture;
+        let mut desk = Desk {
+            service,
+            changes,
+            looks,
+            token: None,
+            sweeping: None,
+            map: None,
+            history: History::default(),
+            next_note: clock::instant(),
+            data_dir,
+            master,
+            pulse,
+            hottest,
+        };
+        desk.read_token();
+        desk
+    }
+
+    /// The token that changes over TCP must carry.
+    pub fn token(&self) -> Option<&AdminToken> {
+        self.token.as_ref()
+    }
+
+    /// Starts a turn; takes a newer configuration, if there is one.
+    pub fn begin_turn(&mut self) {
+        if self.service.begin_turn() {
+            self.read_token();
+        }
+    }
+
+    fn read_token(&mut self) {
+        let conf = self.service.conf();
+        let token = conf.token();
+        if let Err(missing @ TokenError::Missing { .. }) = &token {
+            // As it is shipped: nothing is wrong with that.
+            tracing::info!("{missing}");
+        } else {
+            conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+        self.token = token.unwrap_or(None);
+    }
+
+    /// Notes the figures, once a second: rates take two looks.
+    pub fn note_figures(&mut self, now: Instant) {
+        if self.next_note > now {
+            return;
+        }
+        let runtime = self.service.handle().runtime();
+        self.history.note(now, &runtime.sums(), &snapshot::processes(runtime));
+        self.next_note = now + history::EVERY;
+    }
+
+    /// When they are to be noted next.
+    pub fn next_note(&self) -> Instant {
+        self.next_note
+    }
+
+    fn figures(&self) -> Stats {
+        let runtime = self.service.handle().runtime();
+        let mut figures = snapshot::of(runtime, self.service.conf(), clock::now());
+        self.history.fill(&mut figures);
+        self.hottest.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut figures);
+        figures
+    }
+
+    /// Is something on its way that has to be looked after.
+    pub fn is_busy(&self) -> bool {
+        self.sweeping.is_some() || self.changes.is_busy()
+    }
+
+    /// Is something to be done at once.
+    pub fn has_work(&self) -> bool {
+        self.sweeping.as_ref().is_some_and(|sweeping| sweeping.stuck_ns.is_none())
+    }
+
+    /// Takes a request; the answer, if it is there at once.
+    pub fn take(&mut self, who: Who, asked: Asked) -> Option<Reply> {
+        let Asked { route, body, .. } = asked;
+        let format = who.format;
+        let look = |what| (what, who.clone());
+        let (what, who) = match route {
+            Route::Health => {
+                let (status, root) = self.vitals().document();
+                return Some(Reply::document(status, format, &root));
+            }
+            Route::Page => return Some(page::reply()),
+            Route::Metrics => {
+                let text = metrics::text(&self.figures());
+                return Some(Reply::page(metrics::CONTENT_TYPE, text.into_bytes()));
+            }
+            Route::Stats => {
+                let (kind, text) = match format {
+                    Format::Xml => (XML, stats_xml(&self.figures())),
+                    Format::Json => (JSON, stats_json(&self.figures())),
+                };
+                return Some(Reply::page(kind, text.into_bytes()));
+            }
+            Route::Bizs => return Some(reply(format, self.map_in_force())),
+            Route::Biz(name) => return Some(reply(format, self.biz_in_force(&name))),
+            Route::Change(change) => return self.take_change(who, change, body),
+            Route::Node(which) => look(LookFor::Node(which)),
+            Route::Top { biz, most, by } => look(LookFor::Top { biz, most, by }),
+        };
+        self.looks.ask(who, what).err().map(|refusal| Reply::refusal(format, &refusal))
+    }
+
+    fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Reply> {
+        let now = clock::now();
+        let done = match &change {
+            Change::PutNode { which, limit, used } => {
+                let which = (which.biz.as_str(), which.key.as_deref());
+                self.service.set_used(which, *limit, *used as u32, now).map(|()| true)
+            }
+            Change::DeleteNode(which) => {
+                self.service.erase((&which.biz, which.key.as_deref()), now)
+            }
+            _ => {
+                self.changes.push(Wanted { who, change, body });
+                return None;
+            }
+        };
+        let done = match done {
+            Ok(true) => Ok((200, Element::new("done"))),
+            Ok(false) => Err(Refusal::not_found("there is no such record")),
+            Err(error) => Err(record_refusal(error)),
+        };
+        Some(answer(&who, done))
+    }
+
+    /// Goes on with what is on its way; every answer that has come.
+    pub fn go_on(&mut self, tell: &mut Vec<(Who, Reply)>) -> std::io::Result<()> {
+        while let Some((who, found)) = self.looks.found()? {
+            let reply = match found {
+                Ok(root) => Reply::document(200, who.format, &root),
+                Err(refusal) => Reply::refusal(who.format, &refusal),
+            };
+            tell.push((who, reply));
+        }
+        self.go_on_sweeping(tell);
+        let now_ns = process::monotonic_ns();
+        if let Some((who, done)) = self.changes.poll(now_ns) {
+            let reply = answer(&who, done);
+            tell.push((who, reply));
+        }
+        while self.sweeping.is_none()
+            && let Some(wanted) = self.changes.take_next()
+        {
+            self.begin_change(wanted, tell);
+        }
+        Ok(())
+    }
+
+    /// This keeper ends.
+    pub fn end(&mut self) {
+        self.changes.end(self.service.handle().runtime());
+    }
+
+    fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Reply)>) {
+        // The answer to the change before was that all use it: so does this process.
+        self.begin_turn();
+        if let Some(biz_id) = self.needs_sweep(&wanted.change) {
+            let (sweep, stuck_ns) = (Clearing::default(), None);
+            self.sweeping = Some(Sweeping { wanted, biz_id, sweep, stuck_ns });
+            return;
+        }
+        self.ask_master(wanted, tell);
+    }
+
+    fn ask_master(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Reply)>) {
+        let runtime = self.service.handle().runtime();
+        let begun = self.changes.begin(wanted, runtime, process::monotonic_ns());
+        if let Some((who, done)) = begun {
+            let reply = answer(&who, done);
+            tell.push((who, reply));
+        }
+    }
+
+    /// The biz whose void records must be cleared away before it gets its next epoch.
+    fn needs_sweep(&self, change: &Change) -> Option<u32> {
+        let Change::Reset(name) = change else { return None };
+        let map = &self.service.conf().map;
+        let biz = &map.bizs[map.find_biz(name)?];
+        biz.epoch.wrapping_add(1).is_multiple_of(SWEEP_EVERY).then_some(biz.id)
+    }
+
+    fn go_on_sweeping(&mut self, tell: &mut Vec<(Who, Reply)>) {
+        let Some(mut sweeping) = self.sweeping.take() else { return };
+        let Sweeping { biz_id, sweep, stuck_ns, .. } = &mut sweeping;
+        let now_ns = process::monotonic_ns();
+        match self.service.clear_void(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
+            Ok(false) => *stuck_ns = None,
+            Ok(true) => {
+                tracing::info!(biz = *biz_id, erased = sweep.erased, "cleared void records away");
+                return self.ask_master(sweeping.wanted, tell);
+            }
+            Err(error) => {
+                let since_ns = *stuck_ns.get_or_insert(now_ns);
+                if now_ns - since_ns > SWEEP_PATIENCE_NS {
+                    let who = sweeping.wanted.who;
+                    let reply = answer(&who, Err(record_refusal(error.into())));
+                    return tell.push((who, reply));
+                }
+            }
+        }
+        self.sweeping = Some(sweeping);
+    }
+
+    fn map_in_force(&mut self) -> Result<Arc<[u8]>, Refusal> {
+        let generation = self.service.generation();
+        if let Some((known, text)) = &self.map
+            && *known == generation
+        {
+            return Ok(Arc::clone(text));
+        }
+        let text: Arc<[u8]> = self.elements(None)?.unwrap_or_default().into_bytes().into();
+        self.map = Some((generation, Arc::clone(&text)));
+        Ok(text)
+    }
+
+    fn biz_in_force(&self, name: &str) -> Result<Arc<[u8]>, Refusal> {
+        let name = BizName::of(name).ok_or_else(|| Refusal::not_found(UNKNOWN))?;
+        let text = self.elements(Some(name))?;
+        Ok(text.ok_or_else(|| Refusal::not_found(UNKNOWN))?.into_bytes().into())
+    }
+
+    fn elements(&self, name: Option<BizName<'_>>) -> Result<Option<String>, Refusal> {
+        let texts = active::read_texts(&self.data_dir, self.service.generation());
+        let texts = texts.map_err(|error| Refusal::io(error.to_string()))?;
+        edit::elements(&texts.map, name, &texts.map_name)
+            .map_err(|error| Refusal::io(error.to_string()))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let runtime = self.service.handle().runtime();
+        let (conf, generation) = (self.service.conf(), runtime.generation());
+        let slots = runtime.slots();
+        let workers = || slots.iter().filter(|s| s.alive && s.role == Role::Worker as u32);
+        let behind = workers().filter(|slot| slot.generation < generation).count() as u64;
+        let parent = std::os::unix::process::parent_id();
+        Vitals {
+            master: (parent, parent == self.master.as_raw() as u32),
+            workers: (conf.srv.workers.into(), workers().count() as u64),
+            behind,
+            flushing_ms: self.pulse.flushing_ms(),
+            flush_failed: self.service.flush_failed(),
+            quarantined: self.service.unserved_groups(),
+            generation,
+            degraded: conf.srv.degrade,
+        }
+    }
+}
+
+/// XML as it stands, or why there is none.
+fn reply(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Reply {
+    match text {
+        Ok(text) => Reply::xml(text),
+        Err(refusal) => Reply::refusal(format, &refusal),
+    }
+}
+
+/// The answer to a change.
+fn answer(who: &Who, done: Done) -> Reply {
+    match done {
+        Ok((status, root)) => Reply::document(status, who.format, &root),
+        Err(refusal) => Reply::refusal(who.format, &refusal),
+    }
+}
+
+fn record_refusal(error: RecordError) -> Refusal {
+    match error {
+        RecordError::Item(ItemError::UnknownBiz) => Refusal::not_found(UNKNOWN),
+        RecordError::Item(item @ (ItemError::Store | ItemError::Busy | ItemError::Full)) => {
+            let code = match item {
+                ItemError::Busy => "busy",
+                ItemError::Full => "full",
+                _ => "store",
+            };
+            Refusal::new(503, code, "the record is not to be had now")
+        }
+        other => Refusal::bad(other.to_string()),
+    }
+}

@@ -1,0 +1,188 @@
+//! Looking into the files: a thread of its own, as a walk over a large group takes long.
+//!
+//! Invariant: it takes no semaphore and writes nothing; who asks waits for those before it, and
+//! nobody else does. So many wait at most, that connections are left for everything else.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+
+use mio::Waker;
+
+use super::document::Element;
+use super::reply::Refusal;
+use super::route::Which;
+use frs::base::clock;
+use frs::conf::Scope;
+use frs::inspect::{By, Error, Look, NodeRecord, Reader};
+use frs::key::KeyForm;
+use frs::limit::LimitFigures;
+
+/// What is looked for.
+#[derive(Debug)]
+#[expect(missing_docs)]
+pub enum LookFor {
+    Node(Which),
+    Top { biz: String, most: usize, by: By },
+}
+
+/// What was found.
+pub type Found = Result<Element, Refusal>;
+
+/// Looks that are asked for and not answered, at most: half of those that may wait.
+pub const MOST: usize = super::places::MAX_HOLDING / 2;
+
+/// The other end of the thread.
+pub struct Looks<W> {
+    ask: Sender<(W, LookFor)>,
+    found: Receiver<(W, Found)>,
+    waiting: usize,
+}
+
+impl<W: Send + 'static> Looks<W> {
+    /// Starts the thread; it ends when this is dropped.
+    pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<Looks<W>> {
+        let (ask, asked) = channel::<(W, LookFor)>();
+        let (tell, found) = channel();
+        std::thread::Builder::new().name("frs-looks".to_owned()).spawn(move || {
+            let _name = crate::process::log::name_process("admin");
+            let mut eyes = Eyes { data_dir, reader: None };
+            while let Ok((who, what)) = asked.recv() {
+                if tell.send((who, eyes.look(&what))).is_err() || waker.wake().is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Looks { ask, found, waiting: 0 })
+    }
+
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// Too many have asked before, or the thread is no more.
+    pub fn ask(&mut self, who: W, what: LookFor) -> Result<(), Refusal> {
+        if self.waiting >= MOST {
+            return Err(Refusal::busy(format!("{MOST} others wait for a look into the files")));
+        }
+        let gone = "the thread that looks into the files has ended";
+        self.ask.send((who, what)).map_err(|_| Refusal::new(503, "store", gone))?;
+        self.waiting += 1;
+        Ok(())
+    }
+
+    /// The next thing found.
+    pub fn found(&mut self) -> Result<Option<(W, Found)>, std::io::Error> {
+        match self.found.try_recv() {
+            Ok(found) => {
+                self.waiting = self.waiting.saturating_sub(1);
+                Ok(Some(found))
+            }
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
+                Err(std::io::Error::other("the thread that looks into the files has ended"))
+            }
+        }
+    }
+}
+
+struct Eyes {
+    data_dir: PathBuf,
+    /// Made when it is first needed: it maps all groups.
+    reader: Option<Reader>,
+}
+
+impl Eyes {
+    fn look(&mut self, what: &LookFor) -> Found {
+        let reader = self.reader().map_err(refused)?;
+        let now = clock::now();
+        match what {
+            LookFor::Node(Which { biz, key }) => {
+                let found = match key {
+                    Some(key) => reader.node(biz, key, now),
+                    None => reader.whole(biz, now),
+                };
+                node(found.map_err(refused)?)
+            }
+            LookFor::Top { biz, most, by } => {
+                let found = reader.top(biz, *most, *by, now).map_err(refused)?;
+                let nodes = found.iter().map(|record| {
+                    Element::new("node")
+                        .with("key", &*record.key)
+                        .with("used", record.used())
+                        .with("last", record.last_use_ms)
+                });
+                Ok(Element::new("top").with("biz", &**biz).holding(nodes))
+            }
+        }
+    }
+
+    fn reader(&mut self) -> Result<&mut Reader, Error> {
+        match &mut self.reader {
+            Some(reader) => {
+                reader.refresh()?;
+            }
+            none => *none = Some(Reader::open(&self.data_dir)?),
+        }
+        self.reader.as_mut().ok_or(Error::NoConfiguration { data_dir: self.data_dir.clone() })
+    }
+}
+
+fn node(look: Look) -> Found {
+    match look {
+        Look::At(record) => Ok(record_element(&record)),
+        Look::Absent { .. } => Err(Refusal::not_found("there is no such record")),
+        Look::InTransaction { slot } => Err(Refusal::new(
+            503,
+            "busy",
+            format!("the record is in a transaction of slot {slot} that does not end"),
+        )),
+        Look::HalfWritten { slot } => Err(Refusal::new(
+            503,
+            "busy",
+            format!("the process of slot {slot} died while it wrote the record: it is undone soon"),
+        )),
+        Look::Damaged { place, fault } => {
+            Err(Refusal::new(503, "store", format!("damaged: {fault:?} at {place:?}")))
+        }
+    }
+}
+
+fn record_element(record: &NodeRecord) -> Element {
+    let scope = match record.scope {
+        Scope::Key => "key",
+        Scope::Biz => "biz",
+    };
+    let key = (record.form != KeyForm::Biz).then(|| record.key.clone());
+    Element::new("node")
+        .with("biz", record.biz.clone().unwrap_or_else(|| record.biz_id.to_string()))
+        .with_some("key", key)
+        .with("scope", scope)
+        .with("group", &*record.group)
+        .with("file", u64::from(record.place.file))
+        .with("key-node", u64::from(record.place.key_node))
+        .with("place", record.place.place as u64)
+        .with("last", record.last_use_ms)
+        .with_some("banned-until", record.banned_until_ms)
+        .with_some("outdated", record.outdated.then_some(true))
+        .holding(record.limits.iter().map(limit_element))
+}
+
+fn limit_element(limit: &LimitFigures) -> Element {
+    Element::new("limit")
+        .with("index", u64::from(limit.index))
+        .with("policy", limit.policy)
+        .with("limited", limit.limited)
+        .with("used", limit.figures.used)
+        .with("max", limit.figures.max)
+        .with("remaining", limit.figures.remaining)
+        .with_some("reset", limit.figures.reset_ms)
+        .with_some("retry", limit.retry_ms)
+}
+
+fn refused(error: Error) -> Refusal {
+    match error {
+        Error::UnknownBiz(..) => Refusal::not_found("map.xml has no such biz"),
+        Error::BadKey(..) => Refusal::bad(error.to_string()),
+        other => Refusal::new(503, "store", other.to_string()),
+    }
+}

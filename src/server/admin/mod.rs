@@ -1,0 +1,162 @@
+//! The admin plane: what is limited can be looked at and changed while the server runs.
+//!
+//! It is a thread of the keeper's process with an attachment of its own, so that a disk that hangs
+//! in a flush delays no answer, and no answer a flush or a recovery. What it changes in the
+//! configuration it has the master put in force; records it changes itself, by transactions.
+//!
+//! | file | duty |
+//! | --- | --- |
+//! | [`access`] | who may ask for what |
+//! | [`brake`] | wrong tokens |
+//! | [`places`] | who makes room for others |
+//! | [`ration`] | log lines that clients can cause |
+//! | [`route`] | method and target to what is asked |
+//! | [`connection`] | bytes in, a request out; an answer in, bytes out |
+//! | [`reply`] | answers and refusals |
+//! | [`document`] | documents, in XML and JSON |
+//! | [`health`] | is the server well |
+//! | [`page`] | the dashboard |
+//! | [`changes`] | changes of the configuration, one after the other |
+//! | [`files`] | map.xml on the disk |
+//! | [`looks`] | looking into the group files, on a thread of its own |
+//! | [`desk`] | what requests are answered with |
+//! | [`server`] | sockets and time |
+
+pub mod access;
+pub mod brake;
+pub mod changes;
+pub mod connection;
+pub mod desk;
+pub mod document;
+pub mod files;
+pub mod health;
+pub mod looks;
+pub mod page;
+pub mod places;
+pub mod ration;
+pub mod reply;
+pub mod route;
+pub mod server;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use mio::{Poll, Waker};
+
+use crate::net::listeners::AdminListener;
+use crate::process::log;
+use crate::stats::hottest::Hottest;
+use desk::{Desk, Furniture};
+use frs::base::sys::process::{self, Channel, Pid};
+use frs::service::{Role, Service};
+use server::Server;
+
+/// What the plane needs of the keeper.
+pub struct Post {
+    /// Its listener.
+    pub listener: AdminListener,
+    /// To the master.
+    pub channel: Channel,
+    /// The master.
+    pub master: Pid,
+    /// Where the configuration is.
+    pub conf_dir: PathBuf,
+    /// Where the store is.
+    pub data_dir: PathBuf,
+    /// The hottest keys, as the keeper's last look at all nodes found them.
+    pub hottest: Arc<Mutex<Hottest>>,
+}
+
+/// What the keeper is at, for those who ask whether it is well.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// When the flush on its way was begun, on the monotonic clock; 0: none is.
+    flushing_since_ns: AtomicU64,
+}
+
+impl Pulse {
+    /// A flush begins, or has ended.
+    pub fn set_flushing(&self, flushing: bool) {
+        let since_ns = if flushing { process::monotonic_ns() } else { 0 };
+        self.flushing_since_ns.store(since_ns, Ordering::Relaxed);
+    }
+
+    /// For how long one has been going on.
+    pub fn flushing_ms(&self) -> Option<u64> {
+        match self.flushing_since_ns.load(Ordering::Relaxed) {
+            0 => None,
+            since_ns => Some(process::monotonic_ns().saturating_sub(since_ns) / 1_000_000),
+        }
+    }
+}
+
+/// The running plane.
+pub struct Admin {
+    thread: Option<JoinHandle<io::Result<()>>>,
+    waker: Arc<Waker>,
+    ending: Arc<AtomicBool>,
+    /// What the keeper tells it.
+    pub pulse: Arc<Pulse>,
+}
+
+impl Admin {
+    /// Attaches to the store and starts the thread.
+    ///
+    /// # Errors
+    /// It cannot attach, or the kernel has no room for it.
+    pub fn start(post: Post) -> Result<Admin, crate::keeper::KeeperError> {
+        let Post { listener, channel, master, conf_dir, data_dir, hottest } = post;
+        let service = Service::attach(&data_dir, Role::Admin)?;
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
+        let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
+        let changes = changes::Changes::new(conf_dir, data_dir.clone(), channel);
+        let looks = looks::Looks::start(data_dir.clone(), Arc::clone(&waker))?;
+        let told = Arc::clone(&pulse);
+        let furniture =
+            Furniture { service, changes, looks, data_dir, master, pulse: told, hottest };
+        let is_ending = Arc::clone(&ending);
+        let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
+            let _name = log::name_process("admin");
+            Server::new(poll, listener, Desk::new(furniture), is_ending)?.run()
+        })?;
+        Ok(Admin { thread: Some(thread), waker, ending, pulse })
+    }
+
+    /// There is a new configuration.
+    ///
+    /// # Errors
+    /// The kernel does not let it be told.
+    pub fn wake(&self) -> io::Result<()> {
+        self.waker.wake()
+    }
+
+    /// Is it still there.
+    ///
+    /// # Errors
+    /// It has ended: another keeper is to start another one.
+    pub fn check(&self) -> io::Result<()> {
+        match self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            true => Err(io::Error::other("the admin plane has ended")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        // Release: pairs with the loop's look at it.
+        self.ending.store(true, Ordering::Release);
+        let _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "the admin plane has ended"),
+                Err(_) => tracing::error!("the admin plane has panicked"),
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Log lines that clients can cause: so many in a while, and how many were left out.
+
+use std::time::{Duration, Instant};
+
+/// Lines of one kind.
+#[derive(Debug)]
+pub struct Ration {
+    most: u32,
+    every: Duration,
+    /// Of the while in hand: its end, and how many lines were asked for.
+    window: Option<(Instant, u64)>,
+}
+
+impl Ration {
+    /// At most so many lines in this time.
+    pub const fn new(most: u32, every: Duration) -> Ration {
+        Ration { most, every, window: None }
+    }
+
+    /// Is a line to be written? Ask [`Self::left_out`] before.
+    pub fn take(&mut self, now: Instant) -> bool {
+        let (_, asked) = self.window.get_or_insert((now + self.every, 0));
+        *asked += 1;
+        *asked <= u64::from(self.most)
+    }
+
+    /// How many lines were left out, once that while is over.
+    pub fn left_out(&mut self, now: Instant) -> Option<u64> {
+        let (_, asked) = self.window.take_if(|(end, _)| *end <= now)?;
+        Some(asked.saturating_sub(u64::from(self.most))).filter(|&left_out| left_out > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_few_and_those_left_out_are_counted() {
+        let mut ration = Ration::new(10, Duration::from_secs(1));
+        let begun = frs::base::clock::instant();
+        let (mut written, mut left_out) = (0, Vec::new());
+        // A line each 10 ms for 2 s, then silence.
+        for nth in 0..200 {
+            let now = begun + Duration::from_millis(10 * nth);
+            left_out.extend(ration.left_out(now));
+            written += u64::from(ration.take(now));
+        }
+        assert_eq!((written, &left_out[..]), (20, &[90][..]));
+        let end = begun + Duration::from_secs(2);
+        assert_eq!(ration.left_out(end - Duration::from_millis(1)), None);
+        assert_eq!(ration.left_out(end), Some(90));
+        assert_eq!(ration.left_out(end), None);
+    }
+
+    #[test]
+    fn nothing_is_told_where_nothing_was_left_out() {
+        let mut ration = Ration::new(2, Duration::from_secs(1));
+        let begun = frs::base::clock::instant();
+        assert!(ration.take(begun) && ration.take(begun));
+        assert_eq!(ration.left_out(begun + Duration::from_secs(5)), None);
+    }
+}

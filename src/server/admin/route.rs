@@ -1,0 +1,293 @@
+//! Method and target of a request to what is asked of the admin plane.
+//!
+//! Invariant: no part of a target ever names a file. A path that is none of those below, in
+//! whatever encoding, is not found.
+
+use super::reply::Refusal;
+use crate::protocol::form::{self, Decoded};
+use crate::protocol::route::Target;
+use frs::conf::edit::BizName;
+use frs::inspect::By;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Route {
+    Page,
+    Health,
+    Metrics,
+    Stats,
+    /// The whole map in force, or one business of it.
+    Bizs,
+    Biz(String),
+    Node(Which),
+    Top {
+        biz: String,
+        most: usize,
+        by: By,
+    },
+    Change(Change),
+}
+
+/// One record: of a key, or without one of the whole business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Which {
+    /// The business as asked.
+    pub biz: String,
+    /// The key as asked.
+    pub key: Option<String>,
+}
+
+/// What is changed; such a request needs a token, but over a unix socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Change {
+    /// The body is the `<biz>`.
+    PutBiz(String),
+    DeleteBiz(String),
+    Reset(String),
+    PutNode {
+        which: Which,
+        limit: usize,
+        used: u64,
+    },
+    DeleteNode(Which),
+    Reload,
+    Degrade(bool),
+}
+
+impl Route {
+    /// Does it read the body.
+    pub fn takes_body(&self) -> bool {
+        matches!(self, Route::Change(Change::PutBiz(_)))
+    }
+}
+
+/// Keys that `/top` answers at most, and unless it is asked otherwise.
+const TOP_MOST: usize = 1000;
+const TOP: usize = 20;
+/// Uses that a limit can be set to: what one Update can charge.
+const USED_MOST: u64 = i32::MAX as u64;
+
+/// Finds what `method` on `target` asks for.
+pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
+    let (path, query) = target.local.ok_or_else(unknown)?;
+    let query = query.unwrap_or_default();
+    let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(unknown)?.split('/').collect();
+    match (&segments[..], method) {
+        ([""], "GET" | "HEAD") => none(query, Route::Page),
+        (["health"], "GET" | "HEAD") => none(query, Route::Health),
+        (["metrics"], "GET" | "HEAD") => none(query, Route::Metrics),
+        (["stats"], "GET" | "HEAD") => none(query, Route::Stats),
+        (["biz"], "GET" | "HEAD") => none(query, Route::Bizs),
+        (["biz", name], "GET" | "HEAD") => none(query, Route::Biz(biz(name)?)),
+        (["biz", name], "PUT") => none(query, change(Change::PutBiz(biz(name)?))),
+        (["biz", name], "DELETE") => none(query, change(Change::DeleteBiz(biz(name)?))),
+        (["biz", name, "reset"], "POST") => none(query, change(Change::Reset(biz(name)?))),
+        (["node"], "GET" | "HEAD") => Ok(Route::Node(which(&mut Params::of(query, NODE)?)?)),
+        (["node"], "PUT") => put_node(&mut Params::of(query, PUT_NODE)?),
+        (["node"], "DELETE") => {
+            Ok(change(Change::DeleteNode(which(&mut Params::of(query, NODE)?)?)))
+        }
+        (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
+        (["reload"], "POST") => none(query, change(Change::Reload)),
+        (["degrade"], "POST") => degrade(&mut Params::of(query, &["on"])?),
+        (["" | "health" | "metrics" | "stats" | "biz" | "top"], _) => {
+            Err(Refusal::method("GET, HEAD"))
+        }
+        (["biz", _], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
+        (["node"], _) => Err(Refusal::method("GET, HEAD, PUT, DELETE")),
+        (["biz", _, "reset"] | ["reload" | "degrade"], _) => Err(Refusal::method("POST")),
+        _ => Err(unknown()),
+    }
+}
+
+const NODE: &[&str] = &["biz", "key"];
+const PUT_NODE: &[&str] = &["biz", "key", "limit", "used"];
+const TOP_PARAMS: &[&str] = &["biz", "n", "by"];
+
+fn unknown() -> Refusal {
+    Refusal::not_found(
+        "no such path: expected /, /health, /metrics, /stats, /biz, /biz/BIZ, /biz/BIZ/reset, /node, \
+         /top, /reload or /degrade",
+    )
+}
+
+fn change(change: Change) -> Route {
+    Route::Change(change)
+}
+
+fn none(query: &str, route: Route) -> Result<Route, Refusal> {
+    Params::of(query, &[]).map(|_| route)
+}
+
+/// The business of a path, decoded.
+fn biz(segment: &str) -> Result<String, Refusal> {
+    let mut decoded = Decoded::default();
+    let text = form::segment(segment, &mut decoded).map_err(Refusal::from)?;
+    match BizName::of(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(Refusal::not_found("no such biz: expected its id, or its name")),
+    }
+}
+
+fn which(params: &mut Params) -> Result<Which, Refusal> {
+    Ok(Which { biz: params.required("biz")?, key: params.take("key") })
+}
+
+fn put_node(params: &mut Params) -> Result<Route, Refusal> {
+    let limit = params.number("limit", 1, 4096)?.unwrap_or(1) as usize;
+    let used = params.number("used", 0, USED_MOST)?;
+    let used = used.ok_or_else(|| Refusal::bad("expected the parameter used"))?;
+    Ok(change(Change::PutNode { which: which(params)?, limit, used }))
+}
+
+fn top(params: &mut Params) -> Result<Route, Refusal> {
+    let most = params.number("n", 1, TOP_MOST as u64)?.map_or(TOP, |most| most as usize);
+    let by = match params.take("by").as_deref() {
+        None | Some("used") => By::Used,
+        Some("last") => By::Last,
+        Some(_) => return Err(Refusal::bad("by: expected used or last")),
+    };
+    Ok(Route::Top { biz: params.required("biz")?, most, by })
+}
+
+fn degrade(params: &mut Params) -> Result<Route, Refusal> {
+    match params.required("on")?.as_str() {
+        "true" => Ok(change(Change::Degrade(true))),
+        "false" => Ok(change(Change::Degrade(false))),
+        _ => Err(Refusal::bad("on: expected true or false")),
+    }
+}
+
+/// Parameters, each at most once.
+struct Params(Vec<(&'static str, String)>);
+
+impl Params {
+    fn of(query: &str, names: &'static [&'static str]) -> Result<Params, Refusal> {
+        let mut params = Params(Vec::new());
+        let mut decoded = Decoded::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let Some(name) = names.iter().find(|known| **known == name) else {
+                let expected = if names.is_empty() { "none".into() } else { names.join(", ") };
+                return Err(Refusal::bad(format!("unknown parameter: expected {expected}")));
+            };
+            if params.0.iter().any(|(known, _)| known == name) {
+                return Err(Refusal::bad(format!("the parameter {name} stands more than once")));
+            }
+            let value = form::value(value, &mut decoded).map_err(Refusal::from)?;
+            params.0.push((name, value.to_owned()));
+        }
+        Ok(params)
+    }
+
+    fn take(&mut self, name: &str) -> Option<String> {
+        let at = self.0.iter().position(|(known, _)| *known == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    fn required(&mut self, name: &str) -> Result<String, Refusal> {
+        self.take(name).ok_or_else(|| Refusal::bad(format!("expected the parameter {name}")))
+    }
+
+    fn number(&mut self, name: &str, least: u64, most: u64) -> Result<Option<u64>, Refusal> {
+        let Some(text) = self.take(name) else { return Ok(None) };
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|number| digits && (least..=most).contains(number));
+        let expected = || Refusal::bad(format!("{name}: expected a number from {least} to {most}"));
+        number.map(Some).ok_or_else(expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(method: &str, target: &str) -> Result<Route, Refusal> {
+        super::route(method, &Target::parse(target)?)
+    }
+
+    fn which(biz: &str, key: Option<&str>) -> Which {
+        Which { biz: biz.into(), key: key.map(str::to_owned) }
+    }
+
+    #[test]
+    fn routes() {
+        let put = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
+        for (method, target, expected) in [
+            ("GET", "/health", Route::Health),
+            ("GET", "/", Route::Page),
+            ("GET", "http://127.0.0.1", Route::Page),
+            ("GET", "http://127.0.0.1/biz", Route::Bizs),
+            ("HEAD", "/health?", Route::Health),
+            ("GET", "/metrics", Route::Metrics),
+            ("HEAD", "/stats", Route::Stats),
+            ("GET", "/biz", Route::Bizs),
+            ("GET", "/biz/login", Route::Biz("login".into())),
+            ("GET", "/biz/%6cogin", Route::Biz("login".into())),
+            ("PUT", "/biz/1001", change(Change::PutBiz("1001".into()))),
+            ("DELETE", "/biz/1001", change(Change::DeleteBiz("1001".into()))),
+            ("POST", "/biz/a/reset", change(Change::Reset("a".into()))),
+            ("GET", "/node?biz=b&key=a%26b", Route::Node(which("b", Some("a&b")))),
+            ("GET", "/node?biz=b", Route::Node(which("b", None))),
+            ("PUT", "/node?key=a+b&biz=b&limit=2&used=0", change(put)),
+            ("DELETE", "/node?biz=b", change(Change::DeleteNode(which("b", None)))),
+            ("GET", "/top?biz=b", Route::Top { biz: "b".into(), most: 20, by: By::Used }),
+            (
+                "GET",
+                "/top?biz=b&n=1&by=last",
+                Route::Top { biz: "b".into(), most: 1, by: By::Last },
+            ),
+            ("POST", "/reload", change(Change::Reload)),
+            ("POST", "/degrade?on=false", change(Change::Degrade(false))),
+        ] {
+            assert_eq!(route(method, target), Ok(expected), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn no_routes() {
+        for (method, target, status) in [
+            ("GET", "", 404),
+            ("GET", "biz", 404),
+            ("GET", "ftp://127.0.0.1/biz", 404),
+            ("GET", "/biz/", 404),
+            ("POST", "/biz//reset", 404),
+            ("GET", "/../etc/passwd", 404),
+            ("GET", "/biz/../../conf/admin.token", 404),
+            ("GET", "/biz/%2e%2e%2fconf", 404),
+            ("PUT", "/biz/..%2fx", 404),
+            ("GET", "/biz/%zz", 400),
+            ("GET", "/biz/a%00b", 404),
+            ("GET", "/BIZ", 404),
+            ("GET", "/health/", 404),
+            ("POST", "/health", 405),
+            ("POST", "/", 405),
+            ("GET", "//", 404),
+            ("GET", "/dashboard.html", 404),
+            ("POST", "/biz", 405),
+            ("PATCH", "/biz/a", 405),
+            ("GET", "/biz/a/reset", 405),
+            ("GET", "/reload", 405),
+            ("GET", "/degrade?on=true", 405),
+            ("POST", "/node?biz=b", 405),
+            ("GET", "/health?x=1", 400),
+            ("GET", "/node", 400),
+            ("GET", "/node?biz=a&biz=b", 400),
+            ("GET", "/node?biz=%ff", 400),
+            ("PUT", "/node?biz=a&key=b", 400),
+            ("PUT", "/node?biz=a&key=b&used=-1", 400),
+            ("PUT", "/node?biz=a&key=b&used=+1", 400),
+            ("PUT", "/node?biz=a&key=b&used=2147483648", 400),
+            ("PUT", "/node?biz=a&key=b&used=1&limit=0", 400),
+            ("GET", "/top?biz=b&n=1001", 400),
+            ("GET", "/top?biz=b&by=key", 400),
+            ("POST", "/degrade", 400),
+            ("POST", "/degrade?on=yes", 400),
+        ] {
+            let refusal = route(method, target).expect_err(target);
+            assert_eq!(refusal.status, status, "{method} {target}: {refusal:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What the keeper does beside its other duties: a slow look at all nodes, in portions.
+//!
+//! Invariant: a turn of it takes about a millisecond, so that no flush waits for it, and over time
+//! it takes a small share of a processor, however large the groups are.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::stats::hottest::Hottest;
+use frs::base::clock::Millis;
+use frs::conf::Group;
+use frs::service::Service;
+use frs::store::Sweep;
+
+/// Nodes and heads looked at in a turn.
+const PORTION: usize = 2048;
+/// Between two turns of a look.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Between two looks at all nodes, at least.
+const REST: Duration = Duration::from_secs(10);
+/// And at least so many times what the last one took.
+const REST_TIMES: u32 = 4;
+
+/// Looks at all nodes, again and again.
+#[derive(Debug)]
+pub struct Sweeper {
+    /// That it looks at.
+    groups: Vec<Group>,
+    sweep: Sweep,
+    begun: Instant,
+    due: Instant,
+    is_resting: bool,
+    /// The next look begins without a rest.
+    again: bool,
+    /// Of the look on its way.
+    hottest: Hottest,
+    /// Of the last one that came to its end, for the admin plane.
+    found: Arc<Mutex<Hottest>>,
+}
+
+impl Sweeper {
+    /// One that has looked at nothing yet.
+    pub fn new(now: Instant) -> Sweeper {
+        Sweeper {
+            groups: Vec::new(),
+            is_resting: false,
+            again: false,
+            sweep: Sweep::default(),
+            begun: now,
+            due: now,
+            hottest: Hottest::default(),
+            found: Arc::default(),
+        }
+    }
+
+    /// The hottest keys, as the last look at all nodes found them.
+    pub fn hottest(&self) -> Arc<Mutex<Hottest>> {
+        Arc::clone(&self.found)
+    }
+
+    /// When its next turn is due.
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// A new configuration was taken. Where its groups are others, the look begins anew; else one on
+    /// its way goes on, or with a reset now and then it would never come to its end, and another one
+    /// follows at once.
+    pub fn take(&mut self, groups: &[Group], now: Instant) {
+        if self.groups != groups {
+            self.groups = groups.to_vec();
+            self.sweep.restart();
+            (self.hottest, self.again) = (Hottest::default(), false);
+        } else if !self.is_resting {
+            self.again = true;
+            return;
+        }
+        (self.begun, self.due) = (now, now);
+    }
+
+    /// Does what is due.
+    pub fn turn(&mut self, service: &mut Service, now: Instant, now_ms: Millis) {
+        if self.due > now {
+            return;
+        }
+        self.is_resting = false;
+        let hottest = &mut self.hottest;
+        let is_over = service.sweep(&mut self.sweep, |seen| hottest.note(seen), (PORTION, now_ms));
+        self.due = now + PAUSE;
+        if is_over {
+            self.is_resting = !std::mem::take(&mut self.again);
+            if self.is_resting {
+                self.due = now + self.rest(now);
+            }
+            self.begun = self.due;
+            let found = std::mem::take(&mut self.hottest);
+            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        }
+    }
+
+    fn rest(&self, now: Instant) -> Duration {
+        let took = now.saturating_duration_since(self.begun);
+        REST.max(took.saturating_mul(REST_TIMES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::snapshot;
+    use frs::base::clock;
+    use frs::service::Role;
+    use frs::store::counter::GroupKey;
+    use frs::testing::World;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    /// Live nodes, and the hottest keys, as the last look found them.
+    fn found(sweeper: &Sweeper, keeper: &Service) -> (Option<u64>, Vec<(String, u64)>) {
+        let mut stats = snapshot::of(keeper.handle().runtime(), keeper.conf(), NOW);
+        sweeper.hottest().lock().unwrap().fill(&mut stats);
+        assert_eq!(stats.groups[0].key, GroupKey::Name("g".into()));
+        let live = stats.groups[0].sums.nodes.as_ref().map(|nodes| nodes.live);
+        let hottest = stats.bizs[0].hottest.iter().map(|hot| (hot.key.clone(), hot.used));
+        (live, hottest.collect())
+    }
+
+    #[test]
+    fn it_finds_what_lives_and_what_is_used_most() {
+        let world = World::new(
+            "<map><group name='g' files='1' key-nodes='100' chain='56' node-size='64'/>
+            <biz id='7' name='a' key='integer'>
+              <limit policy='interval' interval='1h' max='9'/>
+              <limit policy='interval' interval='1d' max='9000' scope='biz'/></biz></map>",
+        );
+        let (start, mut worker) = (clock::instant(), world.attach());
+        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut sweeper = Sweeper::new(start);
+        assert_eq!(sweeper.due(), start);
+        // More nodes than a portion has, and one of the whole business.
+        for key in 0..2500 {
+            worker.update("a", &key.to_string(), NOW);
+        }
+        worker.update("a", "77", NOW);
+        worker.update("a", "77", NOW);
+        worker.update("a", "1234", NOW + 5);
+        sweeper.turn(&mut keeper, start, NOW);
+        assert_eq!(found(&sweeper, &keeper), (None, vec![]), "not at the end yet");
+        assert_eq!(sweeper.due(), start + PAUSE);
+        sweeper.turn(&mut keeper, start + PAUSE, NOW);
+        let (live, hottest) = found(&sweeper, &keeper);
+        assert_eq!(live, Some(2501));
+        assert_eq!(hottest[..2], [("77".to_owned(), 3), ("1234".to_owned(), 2)]);
+        assert_eq!(hottest.len(), crate::stats::hottest::KEYS);
+        assert_eq!(sweeper.due(), start + PAUSE + REST, "it rests");
+        worker.update("a", "9999", NOW);
+        let later = start + Duration::from_secs(2);
+        sweeper.turn(&mut keeper, later, NOW);
+        assert_eq!(found(&sweeper, &keeper).0, Some(2501), "as the last look found it");
+        sweeper.take(&world.conf.map.groups, later);
+        sweeper.turn(&mut keeper, later, NOW);
+        // A reset, say: the same groups, half of them looked at.
+        sweeper.take(&world.conf.map.groups, later);
+        sweeper.turn(&mut keeper, later + PAUSE, NOW + 1);
+        assert_eq!(found(&sweeper, &keeper).0, Some(2502));
+        assert_eq!(sweeper.due(), later + PAUSE * 2, "another one follows at once");
+        // Those whose window is over are none.
+        let tomorrow = NOW + 90_000_000;
+        for portion in 0..3 {
+            sweeper.turn(&mut keeper, later + REST * 2 + PAUSE * portion, tomorrow);
+        }
+        assert_eq!(found(&sweeper, &keeper), (Some(0), vec![]));
+    }
+
+    #[test]
+    fn a_look_that_took_long_rests_long() {
+        let start = clock::instant();
+        let sweeper = Sweeper::new(start);
+        assert_eq!(sweeper.rest(start), REST);
+        assert_eq!(sweeper.rest(start + Duration::from_secs(100)), Duration::from_secs(400));
+    }
+}

@@ -1,0 +1,26 @@
+//! frs-server: the limits of [`frs`] over HTTP, by a master with its workers and its keeper.
+//!
+//! | room | what it does |
+//! | --- | --- |
+//! | [`protocol`] | XML, JSON and HTTP: bytes to requests, answers to bytes |
+//! | [`net`] | listeners, streams, timers |
+//! | [`process`] | messages, locks, the log: what processes share |
+//! | [`stats`] | what the server tells of itself |
+//! | [`worker`] | serves the clients' connections |
+//! | [`admin`] | the admin plane: its connections, its calls, the page |
+//! | [`keeper`] | flushes and sweeps, and serves the admin plane |
+//! | [`master`] | starts, reloads, upgrades and replaces the others |
+
+pub mod admin;
+pub mod keeper;
+pub mod master;
+pub mod net;
+pub mod process;
+pub mod protocol;
+pub mod stats;
+pub mod worker;
+
+/// The Rust of README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

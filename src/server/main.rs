@@ -1,0 +1,143 @@
+//! The frs command: arguments, then configuration, then the master, or a word to a running one.
+//!
+//! Exit status: 0 as asked; 1 faulty configuration or data, or something is in use; 2 wrong usage.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use frs::conf::Machine;
+use frs::conf::{Conf, report};
+use frs::store::ChildRole;
+use frs_server::master::{self, Ended, Start, command};
+use frs_server::process::child::Seed;
+use frs_server::process::log;
+use frs_server::process::outcome::Reloaded;
+use frs_server::{keeper, worker};
+
+/// A frequency-limit server on shared memory.
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Args)]
+struct Serve {
+    #[command(flatten)]
+    place: ConfDir,
+    /// Refuse to start where a group cannot be served, instead of serving the others
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Args)]
+struct ConfDir {
+    /// Directory of srv.xml and map.xml
+    #[arg(long, value_name = "DIR", default_value = "conf")]
+    conf: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run in the foreground
+    Serve(Serve),
+    /// Check both files; print geometry and memory
+    Check(ConfDir),
+    /// Have the running server take the files as they are now
+    Reload(ConfDir),
+    /// Stop the running server
+    Stop(ConfDir),
+    /// Show the running server's processes, generation and addresses
+    Status(ConfDir),
+}
+
+/// Why a command failed; already said in full.
+struct Failed;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
+        Command::Serve(how) => serve(&how),
+        Command::Check(place) => check(&place.conf),
+        Command::Reload(place) => reload(&place.conf),
+        Command::Stop(place) => say(command::stop(&place.conf), |pid| {
+            println!("stopped (process {pid})");
+        }),
+        Command::Status(place) => say(command::status(&place.conf), |text| print!("{text}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed) => ExitCode::FAILURE,
+    }
+}
+
+fn serve(how: &Serve) -> Result<(), Failed> {
+    let how = Start { conf_dir: &how.place.conf, strict: how.strict };
+    match say(master::serve(how), |ended| ended)? {
+        Ended::Stopped => Ok(()),
+        Ended::Child(seed) => become_child(seed),
+    }
+}
+
+fn become_child(seed: Seed) -> Result<(), Failed> {
+    let place = seed.place();
+    let _name = log::name_process(&place.to_string());
+    match seed.settle() {
+        Ok(None) => Ok(()),
+        Ok(Some(child)) => match place {
+            ChildRole::Worker(_) => log_failure(worker::run(child)),
+            ChildRole::Keeper => log_failure(keeper::run(child)),
+        },
+        Err(error) => log_failure(Err(error)),
+    }
+}
+
+fn check(conf_dir: &Path) -> Result<(), Failed> {
+    let conf = say(Conf::load(conf_dir), |conf| conf)?;
+    let report = report::report(&conf, &Machine::look(&conf));
+    let token_warnings = conf.token_warnings();
+    print!("{}", report.text);
+    let warnings = report.warnings.iter().chain(&token_warnings);
+    warnings.for_each(|warning| println!("warning: {warning}"));
+    report.faults.iter().for_each(|fault| eprintln!("{fault}"));
+    if report.faults.is_empty() { Ok(()) } else { Err(Failed) }
+}
+
+fn reload(conf_dir: &Path) -> Result<(), Failed> {
+    match say(command::reload(conf_dir), |result| result)? {
+        Reloaded::Taken { generation, laggards } => {
+            println!("taken: generation {generation}");
+            laggards.iter().for_each(|laggard| println!("not yet acknowledged by {laggard}"));
+            Ok(())
+        }
+        Reloaded::Refused { faults } => {
+            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            eprintln!("refused: the old configuration stays in force");
+            Err(Failed)
+        }
+    }
+}
+
+fn say<T, U, E: std::fmt::Display>(
+    result: Result<T, E>,
+    succeed: impl FnOnce(T) -> U,
+) -> Result<U, Failed> {
+    match result {
+        Ok(value) => Ok(succeed(value)),
+        Err(error) => {
+            eprintln!("{error}");
+            Err(Failed)
+        }
+    }
+}
+
+fn log_failure<E: std::fmt::Display>(result: Result<(), E>) -> Result<(), Failed> {
+    result.map_err(|error| {
+        tracing::error!("{error}");
+        Failed
+    })
+}

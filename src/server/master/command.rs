@@ -1,0 +1,204 @@
+//! The commands that ask a running master: reload, stop, status.
+//!
+//! Invariant: a command finds its master by the data directory's lock, never by a process id that
+//! somebody left behind; of the files it reads nothing but where that directory is, so that a
+//! server can be stopped, looked at and reloaded whatever else somebody has written into them.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::process::lock::{self, LockError};
+use crate::process::outcome::{Outcome, Reloaded};
+use frs::base::clock;
+use frs::base::sys::process::{self, Pid, Signal};
+use frs::conf::active::{self, ActiveError};
+use frs::conf::{Conf, Faults, Listen};
+use frs::service::Role;
+use frs::store::{self, Runtime, SlotStatus};
+
+/// The master answers a reload within this: two seconds for laggards, the rest for new groups.
+const RELOAD: Duration = Duration::from_secs(60);
+/// It ends within five seconds, but for writing files back.
+const STOP: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// The role that the child attaches with which prepares the store.
+const PREPARE: u32 = 0;
+
+/// Why a command has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// srv.xml, which says where the data directory is, does not say so.
+    #[error("{0}\nso the data directory, and with it the server, cannot be found")]
+    Faults(#[from] Faults),
+    /// There is no master, or it cannot be found.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The master cannot be signalled.
+    #[error("cannot signal the master (process {pid}): {source}")]
+    Signal {
+        /// The master.
+        pid: Pid,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The master's answer cannot be read.
+    #[error("cannot read the master's answer: {0}")]
+    Answer(io::Error),
+    /// It ended meanwhile.
+    #[error("the master (process {pid}) has ended")]
+    Ended {
+        /// The master.
+        pid: Pid,
+    },
+    /// It does not answer.
+    #[error("the master (process {pid}) has not answered for {} s", waited.as_secs())]
+    Silent {
+        /// The master.
+        pid: Pid,
+        /// For so long.
+        waited: Duration,
+    },
+    /// The store's status cannot be read.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The configuration in force cannot be read.
+    #[error("{}", super::start::with_sources(.0))]
+    Active(#[from] ActiveError),
+}
+
+/// Has the master read its configuration anew.
+///
+/// # Errors
+/// There is no answer; a configuration that is refused is none.
+pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
+    let data_dir = Conf::data_dir(conf_dir)?;
+    let pid = lock::holder(&data_dir)?;
+    let asked_ns = process::monotonic_ns();
+    signal(pid, Signal::SIGHUP)?;
+    wait(&data_dir, pid, RELOAD, || {
+        let outcome = Outcome::read(&data_dir).map_err(CommandError::Answer)?;
+        let own =
+            |outcome: &Outcome| outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns;
+        Ok(outcome.filter(own).map(|outcome| outcome.result))
+    })
+}
+
+/// Has the master stop, and waits until it has; its process id.
+///
+/// # Errors
+/// There is no master, or it does not stop.
+pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
+    let data_dir = Conf::data_dir(conf_dir)?;
+    let pid = lock::holder(&data_dir)?;
+    signal(pid, Signal::SIGTERM)?;
+    match wait(&data_dir, pid, STOP, || Ok(None)) {
+        Err(CommandError::Ended { .. }) => Ok(pid),
+        Err(error) => Err(error),
+        Ok(pid) => Ok(pid),
+    }
+}
+
+/// What a running server is like, in lines.
+///
+/// # Errors
+/// There is no server, or its files cannot be read.
+pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
+    let data_dir = Conf::data_dir(conf_dir)?;
+    let pid = lock::holder(&data_dir)?;
+    let runtime = Runtime::open_for_reading(&data_dir)?;
+    let generation = runtime.generation();
+    // Its addresses may differ from what the files say by now.
+    let conf = active::read(&data_dir, generation)?;
+    let mut text = format!("master       process {pid}\ngeneration   {generation}\n");
+    for listen in &conf.srv.listen {
+        text += &match listen {
+            Listen::Tcp(address) => format!("listens on   {address}\n"),
+            Listen::Unix(path) => format!("listens on   unix:{}\n", path.display()),
+        };
+    }
+    if let Some(admin) = &conf.srv.admin {
+        text += &match &admin.listen {
+            Listen::Tcp(address) => format!("admin plane  {address}\n"),
+            Listen::Unix(path) => format!("admin plane  unix:{}\n", path.display()),
+        };
+    }
+    runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
+    Ok(text)
+}
+
+/// The line of an attached process; `generation` is the one in force.
+fn slot_line(slot: &SlotStatus, generation: u64) -> String {
+    let role = match slot.role {
+        PREPARE => "prepare",
+        role if role == Role::Worker as u32 => "worker",
+        role if role == Role::Keeper as u32 => "keeper",
+        role if role == Role::Program as u32 => "program",
+        role if role == Role::Admin as u32 => "admin",
+        _ => "unknown",
+    };
+    let state = match slot.generation {
+        _ if !slot.alive => ", dead".to_owned(),
+        // It works on groups that are not in force yet.
+        _ if slot.role == PREPARE => String::new(),
+        0 => ", starting".to_owned(),
+        acknowledged if acknowledged < generation => format!(", generation {acknowledged}, behind"),
+        acknowledged => format!(", generation {acknowledged}"),
+    };
+    format!("{role:<12} process {}{state}\n", slot.pid)
+}
+
+fn signal(pid: Pid, signal: Signal) -> Result<(), CommandError> {
+    process::signal(pid, signal).map_err(|source| CommandError::Signal { pid, source })
+}
+
+/// Looks for an answer until there is one, the master has ended, or time is up.
+fn wait<T>(
+    data_dir: &Path,
+    pid: Pid,
+    bound: Duration,
+    mut look: impl FnMut() -> Result<Option<T>, CommandError>,
+) -> Result<T, CommandError> {
+    let begun: Instant = clock::instant();
+    loop {
+        // Asked before the look: an answer that it left is seen even if it ends right after.
+        let holder = lock::holder(data_dir);
+        if let Some(answer) = look()? {
+            return Ok(answer);
+        }
+        match holder {
+            Ok(holder) if holder == pid => {}
+            Ok(_) | Err(LockError::Free { .. }) => return Err(CommandError::Ended { pid }),
+            // Emptied as its last step: about to end.
+            Err(LockError::Io { .. } | LockError::Held { .. } | LockError::Foreign { .. }) => {}
+        }
+        let waited = begun.elapsed();
+        if waited > bound {
+            return Err(CommandError::Silent { pid, waited });
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_show_role_generation_and_who_is_dead() {
+        let line = |role, generation, alive| {
+            slot_line(&SlotStatus { slot: 3, pid: 17, role, generation, alive }, 5)
+        };
+        let (worker, keeper) = (Role::Worker as u32, Role::Keeper as u32);
+        assert_eq!(line(worker, 5, true), "worker       process 17, generation 5\n");
+        assert_eq!(line(worker, 4, true), "worker       process 17, generation 4, behind\n");
+        assert_eq!(line(worker, 0, true), "worker       process 17, starting\n");
+        assert_eq!(line(worker, 5, false), "worker       process 17, dead\n");
+        assert_eq!(line(keeper, 5, true), "keeper       process 17, generation 5\n");
+        assert_eq!(line(Role::Program as u32, 5, true), "program      process 17, generation 5\n");
+        assert_eq!(line(Role::Admin as u32, 5, true), "admin        process 17, generation 5\n");
+        assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");
+        assert_eq!(line(PREPARE, 0, false), "prepare      process 17, dead\n");
+        assert_eq!(line(77, 5, true), "unknown      process 17, generation 5\n");
+    }
+}

@@ -1,0 +1,242 @@
+//! What a process gets from whoever started it: sockets of systemd, the whole of an older master.
+//!
+//! Invariant: what is meant for another process (the variables name one) is left alone; what is
+//! meant for this one is taken once, and no child inherits it or hears of it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::time::Duration;
+
+use super::notify::Notifier;
+use crate::net::listeners::Given;
+use frs::base::clock;
+use frs::base::sys::process::{self, Channel, Pid};
+
+/// Names what an older master hands over; [`Legacy::words`] and its reader know the form.
+pub(super) const HANDOVER: &str = "FRS_HANDOVER";
+/// Where systemd listens.
+pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+/// The first descriptor of sockets that systemd opens: sd_listen_fds(3).
+const LISTEN_FDS_START: RawFd = 3;
+/// More than anybody has addresses and lanes.
+const SOCKETS_MAX: usize = 16_384;
+
+/// Variables that are meant for this process, as far as they are there.
+const VARIABLES: [&str; 7] = [
+    HANDOVER,
+    NOTIFY_SOCKET,
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
+/// What this process was started with.
+pub(super) struct Inherited {
+    /// Listening sockets that were open before.
+    pub sockets: Vec<Given>,
+    /// The older master that this one takes over from.
+    pub predecessor: Option<Predecessor>,
+    /// To systemd.
+    pub notifier: Notifier,
+    /// For the next binary.
+    pub environment: Vec<(&'static str, OsString)>,
+}
+
+/// An older master, which goes on if this one fails.
+pub(super) struct Predecessor {
+    /// To it.
+    pub channel: Channel,
+    /// The data directory's lock, which it holds.
+    pub lock: OwnedFd,
+}
+
+/// What an older master hands over, by number.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Legacy {
+    /// For whom.
+    pub pid: i32,
+    /// The channel to the older master.
+    pub channel: RawFd,
+    /// The data directory's lock.
+    pub lock: RawFd,
+    /// Listening sockets that are frs's own, lane by lane.
+    pub own: Vec<RawFd>,
+    /// Listening sockets that systemd opened.
+    pub lent: Vec<RawFd>,
+}
+
+/// The numbers of what was left open, before they are taken.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Named {
+    legacy: Option<Legacy>,
+    lent: Vec<RawFd>,
+    dead_after: Option<Duration>,
+}
+
+impl Inherited {
+    /// Takes everything that is meant for this process; before it opens anything itself.
+    pub fn take() -> io::Result<Inherited> {
+        let mut values = Vec::new();
+        for name in VARIABLES {
+            values.extend(process::take_variable(name)?.map(|value| (name, value)));
+        }
+        let value = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, v)| v);
+        let text = |name: &str| value(name)?.to_str();
+        let named = read(Pid::this().as_raw(), text).map_err(io::Error::other)?;
+        let mut notifier = match value(NOTIFY_SOCKET) {
+            Some(address) => Notifier::to(address).unwrap_or_else(|error| {
+                // An address of a kind that is not known here: systemd's own time-outs say more.
+                eprintln!("{NOTIFY_SOCKET}={}: {error}", address.display());
+                Notifier::default()
+            }),
+            None => Notifier::default(),
+        };
+        if let Some(dead_after) = named.dead_after {
+            notifier = notifier.with_watchdog(dead_after, clock::instant());
+        }
+        let (sockets, predecessor) = named.adopt()?;
+        let passed = |(name, _): &(&str, OsString)| {
+            *name == NOTIFY_SOCKET || *name == "WATCHDOG_USEC" && named_watchdog(&values)
+        };
+        let environment = values.iter().filter(|pair| passed(pair)).cloned().collect();
+        Ok(Inherited { sockets, predecessor, notifier, environment })
+    }
+}
+
+/// Was the watchdog's time meant for this process, so that it is meant for the next one, too.
+fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
+    let pid = values.iter().find(|(name, _)| *name == "WATCHDOG_PID");
+    pid.is_none_or(|(_, pid)| pid.to_str() == Some(&Pid::this().to_string()))
+}
+
+impl Named {
+    fn adopt(self) -> io::Result<(Vec<Given>, Option<Predecessor>)> {
+        let legacy = self.legacy.as_ref();
+        let both = legacy.map_or([None, None], |legacy| [Some(legacy.channel), Some(legacy.lock)]);
+        let own = legacy.map_or(&[][..], |legacy| &legacy.own);
+        let lent = legacy.map_or(&[][..], |legacy| &legacy.lent);
+        let numbers: Vec<RawFd> =
+            both.into_iter().flatten().chain([own, lent, &self.lent].concat()).collect();
+        if numbers.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let mut adopted = process::adopt(&numbers)?.into_iter();
+        let mut next = || adopted.next().ok_or_else(|| io::Error::other("too few descriptors"));
+        let predecessor = match legacy {
+            Some(_) => {
+                Some(Predecessor { channel: Channel::from_inherited(next()?), lock: next()? })
+            }
+            None => None,
+        };
+        let kinds = std::iter::repeat_n(false, own.len()).chain(std::iter::repeat(true));
+        let given = adopted.zip(kinds).map(|(socket, lent)| Given { socket, lent });
+        Ok((given.collect(), predecessor))
+    }
+}
+
+impl Legacy {
+    /// The value of [`HANDOVER`].
+    pub fn words(&self) -> String {
+        let list = |fds: &[RawFd]| fds.iter().map(RawFd::to_string).collect::<Vec<_>>().join(",");
+        let Legacy { pid, channel, lock, own, lent } = self;
+        let (own, lent) = (list(own), list(lent));
+        format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}")
+    }
+
+    fn read(words: &str) -> Option<Legacy> {
+        let mut legacy = Legacy::default();
+        let list = |fds: &str| -> Option<Vec<RawFd>> {
+            fds.split(',').filter(|fd| !fd.is_empty()).map(|fd| fd.parse().ok()).collect()
+        };
+        for word in words.split(' ') {
+            match word.split_once('=')? {
+                ("pid", pid) => legacy.pid = pid.parse().ok()?,
+                ("channel", fd) => legacy.channel = fd.parse().ok()?,
+                ("lock", fd) => legacy.lock = fd.parse().ok()?,
+                ("own", fds) => legacy.own = list(fds)?,
+                ("lent", fds) => legacy.lent = list(fds)?,
+                _ => return None,
+            }
+        }
+        Some(legacy)
+    }
+}
+
+/// Reads the variables; those that name another process are none of this one's.
+fn read<'v>(pid: i32, value: impl Fn(&str) -> Option<&'v str>) -> Result<Named, String> {
+    let wrong = |name: &str| format!("{name}={}: not understood", value(name).unwrap_or_default());
+    let mut named = Named::default();
+    if let Some(words) = value(HANDOVER) {
+        let legacy = Legacy::read(words).ok_or_else(|| wrong(HANDOVER))?;
+        named.legacy = (legacy.pid == pid).then_some(legacy);
+    }
+    let is_this = |name: &str| value(name).is_some_and(|text| text == pid.to_string());
+    if is_this("LISTEN_PID") {
+        let count: usize = value("LISTEN_FDS")
+            .unwrap_or("0")
+            .parse()
+            .ok()
+            .filter(|&count| count <= SOCKETS_MAX)
+            .ok_or_else(|| wrong("LISTEN_FDS"))?;
+        named.lent = (LISTEN_FDS_START..).take(count).collect();
+    }
+    if value("WATCHDOG_PID").is_none() || is_this("WATCHDOG_PID") {
+        let time = value("WATCHDOG_USEC").map(|text| text.parse().map(Duration::from_micros));
+        named.dead_after = time.transpose().map_err(|_| wrong("WATCHDOG_USEC"))?;
+    }
+    Ok(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(values: &[(&str, &'static str)]) -> Result<Named, String> {
+        let value = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, v)| *v);
+        read(77, value)
+    }
+
+    #[test]
+    fn what_is_for_this_process_is_taken_and_nothing_else() {
+        assert_eq!(named(&[]), Ok(Named::default()));
+        let sockets = named(&[("LISTEN_PID", "77"), ("LISTEN_FDS", "2")]).expect("understood");
+        assert_eq!(sockets.lent, [3, 4]);
+        let others = [("LISTEN_PID", "78"), ("LISTEN_FDS", "2"), ("WATCHDOG_PID", "78")];
+        assert_eq!(named(&[&others[..], &[("WATCHDOG_USEC", "5")]].concat()), Ok(Named::default()));
+        assert_eq!(named(&[("LISTEN_FDS", "2")]), Ok(Named::default()));
+        let alive = named(&[("WATCHDOG_USEC", "5000000")]).expect("understood");
+        assert_eq!(alive.dead_after, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn what_is_handed_over_is_read_as_it_was_written() {
+        for (own, lent) in [(vec![7, 8, 9], vec![]), (vec![], vec![5]), (vec![], vec![])] {
+            let legacy = Legacy { pid: 77, channel: 3, lock: 4, own, lent };
+            assert_eq!(Legacy::read(&legacy.words()), Some(legacy));
+        }
+        let words = "pid=77 channel=5 lock=6 own=8 lent=";
+        assert_eq!(named(&[(HANDOVER, words)]).map(|named| named.legacy.is_some()), Ok(true));
+        let words = "pid=78 channel=5 lock=6 own=8 lent=";
+        assert_eq!(named(&[(HANDOVER, words)]), Ok(Named::default()), "another's");
+    }
+
+    #[test]
+    fn nonsense_is_an_error_that_names_the_variable() {
+        for (name, value) in [
+            (HANDOVER, ""),
+            (HANDOVER, "pid=77 channel=x"),
+            (HANDOVER, "pid=77 more=1"),
+            ("WATCHDOG_USEC", "-1"),
+        ] {
+            let error = named(&[(name, value)]).expect_err(value);
+            assert!(error.starts_with(name), "{error}");
+        }
+        for count in ["-1", "many", "99999999"] {
+            let error = named(&[("LISTEN_PID", "77"), ("LISTEN_FDS", count)]).expect_err(count);
+            assert!(error.starts_with("LISTEN_FDS"), "{error}");
+        }
+    }
+}

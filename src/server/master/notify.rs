@@ -1,0 +1,223 @@
+//! What is said to systemd: that the server serves, reloads, stops, or is another process now.
+//!
+//! Invariant: nobody waits for systemd, and where nobody listens nothing is said; what its queue has
+//! no room for is said later, in the same order. The protocol is that of sd_notify(3): a datagram of
+//! `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
+
+use frs::base::sys::process::Pid;
+
+/// Where there was no room it is looked for again this much later.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Of what waits for room the newest are kept: they say what is.
+const WAITING_MAX: usize = 16;
+
+/// Speaks to systemd, or to nobody.
+#[derive(Debug, Default)]
+pub struct Notifier {
+    line: Option<(UnixDatagram, SocketAddr)>,
+    watchdog: Option<Watchdog>,
+    /// What there was no room for.
+    waiting: RefCell<VecDeque<String>>,
+    is_silent: bool,
+}
+
+#[derive(Debug)]
+struct Watchdog {
+    every: Duration,
+    next: Instant,
+}
+
+impl Notifier {
+    /// One that speaks to the socket of this address: a path, or `@` and an abstract name.
+    pub fn to(address: &OsStr) -> io::Result<Notifier> {
+        let address = match address.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(address)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Notifier { line: Some((socket, address)), ..Notifier::default() })
+    }
+
+    /// Also says so often that it lives: each half of the time after which it is taken for dead.
+    pub fn with_watchdog(mut self, dead_after: Duration, now: Instant) -> Notifier {
+        let every = dead_after / 2;
+        self.watchdog = (!every.is_zero()).then_some(Watchdog { every, next: now + every });
+        self
+    }
+
+    /// The server serves; `status` for people, one line.
+    pub fn ready(&self, status: &str) {
+        self.say(&format!("READY=1\nSTATUS={status}"));
+    }
+
+    /// Nothing changes but what it is doing.
+    pub fn status(&self, status: &str) {
+        self.say(&format!("STATUS={status}"));
+    }
+
+    /// A reload begins; it ends with [`Notifier::ready`]. By the stamp systemd tells this reload
+    /// from one that was under way when it asked.
+    pub fn reloading(&self, monotonic_ns: u64) {
+        let monotonic_us = monotonic_ns / 1000;
+        self.say(&format!("RELOADING=1\nMONOTONIC_USEC={monotonic_us}\nSTATUS=reloading"));
+    }
+
+    /// The server is about to end.
+    pub fn stopping(&self, status: &str) {
+        self.say(&format!("STOPPING=1\nSTATUS={status}"));
+    }
+
+    /// The master is this process now. It lives: it has the whole time to say so itself.
+    pub fn main_process(&self, pid: Pid) {
+        let alive = if self.watchdog.is_some() { "\nWATCHDOG=1" } else { "" };
+        self.say(&format!("MAINPID={pid}{alive}"));
+    }
+
+    /// From now on nothing is said but what waits for room: the server is another master's.
+    pub fn fall_silent(&mut self) {
+        self.watchdog = None;
+        self.is_silent = true;
+    }
+
+    /// When there is something to say: that this process lives, or what waits for room.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let waits = (!self.waiting.borrow().is_empty()).then_some(now + LOOK_AGAIN);
+        self.watchdog.as_ref().map(|watchdog| watchdog.next).into_iter().chain(waits).min()
+    }
+
+    /// Says what is due.
+    pub fn turn(&mut self, now: Instant) {
+        self.flush();
+        let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| watchdog.next <= now) else {
+            return;
+        };
+        watchdog.next = now + watchdog.every;
+        self.say("WATCHDOG=1");
+    }
+
+    /// Does nothing wait for room.
+    pub fn is_said(&self) -> bool {
+        self.waiting.borrow().is_empty()
+    }
+
+    fn say(&self, text: &str) {
+        if self.line.is_some() && !self.is_silent {
+            let mut waiting = self.waiting.borrow_mut();
+            if waiting.len() == WAITING_MAX {
+                waiting.pop_front();
+            }
+            waiting.push_back(text.to_owned());
+        }
+        self.flush();
+    }
+
+    fn flush(&self) {
+        let Some((socket, address)) = &self.line else { return };
+        let mut waiting = self.waiting.borrow_mut();
+        while let Some(text) = waiting.front() {
+            match socket.send_to_addr(text.as_bytes(), address) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Without an answer systemd acts by its own time-outs.
+                Err(error) => tracing::warn!(%error, ?address, "cannot notify systemd"),
+                Ok(_) => {}
+            }
+            waiting.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(socket: &UnixDatagram) -> String {
+        let mut bytes = [0; 512];
+        let length = socket.recv(&mut bytes).expect("a datagram");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    #[test]
+    fn says_what_the_protocol_asks_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("notify");
+        let socket = UnixDatagram::bind(&path).expect("bound");
+        let notifier = Notifier::to(path.as_os_str()).expect("a path");
+        notifier.ready("2 workers");
+        assert_eq!(heard(&socket), "READY=1\nSTATUS=2 workers");
+        notifier.reloading(1_234_567);
+        assert_eq!(heard(&socket), "RELOADING=1\nMONOTONIC_USEC=1234\nSTATUS=reloading");
+        notifier.status("draining");
+        assert_eq!(heard(&socket), "STATUS=draining");
+        notifier.stopping("as asked");
+        assert_eq!(heard(&socket), "STOPPING=1\nSTATUS=as asked");
+        notifier.main_process(Pid::from_raw(77));
+        assert_eq!(heard(&socket), "MAINPID=77");
+    }
+
+    #[test]
+    fn abstract_names_are_known_and_nobody_is_waited_for() {
+        let name = format!("frs-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let socket = UnixDatagram::bind_addr(&address).expect("bound");
+        let notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
+        notifier.status("here");
+        assert_eq!(heard(&socket), "STATUS=here");
+        // More than any queue holds.
+        (0..10_000).for_each(|_| notifier.status("full"));
+        drop(socket);
+        notifier.status("nobody hears it");
+        Notifier::default().ready("to nobody");
+    }
+
+    #[test]
+    fn lives_twice_as_often_as_it_must() {
+        let name = format!("frs-watchdog-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let socket = UnixDatagram::bind_addr(&address).expect("bound");
+        let begun = frs::base::clock::instant();
+        let second = Duration::from_secs(1);
+        let mut notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
+        assert_eq!(notifier.due(begun), None);
+        notifier = notifier.with_watchdog(second * 10, begun);
+        assert_eq!(notifier.due(begun), Some(begun + second * 5));
+        notifier.turn(begun + second * 4);
+        notifier.turn(begun + second * 6);
+        assert_eq!(heard(&socket), "WATCHDOG=1");
+        assert_eq!(notifier.due(begun), Some(begun + second * 11));
+        notifier.main_process(Pid::from_raw(77));
+        assert_eq!(heard(&socket), "MAINPID=77\nWATCHDOG=1", "the next one has the whole time");
+        socket.set_nonblocking(true).expect("set");
+        socket.recv(&mut [0; 64]).expect_err("said once");
+    }
+
+    #[test]
+    fn what_there_was_no_room_for_is_said_when_there_is() {
+        let name = format!("frs-full-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let socket = UnixDatagram::bind_addr(&address).expect("bound");
+        let mut notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
+        while notifier.is_said() {
+            notifier.status("full");
+        }
+        let now = frs::base::clock::instant();
+        assert_eq!(notifier.due(now), Some(now + LOOK_AGAIN));
+        notifier.ready("2 workers");
+        notifier.fall_silent();
+        notifier.status("nobody's business");
+        while heard(&socket) != "READY=1\nSTATUS=2 workers" {
+            notifier.turn(now);
+        }
+        assert!(notifier.is_said());
+        assert_eq!(notifier.due(now), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Processes that a killed master left behind and that were stopped (SIGSTOP): they cannot notice that
+//! it is gone, and would hold their addresses, slots and key-nodes for as long as nobody continues them.
+//!
+//! Invariant: only a process is killed that is stopped, has a slot of the data directory whose lock this
+//! master holds, maps its runtime.mmap, and is no child of another frs. Programs are left alone: nobody
+//! but who started them knows what they are there for.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+
+use frs::base::sys::process::{PollFd, PollFlags, poll};
+use frs::service::Role;
+use frs::store::{LINGERING, Runtime, SlotStatus};
+
+/// Kills every stopped worker and keeper of an earlier master. Only where the directory's lock is held
+/// and there is no older master to take over from.
+pub(super) fn end_stopped(runtime: &Runtime) {
+    const OURS: [u32; 3] = [Role::Worker as u32, Role::Keeper as u32, Role::Admin as u32];
+    let is_ours = |slot: &SlotStatus| slot.alive && OURS.contains(&slot.role);
+    for slot in runtime.slots().into_iter().filter(is_ours) {
+        match end_if_stopped(runtime, &slot) {
+            Ok(true) => tracing::warn!(
+                pid = slot.pid,
+                slot = slot.slot,
+                "a stopped process of a master that was killed is killed, too"
+            ),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::debug!(pid = slot.pid, %error, "cannot look at a process that is attached");
+            }
+        }
+    }
+}
+
+/// Whether it did.
+fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
+    let Some(pid) = i32::try_from(slot.pid).ok().and_then(rustix::process::Pid::from_raw) else {
+        return Ok(false);
+    };
+    // Opened before anything is asked: whatever is answered is of the process that is killed, or of
+    // one that came after it when it was gone.
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    let process = Process::of(slot.pid)?;
+    if process.state != 'T' {
+        return Ok(false);
+    }
+    // Who adopts orphans is no frs; a master that hands over still has its workers.
+    let has_master = Process::of(process.parent).is_ok_and(|parent| parent.name == process.name);
+    if has_master || !maps(slot.pid, runtime.path())? {
+        return Ok(false);
+    }
+    let is_same = |now: &SlotStatus| now.slot == slot.slot && now.pid == slot.pid && now.alive;
+    if !runtime.slots().iter().any(is_same) {
+        return Ok(false);
+    }
+    pidfd_send_signal(&handle, rustix::process::Signal::KILL)?;
+    // Its addresses and locks fall with it.
+    poll(
+        &mut [PollFd::new(std::os::fd::AsFd::as_fd(&handle), PollFlags::POLLIN)],
+        Some(LINGERING),
+    )?;
+    Ok(true)
+}
+
+/// What /proc says of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    name: String,
+    state: char,
+    parent: u32,
+}
+
+impl Process {
+    fn of(pid: u32) -> io::Result<Process> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
+        let stat = String::from_utf8_lossy(&stat);
+        Self::parse(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Of a line `PID (NAME) STATE PARENT …`; a name may hold anything.
+    fn parse(stat: &str) -> Option<Process> {
+        let (before, rest) = stat.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let name = before.split_once('(')?.1.to_owned();
+        let state = fields.next()?.chars().next()?;
+        Some(Process { name, state, parent: fields.next()?.parse().ok()? })
+    }
+}
+
+/// Does a process map this file.
+fn maps(pid: u32, path: &Path) -> io::Result<bool> {
+    let inode = std::fs::metadata(path)?.ino().to_string();
+    let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
+    // ADDRESSES PERMISSIONS OFFSET DEVICE INODE PATH: some file systems tell another device here.
+    let maps = String::from_utf8_lossy(&maps);
+    Ok(maps.lines().any(|line| line.split_ascii_whitespace().nth(4) == Some(&inode)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_its_name_is() {
+        for (stat, name, state, parent) in [
+            ("17 (frs) T 1 17 17 0", "frs", 'T', 1),
+            ("17 (a) S 9 (b) S 12 17 17 0", "a) S 9 (b", 'S', 12),
+        ] {
+            let expected = Process { name: name.to_owned(), state, parent };
+            assert_eq!(Process::parse(stat), Some(expected));
+        }
+        for stat in ["", "17 frs T 1", "17 (frs)", "17 (frs) T", "17 (frs) T x 1"] {
+            assert_eq!(Process::parse(stat), None, "{stat:?}");
+        }
+        let me = Process::of(std::process::id()).expect("there");
+        assert_eq!(me.parent, std::os::unix::process::parent_id());
+    }
+
+    #[test]
+    fn a_file_that_is_mapped_is_told_from_others() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let runtime = Runtime::create_or_open(dir.path()).expect("made");
+        let other = dir.path().join("other");
+        std::fs::write(&other, "here").expect("written");
+        assert!(maps(std::process::id(), runtime.path()).expect("read"));
+        assert!(!maps(std::process::id(), &other).expect("read"));
+    }
+}

@@ -1,0 +1,215 @@
+//! The child that prepares the store before anything else is started.
+//!
+//! Invariant: the master maps no group, so that a page that faults cannot kill it. The child holds
+//! the directory's lock, too: should the master die, no other one starts before it is gone.
+
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use frs::base::sys::EXIT_SIGBUS;
+use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
+use frs::conf::Conf;
+use frs::store::{self, Prepared, Unserved};
+
+/// Why the store is not prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The store says why.
+    #[error("{0}")]
+    Store(String),
+    /// The child ended without a word.
+    #[error("the process that prepares the store ended with {0}")]
+    Died(Exit),
+    /// It could not be started or heard.
+    #[error("cannot prepare the store: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl PrepareError {
+    /// Did the child meet a page that a file failed under.
+    pub fn is_of_a_page(&self) -> bool {
+        const SIGBUS: i32 = Signal::SIGBUS as i32;
+        matches!(self, PrepareError::Died(Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)))
+    }
+}
+
+/// What the child does: [`store::prepare`] or [`store::prepare_after_fault`].
+pub type Work = fn(&Conf) -> Result<Prepared, store::Error>;
+
+/// A child that prepares the store.
+pub struct Preparation {
+    child: Pid,
+    reader: PipeReader,
+    exit: Option<Exit>,
+}
+
+impl Preparation {
+    /// Forks it, to do this work.
+    pub fn start(
+        (conf, work): (&Conf, Work),
+        become_user: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<Preparation> {
+        let (reader, mut writer) = io::pipe()?;
+        let master = Pid::this();
+        match process::fork()? {
+            Forked::Child => {
+                drop(reader);
+                let text = in_child((conf, work), master, become_user);
+                let told = writer.write_all(text.as_bytes());
+                std::process::exit(i32::from(told.is_err()));
+            }
+            Forked::Parent(child) => Ok(Preparation { child, reader, exit: None }),
+        }
+    }
+
+    /// Notes that a child was reaped.
+    pub fn note_end(&mut self, pid: Pid, exit: Exit) {
+        if pid == self.child {
+            self.exit = Some(exit);
+        }
+    }
+
+    /// Is the answer there.
+    pub fn is_done(&self) -> io::Result<bool> {
+        let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
+        Ok(process::poll(&mut fds, Some(Duration::ZERO))? > 0)
+    }
+
+    /// The child's answer, once it [is there](Preparation::is_done): it is written at once, at the
+    /// child's end.
+    pub fn answer(mut self) -> Result<Prepared, PrepareError> {
+        let mut text = String::new();
+        self.reader.read_to_string(&mut text)?;
+        let exit = self.exit.map_or_else(|| process::wait_for(self.child), Ok)?;
+        decode(&text).unwrap_or(Err(PrepareError::Died(exit)))
+    }
+
+    /// Breaks it off, which is safe at any point.
+    pub fn kill(self) -> io::Result<()> {
+        if self.exit.is_none() {
+            process::signal(self.child, Signal::SIGKILL)?;
+            process::wait_for(self.child)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer, and whether a reload was asked for meanwhile. None: it was broken off
+    /// by a signal to end.
+    pub fn wait(self, signals: &Signals) -> Result<Option<(Prepared, bool)>, PrepareError> {
+        let mut reload_wanted = false;
+        while !self.is_done()? {
+            let mut fds = [
+                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.reader.as_fd(), PollFlags::POLLIN),
+            ];
+            process::poll(&mut fds, None)?;
+            if asked_to_end(signals, &mut reload_wanted)? {
+                self.kill()?;
+                return Ok(None);
+            }
+        }
+        Ok(Some((self.answer()?, reload_wanted)))
+    }
+}
+
+impl AsFd for Preparation {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}
+
+fn in_child(
+    (conf, work): (&Conf, Work),
+    master: Pid,
+    become_user: impl FnOnce() -> io::Result<()>,
+) -> String {
+    let _name = crate::process::log::name_process("prepare");
+    let settled = become_user().and_then(|()| process::follow_parent(master, Signal::SIGKILL));
+    match settled {
+        Ok(true) => encode(&work(conf)),
+        Ok(false) => "error the master is gone\n".to_owned(),
+        Err(error) => format!("error {error}\n"),
+    }
+}
+
+fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool> {
+    while let Some(signal) = signals.next()? {
+        match signal {
+            Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT => return Ok(true),
+            Signal::SIGCHLD => {}
+            Signal::SIGHUP => *reload_wanted = true,
+            Signal::SIGUSR1 => crate::process::log::reopen(),
+            other => tracing::info!(signal = %other, "too early: the store is being prepared"),
+        }
+    }
+    Ok(false)
+}
+
+fn encode(result: &Result<Prepared, store::Error>) -> String {
+    match result {
+        Err(error) => format!("error {error}\n"),
+        Ok(prepared) => {
+            let unserved = prepared.unserved.iter();
+            let unserved = unserved.map(|Unserved { group, reason }| {
+                // A path may hold anything.
+                format!("{group} {}\n", reason.replace('\n', " "))
+            });
+            format!(
+                "ok {} {}\n{}\n{}\n{}",
+                prepared.recovered_slots,
+                prepared.dropped_nodes,
+                prepared.created.join(" "),
+                prepared.scanned.join(" "),
+                unserved.collect::<String>(),
+            )
+        }
+    }
+}
+
+fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
+    let text = text.strip_suffix('\n')?;
+    if let Some(error) = text.strip_prefix("error ") {
+        return Some(Err(PrepareError::Store(error.to_owned())));
+    }
+    let mut lines = text.strip_prefix("ok ")?.split('\n');
+    let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
+    let mut names = || Some(lines.next()?.split_whitespace().map(str::to_owned).collect());
+    let (created, scanned) = (names()?, names()?);
+    let unserved = lines.map(|line| {
+        let (group, reason) = line.split_once(' ')?;
+        Some(Unserved { group: group.to_owned(), reason: reason.to_owned() })
+    });
+    Some(Ok(Prepared {
+        recovered_slots: recovered_slots.parse().ok()?,
+        dropped_nodes: dropped_nodes.parse().ok()?,
+        created,
+        scanned,
+        unserved: unserved.collect::<Option<_>>()?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_child_says_is_understood() {
+        let prepared = Prepared {
+            created: vec!["default".into(), "log".into()],
+            recovered_slots: 3,
+            scanned: vec!["log".into()],
+            dropped_nodes: 17,
+            unserved: ["log", "second"]
+                .map(|group| Unserved { group: group.into(), reason: "a b: c".into() })
+                .into(),
+        };
+        for prepared in [prepared, Prepared::default()] {
+            let text = encode(&Ok(prepared.clone()));
+            assert_eq!(decode(&text).expect("whole").expect("no error"), prepared);
+            assert!(decode(text.trim_end()).is_none(), "cut off");
+        }
+        assert!(matches!(decode("error a\nb\n"), Some(Err(PrepareError::Store(e))) if e == "a\nb"));
+        assert!(decode("").is_none());
+    }
+}

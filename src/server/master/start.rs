@@ -1,0 +1,459 @@
+//! Start-up: from the configuration to a master that has yet to fork its first worker.
+//!
+//! Invariant: nothing is touched before the configuration is checked, and no file of the store
+//! before the directory's lock is held.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Ended;
+use super::changes::{self, Change};
+use super::inherit::{Inherited, Predecessor};
+use super::orphans;
+use super::prepare::{Preparation, PrepareError, Work};
+use super::run::{Basis, Master};
+use super::upgrade::{self, Program};
+use crate::net::listeners::{Given, ListenError, Listeners};
+use crate::process::account::Account;
+use crate::process::lock::{DataLock, LockError};
+use crate::process::log;
+use crate::process::outcome::Outcome;
+use frs::base::clock;
+use frs::base::sys::process::{self, Channel, Signal, Signals};
+use frs::conf::Machine;
+use frs::conf::active::{self, ActiveError};
+use frs::conf::guard::Guard;
+use frs::conf::memory::Memory;
+use frs::conf::{Conf, Faults, Overlay, OverlayError, Texts, report};
+use frs::store::{self, LINGERING, Prepared, Runtime, Unserved};
+
+/// The workers of a dead master have ended by then.
+const ORPHANS: Duration = Duration::from_secs(6);
+/// A change on its way is taken or put back by then.
+const CHANGES: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Why the master cannot start, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MasterError {
+    /// The configuration is faulty.
+    #[error("{0}")]
+    Faults(#[from] Faults),
+    /// The admin plane of the older binary does not come to an end with a change.
+    #[error("a change of the configuration is on its way, and does not end: {0}")]
+    Change(io::Error),
+    /// This machine cannot do what the configuration asks; one line each.
+    #[error("{}", .0.join("\n"))]
+    Machine(Vec<String>),
+    /// The data directory is another master's.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The store is not to be had.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// What all its processes need was damaged while it served.
+    #[error("{0}: no process could be started any more, and the server has ended: start it again")]
+    Damaged(store::Error),
+    /// It cannot be prepared.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// Groups cannot be served: none at all, or it was asked to start with all of them only.
+    #[error("{}", unserved_lines(.0))]
+    Unserved(Vec<Unserved>),
+    /// The configuration cannot be published.
+    #[error("{}", with_sources(.0))]
+    Active(#[from] ActiveError),
+    /// What was switched and reset before is not known.
+    #[error(transparent)]
+    Overlay(#[from] OverlayError),
+    /// The directory of the data cannot be made.
+    #[error("{}: {source}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The user cannot be dropped to.
+    #[error("<user>{user}</user>: {source}")]
+    User {
+        /// Who.
+        user: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The log's file cannot be opened.
+    #[error("<log file>: {}: {source}", path.display())]
+    Log {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What an earlier master wrote down for its commands cannot be removed; the file is named.
+    #[error("{0}")]
+    Outcome(io::Error),
+    /// What whoever started this process left it is not to be had.
+    #[error("what this process was started with: {0}")]
+    Inherited(io::Error),
+    /// The configuration cannot take the place of the older binary's while that one serves.
+    #[error("{}", .0.iter().map(Change::to_string).collect::<Vec<_>>().join("\n"))]
+    Changes(Vec<Change>),
+    /// Beside the older binary's processes there is no room.
+    #[error(
+        "{used} of {most} slots are in use, {needed} are needed beside them: wait until older \
+         processes have ended, or restart"
+    )]
+    Slots {
+        /// In use.
+        used: usize,
+        /// Needed beside them.
+        needed: usize,
+        /// All there are.
+        most: usize,
+    },
+    /// The older master does not let go.
+    #[error("cannot take over from the older master: {0}")]
+    TakeOver(io::Error),
+    /// A call to the kernel failed that the master cannot do without.
+    #[error("the master's loop failed: {0}")]
+    Loop(#[from] io::Error),
+}
+
+/// An error and its sources on one line.
+pub fn with_sources(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}
+
+/// One line for each group that cannot be served.
+pub(super) fn unserved_lines(unserved: &[Unserved]) -> String {
+    let line = |Unserved { group, reason }: &Unserved| {
+        // Most reasons are about a file, some about the group.
+        let start = format!("group {group}");
+        if reason.starts_with(&start) { reason.clone() } else { format!("{start}: {reason}") }
+    };
+    unserved.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// How a server is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// Where its configuration is.
+    pub conf_dir: &'a Path,
+    /// Not at all where a group cannot be served.
+    pub strict: bool,
+}
+
+/// Starts a server and serves until it is asked to end. Returns in each forked child, too.
+///
+/// # Errors
+/// The server is not started, or ends: the master says why.
+pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
+    start(how).inspect_err(|error| {
+        // Whoever looks into the log's file is to find it there, too.
+        if log::file_path().is_some() {
+            error.to_string().lines().for_each(|line| tracing::error!("{line}"));
+        }
+    })
+}
+
+fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
+    let inherited = Inherited::take().map_err(MasterError::Inherited)?;
+    // As early as can be: until then a signal to rotate or reload ends this process.
+    let signals = take_signals()?;
+    let (conf, texts) = load(conf_dir, inherited.predecessor.is_some())?;
+    let account = find_account(&conf)?;
+    start_log(&conf, account.as_ref())?;
+    let _name = log::name_process("master");
+    look_at_machine(&conf)?;
+    let data_dir = conf.srv.data.dir.clone();
+    let Inherited { sockets, predecessor, notifier, environment } = inherited;
+    let (lock, predecessor) = take_lock(&conf, account.as_ref(), predecessor)?;
+    account.as_ref().map_or(Ok(()), Account::lower)?;
+    let runtime = open_runtime(&data_dir, &conf, predecessor.is_some())?;
+    account.as_ref().map_or(Ok(()), Account::raise)?;
+    if predecessor.is_none() {
+        orphans::end_stopped(&runtime);
+    }
+    let listeners = listen(&conf, &runtime, &sockets, predecessor.is_some())?;
+    drop(sockets);
+    account.as_ref().map_or(Ok(()), Account::lower)?;
+    if predecessor.is_none() {
+        // Else systemd does not know this process yet.
+        notifier.status("preparing the store");
+    }
+    let work = match &predecessor {
+        Some(_) => store::prepare,
+        None => store::prepare_at_start,
+    };
+    let prepared = prepare((&conf, work), account.as_ref(), &signals)?;
+    let Some((prepared, reload_wanted)) = prepared else {
+        tracing::info!("asked to end while the store was being prepared");
+        if predecessor.is_none() {
+            listeners.remove_files();
+        }
+        return Ok(Ended::Stopped);
+    };
+    if strict && !prepared.unserved.is_empty() || is_without_groups(&conf, &prepared) {
+        return Err(MasterError::Unserved(prepared.unserved));
+    }
+    if let Some(predecessor) = &predecessor {
+        upgrade::ask_for(predecessor).map_err(MasterError::TakeOver)?;
+    }
+    // Only now: until then the older master may have switched or reset something.
+    let overlay = Overlay::read(&data_dir)?;
+    if overlay.degrade {
+        tracing::warn!("nothing is limited: it was degraded before this start");
+    }
+    if predecessor.is_none() {
+        runtime.set_started(clock::now());
+    }
+    let generation = publish(&data_dir, &runtime, (&texts, &overlay), predecessor.is_some())?;
+    tell(&conf, &listeners, &prepared, generation);
+    let conf_dir = conf_dir.to_owned();
+    let in_force = (generation, texts);
+    let program = Program::this(environment);
+    let basis = Basis {
+        conf_dir,
+        conf,
+        overlay,
+        in_force,
+        account,
+        signals,
+        lock,
+        listeners,
+        runtime,
+        predecessor,
+        notifier,
+        program,
+        reload_wanted,
+    };
+    Master::new(basis).run()
+}
+
+/// Reads the configuration; while an older binary serves, no change that it may still refuse.
+fn load(conf_dir: &Path, is_in_use: bool) -> Result<(Conf, Texts), MasterError> {
+    let guard = is_in_use.then(|| Guard::to_read(conf_dir, CHANGES));
+    let _guard = guard.transpose().map_err(MasterError::Change)?;
+    Ok(Conf::load_texts(conf_dir)?)
+}
+
+fn start_log(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {
+    log::start(&conf.srv.log, account).map_err(|source| {
+        let path = conf.srv.log.file.clone().unwrap_or_default();
+        MasterError::Log { path, source }
+    })
+}
+
+fn look_at_machine(conf: &Conf) -> Result<(), MasterError> {
+    let report = report::report(conf, &Machine::look(conf));
+    report.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    if report.faults.is_empty() { Ok(()) } else { Err(MasterError::Machine(report.faults)) }
+}
+
+fn take_signals() -> io::Result<Signals> {
+    let read = [
+        Signal::SIGCHLD,
+        Signal::SIGHUP,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+    ];
+    // A file that may not grow any more is an error of whoever writes it, in all processes.
+    Signals::take(&read, &[Signal::SIGXFSZ])
+}
+
+/// Takes the directory's lock, or has it from the older master; the channel to that one.
+fn take_lock(
+    conf: &Conf,
+    account: Option<&Account>,
+    predecessor: Option<Predecessor>,
+) -> Result<(DataLock, Option<Channel>), MasterError> {
+    let data_dir = &conf.srv.data.dir;
+    match predecessor {
+        None => {
+            make_directories(conf, account)?;
+            Ok((DataLock::take(data_dir)?, None))
+        }
+        Some(Predecessor { channel, lock }) => {
+            Ok((DataLock::adopt(lock, data_dir)?, Some(channel)))
+        }
+    }
+}
+
+/// Makes or opens runtime.mmap. While an older binary's processes use it, it is opened or refused,
+/// and so is a configuration that cannot go with what they have in force.
+fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime, MasterError> {
+    if !is_in_use {
+        Outcome::forget(data_dir).map_err(MasterError::Outcome)?;
+        return Ok(Runtime::create_or_open(data_dir)?);
+    }
+    let runtime = Runtime::open(data_dir)?;
+    let old = active::read(data_dir, runtime.generation())?;
+    let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
+    let refused = changes::refused_to_a_new_binary(&old, &new);
+    if !refused.is_empty() {
+        return Err(MasterError::Changes(refused));
+    }
+    let (used, needed) = (runtime.slots().len(), usize::from(conf.srv.needed_slots()));
+    let most = Runtime::SLOTS;
+    if used + needed > most {
+        return Err(MasterError::Slots { used, needed, most });
+    }
+    Ok(runtime)
+}
+
+/// Puts the configuration in force; its generation. One that an older binary has in force already
+/// stays as it is: its processes may not understand what this one would write.
+fn publish(
+    data_dir: &Path,
+    runtime: &Runtime,
+    (texts, overlay): (&Texts, &Overlay),
+    is_in_use: bool,
+) -> Result<u64, MasterError> {
+    let mut generation = runtime.generation();
+    if is_in_use && active::is_of(data_dir, generation, texts, overlay)? {
+        return Ok(generation);
+    }
+    // Left by a server that was killed: its last file tells the number, whatever stands there now.
+    if !is_in_use && (generation != 0 || runtime.is_any_locked()) {
+        generation = active::latest(data_dir)?.unwrap_or(generation);
+    }
+    let mut next = generation.saturating_add(1);
+    match active::write_overlaid(data_dir, next, texts, overlay) {
+        Err(error) if error.is_no_room() => {
+            // What the last server had in force may say the same.
+            let latest = active::latest(data_dir)?;
+            let is_same = |&latest: &u64| active::is_of(data_dir, latest, texts, overlay);
+            next = latest.filter(|latest| is_same(latest).unwrap_or(false)).ok_or(error)?;
+        }
+        written => written?,
+    }
+    runtime.publish(next);
+    Ok(next)
+}
+
+/// In a child: gives root up, where there is a user to become.
+pub(super) fn become_for_good(account: Option<&Account>) -> io::Result<()> {
+    account.map_or(Ok(()), Account::become_for_good)
+}
+
+/// Opens all listeners. Workers whose master was killed hold its addresses until they notice, which
+/// whoever starts the server again should not have to know.
+fn listen(
+    conf: &Conf,
+    runtime: &Runtime,
+    given: &[Given],
+    is_in_use: bool,
+) -> Result<Listeners, ListenError> {
+    let begun = clock::instant();
+    loop {
+        let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
+        match Listeners::open(&conf.srv.listen, admin, conf.srv.workers, given) {
+            Err(error) if error.is_in_use() && begun.elapsed() < ORPHANS => {
+                // Of one that was killed the sockets go last, and its slot may be gone already.
+                let is_lingering = begun.elapsed() < LINGERING;
+                if !is_lingering && !runtime.slots().iter().any(|slot| slot.alive) {
+                    return Err(error);
+                }
+                if !is_in_use {
+                    // One may have been stopped since.
+                    orphans::end_stopped(runtime);
+                }
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn find_account(conf: &Conf) -> Result<Option<Account>, MasterError> {
+    let Some(user) = &conf.srv.user else { return Ok(None) };
+    Account::find(user).map_err(|source| MasterError::User { user: user.clone(), source })
+}
+
+fn make_directories(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> {
+    let data = &conf.srv.data;
+    for path in std::iter::once(&data.dir).chain(&data.live) {
+        make_directory(path, account)
+            .map_err(|source| MasterError::Directory { path: path.clone(), source })?;
+    }
+    Ok(())
+}
+
+fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    // Whoever may read a directory may lock it. Files are reached by their names.
+    std::fs::DirBuilder::new().recursive(true).mode(0o711).create(path)?;
+    // One that was there keeps its owner: whoever made it knows why.
+    account.map_or(Ok(()), |account| account.give(path))
+}
+
+fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64) {
+    for group in &conf.map.groups {
+        let bytes = u64::from(group.geometry.files) * group.geometry.file_bytes();
+        tracing::info!(group = %group.name, files = group.geometry.files, bytes, "has a group");
+    }
+    tell_prepared(prepared);
+    let memory = Memory::of(conf);
+    let files_max = process::raise_file_limit().unwrap_or(0);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        addresses = listeners.addresses().join(" "),
+        workers = conf.srv.workers,
+        groups_bytes = memory.groups,
+        worst_case_bytes = memory.total(),
+        generation,
+        files_max,
+        data = %conf.srv.data.dir.display(),
+        "frs starts"
+    );
+}
+
+/// Has a child prepare the store; another one, if it met a page of a group that cannot be read. None:
+/// it was broken off by a signal to end.
+fn prepare(
+    (conf, first): (&Conf, Work),
+    account: Option<&Account>,
+    signals: &Signals,
+) -> Result<Option<(Prepared, bool)>, PrepareError> {
+    let attempt =
+        |work: Work| Preparation::start((conf, work), || become_for_good(account))?.wait(signals);
+    let mut result = attempt(first);
+    for _ in &conf.map.groups {
+        match &result {
+            Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),
+            _ => break,
+        }
+        result = attempt(store::prepare_after_fault);
+    }
+    result
+}
+
+/// Are there groups, and can none of them be served.
+fn is_without_groups(conf: &Conf, prepared: &Prepared) -> bool {
+    !prepared.unserved.is_empty() && prepared.unserved.len() == conf.map.groups.len()
+}
+
+/// Logs what the preparation of the store found and did.
+pub(super) fn tell_prepared(prepared: &Prepared) {
+    let Prepared { created, scanned, recovered_slots, dropped_nodes, unserved } = prepared;
+    for Unserved { group, reason } in unserved {
+        tracing::error!(group, error = reason, "the group is not served: its items answer `store`");
+    }
+    let (created, scanned) = (created.join(" "), scanned.join(" "));
+    tracing::info!(created, scanned, recovered_slots, dropped_nodes, "the store is prepared");
+    if *dropped_nodes > 0 {
+        tracing::warn!(dropped_nodes, "nodes were damaged: they are dropped");
+    }
+}

@@ -1,0 +1,93 @@
+//! A process that is started and left to whoever adopts orphans, and still watched.
+//!
+//! Invariant: it is known by a pidfd that was opened while its id was its own for sure, so that what
+//! is asked and sent here never meets another process.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use frs::base::sys::process::{
+    Channel, Exit, Forked, Pid, PollFd, PollFlags, Received, Signal, fork, poll, signal, wait_for,
+};
+
+/// A process that [`fork_away`] has started. Its id may be another's once it has ended; what is
+/// asked and sent here is its own matter all the same.
+pub(super) struct Stranger {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
+/// As [`fork`], but the new process is no child of this one: whoever adopts orphans is its
+/// parent, which is init or the service manager, and learns how it ends. None in the new one.
+pub(super) fn fork_away() -> io::Result<Option<Stranger>> {
+    let (ours, theirs) = Channel::pair()?;
+    match fork()? {
+        Forked::Child => match fork() {
+            Ok(Forked::Child) => Ok(None),
+            Ok(Forked::Parent(pid)) => {
+                // Nobody but this process can reap it, so that the id is its own for sure.
+                let told = handle(pid).and_then(|handle| {
+                    theirs.send(pid.to_string().as_bytes(), &[handle.as_raw_fd()])
+                });
+                std::process::exit(told.map_or_else(|error| status(&error, Some(pid)), |_| 0));
+            }
+            Err(error) => std::process::exit(status(&error, None)),
+        },
+        Forked::Parent(between) => {
+            drop(theirs);
+            match (wait_for(between)?, ours.receive()?) {
+                (Exit::Status(0), Received::Message(pid, handles)) => {
+                    let pid = std::str::from_utf8(&pid).ok().and_then(|pid| pid.parse().ok());
+                    let known = pid.zip(handles.into_iter().next());
+                    let stranger =
+                        known.map(|(pid, handle)| Stranger { pid: Pid::from_raw(pid), handle });
+                    stranger.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+                }
+                (Exit::Status(errno), _) => Err(io::Error::from_raw_os_error(errno)),
+                (exit, _) => Err(io::Error::other(exit.to_string())),
+            }
+        }
+    }
+}
+
+/// The exit status of a process between that has failed: why.
+fn status(error: &io::Error, orphan: Option<Pid>) -> i32 {
+    if let Some(pid) = orphan {
+        let _ = signal(pid, Signal::SIGKILL);
+    }
+    error.raw_os_error().unwrap_or(nix::libc::EIO)
+}
+
+fn handle(pid: Pid) -> io::Result<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+}
+
+impl Stranger {
+    /// Its id.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Has it ended.
+    pub fn has_ended(&self) -> io::Result<bool> {
+        Ok(poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], Some(Duration::ZERO))? > 0)
+    }
+
+    /// Ends it by SIGKILL, and waits until it has; false if it has not after `bound`.
+    pub fn kill(&self, bound: Duration) -> io::Result<bool> {
+        match rustix::process::pidfd_send_signal(&self.handle, rustix::process::Signal::KILL) {
+            Err(rustix::io::Errno::SRCH) => return Ok(true),
+            sent => sent?,
+        }
+        Ok(poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], Some(bound))? > 0)
+    }
+}
+
+/// Readable once it has ended.
+impl AsFd for Stranger {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}

@@ -1,0 +1,416 @@
+//! Supervision: which process is started, asked to end or killed, and who serves which lane.
+//!
+//! A lane is one listener for each TCP address. Values in, values out: what happened and when goes
+//! in, orders come out; nothing here forks, signals or reads a clock.
+//!
+//! Invariant: as long as one worker is ready, every lane is served, by the worker it is home to or,
+//! while that one is starting, stopped or dead, by a neighbour too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use frs::base::sys::EXIT_SIGBUS;
+use frs::base::sys::process::{Exit, Pid, Signal};
+use frs::store::ChildRole;
+
+const SIGBUS: i32 = Signal::SIGBUS as i32;
+/// First wait before a dead process is replaced; doubled with each death in a row.
+const BACKOFF_FIRST_MS: u64 = 10;
+/// Longest wait before a dead process is replaced.
+const BACKOFF_MAX_MS: u64 = 10_000;
+/// A process that lived this long was healthy: its back-off starts anew.
+const HEALTHY_MS: u64 = 10_000;
+/// Workers that were asked to finish are killed after this. They end by themselves before; the
+/// keeper gets what is left of five seconds.
+const FINISH_MS: u64 = 4_500;
+/// Workers that drain are killed after this; they end by themselves at 60 s.
+const DRAIN_MS: u64 = 62_000;
+/// The keeper is killed this long after it was asked to end.
+const KEEPER_END_MS: u64 = 400;
+
+/// How the server is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Finish what has been read, close the rest: within 5 s.
+    Finish,
+    /// Wait for clients to close: within 60 s.
+    Drain,
+    /// As [`Ending::Drain`], while another master's processes serve in their place.
+    HandOver,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing but time.
+    Tick,
+    /// A process was started as ordered.
+    Spawned(ChildRole, Pid),
+    /// It could not be.
+    SpawnFailed(ChildRole),
+    /// A process says that it serves.
+    Ready(Pid),
+    /// A process ended.
+    Ended(Pid, Exit),
+    /// A process was stopped by a signal.
+    Stopped(Pid),
+    /// It goes on.
+    Continued(Pid),
+    /// There are this many lanes, at least.
+    Lanes(u16),
+    /// There shall be this many workers, each with a lane.
+    Resize(u16),
+    /// All shall end.
+    End(Ending),
+}
+
+/// What a process is asked, by signal or in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// SIGTERM.
+    Finish,
+    /// SIGQUIT.
+    Drain,
+    /// To drain, others serve in its place.
+    Leave,
+    /// SIGKILL.
+    Kill,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Start a process that serves these lanes, then tell by `Spawned` or `SpawnFailed`.
+    Spawn(ChildRole, BTreeSet<u16>),
+    /// Signal a process.
+    Ask(Pid, Request),
+    /// Have a worker serve a lane, too.
+    Serve(Pid, u16),
+    /// Have a worker serve a lane no longer.
+    Yield(Pid, u16),
+    /// Have the keeper recover the slots of dead processes.
+    Recover(Pid),
+    /// A process met a SIGBUS: look at the lengths of all group files.
+    CheckLengths,
+    /// All processes have ended as asked.
+    End,
+}
+
+/// A running process, as `frs status` and the log show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its place.
+    pub place: ChildRole,
+    /// Its id.
+    pub pid: Pid,
+    /// It has said that it serves.
+    pub ready: bool,
+    /// It is stopped by a signal.
+    pub stopped: bool,
+    /// Its place is no more: it drains.
+    pub leaving: bool,
+    since_ms: u64,
+    kill_at_ms: Option<u64>,
+    lanes: BTreeSet<u16>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Vacancy {
+    place: ChildRole,
+    until_ms: u64,
+}
+
+/// All processes but the master, and what is to become of them.
+#[derive(Debug)]
+pub struct Supervisor {
+    workers: u16,
+    lanes: u16,
+    processes: Vec<Process>,
+    vacancies: Vec<Vacancy>,
+    deaths_in_a_row: BTreeMap<ChildRole, u32>,
+    restarts: u64,
+    ending: Option<Ending>,
+    ended: bool,
+}
+
+impl Supervisor {
+    /// A keeper and this many workers, none of them started yet.
+    pub fn new(workers: u16) -> Self {
+        let places = std::iter::once(ChildRole::Keeper).chain((0..workers).map(ChildRole::Worker));
+        Supervisor {
+            workers,
+            lanes: workers,
+            processes: Vec::new(),
+            vacancies: places.map(|place| Vacancy { place, until_ms: 0 }).collect(),
+            deaths_in_a_row: BTreeMap::new(),
+            restarts: 0,
+            ending: None,
+            ended: false,
+        }
+    }
+
+    /// Takes in what happened and adds what is to be done.
+    pub fn decide(&mut self, event: Event, now_ms: u64, orders: &mut Vec<Order>) {
+        match event {
+            Event::Tick => {}
+            Event::Spawned(place, pid) => self.spawned(place, pid, now_ms),
+            Event::SpawnFailed(place) => self.vacate(place, 0, now_ms),
+            Event::Ready(pid) => self.with(pid, |process| process.ready = true),
+            Event::Ended(pid, exit) => self.process_ended(pid, exit, now_ms, orders),
+            Event::Stopped(pid) => self.with(pid, |process| process.stopped = true),
+            Event::Continued(pid) => self.with(pid, |process| process.stopped = false),
+            Event::Lanes(lanes) => self.lanes = self.lanes.max(lanes),
+            Event::Resize(workers) => self.resize(workers, now_ms),
+            Event::End(ending) => self.end(ending, now_ms, orders),
+        }
+        self.fill_vacancies(now_ms, orders);
+        self.share_lanes(orders);
+        self.ask_the_leaving(now_ms, event, orders);
+        self.kill_the_late(now_ms, orders);
+        self.finish_ending(now_ms, orders);
+    }
+
+    /// When [`Event::Tick`] is due, if nothing happens before.
+    pub fn due_ms(&self) -> Option<u64> {
+        let vacancies = self.vacancies.iter().map(|vacancy| vacancy.until_ms);
+        let vacancies = vacancies.filter(|_| self.ending.is_none());
+        vacancies.chain(self.processes.iter().filter_map(|process| process.kill_at_ms)).min()
+    }
+
+    /// The processes that run.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// How many lanes there must be.
+    pub fn lanes(&self) -> u16 {
+        self.lanes
+    }
+
+    /// Processes replaced since the start.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    /// The place of a process that runs.
+    pub fn place_of(&self, pid: Pid) -> Option<ChildRole> {
+        self.processes.iter().find(|process| process.pid == pid).map(|process| process.place)
+    }
+
+    /// Has the end been asked for.
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Do the keeper and all workers serve.
+    pub fn is_complete(&self) -> bool {
+        let places =
+            std::iter::once(ChildRole::Keeper).chain((0..self.workers).map(ChildRole::Worker));
+        places.into_iter().all(|place| self.find(place).is_some_and(|process| process.ready))
+    }
+
+    /// When a place that has no process gets one, where it has none.
+    pub fn vacant_until_ms(&self, place: ChildRole) -> Option<u64> {
+        self.vacancies.iter().find(|vacancy| vacancy.place == place).map(|found| found.until_ms)
+    }
+
+    fn with(&mut self, pid: Pid, change: impl FnOnce(&mut Process)) {
+        if let Some(process) = self.processes.iter_mut().find(|process| process.pid == pid) {
+            change(process);
+        }
+    }
+
+    fn spawned(&mut self, place: ChildRole, pid: Pid, now_ms: u64) {
+        let lanes = self.home_lanes(place);
+        self.processes.push(Process {
+            place,
+            pid,
+            ready: false,
+            stopped: false,
+            leaving: false,
+            since_ms: now_ms,
+            kill_at_ms: None,
+            lanes,
+        });
+    }
+
+    fn process_ended(&mut self, pid: Pid, exit: Exit, now_ms: u64, orders: &mut Vec<Order>) {
+        let Some(index) = self.processes.iter().position(|process| process.pid == pid) else {
+            return;
+        };
+        let process = self.processes.remove(index);
+        // The handler's own exit, or the kernel's where the handler met a second one.
+        if matches!(exit, Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)) {
+            orders.push(Order::CheckLengths);
+        }
+        if let Some(keeper) = self.find(ChildRole::Keeper) {
+            orders.push(Order::Recover(keeper.pid));
+        }
+        if !process.leaving && self.ending.is_none() {
+            self.restarts += 1;
+            self.vacate(process.place, now_ms.saturating_sub(process.since_ms), now_ms);
+        }
+    }
+
+    fn vacate(&mut self, place: ChildRole, lived_ms: u64, now_ms: u64) {
+        let deaths = self.deaths_in_a_row.entry(place).or_insert(0);
+        if lived_ms >= HEALTHY_MS {
+            *deaths = 0;
+        }
+        let wait_ms = BACKOFF_FIRST_MS << (*deaths).min(16);
+        *deaths += 1;
+        let until_ms = now_ms + wait_ms.min(BACKOFF_MAX_MS);
+        self.vacancies.push(Vacancy { place, until_ms });
+    }
+
+    fn resize(&mut self, workers: u16, now_ms: u64) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.workers = workers;
+        self.lanes = self.lanes.max(workers);
+        let is_over = |place| matches!(place, ChildRole::Worker(number) if number >= workers);
+        self.vacancies.retain(|vacancy| !is_over(vacancy.place));
+        self.deaths_in_a_row.retain(|&place, _| !is_over(place));
+        self.processes.iter_mut().filter(|process| is_over(process.place)).for_each(|process| {
+            process.leaving = true;
+        });
+        for place in (0..workers).map(ChildRole::Worker) {
+            if self.find(place).is_none() && self.vacant_until_ms(place).is_none() {
+                self.vacancies.push(Vacancy { place, until_ms: now_ms });
+            }
+        }
+    }
+
+    fn end(&mut self, ending: Ending, now_ms: u64, orders: &mut Vec<Order>) {
+        // Finishing is the stricter wish: it overrides draining, never the other way round.
+        if self.ending == Some(ending) || self.ending == Some(Ending::Finish) {
+            return;
+        }
+        self.ending = Some(ending);
+        self.vacancies.clear();
+        let (request, bound_ms) = match ending {
+            Ending::Finish => (Request::Finish, FINISH_MS),
+            Ending::Drain => (Request::Drain, DRAIN_MS),
+            Ending::HandOver => (Request::Leave, DRAIN_MS),
+        };
+        if ending == Ending::HandOver {
+            // The other master's keeper recovers and writes back from now on.
+            self.end_keeper(now_ms, orders);
+        }
+        for process in
+            self.processes.iter_mut().filter(|process| process.place != ChildRole::Keeper)
+        {
+            process.kill_at_ms = Some(now_ms + bound_ms);
+            orders.push(Order::Ask(process.pid, request));
+        }
+    }
+
+    fn fill_vacancies(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
+        let due = |vacancy: &Vacancy| vacancy.until_ms <= now_ms;
+        let (due, later) = self.vacancies.drain(..).partition(due);
+        self.vacancies = later;
+        let due: Vec<Vacancy> = due;
+        let spawn = |vacancy: &Vacancy| Order::Spawn(vacancy.place, self.home_lanes(vacancy.place));
+        orders.extend(due.iter().map(spawn));
+    }
+
+    fn home(&self, lane: u16) -> u16 {
+        lane % self.workers.max(1)
+    }
+
+    fn home_lanes(&self, place: ChildRole) -> BTreeSet<u16> {
+        match place {
+            ChildRole::Worker(number) => {
+                (0..self.lanes).filter(|&lane| self.home(lane) == number).collect()
+            }
+            ChildRole::Keeper => BTreeSet::new(),
+        }
+    }
+
+    fn find(&self, place: ChildRole) -> Option<&Process> {
+        self.processes.iter().find(|process| process.place == place && !process.leaving)
+    }
+
+    /// The worker that stands in for `number`: the next one in the ring that can serve.
+    fn neighbour(&self, number: u16) -> Option<Pid> {
+        let ring = (1..self.workers).map(|step| (number + step) % self.workers);
+        ring.filter_map(|next| self.find(ChildRole::Worker(next)))
+            .find(|process| process.ready && !process.stopped)
+            .map(|process| process.pid)
+    }
+
+    fn share_lanes(&mut self, orders: &mut Vec<Order>) {
+        if self.ending.is_some() {
+            return;
+        }
+        let mut wanted: BTreeMap<Pid, BTreeSet<u16>> = BTreeMap::new();
+        for lane in 0..self.lanes {
+            let home = self.find(ChildRole::Worker(self.home(lane)));
+            let serves = home.is_some_and(|process| process.ready && !process.stopped);
+            let neighbour = if serves { None } else { self.neighbour(self.home(lane)) };
+            for pid in home.map(|process| process.pid).into_iter().chain(neighbour) {
+                wanted.entry(pid).or_default().insert(lane);
+            }
+        }
+        // All are served by their new workers before an old one is told to let go.
+        let mut yields = Vec::new();
+        let workers =
+            self.processes.iter_mut().filter(|process| process.place != ChildRole::Keeper);
+        for process in workers {
+            let wanted = wanted.remove(&process.pid).unwrap_or_default();
+            let pid = process.pid;
+            orders.extend(wanted.difference(&process.lanes).map(|&lane| Order::Serve(pid, lane)));
+            yields.extend(process.lanes.difference(&wanted).map(|&lane| Order::Yield(pid, lane)));
+            process.lanes = wanted;
+        }
+        orders.append(&mut yields);
+    }
+
+    fn ask_the_leaving(&mut self, now_ms: u64, event: Event, orders: &mut Vec<Order>) {
+        if !matches!(event, Event::Resize(_)) {
+            return;
+        }
+        let asked = |process: &&mut Process| process.leaving && process.kill_at_ms.is_none();
+        for process in self.processes.iter_mut().filter(asked) {
+            process.kill_at_ms = Some(now_ms + DRAIN_MS);
+            orders.push(Order::Ask(process.pid, Request::Leave));
+        }
+    }
+
+    fn kill_the_late(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
+        for process in &mut self.processes {
+            if process.kill_at_ms.is_some_and(|at| at <= now_ms) {
+                process.kill_at_ms = None;
+                orders.push(Order::Ask(process.pid, Request::Kill));
+            }
+        }
+    }
+
+    fn finish_ending(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
+        if self.ending.is_none() || self.ended {
+            return;
+        }
+        match self.processes.as_slice() {
+            [] => {
+                self.ended = true;
+                orders.push(Order::End);
+            }
+            // The keeper recovers what the workers leave: it goes last.
+            [last] if last.place == ChildRole::Keeper => self.end_keeper(now_ms, orders),
+            _ => {}
+        }
+    }
+
+    fn end_keeper(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
+        let staying =
+            |process: &&mut Process| process.place == ChildRole::Keeper && !process.leaving;
+        for keeper in self.processes.iter_mut().filter(staying) {
+            keeper.leaving = true;
+            keeper.kill_at_ms = Some(now_ms + KEEPER_END_MS);
+            orders.push(Order::Ask(keeper.pid, Request::Finish));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! Supervision played through: a model of processes carries the orders out, and looks at who serves.
+
+use super::*;
+
+/// Carries orders out as the master would, with ids from 100 on.
+struct World {
+    supervisor: Supervisor,
+    next_pid: i32,
+    now_ms: u64,
+    /// Which lanes each process was told to serve.
+    serving: BTreeMap<Pid, BTreeSet<u16>>,
+    asked: Vec<(Pid, Request)>,
+    recovered_by: Vec<Pid>,
+    checked_lengths: usize,
+    ended: bool,
+}
+
+impl World {
+    fn new(workers: u16) -> World {
+        let mut world = World {
+            supervisor: Supervisor::new(workers),
+            next_pid: 100,
+            now_ms: 1_000,
+            serving: BTreeMap::new(),
+            asked: Vec::new(),
+            recovered_by: Vec::new(),
+            checked_lengths: 0,
+            ended: false,
+        };
+        world.tell(Event::Tick);
+        world
+    }
+
+    fn started(workers: u16) -> World {
+        let mut world = World::new(workers);
+        world.all_ready();
+        world
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut orders = Vec::new();
+        self.supervisor.decide(event, self.now_ms, &mut orders);
+        for order in orders {
+            match order {
+                Order::Spawn(place, lanes) => {
+                    let pid = Pid::from_raw(self.next_pid);
+                    self.next_pid += 1;
+                    self.serving.insert(pid, lanes);
+                    self.tell(Event::Spawned(place, pid));
+                }
+                Order::Ask(pid, request) => self.asked.push((pid, request)),
+                Order::Serve(pid, lane) => {
+                    assert!(self.serving.entry(pid).or_default().insert(lane), "served twice");
+                }
+                Order::Yield(pid, lane) => {
+                    assert!(self.serving.entry(pid).or_default().remove(&lane), "not served");
+                }
+                Order::Recover(pid) => self.recovered_by.push(pid),
+                Order::CheckLengths => self.checked_lengths += 1,
+                Order::End => self.ended = true,
+            }
+        }
+    }
+
+    fn all_ready(&mut self) {
+        let pids: Vec<Pid> = self.supervisor.processes().iter().map(|p| p.pid).collect();
+        pids.into_iter().for_each(|pid| self.tell(Event::Ready(pid)));
+    }
+
+    fn after(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.tell(Event::Tick);
+    }
+
+    fn pid(&self, place: ChildRole) -> Option<Pid> {
+        self.supervisor.find(place).map(|process| process.pid)
+    }
+
+    fn worker(&self, number: u16) -> Pid {
+        self.pid(ChildRole::Worker(number)).expect("the worker runs")
+    }
+
+    fn lanes_of(&self, pid: Pid) -> Vec<u16> {
+        self.serving.get(&pid).into_iter().flatten().copied().collect()
+    }
+
+    fn ends(&mut self, pid: Pid, exit: Exit) {
+        self.serving.remove(&pid);
+        self.tell(Event::Ended(pid, exit));
+    }
+
+    /// Every lane has a ready worker that is not stopped.
+    fn every_lane_is_served(&self) -> bool {
+        let able = |p: &&Process| p.ready && !p.stopped && !p.leaving;
+        let served: BTreeSet<u16> = self
+            .supervisor
+            .processes()
+            .iter()
+            .filter(able)
+            .flat_map(|process| self.lanes_of(process.pid))
+            .collect();
+        served.len() == usize::from(self.supervisor.lanes())
+    }
+}
+
+const KILLED: Exit = Exit::Signal(9);
+
+#[test]
+fn starts_a_keeper_and_the_workers_with_a_lane_each() {
+    let world = World::started(3);
+    assert_eq!(world.supervisor.processes().len(), 4);
+    assert!(world.pid(ChildRole::Keeper).is_some());
+    for number in 0..3 {
+        assert_eq!(world.lanes_of(world.worker(number)), [number]);
+    }
+    assert_eq!(world.supervisor.due_ms(), None, "nothing to wake up for");
+}
+
+#[test]
+fn a_neighbour_serves_while_a_dead_worker_is_replaced() {
+    let mut world = World::started(3);
+    let (keeper, dead) = (world.pid(ChildRole::Keeper), world.worker(1));
+    world.ends(dead, KILLED);
+    assert_eq!(world.recovered_by, Vec::from_iter(keeper));
+    assert_eq!(world.lanes_of(world.worker(2)), [1, 2]);
+    assert!(world.every_lane_is_served());
+
+    assert_eq!(world.supervisor.due_ms(), Some(world.now_ms + 10));
+    world.after(10);
+    let replacement = world.worker(1);
+    assert_ne!(replacement, dead);
+    assert_eq!(world.lanes_of(replacement), [1]);
+    assert_eq!(world.lanes_of(world.worker(2)), [1, 2], "until the new one says it serves");
+    world.tell(Event::Ready(replacement));
+    assert_eq!(world.lanes_of(world.worker(2)), [2]);
+    assert_eq!(world.supervisor.restarts(), 1);
+}
+
+#[test]
+fn waits_double_up_to_ten_seconds_and_start_anew_after_health() {
+    let mut world = World::started(2);
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        let pid = world.worker(0);
+        world.ends(pid, Exit::Status(1));
+        let until = world.supervisor.vacant_until_ms(ChildRole::Worker(0)).expect("vacant");
+        waits.push(until - world.now_ms);
+        world.after(until - world.now_ms);
+    }
+    assert_eq!(waits[..3], [10, 20, 40]);
+    assert_eq!(waits[9..], [5_120, 10_000, 10_000]);
+
+    world.after(HEALTHY_MS);
+    let pid = world.worker(0);
+    world.ends(pid, KILLED);
+    assert_eq!(world.supervisor.vacant_until_ms(ChildRole::Worker(0)), Some(world.now_ms + 10));
+}
+
+#[test]
+fn a_fork_that_fails_is_tried_again_later() {
+    let mut supervisor = Supervisor::new(1);
+    let mut orders = Vec::new();
+    supervisor.decide(Event::Tick, 0, &mut orders);
+    orders.clear();
+    supervisor.decide(Event::SpawnFailed(ChildRole::Worker(0)), 0, &mut orders);
+    assert_eq!(supervisor.due_ms(), Some(10));
+    supervisor.decide(Event::Tick, 10, &mut orders);
+    assert_eq!(orders, [Order::Spawn(ChildRole::Worker(0), BTreeSet::from([0]))]);
+}
+
+#[test]
+fn lengths_are_checked_before_the_replacement_of_a_process_that_met_a_sigbus() {
+    let mut world = World::started(1);
+    let pid = world.worker(0);
+    world.ends(pid, Exit::Status(EXIT_SIGBUS));
+    assert_eq!(world.checked_lengths, 1);
+    assert!(world.pid(ChildRole::Worker(0)).is_none());
+    let pid = world.pid(ChildRole::Keeper).expect("runs");
+    world.ends(pid, KILLED);
+    assert_eq!(world.checked_lengths, 1);
+}
+
+#[test]
+fn a_stopped_workers_lane_is_served_until_it_goes_on() {
+    let mut world = World::started(2);
+    let stopped = world.worker(0);
+    world.tell(Event::Stopped(stopped));
+    assert_eq!(world.lanes_of(world.worker(1)), [0, 1]);
+    assert_eq!(world.lanes_of(stopped), [0], "it is not told what it cannot hear");
+    world.tell(Event::Continued(stopped));
+    assert_eq!(world.lanes_of(world.worker(1)), [1]);
+}
+
+#[test]
+fn with_fewer_workers_the_remaining_serve_the_lanes_of_those_that_drain() {
+    let mut world = World::started(4);
+    let (old2, old3) = (world.worker(2), world.worker(3));
+    world.tell(Event::Resize(2));
+    assert_eq!(world.asked, [(old2, Request::Leave), (old3, Request::Leave)]);
+    assert_eq!(world.lanes_of(world.worker(0)), [0, 2]);
+    assert_eq!(world.lanes_of(world.worker(1)), [1, 3]);
+    assert!(world.lanes_of(old3).is_empty());
+    world.ends(old2, Exit::Status(0));
+    world.ends(old3, Exit::Status(0));
+    assert_eq!(world.supervisor.processes().len(), 3);
+    assert_eq!(world.supervisor.due_ms(), None, "nobody is replaced");
+    assert_eq!(world.supervisor.lanes(), 4, "no listener is closed");
+}
+
+#[test]
+fn with_more_workers_new_lanes_are_served_by_new_workers() {
+    let mut world = World::started(1);
+    world.tell(Event::Resize(3));
+    assert_eq!(world.supervisor.lanes(), 3);
+    assert_eq!(world.lanes_of(world.worker(0)), [0, 1, 2], "until they are ready");
+    world.all_ready();
+    for number in 0..3 {
+        assert_eq!(world.lanes_of(world.worker(number)), [number]);
+    }
+}
+
+#[test]
+fn lanes_without_a_worker_of_their_own_are_shared_out() {
+    let mut world = World::started(2);
+    world.tell(Event::Lanes(5));
+    assert_eq!(world.lanes_of(world.worker(0)), [0, 2, 4]);
+    assert_eq!(world.lanes_of(world.worker(1)), [1, 3]);
+    world.tell(Event::Lanes(1));
+    assert_eq!(world.supervisor.lanes(), 5);
+}
+
+#[test]
+fn a_worker_that_drains_makes_room_for_one_of_the_same_number() {
+    let mut world = World::started(2);
+    let old = world.worker(1);
+    world.tell(Event::Resize(1));
+    world.tell(Event::Resize(2));
+    let new = world.worker(1);
+    assert_ne!(new, old);
+    world.tell(Event::Ready(new));
+    assert_eq!(world.lanes_of(new), [1]);
+    world.ends(old, Exit::Status(0));
+    assert_eq!(world.worker(1), new);
+    assert_eq!(world.asked, [(old, Request::Leave)], "asked once");
+}
+
+#[test]
+fn ends_workers_first_then_the_keeper() {
+    let mut world = World::started(2);
+    let keeper = world.pid(ChildRole::Keeper).expect("runs");
+    let (first, second) = (world.worker(0), world.worker(1));
+    world.tell(Event::End(Ending::Finish));
+    assert_eq!(world.asked, [(first, Request::Finish), (second, Request::Finish)]);
+    world.ends(first, Exit::Status(0));
+    assert_eq!(world.asked.len(), 2);
+    world.ends(second, Exit::Status(0));
+    assert_eq!(world.asked[2..], [(keeper, Request::Finish)]);
+    assert!(!world.ended);
+    world.ends(keeper, Exit::Status(0));
+    assert!(world.ended);
+}
+
+#[test]
+fn kills_who_does_not_end_within_five_seconds() {
+    let mut world = World::started(1);
+    let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));
+    let begun_ms = world.now_ms;
+    world.tell(Event::End(Ending::Finish));
+    while !world.ended {
+        let due_ms = world.supervisor.due_ms().expect("something is due");
+        world.after(due_ms - world.now_ms);
+        match world.asked.last() {
+            Some(&(pid, Request::Kill)) => world.ends(pid, KILLED),
+            last => panic!("due for {last:?}"),
+        }
+    }
+    assert!(world.now_ms - begun_ms < 5_000);
+    let killed: Vec<Pid> =
+        world.asked.iter().filter(|a| a.1 == Request::Kill).map(|a| a.0).collect();
+    assert_eq!(killed, [worker, keeper]);
+}
+
+#[test]
+fn finishing_overrides_draining_but_not_the_other_way_round() {
+    let mut world = World::started(1);
+    let worker = world.worker(0);
+    world.tell(Event::End(Ending::Drain));
+    assert_eq!(world.supervisor.due_ms(), Some(world.now_ms + DRAIN_MS));
+    world.tell(Event::End(Ending::Finish));
+    world.tell(Event::End(Ending::Drain));
+    assert_eq!(world.asked, [(worker, Request::Drain), (worker, Request::Finish)]);
+    assert_eq!(world.supervisor.due_ms(), Some(world.now_ms + FINISH_MS));
+    world.tell(Event::Resize(5));
+    assert_eq!(world.supervisor.processes().len(), 2, "nobody is started any more");
+}
+
+#[test]
+fn no_order_of_deaths_leaves_a_lane_unserved() {
+    // Every sequence of four deaths, stops and resizes among three workers.
+    for sequence in 0..7usize.pow(4) {
+        let mut world = World::started(3);
+        let mut rest = sequence;
+        for _ in 0..4 {
+            let step = rest % 7;
+            rest /= 7;
+            match step {
+                0..3 => {
+                    if let Some(pid) = world.pid(ChildRole::Worker(step as u16)) {
+                        world.ends(pid, KILLED);
+                    }
+                }
+                3 => {
+                    if let Some(pid) = world.pid(ChildRole::Worker(0)) {
+                        world.tell(Event::Stopped(pid));
+                    }
+                }
+                4 => world.tell(Event::Resize(2)),
+                5 => world.tell(Event::Resize(4)),
+                _ => world.after(15),
+            }
+            let able =
+                |p: &Process| p.ready && !p.stopped && !p.leaving && p.place != ChildRole::Keeper;
+            let can_serve = world.supervisor.processes().iter().any(able);
+            assert_eq!(world.every_lane_is_served(), can_serve, "sequence {sequence}");
+        }
+    }
+}
+
+#[test]
+fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
+    let mut world = World::new(2);
+    assert!(!world.supervisor.is_complete());
+    world.all_ready();
+    assert!(world.supervisor.is_complete());
+    let keeper = world.pid(ChildRole::Keeper).expect("runs");
+    let workers = [world.worker(0), world.worker(1)];
+    world.tell(Event::End(Ending::HandOver));
+    let asked =
+        [(keeper, Request::Finish), (workers[0], Request::Leave), (workers[1], Request::Leave)];
+    assert_eq!(world.asked, asked);
+    world.ends(keeper, Exit::Status(0));
+    world.ends(workers[1], KILLED);
+    assert_eq!(world.recovered_by, [], "it recovers nothing any more");
+    world.after(59_000);
+    assert!(!world.ended && world.asked.len() == 3, "the other one drains still");
+    world.tell(Event::End(Ending::Finish));
+    assert_eq!(world.asked.last(), Some(&(workers[0], Request::Finish)));
+    world.ends(workers[0], Exit::Status(0));
+    assert!(world.ended);
+}

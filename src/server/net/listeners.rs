@@ -1,0 +1,565 @@
+//! The listening sockets: for each lane one for each TCP address, and one for each unix socket.
+//!
+//! Invariant: a lane that was opened stays open until the master ends, or another one has it too:
+//! closing the last copy of a listener would reset the connections in its queue.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use frs::base::sys::process::DESCRIPTORS_MAX;
+use frs::conf::Listen;
+
+/// Connections that wait to be accepted; the kernel takes less where net.core.somaxconn is less.
+const BACKLOG: i32 = 4096;
+/// As open as a TCP port of the loopback interface; the directory's mode can narrow it.
+const OPEN_MODE: u32 = 0o666;
+/// For who has started the server, until somebody widens it.
+const ADMIN_MODE: u32 = 0o600;
+
+/// An address that cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}{}", hint(source))]
+pub struct ListenError {
+    address: String,
+    source: io::Error,
+}
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => ": the directory of the socket must be there",
+        io::ErrorKind::AddrInUse => ": another server, or another frs, listens there",
+        _ => "",
+    }
+}
+
+impl ListenError {
+    /// Somebody else listens there.
+    pub fn is_in_use(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
+/// A listening socket that this process was started with.
+#[derive(Debug)]
+pub struct Given {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Whoever opened it keeps it: systemd. Else it is frs's own, from an older master.
+    pub lent: bool,
+}
+
+/// What one worker listens on.
+#[derive(Debug, Default)]
+pub struct Share {
+    /// The lanes it is home to, by number.
+    pub lanes: Vec<(u16, Vec<TcpListener>)>,
+    /// Unix sockets, which all workers share.
+    pub shared: Vec<UnixListener>,
+    /// The admin plane, which is the keeper's.
+    pub admin: Option<AdminListener>,
+}
+
+/// The listener of the admin plane.
+#[derive(Debug)]
+pub enum AdminListener {
+    /// On a loopback address.
+    Tcp(TcpListener),
+    /// On a unix socket, for whom its mode lets in.
+    Unix(UnixListener),
+}
+
+impl AsFd for AdminListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            AdminListener::Tcp(listener) => listener.as_fd(),
+            AdminListener::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// All listening sockets of the server.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    addresses: Vec<SocketAddr>,
+    lanes: Vec<Vec<TcpListener>>,
+    unix: Vec<UnixDoor>,
+    admin: Option<AdminDoor>,
+}
+
+#[derive(Debug)]
+struct UnixDoor {
+    path: PathBuf,
+    listener: UnixListener,
+    /// Its file is systemd's.
+    lent: bool,
+}
+
+#[derive(Debug)]
+struct AdminDoor {
+    listen: Listen,
+    listener: AdminListener,
+    /// It is systemd's.
+    lent: bool,
+}
+
+impl Listeners {
+    /// Opens at least this many lanes on all addresses, and the admin plane's. Of the sockets that
+    /// are given, those of an address are its first lanes; an address without any is opened, a
+    /// socket that no address names is an error: nobody would ever serve who comes there.
+    pub fn open(
+        listen: &[Listen],
+        admin: Option<&Listen>,
+        lanes: u16,
+        given: &[Given],
+    ) -> Result<Listeners, ListenError> {
+        let mut listeners = Listeners::default();
+        let tcp = listen.iter().filter(|listen| matches!(listen, Listen::Tcp(_))).count();
+        if tcp > DESCRIPTORS_MAX {
+            let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
+            return Err(at(&"all addresses")(invalid(found)));
+        }
+        let mut sorted = Sorted::new(given, listen, admin)?;
+        let mut columns = Vec::new();
+        for address in listen {
+            match address {
+                Listen::Tcp(address) => {
+                    let mut column = std::mem::take(sorted.tcp.entry(*address).or_default());
+                    if column.is_empty() {
+                        column.push(open_first(*address).map_err(at(address))?);
+                    }
+                    // Port 0 is whatever the kernel chose: the same for all lanes.
+                    listeners.addresses.push(column[0].local_addr().map_err(at(address))?);
+                    columns.push(column);
+                }
+                Listen::Unix(path) => {
+                    let door = match sorted.unix.remove(path) {
+                        Some((listener, lent)) => UnixDoor { path: path.clone(), listener, lent },
+                        None => UnixDoor {
+                            path: path.clone(),
+                            listener: open_unix(path, OPEN_MODE).map_err(at(&path.display()))?,
+                            lent: false,
+                        },
+                    };
+                    listeners.unix.push(door);
+                }
+            }
+        }
+        listeners.set_lanes(columns, lanes)?;
+        listeners.admin = admin.map(|admin| open_admin(admin, sorted.admin)).transpose()?;
+        Ok(listeners)
+    }
+
+    /// Makes lanes of the listeners of each address, as many as the longest row has.
+    fn set_lanes(&mut self, columns: Vec<Vec<TcpListener>>, lanes: u16) -> Result<(), ListenError> {
+        let longest = columns.iter().map(Vec::len).max().unwrap_or(1).max(usize::from(lanes));
+        self.lanes.resize_with(longest, Vec::new);
+        for (column, address) in columns.into_iter().zip(&self.addresses) {
+            let mut column = column;
+            while column.len() < longest {
+                column.push(open_beside(&column[0], *address).map_err(at(address))?);
+            }
+            self.lanes.iter_mut().zip(column).for_each(|(lane, listener)| lane.push(listener));
+        }
+        Ok(())
+    }
+
+    /// Opens lanes until there are this many; never closes one.
+    pub fn grow(&mut self, lanes: u16) -> Result<(), ListenError> {
+        while self.lanes.len() < usize::from(lanes) {
+            let first = self.lanes.first().into_iter().flatten();
+            let open = |(first, address): (&TcpListener, &SocketAddr)| {
+                open_beside(first, *address).map_err(at(address))
+            };
+            let lane: Result<Vec<_>, _> = first.zip(&self.addresses).map(open).collect();
+            self.lanes.push(lane?);
+        }
+        Ok(())
+    }
+
+    /// All of them, to be handed over: first frs's own, lane by lane, then those that are lent.
+    pub fn all(&self) -> (Vec<BorrowedFd<'_>>, Vec<BorrowedFd<'_>>) {
+        let tcp = self.lanes.iter().flatten().map(AsFd::as_fd);
+        let unix = self.unix.iter().map(|door| (door.lent, door.listener.as_fd()));
+        let admin = self.admin.iter().map(|door| (door.lent, door.listener.as_fd()));
+        let (lent, own): (Vec<_>, Vec<_>) = unix.chain(admin).partition(|(lent, _)| *lent);
+        let own = tcp.chain(own.into_iter().map(|(_, fd)| fd)).collect();
+        (own, lent.into_iter().map(|(_, fd)| fd).collect())
+    }
+
+    /// What is listened on, in words.
+    pub fn addresses(&self) -> Vec<String> {
+        let tcp = self.addresses.iter().map(SocketAddr::to_string);
+        let unix = self.unix.iter().map(|door| format!("unix:{}", door.path.display()));
+        tcp.chain(unix).collect()
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> u16 {
+        self.lanes.len() as u16
+    }
+
+    /// Descriptors of a lane, to be sent to a worker.
+    pub fn lane(&self, lane: u16) -> Vec<RawFd> {
+        let listeners = self.lanes.get(usize::from(lane)).into_iter().flatten();
+        listeners.map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Keeps only the share of a worker, closing all else: in the worker's process, after the fork.
+    pub fn into_share(self, lanes: &BTreeSet<u16>) -> Share {
+        let numbered = (0..).zip(self.lanes);
+        Share {
+            lanes: numbered.filter(|(number, _)| lanes.contains(number)).collect(),
+            shared: self.unix.into_iter().map(|door| door.listener).collect(),
+            admin: None,
+        }
+    }
+
+    /// Keeps only the share of the keeper.
+    pub fn into_admin_share(self) -> Share {
+        Share { admin: self.admin.map(|door| door.listener), ..Share::default() }
+    }
+
+    /// Removes the files of its own unix sockets: the server ends.
+    pub fn remove_files(&self) {
+        let admin = self.admin.iter().filter_map(|door| match &door.listen {
+            Listen::Unix(path) if !door.lent => Some(path),
+            _ => None,
+        });
+        let doors = self.unix.iter().filter(|door| !door.lent).map(|door| &door.path);
+        for path in doors.chain(admin) {
+            if let Err(error) = std::fs::remove_file(path) {
+                tracing::warn!(path = %path.display(), %error, "cannot remove the socket's file");
+            }
+        }
+    }
+}
+
+/// Given sockets by the address that they listen on.
+#[derive(Default)]
+struct Sorted {
+    tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
+    unix: BTreeMap<PathBuf, (UnixListener, bool)>,
+    admin: Option<(Socket, bool)>,
+}
+
+impl Sorted {
+    fn new(
+        given: &[Given],
+        listen: &[Listen],
+        admin: Option<&Listen>,
+    ) -> Result<Sorted, ListenError> {
+        let mut sorted = Sorted::default();
+        for given in given {
+            // A copy: who opens may have to try again.
+            let socket = given.socket.try_clone().map(Socket::from);
+            socket
+                .and_then(|socket| sorted.add(socket, given.lent, listen, admin))
+                .map_err(at(&"a socket this process was started with"))?;
+        }
+        Ok(sorted)
+    }
+
+    fn add(
+        &mut self,
+        socket: Socket,
+        lent: bool,
+        listen: &[Listen],
+        admin: Option<&Listen>,
+    ) -> io::Result<()> {
+        let local = socket.local_addr()?;
+        let address = local.as_socket();
+        let path = local.as_pathname();
+        let shown = match (address, path) {
+            (Some(address), _) => address.to_string(),
+            (_, Some(path)) => format!("unix:{}", path.display()),
+            _ => "an address of no known kind".to_owned(),
+        };
+        if socket.r#type()? != Type::STREAM || !socket.is_listener()? {
+            return Err(invalid(format!("{shown}: expected a stream socket that listens")));
+        }
+        socket.set_nonblocking(true)?;
+        let is_its = |listen: &&Listen| match listen {
+            Listen::Tcp(named) => address.is_some_and(|address| is_same(address, *named)),
+            Listen::Unix(named) => path.is_some_and(|path| is_same_path(path, named)),
+        };
+        match listen.iter().find(is_its) {
+            Some(Listen::Tcp(named)) => {
+                self.tcp.entry(*named).or_default().push(socket.into());
+                Ok(())
+            }
+            Some(Listen::Unix(named)) => {
+                let socket = OwnedFd::from(socket).into();
+                match self.unix.insert(named.clone(), (socket, lent)) {
+                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
+                    None => Ok(()),
+                }
+            }
+            None if admin.as_ref().is_some_and(is_its) => {
+                match self.admin.replace((socket, lent)) {
+                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
+                    None => Ok(()),
+                }
+            }
+            None => Err(invalid(format!("no <listen> names {shown}, nor does <admin>"))),
+        }
+    }
+}
+
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    (one.ip(), one.port()) == (other.ip(), other.port())
+}
+
+fn is_same_path(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| std::path::absolute(path).ok();
+    one == other || whole(one).is_some() && whole(one) == whole(other)
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenError {
+    let address = address.to_string();
+    move |source| ListenError { address, source }
+}
+
+/// The admin plane's: the one that is given, or a new one.
+fn open_admin(listen: &Listen, given: Option<(Socket, bool)>) -> Result<AdminDoor, ListenError> {
+    let lent = given.as_ref().is_some_and(|(_, lent)| *lent);
+    let listener = match (listen, given) {
+        (Listen::Tcp(_), Some((socket, _))) => AdminListener::Tcp(socket.into()),
+        (Listen::Unix(_), Some((socket, _))) => AdminListener::Unix(OwnedFd::from(socket).into()),
+        (Listen::Tcp(address), None) => {
+            AdminListener::Tcp(open_first(*address).map_err(at(address))?)
+        }
+        (Listen::Unix(path), None) => {
+            AdminListener::Unix(open_unix(path, ADMIN_MODE).map_err(at(&path.display()))?)
+        }
+    };
+    Ok(AdminDoor { listen: listen.clone(), listener, lent })
+}
+
+/// The first listener of an address. SO_REUSEPORT alone would let two servers of one user share an
+/// address without a word, each getting half of the connections.
+fn open_first(address: SocketAddr) -> io::Result<TcpListener> {
+    let probe = tcp_socket(address)?;
+    probe.bind(&address.into())?;
+    drop(probe);
+    open_tcp(address)
+}
+
+/// One more listener of an address: with a queue of its own, where `first` allows others beside it
+/// (systemd's does not, as a rule, nor would one of another user), else a copy of `first`.
+fn open_beside(first: &TcpListener, address: SocketAddr) -> io::Result<TcpListener> {
+    if SockRef::from(first).reuse_port()? {
+        match open_tcp(address) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
+                ) => {}
+            result => return result,
+        }
+    }
+    first.try_clone()
+}
+
+fn open_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = tcp_socket(address)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            remove_stale(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Removes the socket file of a server that is no more.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            use std::os::unix::fs::FileTypeExt;
+            if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is no socket"));
+            }
+            std::fs::remove_file(path)
+        }
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpStream};
+
+    fn any_port() -> Listen {
+        Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    fn open(listen: &[Listen], lanes: u16) -> Result<Listeners, ListenError> {
+        Listeners::open(listen, None, lanes, &[])
+    }
+
+    fn handed_over(listeners: &Listeners) -> Vec<Given> {
+        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().expect("a copy");
+        let (own, lent) = listeners.all();
+        let own = own.into_iter().map(|fd| Given { socket: copy(fd), lent: false });
+        own.chain(lent.into_iter().map(|fd| Given { socket: copy(fd), lent: true })).collect()
+    }
+
+    /// Which socket it is, whoever has a copy.
+    fn inode(fd: RawFd) -> PathBuf {
+        std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("open")
+    }
+
+    #[test]
+    fn what_is_handed_over_keeps_its_lanes_and_grows() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let unix = Listen::Unix(dir.path().join("frs.sock"));
+        let first = open(&[any_port(), unix.clone()], 3).expect("opened");
+        let named = |text: &str| Listen::Tcp(text.parse().expect("an address"));
+        let listen = [named(&first.addresses()[0]), unix, any_port()];
+        let second = Listeners::open(&listen, None, 2, &handed_over(&first)).expect("opened");
+        assert_eq!(second.lanes(), 3, "none is closed");
+        for lane in 0..3 {
+            assert_eq!(second.lane(lane).len(), 2, "the new address, too");
+            assert_eq!(inode(second.lane(lane)[0]), inode(first.lane(lane)[0]));
+        }
+        let mut second = second;
+        second.grow(4).expect("opened");
+        assert_ne!(inode(second.lane(3)[0]), inode(second.lane(0)[0]), "a queue of its own");
+        drop(first);
+        TcpStream::connect(&second.addresses()[0]).expect("listened on");
+        second.remove_files();
+        assert!(!dir.path().join("frs.sock").exists());
+    }
+
+    #[test]
+    fn the_admin_planes_is_handed_over_with_the_others() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("admin.sock");
+        let mode = || std::fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+        let tcp = open_first(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("opened");
+        let address = tcp.local_addr().expect("bound");
+        drop(tcp);
+        for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
+            let first = Listeners::open(&[any_port()], Some(&admin), 1, &[]).expect("opened");
+            let named = Listen::Tcp(first.addresses()[0].parse().expect("an address"));
+            let given = handed_over(&first);
+            Listeners::open(std::slice::from_ref(&named), None, 1, &given).expect_err("not named");
+            let second = Listeners::open(&[named], Some(&admin), 1, &given).expect("matched");
+            let of = |listeners: Listeners| {
+                let admin = listeners.into_admin_share().admin.expect("there");
+                inode(admin.as_fd().as_raw_fd())
+            };
+            if let Listen::Unix(_) = admin {
+                assert_eq!(mode(), ADMIN_MODE);
+                second.remove_files();
+                assert!(!path.exists(), "it is frs's own");
+            }
+            assert_eq!(of(first), of(second));
+        }
+    }
+
+    #[test]
+    fn a_lent_socket_is_shared_by_all_lanes_and_its_file_kept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("frs.sock");
+        let (tcp, unix) = (
+            TcpListener::bind("127.0.0.1:0").expect("bound"),
+            UnixListener::bind(&path).expect("bound"),
+        );
+        let listen = [Listen::Tcp(tcp.local_addr().expect("bound")), Listen::Unix(path.clone())];
+        let lend = |socket: OwnedFd| Given { socket, lent: true };
+        let given = [lend(unix.into()), lend(tcp.into())];
+        let mut listeners = Listeners::open(&listen, None, 2, &given).expect("matched");
+        listeners.grow(3).expect("a copy");
+        assert_eq!(inode(listeners.lane(2)[0]), inode(listeners.lane(0)[0]));
+        let again = Listeners::open(&listen, None, 1, &handed_over(&listeners)).expect("matched");
+        drop(listeners);
+        again.remove_files();
+        assert!(path.exists(), "it is systemd's, after a hand-over too");
+    }
+
+    #[test]
+    fn a_given_socket_that_nothing_names_is_an_error() {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = tcp.local_addr().expect("bound").to_string();
+        let given = [Given { socket: tcp.into(), lent: true }];
+        let error = Listeners::open(&[any_port()], None, 1, &given).expect_err("not named");
+        let text = error.to_string();
+        assert!(text.contains("<listen>") && text.contains(&address), "{text}");
+        let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let given = [Given { socket: deaf.into(), lent: true }];
+        let error = Listeners::open(&[any_port()], None, 1, &given).expect_err("deaf");
+        assert!(error.to_string().contains("that listens"), "{error}");
+    }
+
+    #[test]
+    fn lanes_share_the_addresses_and_only_grow() {
+        let mut listeners = open(&[any_port(), any_port()], 2).expect("opened");
+        assert_eq!(listeners.lane(1).len(), 2);
+        listeners.grow(3).expect("opened");
+        listeners.grow(1).expect("nothing to do");
+        assert_eq!((listeners.lane(2).len(), listeners.lane(3).len()), (2, 0));
+        let address = listeners.addresses()[0].clone();
+        TcpStream::connect(address).expect("accepted by the kernel");
+        let share = listeners.into_share(&BTreeSet::from([0, 2]));
+        let numbers: Vec<u16> = share.lanes.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [0, 2]);
+    }
+
+    #[test]
+    fn an_address_in_use_is_an_error_that_names_it() {
+        let first = open(&[any_port()], 1).expect("opened");
+        let address: SocketAddr = first.addresses()[0].parse().expect("an address");
+        let error = open(&[Listen::Tcp(address)], 1).expect_err("in use");
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+
+    #[test]
+    fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("frs.sock");
+        drop(UnixListener::bind(&path).expect("bound"));
+        assert!(path.exists(), "left behind");
+        let listen = [Listen::Unix(path.clone())];
+        let listeners = open(&listen, 1).expect("opened");
+        open(&listen, 1).expect_err("in use");
+        UnixStream::connect(&path).expect("still served");
+        listeners.remove_files();
+        assert!(!path.exists());
+        std::fs::write(&path, "precious").expect("written");
+        open(&listen, 1).expect_err("no socket");
+        assert!(path.exists());
+    }
+}

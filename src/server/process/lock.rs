@@ -1,0 +1,544 @@
+//! One master a data directory: the lock on the directory, and data/lock, which names the master.
+//!
+//! Invariant: who holds a [`DataLock`] is the only master of the directory. The lock is on the
+//! directory itself, which nobody can unlink under it; data/lock is there for people and scripts,
+//! and is written again when it is missing. The kernel's lock lives as long as the open directory's
+//! description, so it ends with the process however that ends; nothing is ever unlocked by hand, for
+//! a forked child shares the description and must only close it. A newly started binary gets the
+//! description over its exec, so that nobody can come between.
+//!
+//! Earlier versions locked data/lock instead. It is locked as well, so that neither version starts
+//! beside the other; what such a version hands over is data/lock.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use frs::base::sys;
+use frs::base::sys::process::{self, Pid};
+use frs::store::LINGERING;
+
+/// What a dead master's processes hold is waited for this long: they end within five seconds.
+const ORPHANS: Duration = Duration::from_secs(6);
+/// A master that has just taken the lock has written its id within this; one whose file went
+/// missing, too.
+const SIGNED: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The lock, held.
+#[derive(Debug)]
+pub struct DataLock {
+    data_dir: PathBuf,
+    /// The directory, locked.
+    directory: File,
+    /// data/lock, once it was opened.
+    file: Option<File>,
+}
+
+/// Why the lock was not taken, or nothing could be learnt of it.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another master has the directory.
+    #[error("{}: a server is running on this data directory{}", path.display(), named(*.pid))]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// The other master; 0 where that cannot be told.
+        pid: i32,
+    },
+    /// No master has the directory.
+    #[error("{}: no server is running on this data directory", path.display())]
+    Free {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// What another master handed over is not this directory's lock, or is not held.
+    #[error(
+        "{}: the lock that was handed over is another one: <data> needs a restart",
+        path.display()
+    )]
+    Foreign {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A call to the kernel failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn named(pid: i32) -> String {
+    if pid == 0 { String::new() } else { format!(" (process {pid})") }
+}
+
+impl DataLock {
+    /// Takes the lock of a data directory and writes this process's id into its file. A master that
+    /// was killed holds it until the kernel has taken it down, and so do its children: that is
+    /// waited for.
+    ///
+    /// # Errors
+    /// Another master has the directory, or it cannot be locked.
+    pub fn take(data_dir: &Path) -> Result<DataLock, LockError> {
+        Self::take_within(data_dir, LINGERING, ORPHANS)
+    }
+
+    /// Waits for `living` while the master that the file names seems to live, else for `dead`.
+    fn take_within(
+        data_dir: &Path,
+        living: Duration,
+        dead: Duration,
+    ) -> Result<DataLock, LockError> {
+        let path = path_in(data_dir);
+        let begun = frs::base::clock::instant();
+        loop {
+            let taken = Self::try_take(data_dir);
+            if let Some(lock) =
+                taken.map_err(|source| LockError::Io { path: path.clone(), source })?
+            {
+                return Ok(lock);
+            }
+            let pid = read_pid(&path).or_else(|| owner(data_dir));
+            // A process whose end was asked for by SIGKILL looks alive until it meets the signal.
+            let bound = if pid.is_none_or(process::is_ending) { dead } else { living };
+            if begun.elapsed() > bound {
+                return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn try_take(data_dir: &Path) -> io::Result<Option<DataLock>> {
+        let directory = File::open(data_dir)?;
+        if !try_lock(&directory)? {
+            return Ok(None);
+        }
+        let file = open_file(&path_in(data_dir))?;
+        if !sys::try_lock_range(&file, 0, 1)? {
+            return Ok(None);
+        }
+        let mut lock = DataLock { data_dir: data_dir.to_owned(), directory, file: Some(file) };
+        lock.sign(Pid::this())?;
+        Ok(Some(lock))
+    }
+
+    /// Takes the lock of a data directory over from the master that holds it, which shares it until
+    /// it closes its own copy. The file names that one until the new one is [signed](DataLock::sign)
+    /// in.
+    ///
+    /// # Errors
+    /// What was handed over is not this directory's lock, or not held.
+    pub fn adopt(fd: OwnedFd, data_dir: &Path) -> Result<DataLock, LockError> {
+        let path = path_in(data_dir);
+        match Self::try_adopt(File::from(fd), data_dir) {
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => Err(LockError::Foreign { path }),
+            Err(source) => Err(LockError::Io { path, source }),
+        }
+    }
+
+    fn try_adopt(handed: File, data_dir: &Path) -> io::Result<Option<DataLock>> {
+        let path = path_in(data_dir);
+        let data_dir = data_dir.to_owned();
+        if handed.metadata()?.is_dir() {
+            // It may be named by a link.
+            let there = or_none(std::fs::metadata(&data_dir))?;
+            let ours = handed.metadata()?;
+            if !there.is_some_and(|there| is_same(&ours, &there)) || !try_lock(&handed)? {
+                return Ok(None);
+            }
+            // Opened while this process may: later it may be another user's.
+            let file = Some(open_file(&path)?);
+            return Ok(Some(DataLock { data_dir, directory: handed, file }));
+        }
+        // Another description's lock would be in the way; the one that came along is not.
+        if !is_at(&handed, &path)? || !sys::try_lock_range(&handed, 0, 1)? {
+            return Ok(None);
+        }
+        let directory = File::open(&data_dir)?;
+        let begun = frs::base::clock::instant();
+        // Who asks whether it is locked holds it for a moment.
+        while !try_lock(&directory)? {
+            if begun.elapsed() > LINGERING {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(Some(DataLock { data_dir, directory, file: Some(handed) }))
+    }
+
+    /// Writes a process's id into the file, never leaving it empty: this one's, or that of who has
+    /// the lock from now on. A file that is missing, or another one by now, is made anew.
+    ///
+    /// # Errors
+    /// It cannot be made or written.
+    pub fn sign(&mut self, master: Pid) -> io::Result<()> {
+        let path = path_in(&self.data_dir);
+        let file = match self.file.take() {
+            Some(file) if is_at(&file, &path)? => file,
+            _ => open_file(&path)?,
+        };
+        let file = self.file.insert(file);
+        // For older versions alone, which hold no other lock: who shares it still may have it.
+        sys::try_lock_range(file, 0, 1)?;
+        let line = line_of(master);
+        file.write_all_at(line.as_bytes(), 0)?;
+        file.set_len(line.len() as u64)
+    }
+
+    /// Writes this process's id into the file again, where it does not stand there; whether it had
+    /// to.
+    ///
+    /// # Errors
+    /// It cannot be made or written.
+    pub fn keep_signed(&mut self) -> io::Result<bool> {
+        let path = path_in(&self.data_dir);
+        let is_ours = self.file.as_ref().is_some_and(|file| is_at(file, &path).unwrap_or(false));
+        if is_ours && read_pid(&path) == Some(Pid::this()) {
+            return Ok(false);
+        }
+        self.sign(Pid::this()).map(|()| true)
+    }
+
+    /// The description that holds the lock.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Empties the file: this master ends in order.
+    ///
+    /// # Errors
+    /// It cannot be emptied.
+    pub fn give_back(self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.set_len(0))
+    }
+}
+
+/// Locks an open directory; false if another description holds the lock.
+fn try_lock(directory: &File) -> io::Result<bool> {
+    match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Is the directory locked, by any version. Asked by a lock that others may hold beside it and that
+/// goes at once: there is no call that asks without one.
+fn is_held(data_dir: &Path) -> io::Result<bool> {
+    let not_found = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let directory = match File::open(data_dir) {
+        Err(error) if not_found(&error) => return Ok(false),
+        opened => opened?,
+    };
+    match flock(&directory, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => drop(directory),
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(true),
+        Err(error) => return Err(error.into()),
+    }
+    match open_to_read(&path_in(data_dir)) {
+        Err(error) if not_found(&error) => Ok(false),
+        opened => sys::is_range_locked(&opened?, 0, 1),
+    }
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o644);
+    // Whoever may write the directory is not to lead root elsewhere.
+    options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+}
+
+/// Opens the file to read it; what was put in its place is not waited for.
+fn open_to_read(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
+/// Is it what stands at this path.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let there = or_none(std::fs::symlink_metadata(path))?;
+    let ours = file.metadata()?;
+    Ok(there.is_some_and(|there| is_same(&ours, &there)))
+}
+
+/// None: nothing stands there.
+fn or_none(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// The master that holds the lock of a data directory.
+///
+/// # Errors
+/// None does, or it cannot be told which.
+pub fn holder(data_dir: &Path) -> Result<Pid, LockError> {
+    let path = path_in(data_dir);
+    match look(data_dir) {
+        Ok(Some(pid)) => Ok(pid),
+        Ok(None) => Err(LockError::Free { path }),
+        Err(source) => Err(LockError::Io { path, source }),
+    }
+}
+
+fn look(data_dir: &Path) -> io::Result<Option<Pid>> {
+    let begun = frs::base::clock::instant();
+    while is_held(data_dir)? {
+        if let Some(pid) = read_pid(&path_in(data_dir)).or_else(|| owner(data_dir)) {
+            return Ok(Some(pid));
+        }
+        if begun.elapsed() > SIGNED {
+            let message = "the directory is locked, but no process can be named that locked it";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(None)
+}
+
+/// Whom the file names.
+fn read_pid(path: &Path) -> Option<Pid> {
+    let mut text = String::new();
+    open_to_read(path).ok()?.take(32).read_to_string(&mut text).ok()?;
+    parse(&text)
+}
+
+/// Who holds the lock, where the file does not say: looked for among the processes that this one may
+/// look into. Of a master and its children it is the master.
+fn owner(data_dir: &Path) -> Option<Pid> {
+    let directory = std::fs::metadata(data_dir).ok()?;
+    let numbers = std::fs::read_dir("/proc").ok()?.flatten();
+    let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let holders: Vec<i32> = pids.filter(|&pid| holds(pid, &directory)).collect();
+    let parent = |pid: &&i32| process::parent_of(Pid::from_raw(**pid)).map(Pid::as_raw);
+    let first = holders.iter().find(|pid| parent(pid).is_none_or(|pid| !holders.contains(&pid)));
+    first.copied().map(Pid::from_raw)
+}
+
+/// Holds a process the lock of a directory, by one of its descriptors.
+fn holds(pid: i32, directory: &Metadata) -> bool {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries.flatten().any(|entry| {
+        let there = std::fs::metadata(entry.path());
+        let is_it = there.is_ok_and(|there| is_same(&there, directory));
+        let number = entry.file_name();
+        let info =
+            || std::fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(number));
+        // "lock:\t1: FLOCK  ADVISORY  WRITE …": a lock of this very description.
+        let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
+        is_it && info().is_ok_and(|info| info.lines().any(is_lock))
+    })
+}
+
+fn line_of(pid: Pid) -> String {
+    format!("{pid}\n")
+}
+
+fn parse(text: &str) -> Option<Pid> {
+    text.strip_suffix('\n')?.parse().ok().filter(|&pid| pid > 0).map(Pid::from_raw)
+}
+
+fn path_in(data_dir: &Path) -> PathBuf {
+    data_dir.join("lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_taker_learns_the_firsts_pid() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
+        let lock = DataLock::take(dir.path()).expect("free");
+        let me = std::process::id() as i32;
+        assert_eq!(holder(dir.path()).expect("held").as_raw(), me);
+        match DataLock::take(dir.path()) {
+            Err(LockError::Held { pid, .. }) => assert_eq!(pid, me),
+            other => panic!("{other:?}"),
+        }
+        lock.give_back().expect("emptied");
+        assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
+        DataLock::take(dir.path()).expect("free again");
+    }
+
+    #[test]
+    fn what_a_killed_masters_children_hold_is_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut held = DataLock::take(dir.path()).expect("free");
+        let mut ended = std::process::Command::new("true").spawn().expect("it runs");
+        ended.wait().expect("ended");
+        held.sign(Pid::from_raw(ended.id() as i32)).expect("signed");
+        let mut taken = taken_after_100_ms(dir.path(), held);
+        taken.sign(Pid::from_raw(ended.id() as i32)).expect("signed");
+        let bound = Duration::from_millis(20);
+        DataLock::take_within(dir.path(), Duration::MAX, bound).expect_err("not without end");
+    }
+
+    fn taken_after_100_ms(dir: &Path, held: DataLock) -> DataLock {
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(held);
+        });
+        let taken = DataLock::take(dir).expect("free in the end");
+        child.join().expect("joined");
+        taken
+    }
+
+    #[test]
+    fn a_killed_master_that_is_still_to_be_seen_is_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        // Its id is that of a process which lives, as one does that has not met its signal yet.
+        let held = DataLock::take(dir.path()).expect("free");
+        let taken = taken_after_100_ms(dir.path(), held);
+        let bound = Duration::from_millis(20);
+        DataLock::take_within(dir.path(), bound, Duration::MAX).expect_err("not without end");
+        drop(taken);
+        let mut zombie = std::process::Command::new("true").spawn().expect("it runs");
+        let pid = Pid::from_raw(zombie.id() as i32);
+        assert!(!process::is_ending(Pid::this()));
+        while !process::is_ending(pid) {
+            std::thread::yield_now();
+        }
+        zombie.wait().expect("ended");
+        assert!(process::is_ending(pid), "gone");
+    }
+
+    #[test]
+    fn a_lock_is_handed_over_by_whatever_name_of_the_directory() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [own, link, other] = ["own", "link", "other"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&own).expect("made");
+        std::fs::create_dir(&other).expect("made");
+        std::os::unix::fs::symlink(&own, &link).expect("linked");
+        let held = DataLock::take(&link).expect("free");
+        let copy = || held.as_fd().try_clone_to_owned().expect("a copy");
+        for name in [&own, &link] {
+            let lock = DataLock::adopt(copy(), name).expect("it is the one");
+            DataLock::take_within(name, Duration::ZERO, Duration::ZERO).expect_err("held");
+            drop(lock);
+        }
+        let foreign = DataLock::adopt(copy(), &other);
+        assert!(matches!(foreign, Err(LockError::Foreign { .. })), "{foreign:?}");
+        let nowhere = DataLock::adopt(copy(), &dir.path().join("nowhere"));
+        assert!(matches!(nowhere, Err(LockError::Foreign { .. })), "{nowhere:?}");
+    }
+
+    #[test]
+    fn whoever_removes_or_writes_over_the_file_lets_no_second_one_in() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("lock");
+        let mut lock = DataLock::take(dir.path()).expect("free");
+        let me = Pid::this();
+        assert!(!lock.keep_signed().expect("looked at"), "it stands there");
+        for damage in ["removed", "emptied", "replaced", "a directory"] {
+            match damage {
+                "removed" => std::fs::remove_file(&path).expect("removed"),
+                "emptied" => File::create(&path).map(drop).expect("emptied"),
+                "replaced" => {
+                    std::fs::write(dir.path().join("other"), "17\n").expect("written");
+                    std::fs::rename(dir.path().join("other"), &path).expect("renamed");
+                }
+                _ => {
+                    std::fs::remove_file(&path).expect("removed");
+                    std::fs::create_dir(&path).expect("made");
+                    lock.keep_signed().expect_err("it cannot be written");
+                }
+            }
+            let bound = Duration::from_millis(1);
+            match DataLock::take_within(dir.path(), bound, bound) {
+                Err(LockError::Held { pid, .. }) if damage == "replaced" => assert_eq!(pid, 17),
+                Err(LockError::Held { pid, .. }) => assert_eq!(pid, me.as_raw(), "{damage}"),
+                other => panic!("{damage}: {other:?}"),
+            }
+            if damage == "a directory" {
+                assert_eq!(holder(dir.path()).expect("held"), me);
+                std::fs::remove_dir(&path).expect("removed");
+            }
+            assert!(lock.keep_signed().expect("written again"), "{damage}");
+            assert!(!lock.keep_signed().expect("looked at"), "{damage}");
+            assert_eq!(std::fs::read_to_string(&path).expect("readable"), line_of(me));
+            assert_eq!(holder(dir.path()).expect("held"), me);
+        }
+        lock.give_back().expect("emptied");
+        assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
+    }
+
+    /// The lock of an earlier version.
+    fn earlier_lock(dir: &Path) -> File {
+        let file = open_file(&path_in(dir)).expect("opened");
+        assert!(sys::try_lock_range(&file, 0, 1).expect("asked"));
+        file.write_all_at(line_of(Pid::this()).as_bytes(), 0).expect("written");
+        file
+    }
+
+    #[test]
+    fn an_earlier_version_and_this_one_keep_each_other_out() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let earlier = earlier_lock(dir.path());
+        assert_eq!(holder(dir.path()).expect("held"), Pid::this());
+        let bound = Duration::from_millis(1);
+        DataLock::take_within(dir.path(), bound, bound).expect_err("held by the earlier one");
+        let copy = earlier.as_fd().try_clone_to_owned().expect("a copy");
+        let lock = DataLock::adopt(copy, dir.path()).expect("handed over");
+        drop(earlier);
+        assert!(!try_lock(&File::open(dir.path()).expect("there")).expect("asked"));
+        let file = File::open(path_in(dir.path())).expect("there");
+        assert!(sys::is_range_locked(&file, 0, 1).expect("asked"));
+        drop(lock);
+        DataLock::take(dir.path()).expect("free");
+    }
+
+    #[test]
+    fn a_lock_handed_over_stays_held_by_who_has_a_copy() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let first = DataLock::take(dir.path()).expect("free");
+        let copy = || first.as_fd().try_clone_to_owned().expect("a copy");
+        let other = tempfile::tempdir().expect("a directory");
+        let others = DataLock::take(other.path()).expect("free");
+        let error = DataLock::adopt(copy(), other.path()).expect_err("another directory's");
+        assert!(error.to_string().contains("<data>"), "{error}");
+        let mut second = DataLock::adopt(copy(), dir.path()).expect("the same lock");
+        drop(others);
+        drop(first);
+        DataLock::take(dir.path()).expect_err("held by the second");
+        std::fs::write(dir.path().join("lock"), "1234567890\n").expect("written");
+        second.sign(Pid::this()).expect("signed");
+        assert_eq!(holder(dir.path()).expect("held"), Pid::this());
+        second.give_back().expect("emptied");
+        let file = File::open(dir.path()).expect("there");
+        drop(DataLock::take(dir.path()).expect("free"));
+        let taken = DataLock::take(dir.path()).expect("free");
+        DataLock::adopt(file.into(), dir.path()).expect_err("not the one that is held");
+        drop(taken);
+    }
+
+    #[test]
+    fn what_a_dead_master_left_is_no_lock() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("lock"), "12345\n").expect("written");
+        assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
+        DataLock::take(dir.path()).expect("free");
+    }
+
+    #[test]
+    fn only_a_whole_line_is_an_id() {
+        assert_eq!(parse("123\n"), Some(Pid::from_raw(123)));
+        for text in ["", "12", "-1\n", "0\n", "x\n", "1\n2\n"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}

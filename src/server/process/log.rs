@@ -1,0 +1,200 @@
+//! The log: lines on standard error, or in a file, that say what, where and which process.
+//!
+//! Invariant: a process that serves writes no line in its steady state, and a log that cannot be
+//! written to harms nobody. A line is appended with one call, so that those of several processes
+//! stand in one file whole.
+
+use std::borrow::Cow;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::level_filters::LevelFilter;
+use tracing::span::EnteredSpan;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Registry, fmt, reload};
+
+use super::account::Account;
+use crate::protocol::visible;
+use frs::conf::{Log, LogFormat, LogLevel};
+
+static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+/// Where lines go; none: to standard error.
+static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
+
+/// Read and written by the server's user, read by its group.
+const FILE_MODE: u32 = 0o640;
+
+struct Output {
+    path: PathBuf,
+    file: File,
+}
+
+/// Starts the log of this process and of those it forks. Only the first call does anything. A file
+/// that is made belongs to the account: its processes will open it anew.
+///
+/// # Errors
+/// The log's file cannot be opened.
+pub(crate) fn start(log: &Log, account: Option<&Account>) -> io::Result<()> {
+    if let Some(path) = &log.file {
+        let is_new = !path.exists();
+        let file = open(path)?;
+        if let (true, Some(account)) = (is_new, account) {
+            account.give(path)?;
+        }
+        *output() = Some(Output { path: path.clone(), file });
+    }
+    install(log);
+    Ok(())
+}
+
+/// Opens the log's file anew, by its name: after it was renamed, lines go to a new one. One that
+/// cannot be opened is said in the old one.
+pub fn reopen() {
+    let Some(path) = file_path() else { return };
+    match open(&path) {
+        Ok(file) => *output() = Some(Output { path, file }),
+        Err(error) => {
+            let path = path.display();
+            tracing::error!(%path, %error, "the log cannot be opened anew; it goes on in the old file");
+        }
+    }
+}
+
+/// The log's file, if it goes to one.
+pub fn file_path() -> Option<PathBuf> {
+    output().as_ref().map(|output| output.path.clone())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
+}
+
+fn output() -> MutexGuard<'static, Option<Output>> {
+    // What a thread that panicked left is a file all the same.
+    OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes to wherever lines go now. What a client has chosen may be part of a line: what nobody would
+/// see of it, or a terminal would act on, is shown by number.
+struct Sink(LogFormat);
+
+impl Sink {
+    fn shown<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        match self.0 {
+            LogFormat::Text => visible::in_text(line),
+            LogFormat::Json => visible::in_json(line),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Ok(Cow::Owned(line)) = std::str::from_utf8(bytes).map(|line| self.shown(line)) {
+            put(line.as_bytes(), |out, line| out.write_all(line))?;
+            return Ok(bytes.len());
+        }
+        put(bytes, |out, bytes| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn put<T>(bytes: &[u8], write: impl Fn(&mut dyn Write, &[u8]) -> T) -> T {
+    match &mut *output() {
+        Some(output) => write(&mut output.file, bytes),
+        None => write(&mut io::stderr(), bytes),
+    }
+}
+
+fn install(log: &Log) {
+    let (level, handle) = reload::Layer::new(filter(log.level));
+    if LEVEL.set(handle).is_err() {
+        return;
+    }
+    let format = log.format;
+    let layer = fmt::layer().with_writer(move || Sink(format)).with_target(false);
+    // What cannot be written is lost: the default would panic on a closed standard error.
+    let layer = layer.with_ansi(false).log_internal_errors(false);
+    let registry = Registry::default().with(level);
+    let set = match log.format {
+        LogFormat::Text => tracing::subscriber::set_global_default(registry.with(layer)),
+        LogFormat::Json => tracing::subscriber::set_global_default(registry.with(layer.json())),
+    };
+    debug_assert!(set.is_ok(), "the log is started once");
+}
+
+/// Sets the level of this process.
+pub fn set_level(level: LogLevel) {
+    if let Some(handle) = LEVEL.get() {
+        // It fails only if the subscriber is gone, which is never dropped.
+        let _ = handle.modify(|current| *current = filter(level));
+    }
+}
+
+/// Names this process in each of its lines while the answer lives.
+pub fn name_process(role: &str) -> EnteredSpan {
+    // An error span: enabled whatever the level. No parent: a child is in its master's, too.
+    tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
+}
+
+/// Keeps a line that could repeat at each turn to one in a while.
+#[derive(Debug)]
+pub struct Seldom {
+    every: Duration,
+    quiet_until: Option<Instant>,
+}
+
+impl Seldom {
+    /// At most one line in this time.
+    pub const fn new(every: Duration) -> Seldom {
+        Seldom { every, quiet_until: None }
+    }
+
+    /// Is a line to be written now; then none is for a while.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.quiet_until.is_none_or(|until| until <= now);
+        if due {
+            self.quiet_until = Some(now + self.every);
+        }
+        due
+    }
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_sees_is_shown_by_number_in_each_format() {
+        let line = "{\"message\":\"\u{9B}31m \u{202E}\"}\n";
+        assert_eq!(Sink(LogFormat::Text).shown(line), "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n");
+        let json = Sink(LogFormat::Json).shown(line).into_owned();
+        assert!(json.is_ascii() && json.ends_with('\n'), "{json}");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&json), read(line));
+    }
+
+    #[test]
+    fn lines_that_repeat_are_few() {
+        let mut seldom = Seldom::new(Duration::from_secs(10));
+        let begun = frs::base::clock::instant();
+        let due = (0..25).filter(|&second| seldom.is_due(begun + Duration::from_secs(second)));
+        assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);
+    }
+}

@@ -1,0 +1,293 @@
+//! What master and children say to each other over their channel.
+//!
+//! Invariant: a message is whole or not there at all (SOCK_SEQPACKET), and in the order sent. The
+//! end of the channel is the end of the other side.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+
+use frs::base::sys::process::{Channel, Received};
+
+/// From the master to a child.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Word {
+    /// A new generation of the configuration is in force.
+    Generation,
+    /// Serve this lane too; its listeners come along.
+    Serve(u16),
+    /// Serve this lane no longer.
+    Yield(u16),
+    /// Recover the slots of dead processes.
+    Recover,
+    /// Drain: others serve in this worker's place.
+    Leave,
+    /// Open the log's file anew: its name may be another file's by now.
+    ReopenLog,
+}
+
+/// From a child to the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// It serves.
+    Ready,
+    /// The keeper asks for something; the number comes back with the answer.
+    Ask(u64, Ask),
+}
+
+/// What the admin plane has the master do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Take the files as they are now.
+    Reload,
+    /// Limit nothing, or limit again.
+    Degrade(bool),
+    /// Make the counters of the biz of this id fresh.
+    Reset(u32),
+}
+
+const READY: &[u8] = b"ready";
+const ASK_BYTES: usize = 13;
+
+/// Asks the master for something, under a number that is asked for once.
+pub fn say_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
+    match channel.send(&Said::Ask(number, ask).encode(), &[]) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(error) => Err(error),
+    }
+}
+
+impl Said {
+    fn encode(self) -> Vec<u8> {
+        let Said::Ask(number, ask) = self else { return READY.to_vec() };
+        let (kind, value) = match ask {
+            Ask::Reload => (b'l', 0),
+            Ask::Degrade(on) => (b'd', u32::from(on)),
+            Ask::Reset(biz) => (b'e', biz),
+        };
+        [&[kind], &number.to_le_bytes()[..], &value.to_le_bytes()].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Said> {
+        if bytes == READY {
+            return Some(Said::Ready);
+        }
+        let bytes: &[u8; ASK_BYTES] = bytes.try_into().ok()?;
+        let number = u64::from_le_bytes(*bytes[1..].first_chunk()?);
+        let value = u32::from_le_bytes(*bytes[9..].first_chunk()?);
+        let ask = match bytes[0] {
+            b'l' => Ask::Reload,
+            b'd' => Ask::Degrade(value != 0),
+            b'e' => Ask::Reset(value),
+            _ => return None,
+        };
+        Some(Said::Ask(number, ask))
+    }
+}
+
+/// Tells the master that this child serves. If it is gone, that is heard later.
+pub fn say_ready(channel: &Channel) -> io::Result<()> {
+    match channel.send(READY, &[]) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+impl Word {
+    fn encode(&self) -> [u8; 3] {
+        let (kind, lane) = match *self {
+            Word::Generation => (b'g', 0),
+            Word::Serve(lane) => (b's', lane),
+            Word::Yield(lane) => (b'y', lane),
+            Word::Recover => (b'r', 0),
+            Word::Leave => (b'l', 0),
+            Word::ReopenLog => (b'o', 0),
+        };
+        let [low, high] = lane.to_le_bytes();
+        [kind, low, high]
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Word> {
+        let &[kind, low, high] = bytes else { return None };
+        let lane = u16::from_le_bytes([low, high]);
+        match kind {
+            b'g' => Some(Word::Generation),
+            b's' => Some(Word::Serve(lane)),
+            b'y' => Some(Word::Yield(lane)),
+            b'r' => Some(Word::Recover),
+            b'l' => Some(Word::Leave),
+            b'o' => Some(Word::ReopenLog),
+            _ => None,
+        }
+    }
+}
+
+/// What a child heard from its master.
+#[derive(Debug)]
+pub enum Heard {
+    /// A word and what came along.
+    Word(Word, Vec<OwnedFd>),
+    /// Nothing more for now.
+    Nothing,
+    /// The master is dead.
+    MasterGone,
+}
+
+/// Hears the next word.
+pub fn hear(channel: &Channel) -> io::Result<Heard> {
+    match channel.receive()? {
+        Received::Message(bytes, descriptors) => match Word::decode(&bytes) {
+            Some(word) => Ok(Heard::Word(word, descriptors)),
+            None => Err(io::Error::new(io::ErrorKind::InvalidData, "no word of the master's")),
+        },
+        Received::Nothing => Ok(Heard::Nothing),
+        Received::Closed => Ok(Heard::MasterGone),
+    }
+}
+
+/// The master's end of a channel, with the words that had no room yet: a child that is stopped must
+/// neither block the master nor miss a lane.
+pub struct Line {
+    channel: Channel,
+    waiting: VecDeque<(Word, Vec<RawFd>)>,
+}
+
+impl Line {
+    /// Over this channel.
+    pub fn new(channel: Channel) -> Line {
+        Line { channel, waiting: VecDeque::new() }
+    }
+
+    /// Says a word, now or when there is room. The descriptors must stay open until it is said.
+    pub fn say(&mut self, word: Word, descriptors: Vec<RawFd>) -> io::Result<()> {
+        self.waiting.push_back((word, descriptors));
+        self.flush()
+    }
+
+    /// Says what waits, as far as there is room.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while let Some((word, descriptors)) = self.waiting.front() {
+            if !self.channel.send(&word.encode(), descriptors)? {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Takes words about listeners back that had no room yet: their descriptors are to be closed.
+    pub fn forget_listeners(&mut self) {
+        self.waiting.retain(|(_, descriptors)| descriptors.is_empty());
+    }
+
+    /// Does anything wait for room.
+    pub fn is_full(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// What the child has said next.
+    pub fn heard(&self) -> Option<Said> {
+        match self.channel.receive() {
+            Ok(Received::Message(bytes, _)) => Said::decode(&bytes),
+            _ => None,
+        }
+    }
+
+    /// The channel, to wait on.
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn words_arrive_in_order_with_their_listeners() {
+        let (master, child) = Channel::pair().expect("a channel");
+        let mut line = Line::new(master);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        line.say(Word::Serve(300), vec![listener.as_raw_fd()]).expect("said");
+        line.say(Word::Generation, vec![]).expect("said");
+        match hear(&child).expect("heard") {
+            Heard::Word(Word::Serve(300), mut came) => {
+                let copy = TcpListener::from(came.pop().expect("a listener"));
+                assert_eq!(copy.local_addr().ok(), listener.local_addr().ok());
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(hear(&child), Ok(Heard::Word(Word::Generation, none)) if none.is_empty()));
+        assert!(matches!(hear(&child), Ok(Heard::Nothing)));
+        assert_eq!(line.heard(), None);
+        say_ready(&child).expect("sent");
+        let asks = [Ask::Reload, Ask::Degrade(true), Ask::Degrade(false), Ask::Reset(u32::MAX)];
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
+            say_ask(&child, number, ask).expect("sent");
+        }
+        assert_eq!(line.heard(), Some(Said::Ready));
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
+            assert_eq!(line.heard(), Some(Said::Ask(number, ask)));
+        }
+        assert_eq!(line.heard(), None);
+        drop(line);
+        for _ in 0..2 {
+            assert!(matches!(hear(&child), Ok(Heard::MasterGone)));
+        }
+        say_ready(&child).expect("nobody hears it");
+    }
+
+    #[test]
+    fn every_word_is_understood() {
+        use Word::*;
+        for word in [Generation, Serve(513), Yield(7), Recover, Leave, ReopenLog] {
+            assert_eq!(Word::decode(&word.encode()), Some(word));
+        }
+        assert_eq!(Word::decode(b"x\0\0"), None);
+    }
+
+    #[test]
+    fn words_that_wait_forget_their_listeners() {
+        let (master, child) = Channel::pair().expect("a channel");
+        let mut line = Line::new(master);
+        while !line.is_full() {
+            line.say(Word::Recover, vec![]).expect("said");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        line.say(Word::Serve(1), vec![listener.as_raw_fd()]).expect("waits");
+        line.say(Word::Leave, vec![]).expect("waits");
+        line.forget_listeners();
+        drop(listener);
+        let mut last = None;
+        loop {
+            line.flush().expect("flushed");
+            match hear(&child).expect("heard") {
+                Heard::Word(word, _) => last = Some(word),
+                _ => break,
+            }
+        }
+        assert_eq!(last, Some(Word::Leave));
+    }
+
+    #[test]
+    fn words_to_a_child_that_does_not_listen_wait() {
+        let (master, child) = Channel::pair().expect("a channel");
+        let mut line = Line::new(master);
+        let mut said = 0;
+        while !line.is_full() {
+            line.say(Word::Yield(said), vec![]).expect("never an error");
+            said += 1;
+        }
+        for expected in 0..said {
+            line.flush().expect("flushed");
+            match hear(&child).expect("heard") {
+                Heard::Word(Word::Yield(lane), _) => assert_eq!(lane, expected),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(!line.is_full());
+    }
+}

@@ -1,0 +1,9 @@
+//! What the master and its children share as processes: what they say to each other, what a forked
+//! child is given, the lock of a data directory, the user they run as, and the log.
+
+pub mod account;
+pub mod child;
+pub mod lock;
+pub mod log;
+pub mod message;
+pub mod outcome;

@@ -1,0 +1,243 @@
+//! The parameters of a GET: `biz`, `key`, `count`, `force`, `detail`, `deny`.
+//!
+//! Each at most once, percent-decoded, `+` is a space, UTF-8; anything else is an error.
+
+use super::{Error, Excerpt};
+use frs::service::Request;
+
+/// Statuses that a refusal may be answered with.
+const REFUSALS: std::ops::RangeInclusive<u16> = 400..=599;
+
+/// Text decoded out of a target, its buffers reused.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    biz: Vec<u8>,
+    key: Vec<u8>,
+    other: Vec<u8>,
+}
+
+/// Parses a count: `-?[0-9]{1,10}` within 32 bits; none otherwise.
+pub fn count(text: &str) -> Option<i32> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let well_formed =
+        matches!(digits.len(), 1..=10) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // i32's own parser takes a leading plus, which the check above has excluded.
+    if well_formed { text.parse().ok() } else { None }
+}
+
+/// Parses a refusal's status.
+pub fn refusal(text: &str) -> Option<u16> {
+    let status = (text.len() == 3).then(|| text.parse().ok()).flatten()?;
+    REFUSALS.contains(&status).then_some(status)
+}
+
+/// Adds the one item that a query string asks for; the status of a refusal, if it names one.
+pub fn parse(
+    query: &str,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<Option<u16>, Error> {
+    let mut seen = Seen(0);
+    let (mut number, mut force, mut detail, mut deny) = (Some(1), false, false, None);
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').ok_or(unknown(pair))?;
+        match name {
+            "biz" => text(value, &mut decoded.biz, seen.first(0, name)?).map(drop)?,
+            "key" => text(value, &mut decoded.key, seen.first(1, name)?).map(drop)?,
+            "count" => number = count(text(value, &mut decoded.other, seen.first(2, name)?)?),
+            "force" => force = flag(text(value, &mut decoded.other, seen.first(3, name)?)?)?,
+            "detail" => detail = flag(text(value, &mut decoded.other, seen.first(4, name)?)?)?,
+            "deny" => {
+                let value = text(value, &mut decoded.other, seen.first(5, name)?)?;
+                let what = "deny: expected a status of 400 to 599";
+                let bad = Error::BadTarget { what, found: Excerpt::of(value) };
+                deny = Some(refusal(value).ok_or(bad)?);
+            }
+            _ => return Err(unknown(name)),
+        }
+    }
+    if !seen.has(0) || !seen.has(1) {
+        let what = "expected both of the parameters biz and key";
+        return Err(Error::BadTarget { what, found: Excerpt::NONE });
+    }
+    request.push(utf8(&decoded.biz)?, utf8(&decoded.key)?, number, force, detail);
+    Ok(deny)
+}
+
+/// Percent-decodes a path segment, where `+` is a plus.
+pub fn segment<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> {
+    decode(raw, &mut decoded.biz, b'+')?;
+    utf8(&decoded.biz)
+}
+
+/// Percent-decodes the value of a parameter, where `+` is a space.
+pub fn value<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> {
+    decode(raw, &mut decoded.other, b' ')?;
+    utf8(&decoded.other)
+}
+
+/// Which parameters were met.
+struct Seen(u8);
+
+impl Seen {
+    fn has(&self, parameter: u8) -> bool {
+        self.0 & 1 << parameter != 0
+    }
+
+    /// Notes one, which must not have been met before.
+    fn first(&mut self, parameter: u8, name: &str) -> Result<Once, Error> {
+        if self.has(parameter) {
+            let what = "a parameter stands more than once";
+            return Err(Error::BadTarget { what, found: Excerpt::of(name) });
+        }
+        self.0 |= 1 << parameter;
+        Ok(Once)
+    }
+}
+
+/// Proof that a parameter was met for the first time.
+struct Once;
+
+fn unknown(name: &str) -> Error {
+    let what = "unknown parameter: expected biz, key, count, force, detail or deny, as name=value";
+    Error::BadTarget { what, found: Excerpt::of(name) }
+}
+
+fn flag(text: &str) -> Result<bool, Error> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => {
+            let what = "expected true or false";
+            Err(Error::BadTarget { what, found: Excerpt::of(text) })
+        }
+    }
+}
+
+fn text<'a>(raw: &str, out: &'a mut Vec<u8>, _: Once) -> Result<&'a str, Error> {
+    decode(raw, out, b' ')?;
+    utf8(out)
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Error> {
+    let what = "not UTF-8 after percent-decoding";
+    std::str::from_utf8(bytes).map_err(|_| Error::BadTarget { what, found: Excerpt::NONE })
+}
+
+fn decode(raw: &str, out: &mut Vec<u8>, plus: u8) -> Result<(), Error> {
+    out.clear();
+    let mut rest = raw.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        out.push(match byte {
+            b'+' => plus,
+            b'%' => {
+                let (pair, after) = rest.split_at_checked(2).ok_or_else(|| bad_escape(raw))?;
+                rest = after;
+                let digit = |byte: u8| (byte as char).to_digit(16).ok_or_else(|| bad_escape(raw));
+                (digit(pair[0])? * 16 + digit(pair[1])?) as u8
+            }
+            _ => byte,
+        });
+    }
+    Ok(())
+}
+
+fn bad_escape(raw: &str) -> Error {
+    let what = "bad percent-encoding: expected two hexadecimal digits after %";
+    Error::BadTarget { what, found: Excerpt::of(raw) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frs::service::Command;
+
+    type Row = (String, String, Option<i32>, bool, bool, Option<u16>);
+
+    fn read(query: &str) -> Result<Row, Error> {
+        let mut request = Request::default();
+        request.begin(Command::Query);
+        let deny = parse(query, &mut Decoded::default(), &mut request)?;
+        let item = request.items()[0];
+        let (biz, key) = (request.biz(&item).to_owned(), request.key(&item).to_owned());
+        Ok((biz, key, item.count, item.force, item.detail, deny))
+    }
+
+    fn row(biz: &str, key: &str) -> Row {
+        (biz.into(), key.into(), Some(1), false, false, None)
+    }
+
+    #[test]
+    fn parameters() {
+        assert_eq!(read("biz=login&key=alice"), Ok(row("login", "alice")));
+        assert_eq!(read("key=a%20b+c%2B%c3%A9&biz=1"), Ok(row("1", "a b c+é")));
+        assert_eq!(read("biz=b&key="), Ok(row("b", "")));
+        assert_eq!(read("biz=b&key=a=b"), Ok(row("b", "a=b")));
+        assert_eq!(
+            read("detail=true&force=true&deny=403&count=-2&biz=b&key=k"),
+            Ok(("b".into(), "k".into(), Some(-2), true, true, Some(403)))
+        );
+        // No count is the item's error, not the request's.
+        assert_eq!(read("biz=b&key=k&count=x").unwrap().2, None);
+        // What XML forbids is the service's to judge.
+        assert_eq!(read("biz=b&key=%00%ef%bf%bf").unwrap().1, "\0\u{FFFF}");
+    }
+
+    #[test]
+    fn anything_else_is_an_error() {
+        for query in [
+            "",
+            "biz=b",
+            "key=k",
+            "biz=b&key=k&",
+            "biz=b&&key=k",
+            "biz=b&key",
+            "biz=b&key=k&x=y",
+            "biz=b&key=k&biz=b",
+            "Biz=b&key=k",
+            "b%69z=b&key=k",
+            "biz=b&key=%",
+            "biz=b&key=%2",
+            "biz=b&key=%2g",
+            "biz=b&key=%+1",
+            "biz=b&key=%ff",
+            "biz=b&key=k&force=1",
+            "biz=b&key=k&detail=TRUE",
+            "biz=b&key=k&detail=",
+            "biz=b&key=k&deny=399",
+            "biz=b&key=k&deny=600",
+            "biz=b&key=k&deny=+40",
+            "biz=b&key=k&deny=0403",
+            "biz=b&key=k&deny=",
+            "biz=b&key=k&count=1&count=1",
+        ] {
+            let error = read(query).expect_err(query);
+            assert_eq!((error.status(), error.code()), (400, "bad-request"), "{query}");
+        }
+    }
+
+    #[test]
+    fn counts() {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("0", Some(0)),
+            ("-0", Some(0)),
+            ("007", Some(7)),
+            ("2147483647", Some(i32::MAX)),
+            ("-2147483648", Some(i32::MIN)),
+            ("2147483648", None),
+            ("-2147483649", None),
+            ("9999999999", None),
+            ("00000000001", None),
+            ("", None),
+            ("-", None),
+            ("+1", None),
+            ("1.0", None),
+            (" 1", None),
+            ("١", None),
+        ] {
+            assert_eq!(count(text), expected, "{text:?}");
+        }
+    }
+}

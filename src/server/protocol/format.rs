@@ -1,0 +1,82 @@
+//! The formats of documents, and what they share.
+//!
+//! Invariant: whatever the format, a document is text in UTF-8, its bounds are the same, and so are
+//! the words of an item's error.
+
+use super::Error;
+use frs::conf::Http;
+use frs::service::ItemError;
+
+/// A format of documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs)]
+pub enum Format {
+    Xml,
+    Json,
+}
+
+impl Format {
+    /// The format of a media type, in any case and without parameters.
+    pub(super) fn of_media_type(essence: &[u8]) -> Option<Format> {
+        let is = |name: &[u8]| essence.eq_ignore_ascii_case(name);
+        match essence.len() {
+            15 if is(b"application/xml") => Some(Format::Xml),
+            8 if is(b"text/xml") => Some(Format::Xml),
+            16 if is(b"application/json") => Some(Format::Json),
+            _ => None,
+        }
+    }
+}
+
+/// How much a request may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Items of a request.
+    pub max_items: u32,
+    /// Items of an atomic request.
+    pub max_atomic_items: u32,
+}
+
+impl Bounds {
+    /// Items of a request that is atomic, or is not.
+    pub(super) fn items(self, atomic: bool) -> u32 {
+        if atomic { self.max_atomic_items.min(self.max_items) } else { self.max_items }
+    }
+}
+
+impl From<&Http> for Bounds {
+    fn from(http: &Http) -> Bounds {
+        Bounds { max_items: http.max_items, max_atomic_items: http.max_atomic_items }
+    }
+}
+
+/// Values decoded out of a document, their buffers reused.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    pub(super) biz: String,
+    pub(super) key: String,
+    pub(super) other: String,
+}
+
+/// The error of a document in another encoding.
+pub(super) const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");
+
+/// A document without its byte order mark, which may tell that it is in another encoding.
+pub(super) fn without_mark(body: &[u8]) -> Result<&[u8], Error> {
+    if body.starts_with(&[0xFE, 0xFF]) || body.starts_with(&[0xFF, 0xFE]) {
+        return Err(NOT_UTF8);
+    }
+    Ok(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body))
+}
+
+/// The word of an item's error.
+pub(super) fn error_word(error: ItemError) -> &'static str {
+    match error {
+        ItemError::UnknownBiz => "unknown-biz",
+        ItemError::BadKey => "bad-key",
+        ItemError::BadCount => "bad-count",
+        ItemError::Store => "store",
+        ItemError::Busy => "busy",
+        ItemError::Full => "full",
+    }
+}

@@ -1,0 +1,571 @@
+//! A request document to a [`Request`].
+//!
+//! Reads front to back once, by serde_json's parser, which pushes what it finds straight into the
+//! request. It does not tell where it is, so the places of the tokens are followed beside it.
+//!
+//! Invariant: `Reader::at` is where the next token begins, of those that the parser has not looked
+//! at. What begins there decides what the parser is asked for, so it is never asked for a type that
+//! is not there, and goes no deeper than an item: nesting is bounded by the format.
+//!
+//! Allocates only where the reused buffers grow, and within the parser: once for the strings with
+//! escapes of a document, and for a fault.
+
+use std::fmt;
+use std::io::Write;
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+
+use crate::protocol::format::{Bounds, Decoded, without_mark};
+use crate::protocol::{Error, Excerpt, Place, form};
+use frs::service::{Command, Request};
+
+/// Reads the document `body` into `request`, which is emptied first.
+pub fn read(
+    body: &[u8],
+    command: Command,
+    bounds: Bounds,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<(), Error> {
+    request.begin(command);
+    let body = without_mark(body)?;
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let place = Place::of(body, error.valid_up_to());
+        Error::BadJson { what: "not UTF-8", found: Excerpt::NONE, place }
+    })?;
+    let mut reader = Reader { text, at: 0, bounds, decoded, request, fault: None };
+    reader.pass_space();
+    let root_at = reader.at;
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let read = Document(&mut reader).deserialize(&mut parser).and_then(|()| parser.end());
+    if let Err(error) = read {
+        return Err(reader.fault.unwrap_or_else(|| not_json(&error, text)));
+    }
+    if reader.request.items().is_empty() {
+        let what = "expected at least one item in the member items";
+        return Err(reader.document(what, "", root_at));
+    }
+    Ok(())
+}
+
+/// What the parser shares: where it is, and where to put what it finds.
+struct Reader<'r, 'de> {
+    text: &'de str,
+    at: usize,
+    bounds: Bounds,
+    decoded: &'r mut Decoded,
+    request: &'r mut Request,
+    /// What is wrong, where it is not the parser that says so.
+    fault: Option<Error>,
+}
+
+impl<'de> Reader<'_, 'de> {
+    /// The byte that the next token begins with.
+    fn next(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Moves past white space.
+    fn pass_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.next() {
+            self.at += 1;
+        }
+    }
+
+    /// Moves to the first token in the object or array that begins here.
+    fn enter(&mut self) {
+        self.at += 1;
+        self.pass_space();
+    }
+
+    /// Moves past the token that ends at `end`, and a comma or colon behind it.
+    #[inline]
+    fn pass(&mut self, end: usize) {
+        self.at = end;
+        self.pass_space();
+        if let Some(b',' | b':') = self.next() {
+            self.at += 1;
+            self.pass_space();
+        }
+    }
+
+    /// Moves past a string that begins here, of so many bytes if nothing in it is escaped.
+    #[inline]
+    fn pass_string(&mut self, plain_bytes: Option<usize>) {
+        let end = match plain_bytes {
+            Some(bytes) => self.at + bytes + 2,
+            None => string_end(self.text.as_bytes(), self.at),
+        };
+        self.pass(end);
+    }
+
+    /// Has the parser read the number that begins here; its text, and whether it has neither
+    /// decimals nor an exponent.
+    fn number<D: Deserializer<'de>>(&mut self, parser: D) -> Result<(&'de str, bool), D::Error> {
+        IgnoredAny::deserialize(parser)?;
+        let (bytes, start) = (self.text.as_bytes(), self.at);
+        let mut end = start + usize::from(bytes[start] == b'-');
+        while bytes.get(end).is_some_and(u8::is_ascii_digit) {
+            end += 1;
+        }
+        let is_integer = !matches!(bytes.get(end), Some(b'.' | b'e' | b'E'));
+        if !is_integer {
+            end = scalar_end(bytes, end);
+        }
+        self.pass(end);
+        Ok((&self.text[start..end], is_integer))
+    }
+
+    /// The fault of a value of another type than is expected. What is not even JSON is the
+    /// parser's to say.
+    #[cold]
+    fn unexpected<D: Deserializer<'de>>(&mut self, parser: D, what: &'static str) -> D::Error {
+        let (bytes, at) = (self.text.as_bytes(), self.at);
+        let end = match self.next() {
+            // Whatever is in it, it is none of a request's.
+            Some(b'[' | b'{') => at + 1,
+            first => {
+                if let Err(error) = IgnoredAny::deserialize(parser) {
+                    return error;
+                }
+                if first == Some(b'"') { string_end(bytes, at) } else { scalar_end(bytes, at) }
+            }
+        };
+        let found = self.text.get(at..end).unwrap_or_default();
+        let error = match found {
+            "null" => self.json("null is not taken: leave the member out", "", at),
+            _ => self.document(what, found.trim_matches('"'), at),
+        };
+        self.fail(error)
+    }
+
+    /// Ends the reading with this fault.
+    #[cold]
+    fn fail<E: serde::de::Error>(&mut self, fault: Error) -> E {
+        self.fault = Some(fault);
+        E::custom("")
+    }
+
+    #[cold]
+    fn json(&self, what: &'static str, found: &str, at: usize) -> Error {
+        let (found, place) = (Excerpt::of(found), Place::of(self.text.as_bytes(), at));
+        Error::BadJson { what, found, place }
+    }
+
+    #[cold]
+    fn document(&self, what: &'static str, found: &str, at: usize) -> Error {
+        let (found, place) = (Excerpt::of(found), Place::of(self.text.as_bytes(), at));
+        Error::BadDocument { what, found, place }
+    }
+
+    /// Are there more items than a request may have, if it is atomic as it says it is?
+    fn too_many(&self, items: usize) -> Option<Error> {
+        let atomic = self.request.atomic;
+        let max = self.bounds.items(atomic);
+        (items > max as usize).then_some(Error::TooManyItems { max, atomic })
+    }
+}
+
+/// Where the string that begins at `start` ends, its quotes included.
+#[cold]
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// Where what is no string, array or object ends.
+fn scalar_end(bytes: &[u8], start: usize) -> usize {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    start + bytes[start..].iter().take_while(|byte| is_part(byte)).count()
+}
+
+/// What members of an object may be called.
+struct Names {
+    names: &'static [&'static str],
+    unknown: &'static str,
+}
+
+const OF_DOCUMENT: Names =
+    Names { names: &["atomic", "items"], unknown: "unknown member: expected atomic or items" };
+
+const OF_ITEM: Names = Names {
+    names: &["biz", "key", "count", "force", "detail"],
+    unknown: "unknown member: expected biz, key, count, force or detail",
+};
+
+/// The members of an object that were met.
+struct Members {
+    names: &'static Names,
+    seen: u8,
+}
+
+impl Members {
+    fn of(names: &'static Names) -> Members {
+        Members { names, seen: 0 }
+    }
+
+    /// Reads the name of the next member; none at the object's end.
+    fn next<'de, A: MapAccess<'de>>(
+        &mut self,
+        map: &mut A,
+        reader: &mut Reader<'_, 'de>,
+    ) -> Result<Option<&'static str>, A::Error> {
+        let name = map.next_key_seed(Name { members: self, reader })?;
+        if name.is_none() {
+            // Past the bracket that ends it.
+            reader.pass(reader.at + 1);
+        }
+        Ok(name)
+    }
+}
+
+/// Reads the name of a member.
+struct Name<'s, 'r, 'de> {
+    members: &'s mut Members,
+    reader: &'s mut Reader<'r, 'de>,
+}
+
+impl Name<'_, '_, '_> {
+    #[inline]
+    fn take<E: serde::de::Error>(
+        self,
+        name: &str,
+        plain_bytes: Option<usize>,
+    ) -> Result<&'static str, E> {
+        let Name { members, reader } = self;
+        let Names { names, unknown } = members.names;
+        let Some(index) = names.iter().position(|known| *known == name) else {
+            let fault = reader.document(unknown, name, reader.at);
+            return Err(reader.fail(fault));
+        };
+        if members.seen & 1 << index != 0 {
+            let fault = reader.json("a member stands more than once", name, reader.at);
+            return Err(reader.fail(fault));
+        }
+        members.seen |= 1 << index;
+        reader.pass_string(plain_bytes);
+        Ok(names[index])
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Name<'_, '_, 'de> {
+    type Value = &'static str;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<&'static str, D::Error> {
+        parser.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name<'_, '_, 'de> {
+    type Value = &'static str;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E: serde::de::Error>(self, name: &'de str) -> Result<Self::Value, E> {
+        self.take(name, Some(name.len()))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
+        self.take(name, None)
+    }
+}
+
+/// Reads the whole document.
+struct Document<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
+
+impl<'de> DeserializeSeed<'de> for Document<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
+        match self.0.next() {
+            Some(b'{') => parser.deserialize_map(self),
+            _ => Err(self.0.unexpected(parser, "expected an object with the member items")),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Document<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Document(reader) = self;
+        reader.enter();
+        let mut members = Members::of(&OF_DOCUMENT);
+        while let Some(name) = members.next(&mut map, reader)? {
+            if name == "items" {
+                map.next_value_seed(Items(reader))?;
+            } else {
+                reader.request.atomic = map.next_value_seed(Flag(reader))?;
+                // They may stand before it.
+                if let Some(error) = reader.too_many(reader.request.items().len()) {
+                    return Err(reader.fail(error));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the items.
+struct Items<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
+
+impl<'de> DeserializeSeed<'de> for Items<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
+        match self.0.next() {
+            Some(b'[') => parser.deserialize_seq(self),
+            _ => Err(self.0.unexpected(parser, "expected an array of items")),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("items")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Items(reader) = self;
+        reader.enter();
+        while items.next_element_seed(Item(reader))?.is_some() {}
+        // Past the bracket that ends them.
+        reader.pass(reader.at + 1);
+        Ok(())
+    }
+}
+
+/// Reads an item and adds it.
+struct Item<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
+
+impl<'de> DeserializeSeed<'de> for Item<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
+        if let Some(error) = self.0.too_many(self.0.request.items().len() + 1) {
+            return Err(self.0.fail(error));
+        }
+        match self.0.next() {
+            Some(b'{') => parser.deserialize_map(self),
+            _ => Err(self.0.unexpected(parser, "expected an item with the members biz and key")),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an item")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Item(reader) = self;
+        let item_at = reader.at;
+        reader.enter();
+        let (mut biz, mut key) = (None, None);
+        let (mut count, mut force, mut detail) = (Some(1), false, false);
+        let mut members = Members::of(&OF_ITEM);
+        while let Some(name) = members.next(&mut map, reader)? {
+            match name {
+                "biz" => biz = Some(map.next_value_seed(Value::biz(reader))?),
+                "key" => key = Some(map.next_value_seed(Value::key(reader))?),
+                "count" => count = map.next_value_seed(Count(reader))?,
+                "force" => force = map.next_value_seed(Flag(reader))?,
+                _ => detail = map.next_value_seed(Flag(reader))?,
+            }
+        }
+        let (Some(biz), Some(key)) = (biz, key) else {
+            let what = "expected both of the members biz and key";
+            let fault = reader.document(what, "", item_at);
+            return Err(reader.fail(fault));
+        };
+        let Decoded { biz: biz_text, key: key_text, .. } = &*reader.decoded;
+        let (biz_text, key_text) = (biz.or(biz_text), key.or(key_text));
+        reader.request.push(biz_text, key_text, count, force, detail);
+        reader.request.note_numbers(biz.is_number(), key.is_number());
+        Ok(())
+    }
+}
+
+/// A biz or key.
+#[derive(Clone, Copy)]
+enum Text<'de> {
+    Plain(&'de str),
+    Number(&'de str),
+    /// It was escaped, and stands in its buffer.
+    Decoded,
+}
+
+impl<'de> Text<'de> {
+    fn or<'t>(self, decoded: &'t str) -> &'t str
+    where
+        'de: 't,
+    {
+        match self {
+            Text::Plain(text) | Text::Number(text) => text,
+            Text::Decoded => decoded,
+        }
+    }
+
+    fn is_number(self) -> bool {
+        matches!(self, Text::Number(_))
+    }
+}
+
+/// Reads a biz or key: a string, or an integer.
+struct Value<'s, 'r, 'de> {
+    reader: &'s mut Reader<'r, 'de>,
+    /// Where to put what was escaped.
+    buffer: fn(&mut Decoded) -> &mut String,
+}
+
+impl<'s, 'r, 'de> Value<'s, 'r, 'de> {
+    fn biz(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.biz }
+    }
+
+    fn key(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.key }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_, '_, 'de> {
+    type Value = Text<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Text<'de>, D::Error> {
+        const EXPECTED: &str = "expected a string or an integer";
+        let at = self.reader.at;
+        let reader = &mut *self.reader;
+        match reader.next() {
+            Some(b'"') => parser.deserialize_str(self),
+            Some(b'-' | b'0'..=b'9') => match reader.number(parser)? {
+                (digits, true) => Ok(Text::Number(digits)),
+                (number, false) => {
+                    let fault = reader.document(EXPECTED, number, at);
+                    Err(reader.fail(fault))
+                }
+            },
+            _ => Err(reader.unexpected(parser, EXPECTED)),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_, '_, 'de> {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    #[inline]
+    fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+        self.reader.pass_string(Some(text.len()));
+        Ok(Text::Plain(text))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text<'de>, E> {
+        let buffer = (self.buffer)(self.reader.decoded);
+        buffer.clear();
+        buffer.push_str(text);
+        self.reader.pass_string(None);
+        Ok(Text::Decoded)
+    }
+}
+
+/// Reads a count: any number, none where it is no count.
+struct Count<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
+
+impl<'de> DeserializeSeed<'de> for Count<'_, '_, 'de> {
+    type Value = Option<i32>;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Option<i32>, D::Error> {
+        match self.0.next() {
+            Some(b'-' | b'0'..=b'9') => Ok(form::count(self.0.number(parser)?.0)),
+            _ => Err(self.0.unexpected(parser, "expected an integer")),
+        }
+    }
+}
+
+/// Reads a flag.
+struct Flag<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
+
+impl<'de> DeserializeSeed<'de> for Flag<'_, '_, 'de> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<bool, D::Error> {
+        let Flag(reader) = self;
+        if !matches!(reader.next(), Some(b't' | b'f')) {
+            return Err(reader.unexpected(parser, "expected true or false"));
+        }
+        let flag = bool::deserialize(parser)?;
+        reader.pass(reader.at + if flag { "true".len() } else { "false".len() });
+        Ok(flag)
+    }
+}
+
+/// What the parser calls faults, and what they are called here.
+const WORDS: [(&str, &str); 15] = [
+    ("EOF", "the document ends too early"),
+    ("expected `:`", "expected : after the name of a member"),
+    ("expected `,` or `]`", "expected , or ] in an array"),
+    ("expected `,` or `}`", "expected , or } in an object"),
+    ("expected ident", "expected true, false or null"),
+    ("expected value", "expected a value"),
+    ("key must be", "expected the name of a member in double quotes"),
+    ("trailing comma", "a comma behind the last one"),
+    ("trailing char", "expected nothing behind the document"),
+    ("invalid number", "expected a number as JSON writes them"),
+    ("invalid escape", "expected \" \\ / b f n r t or u and four hexadecimal digits after \\"),
+    ("control character", "a control character in a string: expected an escape"),
+    ("lone leading", HALF_PAIR),
+    ("unexpected end of hex", HALF_PAIR),
+    ("invalid unicode", HALF_PAIR),
+];
+
+const HALF_PAIR: &str = "half of a surrogate pair: expected \\u and four digits for each half";
+
+/// The error of what the parser does not take for JSON.
+#[cold]
+fn not_json(error: &serde_json::Error, text: &str) -> Error {
+    let mut words = [0; 64];
+    // Cut to the room there is, without a word of it.
+    let _ = write!(&mut words[..], "{error}");
+    let known = WORDS.iter().find(|(theirs, _)| words.starts_with(theirs.as_bytes()));
+    let what = known.map_or("not JSON", |(_, ours)| ours);
+    let at = match error.is_eof() {
+        true => text.len(),
+        false => offset(text, error.line(), error.column()),
+    };
+    let next = text.get(at..).and_then(|rest| rest.chars().next());
+    // What is wrong with half a pair stands before it.
+    let found = match next.filter(|_| what != HALF_PAIR) {
+        Some(next) => Excerpt::of(next.encode_utf8(&mut [0; 4])),
+        None => Excerpt::NONE,
+    };
+    Error::BadJson { what, found, place: Place::of(text.as_bytes(), at) }
+}
+
+/// The byte that the parser means: its lines end with LF only, its columns count bytes.
+fn offset(text: &str, line: usize, column: usize) -> usize {
+    let lines = text.split_inclusive('\n').take(line.saturating_sub(1));
+    let start: usize = lines.map(str::len).sum();
+    (start + column).saturating_sub(1)
+}

@@ -1,0 +1,459 @@
+//! What the two formats say of the same answers is the same.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::protocol::{Format, document};
+use frs::service::{Figures, LimitFigures, List, Verdict};
+
+/// An element or object: its name in XML, its attributes or members, what it holds.
+#[derive(Debug, PartialEq)]
+struct Node {
+    values: Vec<(String, String)>,
+    nodes: Vec<Node>,
+}
+
+/// What is text in JSON, and not a number or a flag.
+const TEXTS: [&str; 7] = ["biz", "key", "error", "action", "list", "policy", "message"];
+
+fn of_xml(text: &str) -> Node {
+    use quick_xml::XmlVersion;
+    use quick_xml::events::Event;
+
+    let mut reader = quick_xml::Reader::from_str(text);
+    let mut open = vec![Node { values: Vec::new(), nodes: Vec::new() }];
+    loop {
+        let event = reader.read_event().expect("well-formed");
+        match &event {
+            Event::Start(start) | Event::Empty(start) => {
+                let values = start.attributes().map(|attribute| {
+                    let attribute = attribute.expect("an attribute");
+                    let value = attribute.normalized_value(XmlVersion::Explicit1_0).unwrap();
+                    (attribute.key.into_inner().to_owned(), value.into_owned())
+                });
+                open.push(Node { values: values.collect(), nodes: Vec::new() });
+            }
+            Event::Eof => return open.pop().unwrap().nodes.pop().expect("a root"),
+            _ => {}
+        }
+        if matches!(event, Event::Empty(_) | Event::End(_)) {
+            let node = open.pop().expect("an open element");
+            open.last_mut().expect("its parent").nodes.push(node);
+        }
+    }
+}
+
+/// The same shape out of a value.
+fn of_json(value: &Value) -> Node {
+    let mut node = Node { values: Vec::new(), nodes: Vec::new() };
+    for (name, value) in value.as_object().expect("an object") {
+        match value {
+            Value::Array(values) => {
+                assert!(["items", "limits"].contains(&&**name), "{name}");
+                node.nodes = values.iter().map(of_json).collect();
+            }
+            Value::String(text) => {
+                assert!(TEXTS.contains(&&**name), "{name} is no text");
+                node.values.push((name.clone(), text.clone()));
+            }
+            Value::Bool(_) | Value::Number(_) => {
+                let is_echo = name == "biz" || name == "key";
+                assert!(is_echo || !TEXTS.contains(&&**name), "{name} is text");
+                node.values.push((name.clone(), value.to_string()));
+            }
+            other => panic!("{name}: {other}"),
+        }
+    }
+    node
+}
+
+fn sorted(mut node: Node) -> Node {
+    node.values.sort();
+    node.nodes = node.nodes.into_iter().map(sorted).collect();
+    node
+}
+
+fn figures() -> impl Strategy<Value = Figures> {
+    (number(), number(), number(), proptest::option::of(number()))
+        .prop_map(|(used, max, remaining, reset_ms)| Figures { used, max, remaining, reset_ms })
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    let of_any_length = (any::<u64>(), 0..64).prop_map(|(number, shift)| number >> shift);
+    prop_oneof![0u64..100, of_any_length, Just(u64::MAX), Just((1 << 53) - 1)]
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    let lists = proptest::sample::select(vec![None, Some(List::Allow), Some(List::Deny)]);
+    (
+        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), lists),
+        (prop_oneof![Just(0u16), 1u16..4, any::<u16>()], proptest::option::of(0u32..3000)),
+        (figures(), proptest::option::of(number()), proptest::option::of(number())),
+    )
+        .prop_map(|(flags, (limit, weight), (figures, retry_ms, window_ms))| {
+            let (limited, banned, shadow, degraded, list) = flags;
+            Verdict {
+                limited,
+                banned,
+                shadow,
+                degraded,
+                list,
+                limit,
+                advised: 0,
+                weight,
+                figures,
+                retry_ms,
+                window_ms,
+            }
+        })
+}
+
+fn error() -> impl Strategy<Value = ItemError> {
+    proptest::sample::select(vec![
+        ItemError::UnknownBiz,
+        ItemError::BadKey,
+        ItemError::BadCount,
+        ItemError::Store,
+        ItemError::Busy,
+        ItemError::Full,
+    ])
+}
+
+fn limits() -> impl Strategy<Value = Vec<LimitFigures>> {
+    let policy = proptest::sample::select(vec!["interval", "sliding-counter", "total"]);
+    let limit = (any::<u16>(), policy, figures(), proptest::option::of(number())).prop_map(
+        |(index, policy, figures, retry_ms)| LimitFigures {
+            index,
+            policy,
+            figures,
+            retry_ms,
+            limited: retry_ms.is_some(),
+        },
+    );
+    proptest::collection::vec(limit, 0..3)
+}
+
+fn exchange(name: &'static str, most_items: usize) -> impl Strategy<Value = (Request, Answers)> {
+    let result = prop_oneof![4 => verdict().prop_map(Ok), 1 => error().prop_map(Err)];
+    let action = proptest::option::of("[a-z-]{1,12}|[<&\"\\\\\t]");
+    let item = (name, name, result, limits(), action, any::<u32>());
+    (proptest::collection::vec(item, 0..most_items), any::<bool>()).prop_map(|(items, refused)| {
+        let (mut request, mut answers) = (Request::default(), Answers::default());
+        answers.refused = refused;
+        for (biz, key, result, limits, action, number) in items {
+            if number % 2 == 0 {
+                request.push(&biz, &key, Some(1), false, false);
+            } else {
+                request.push(&number.to_string(), &number.to_string(), Some(1), false, false);
+                request.note_numbers(number % 3 == 0, number % 5 == 0);
+            }
+            let details = Range { start: answers.details.len(), end: 0 };
+            answers.details.extend(limits);
+            let details = details.start..answers.details.len();
+            let action = action.map_or(0, |word| {
+                answers.actions.push(Arc::from(word));
+                answers.actions.len()
+            });
+            answers.items.push(Answer { biz: None, result, details, action });
+        }
+        (request, answers)
+    })
+}
+
+fn text(format: Format, request: &Request, answers: &Answers) -> String {
+    let mut out = Vec::new();
+    document::write(format, &mut out, &mut Line::default(), request, answers);
+    String::from_utf8(out).expect("UTF-8")
+}
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// One line, in whose objects no member stands twice: of two a value would show one.
+fn assert_compact(text: &str, request: &Request) {
+    assert!(text.ends_with("}\n") && text.matches('\n').count() == 1, "{text}");
+    let has_colon = |item| request.biz(item).contains(':') || request.key(item).contains(':');
+    if !request.items().iter().any(has_colon) {
+        assert_eq!(text.matches(':').count(), count_members(&value(text)), "{text}");
+    }
+}
+
+fn count_members(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => {
+            members.len() + members.values().map(count_members).sum::<usize>()
+        }
+        Value::Array(values) => values.iter().map(count_members).sum(),
+        _ => 0,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn both_formats_say_the_same((request, answers) in exchange(".*", 4)) {
+        let (xml, json) =
+            (text(Format::Xml, &request, &answers), text(Format::Json, &request, &answers));
+        assert_compact(&json, &request);
+        prop_assert_eq!(sorted(of_xml(&xml)), sorted(of_json(&value(&json))), "{}{}", xml, json);
+    }
+}
+
+/// The elements of an answer, one after the other.
+fn elements(format: Format, request: &Request, answers: &Answers) -> String {
+    let text = text(format, request, answers);
+    let (before, behind) = match (format, answers.refused) {
+        (Format::Xml, false) => ("<response>", "</response>\n"),
+        (Format::Xml, true) => ("<response refused=\"true\">", "</response>\n"),
+        (Format::Json, false) => ("{\"items\":[", "]}\n"),
+        (Format::Json, true) => ("{\"refused\":true,\"items\":[", "]}\n"),
+    };
+    let rest = text.strip_prefix(before).expect(before);
+    rest.strip_suffix(behind).expect(behind).to_owned()
+}
+
+/// Those of each item answered alone: nothing is remembered of another one, nothing stands behind
+/// its names, and it begins a line.
+fn elements_alone(format: Format, request: &Request, answers: &Answers) -> String {
+    let alone = request.items().iter().zip(&answers.items).map(|(item, answer)| {
+        let mut request_of_one = Request::default();
+        request_of_one.push(request.biz(item), request.key(item), Some(1), false, false);
+        request_of_one.note_numbers(item.biz_is_number, item.key_is_number);
+        let answers = Answers { items: vec![answer.clone()], ..answers.clone() };
+        elements(format, &request_of_one, &answers)
+    });
+    alone.collect::<Vec<_>>().join(if format == Format::Json { "," } else { "" })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn many_items_are_answered_as_each_alone(
+        plain in exchange("[a-z\u{e9}]{0,20}|[a-z]{28,36}|[a-z]{100}", 80),
+        any in exchange("[a-z<\"\\\\\u{FFFE}]{0,5}|[a-z]{28,36}", 8),
+    ) {
+        for (request, answers) in [plain, any] {
+            for format in [Format::Xml, Format::Json] {
+                prop_assert_eq!(
+                    elements(format, &request, &answers),
+                    elements_alone(format, &request, &answers)
+                );
+            }
+        }
+    }
+}
+
+fn unjudged() -> Verdict {
+    Verdict {
+        figures: Figures { used: 9, max: 9, remaining: 9, reset_ms: Some(9) },
+        ..Verdict::UNJUDGED
+    }
+}
+
+/// The item's words behind its key, in both formats.
+fn said(verdict: Verdict, action: Option<&str>) -> (String, String) {
+    let mut request = Request::default();
+    request.push("b", "k", Some(1), false, false);
+    let mut answers = Answers::default();
+    answers.actions.extend(action.map(Arc::from));
+    let item = Answer { action: answers.actions.len(), ..answer(Ok(verdict)) };
+    answers.items.push(item);
+    let (xml, json) =
+        (text(Format::Xml, &request, &answers), text(Format::Json, &request, &answers));
+    let between = |text: &str, before: &str, behind: &str| {
+        let rest = text.strip_prefix(before).expect(before);
+        rest.strip_suffix(behind).expect(behind).to_owned()
+    };
+    (
+        between(&xml, "<response><item biz=\"b\" key=\"k\" ", "/></response>\n"),
+        between(&json, "{\"items\":[{\"biz\":\"b\",\"key\":\"k\",", "}]}\n"),
+    )
+}
+
+#[test]
+fn what_applies_only() {
+    for (verdict, action, xml, json) in [
+        (unjudged(), None, "limited=\"false\"", "\"limited\":false"),
+        (
+            Verdict { degraded: true, ..unjudged() },
+            None,
+            "limited=\"false\" degraded=\"true\"",
+            "\"limited\":false,\"degraded\":true",
+        ),
+        (
+            Verdict { list: Some(List::Allow), ..unjudged() },
+            None,
+            "limited=\"false\" list=\"allow\"",
+            "\"limited\":false,\"list\":\"allow\"",
+        ),
+        (
+            Verdict { limited: true, list: Some(List::Deny), ..unjudged() },
+            None,
+            "limited=\"true\" list=\"deny\"",
+            "\"limited\":true,\"list\":\"deny\"",
+        ),
+        (
+            Verdict { limit: 2, weight: Some(300), shadow: true, ..unjudged() },
+            Some("captcha"),
+            "limited=\"false\" limit=\"2\" used=\"9\" max=\"9\" remaining=\"9\" reset=\"9\" \
+             weight=\"0.3\" shadow=\"true\" action=\"captcha\"",
+            "\"limited\":false,\"limit\":2,\"used\":9,\"max\":9,\"remaining\":9,\"reset\":9,\
+             \"weight\":0.3,\"shadow\":true,\"action\":\"captcha\"",
+        ),
+        (
+            Verdict {
+                limited: true,
+                banned: true,
+                limit: 1,
+                retry_ms: Some(7),
+                ..Verdict::UNJUDGED
+            },
+            None,
+            "limited=\"true\" limit=\"1\" used=\"0\" max=\"0\" remaining=\"0\" retry=\"7\" \
+             banned=\"true\"",
+            "\"limited\":true,\"limit\":1,\"used\":0,\"max\":0,\"remaining\":0,\"retry\":7,\
+             \"banned\":true",
+        ),
+    ] {
+        assert_eq!(said(verdict, action), (xml.to_owned(), json.to_owned()));
+    }
+}
+
+#[test]
+fn weights() {
+    for (thousandths, expected) in
+        [(0, "0"), (1, "0.001"), (50, "0.05"), (1000, "1"), (1250, "1.25")]
+    {
+        let (xml, json) = said(Verdict { weight: Some(thousandths), ..unjudged() }, None);
+        assert!(xml.ends_with(&format!(" weight=\"{expected}\"")), "{xml}");
+        assert!(json.ends_with(&format!(",\"weight\":{expected}")), "{json}");
+    }
+}
+
+#[test]
+fn the_answer_of_the_contract() {
+    let figures =
+        |used, max, remaining, reset| Figures { used, max, remaining, reset_ms: Some(reset) };
+    let refused = figures(50, 50, 0, 86_399_000);
+    let limit = |index, figures, retry_ms: Option<u64>| LimitFigures {
+        index,
+        policy: "sliding",
+        figures,
+        retry_ms,
+        limited: retry_ms.is_some(),
+    };
+    let judged = |limited, limit, figures, retry_ms| Verdict {
+        limited,
+        limit,
+        figures,
+        retry_ms,
+        ..Verdict::UNJUDGED
+    };
+    let mut request = Request::default();
+    for (biz, key) in [("login", "alice"), ("1002", "18829340001"), ("nope", "x")] {
+        request.push(biz, key, Some(1), false, false);
+        request.note_numbers(false, key == "18829340001");
+    }
+    let answers = Answers {
+        refused: true,
+        items: vec![
+            answer(Ok(judged(false, 1, figures(1, 5, 4, 60_000), None))),
+            Answer { details: 0..2, ..answer(Ok(judged(true, 2, refused, Some(120_000)))) },
+            answer(Err(ItemError::UnknownBiz)),
+        ],
+        details: vec![limit(1, figures(3, 15, 12, 59_000), None), limit(2, refused, Some(120_000))],
+        actions: Vec::new(),
+    };
+    assert_eq!(
+        text(Format::Json, &request, &answers),
+        "{\"refused\":true,\"items\":[\
+         {\"biz\":\"login\",\"key\":\"alice\",\"limited\":false,\"limit\":1,\"used\":1,\"max\":5,\
+         \"remaining\":4,\"reset\":60000},\
+         {\"biz\":\"1002\",\"key\":18829340001,\"limited\":true,\"limit\":2,\"used\":50,\"max\":50,\
+         \"remaining\":0,\"reset\":86399000,\"retry\":120000,\"limits\":[\
+         {\"index\":1,\"policy\":\"sliding\",\"used\":3,\"max\":15,\"remaining\":12,\
+         \"reset\":59000},\
+         {\"index\":2,\"policy\":\"sliding\",\"used\":50,\"max\":50,\"remaining\":0,\
+         \"reset\":86399000,\"retry\":120000}]},\
+         {\"biz\":\"nope\",\"key\":\"x\",\"error\":\"unknown-biz\"}]}\n"
+    );
+}
+
+#[test]
+fn the_longest_words_fit() {
+    let most =
+        Figures { used: u64::MAX, max: u64::MAX, remaining: u64::MAX, reset_ms: Some(u64::MAX) };
+    let verdict = Verdict {
+        limited: true,
+        banned: true,
+        shadow: true,
+        degraded: true,
+        list: Some(List::Allow),
+        limit: u16::MAX,
+        advised: 0,
+        weight: Some(u32::MAX),
+        figures: most,
+        retry_ms: Some(u64::MAX),
+        window_ms: None,
+    };
+    let (xml, json) = said(verdict, Some(&"word".repeat(200)));
+    assert!(xml.contains("list=\"allow\" action=\"word") && xml.ends_with("word\""), "{xml}");
+    assert!(json.contains("\"list\":\"allow\",\"action\":\"word") && json.ends_with("word\""));
+}
+
+/// The bound that memory is reckoned by, without what is echoed of the item.
+#[test]
+fn the_longest_answers_are_within_their_bound() {
+    use frs::conf::memory::ANSWER_BYTES;
+
+    const LONGEST: u64 = (1 << 53) - 1;
+    let figures =
+        Figures { used: LONGEST, max: LONGEST, remaining: LONGEST, reset_ms: Some(LONGEST) };
+    let flags = |limited: bool| Verdict {
+        limited,
+        banned: limited,
+        shadow: !limited,
+        list: None,
+        limit: u16::MAX,
+        advised: 1,
+        weight: Some(999_999),
+        figures,
+        retry_ms: Some(LONGEST),
+        ..Verdict::UNJUDGED
+    };
+    let mut request = Request::default();
+    request.begin(Command::Update);
+    request.push("b", "k", Some(1), false, false);
+    let actions = vec![Arc::from("w".repeat(32))];
+    let limit = LimitFigures {
+        index: u16::MAX,
+        policy: "sliding-counter",
+        figures,
+        retry_ms: Some(LONGEST),
+        limited: true,
+    };
+    for format in [Format::Xml, Format::Json] {
+        let length = |result: Option<Verdict>, limits: usize| {
+            let (items, details) = (result.is_some().into(), vec![limit; limits]);
+            let result = Ok(result.unwrap_or(Verdict::UNJUDGED));
+            let answer = Answer { biz: Some(0), result, details: 0..limits, action: 1 };
+            let actions = actions.clone();
+            let answers = Answers { items: vec![answer; items], details, actions, refused: true };
+            let mut out = Vec::new();
+            document::write(format, &mut out, &mut Line::default(), &request, &answers);
+            out.len()
+        };
+        let item = [true, false].map(|limited| length(Some(flags(limited)), 0)).into_iter().max();
+        let item = item.unwrap_or(0) - length(None, 0);
+        assert!((200..=ANSWER_BYTES as usize).contains(&item), "{format:?}: {item}");
+        let limit = length(Some(flags(true)), 2) - length(Some(flags(true)), 1);
+        assert!((150..=ANSWER_BYTES as usize).contains(&limit), "{format:?}: {limit}");
+    }
+}

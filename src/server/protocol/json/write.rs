@@ -1,0 +1,252 @@
+//! [`Answers`] to a response document, an [`Error`] to an error document.
+//!
+//! Whatever was asked, what is written is JSON, and says what the XML document would: characters
+//! that XML forbids become U+FFFD here too.
+
+use std::fmt::{self, Write};
+
+use crate::protocol::format::error_word;
+use crate::protocol::xml::is_char;
+use crate::protocol::{Error, Line, Pen};
+use frs::base::scan::{Short, has_any, marks};
+use frs::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
+
+/// Appends the response document of `request`; `line` is scratch.
+pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
+    let mut pen = line.pen();
+    pen.text(b"{");
+    if answers.refused {
+        pen.text(b"\"refused\":true,");
+    }
+    pen.text(b"\"items\":[");
+    for (index, (item, answer)) in request.items().iter().zip(&answers.items).enumerate() {
+        pen.make_room(out);
+        if index > 0 {
+            pen.text(b",");
+        }
+        match request.short_names(item) {
+            Some((biz, key)) if is_plain(biz) && is_plain(key) => {
+                pen.text(b"{\"biz\":");
+                pen.echo(biz, item.biz_is_number);
+                pen.text(b",\"key\":");
+                pen.echo(key, item.key_is_number);
+            }
+            _ => {
+                pen.flush(out);
+                write_names(out, request, item);
+            }
+        }
+        match &answer.result {
+            Err(error) => {
+                pen.text(b",\"error\":\"");
+                pen.text(error_word(*error).as_bytes());
+                pen.text(b"\"");
+            }
+            Ok(verdict) => {
+                pen.verdict_members(verdict);
+                if let Some(word) = answers.action(answer) {
+                    pen.text(b",\"action\":");
+                    pen.flush(out);
+                    write_string(out, word);
+                }
+                if !answer.details.is_empty() {
+                    pen.aside(|pen| write_limits(out, pen, answers, answer));
+                }
+            }
+        }
+        pen.text(b"}");
+    }
+    pen.text(b"]}\n");
+    pen.flush(out);
+}
+
+/// Is a name written as it is?
+#[inline(always)]
+fn is_plain(name: Short<'_>) -> bool {
+    !name.has_marked(|word| marks(word, SUSPECT))
+}
+
+#[inline(never)]
+fn write_names(out: &mut Vec<u8>, request: &Request, item: &Item) {
+    out.extend_from_slice(b"{\"biz\":");
+    write_echo(out, request.biz(item), item.biz_is_number);
+    out.extend_from_slice(b",\"key\":");
+    write_echo(out, request.key(item), item.key_is_number);
+}
+
+#[inline(never)]
+fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer: &Answer) {
+    pen.text(b",\"limits\":[");
+    let details = answers.details.get(answer.details.clone()).unwrap_or_default();
+    for (index, limit) in details.iter().enumerate() {
+        if index > 0 {
+            pen.text(b",");
+        }
+        pen.flush(out);
+        pen.limit_members(limit);
+    }
+    pen.flush(out);
+    pen.text(b"]");
+}
+
+/// Appends the document of an error of the whole request; `line` is scratch.
+pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
+    let mut pen = line.pen();
+    pen.text(b"{\"error\":{\"code\":\"");
+    pen.text(error.code().as_bytes());
+    pen.text(b"\"");
+    if let Some(place) = error.place() {
+        pen.text(b",\"line\":");
+        pen.number(u64::from(place.line));
+        pen.text(b",\"column\":");
+        pen.number(u64::from(place.column));
+    }
+    pen.text(b",\"message\":\"");
+    pen.flush(out);
+    // A Vec takes everything.
+    let _ = write!(Words(out), "{error}");
+    out.extend_from_slice(b"\"}}\n");
+}
+
+/// Escapes what is written to it.
+struct Words<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Words<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        write_escaped(self.0, text);
+        Ok(())
+    }
+}
+
+/// Appends a biz or key as it was asked: the digits of a number are one here too.
+fn write_echo(out: &mut Vec<u8>, text: &str, is_number: bool) {
+    if is_number {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        write_string(out, text);
+    }
+}
+
+/// Appends a string with its quotation marks.
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_escaped(out, text);
+    out.push(b'"');
+}
+
+/// Bytes that may have to be replaced, beside control characters (0xEF begins U+FFFE and U+FFFF).
+const SUSPECT: &[u8; 3] = b"\"\\\xEF";
+
+/// Appends text for a string.
+#[inline]
+fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    if has_any(text.as_bytes(), SUSPECT) {
+        escape(out, text);
+    } else {
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+#[cold]
+fn escape(out: &mut Vec<u8>, text: &str) {
+    let mut utf8 = [0; 4];
+    for c in text.chars() {
+        let replacement = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\t' => "\\t",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            c if is_char(c) => c.encode_utf8(&mut utf8),
+            _ => "\u{FFFD}",
+        };
+        out.extend_from_slice(replacement.as_bytes());
+    }
+}
+
+impl Pen<'_> {
+    /// As [`write_echo`], of what is short and has nothing to be escaped.
+    #[inline(always)]
+    fn echo(&mut self, text: Short<'_>, is_number: bool) {
+        if !is_number {
+            self.text(b"\"");
+        }
+        self.short_text(text);
+        if !is_number {
+            self.text(b"\"");
+        }
+    }
+
+    /// The members of an item after its key.
+    #[inline(always)]
+    fn verdict_members(&mut self, verdict: &Verdict) {
+        self.text(b",\"limited\":");
+        self.truth(verdict.limited);
+        // Where no limit judged there are no figures.
+        if verdict.limit != 0 {
+            self.text(b",\"limit\":");
+            self.number(u64::from(verdict.limit));
+            self.figures_members(&verdict.figures);
+        }
+        if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
+            self.text(b",\"retry\":");
+            self.number(retry_ms);
+        }
+        if verdict.banned {
+            self.text(b",\"banned\":true");
+        }
+        let is_marked = verdict.shadow | verdict.degraded;
+        if is_marked | verdict.weight.is_some() | verdict.list.is_some() {
+            self.aside(|pen| pen.seldom_members(verdict));
+        }
+    }
+
+    /// What few items carry.
+    #[cold]
+    fn seldom_members(&mut self, verdict: &Verdict) {
+        if let Some(thousandths) = verdict.weight {
+            self.text(b",\"weight\":");
+            self.thousandths(thousandths);
+        }
+        if verdict.shadow {
+            self.text(b",\"shadow\":true");
+        }
+        if verdict.degraded {
+            self.text(b",\"degraded\":true");
+        }
+        match verdict.list {
+            Some(List::Allow) => self.text(b",\"list\":\"allow\""),
+            Some(List::Deny) => self.text(b",\"list\":\"deny\""),
+            None => {}
+        }
+    }
+
+    /// A limit in the detail.
+    fn limit_members(&mut self, limit: &LimitFigures) {
+        self.text(b"{\"index\":");
+        self.number(u64::from(limit.index));
+        self.text(b",\"policy\":\"");
+        self.text(limit.policy.as_bytes());
+        self.text(b"\"");
+        self.figures_members(&limit.figures);
+        if let Some(retry_ms) = limit.retry_ms {
+            self.text(b",\"retry\":");
+            self.number(retry_ms);
+        }
+        self.text(b"}");
+    }
+
+    #[inline(always)]
+    fn figures_members(&mut self, figures: &Figures) {
+        self.text(b",\"used\":");
+        self.number(figures.used);
+        self.text(b",\"max\":");
+        self.repeated(figures.max);
+        self.text(b",\"remaining\":");
+        self.number(figures.remaining);
+        if let Some(reset_ms) = figures.reset_ms {
+            self.text(b",\"reset\":");
+            self.number(reset_ms);
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Heads of answers, and answers of the whole request.
+//!
+//! What is appended is a whole answer: status line, fields, an empty line, the body, which never
+//! follows on HEAD.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::{Error, Format, Line, Pen, document};
+use frs::base::clock::Millis;
+use frs::conf::Origin;
+use frs::service::{Answer, ItemError, Verdict};
+
+/// The status of a preflight.
+pub const PREFLIGHT: u16 = 204;
+
+/// Seconds after which an overloaded server may be asked again.
+const OVERLOAD_RETRY_SECONDS: u64 = 1;
+
+/// The last second that HTTP dates can name: the end of the year 9999.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// What heads start with, written once a second: of most answers all of it, of every answer the
+/// fields at its end, Date among them.
+#[derive(Debug, Clone)]
+pub struct Common {
+    second: u64,
+    text: [u8; Common::TEXT.len()],
+}
+
+impl Common {
+    const TEXT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\
+        Cache-Control: no-store\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: ";
+    const FIELDS_LEN: usize = 25 + Common::DATE_FROM_END + 6;
+    const DATE_FROM_END: usize = Common::DATE_LEN + 2 + 16;
+    const DATE_LEN: usize = 29;
+    const LENGTH_NAME: &str = "Content-Length: ";
+
+    /// At the epoch.
+    pub fn new() -> Common {
+        let mut text = [0; Common::TEXT.len()];
+        text.copy_from_slice(Common::TEXT);
+        Common { second: 0, text }
+    }
+
+    /// Sets the date.
+    pub fn set_now(&mut self, now: Millis) {
+        let second = (now / 1000).min(LAST_SECOND);
+        if second == self.second {
+            return;
+        }
+        self.second = second;
+        let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second));
+        let start = self.text.len() - Common::DATE_FROM_END;
+        let mut room = &mut self.text[start..start + Common::DATE_LEN];
+        // A date is 29 characters long up to the last second.
+        let _ = std::io::Write::write_fmt(&mut room, format_args!("{date}"));
+    }
+
+    /// The start of a 200 with an XML body, up to its length.
+    fn ok_xml(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The fields of every answer, up to its length.
+    fn fields(&self) -> &[u8] {
+        &self.text[self.text.len() - Common::FIELDS_LEN..]
+    }
+
+    /// The fields of an answer that has no length.
+    fn fields_but_length(&self) -> &[u8] {
+        let fields = self.fields();
+        &fields[..fields.len() - Common::LENGTH_NAME.len()]
+    }
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Common::new()
+    }
+}
+
+/// What the client is told of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// It goes on, as HTTP/1.1 does unless told otherwise.
+    Default,
+    /// It goes on, as HTTP/1.0 must be told.
+    KeepAlive,
+    /// It is closed after this answer.
+    Close,
+}
+
+/// What an answer's head depends on beside the answer itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manners {
+    /// What is said of the connection.
+    pub persistence: Persistence,
+    /// HEAD: no body follows.
+    pub head_only: bool,
+    /// The format of documents.
+    pub format: Format,
+    /// The [mark](frs::conf::Origin::mark) of the site whose page asks.
+    pub origin: Option<u32>,
+}
+
+impl Manners {
+    /// Of a connection that is closed after the answer to what nothing is known of.
+    pub const CLOSE: Manners = Manners::closing(Format::Xml);
+
+    /// Of an error of the whole request, which uses the request's format whatever `Accept` asks for.
+    pub const fn of(self, format: Format) -> Manners {
+        Manners { format, ..self }
+    }
+
+    /// Of a connection that is closed after the answer.
+    pub const fn closing(format: Format) -> Manners {
+        Manners { persistence: Persistence::Close, head_only: false, format, origin: None }
+    }
+}
+
+/// Whom an answer goes to.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'o> {
+    /// What its head depends on.
+    pub manners: Manners,
+    /// The site whose pages may read it.
+    pub origin: Option<&'o Origin>,
+}
+
+impl From<Manners> for Asker<'_> {
+    fn from(manners: Manners) -> Self {
+        Asker { manners, origin: None }
+    }
+}
+
+/// Types of bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A document, in the format that [`Manners`] say.
+    Document,
+    /// Words.
+    Text,
+}
+
+/// What an answer to a single item tells in its head.
+#[derive(Debug, Clone, Copy)]
+pub struct Single<'a> {
+    /// The biz's name, where the biz is known.
+    pub name: Option<&'a str>,
+    /// The verdict.
+    pub verdict: &'a Verdict,
+    /// Tell `FRS-Limited`, for proxies.
+    pub proxied: bool,
+}
+
+/// Appends an answer; `line` is scratch.
+pub fn write(
+    out: &mut Vec<u8>,
+    line: &mut Line,
+    common: &Common,
+    Asker { manners, origin }: Asker<'_>,
+    (status, kind, body): (u16, Kind, &[u8]),
+    single: Option<Single<'_>>,
+) {
+    let mut pen = line.pen();
+    begin(out, &mut pen, common, manners, (status, kind), body.len());
+    if let Some(origin) = origin {
+        write_origin(&mut pen, origin);
+    }
+    if let Some(single) = single {
+        write_single(&mut pen, &single);
+    }
+    end(out, &mut pen, manners, body);
+}
+
+/// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has no
+/// body, and no length (RFC 9110, section 8.6).
+pub fn write_preflight(
+    out: &mut Vec<u8>,
+    line: &mut Line,
+    common: &Common,
+    Asker { manners, origin }: Asker<'_>,
+) {
+    let mut pen = line.pen();
+    pen.text(b"HTTP/1.1 204 No Content\r\n");
+    pen.text(common.fields_but_length());
+    pen.text(persistence(manners));
+    if let Some(origin) = origin {
+        write_origin(&mut pen, origin);
+        pen.text(b"Access-Control-Allow-Methods: POST, GET\r\n");
+        pen.text(b"Access-Control-Allow-Headers: Content-Type\r\n");
+    }
+    pen.text(b"\r\n");
+    pen.flush(out);
+}
+
+/// Appends the answer of a whole request that cannot be served; `line` and `body` are
+/// scratch.
+pub fn write_error(
+    out: &mut Vec<u8>,
+    line: &mut Line,
+    common: &Common,
+    Asker { manners, origin }: Asker<'_>,
+    error: &Error,
+    body: &mut Vec<u8>,
+) {
+    body.clear();
+    document::write_error(manners.format, body, line, error);
+    let mut pen = line.pen();
+    begin(out, &mut pen, common, manners, (error.status(), Kind::Document), body.len());
+    if let Some(origin) = origin {
+        write_origin(&mut pen, origin);
+    }
+    match error {
+        Error::BadMethod { allow } => {
+            pen.text(b"Allow: ");
+            pen.text(allow.as_bytes());
+            pen.text(b"\r\n");
+        }
+        Error::Overloaded | Error::Draining => {
+            pen.text(b"Retry-After: ");
+            pen.number(OVERLOAD_RETRY_SECONDS);
+            pen.text(b"\r\n");
+        }
+        _ => {}
+    }
+    end(out, &mut pen, manners, body);
+}
+
+/// The status of the answer to a single item that stands in a GET or stands for a gateway's
+/// request; `refusal` is the status of a limited one.
+pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
+    match &answer.result {
+        Ok(verdict) if verdict.limited => refusal,
+        Ok(_) => 200,
+        Err(ItemError::UnknownBiz | ItemError::BadKey | ItemError::BadCount) => 400,
+        Err(ItemError::Store | ItemError::Busy | ItemError::Full) => 503,
+    }
+}
+
+/// Starts an answer, partly by `pen`, to which what follows is added.
+fn begin(
+    out: &mut Vec<u8>,
+    pen: &mut Pen<'_>,
+    common: &Common,
+    manners: Manners,
+    (status, kind): (u16, Kind),
+    body_len: usize,
+) {
+    if let (200, Kind::Document, Format::Xml) = (status, kind, manners.format) {
+        out.extend_from_slice(common.ok_xml());
+    } else {
+        pen.text(b"HTTP/1.1 ");
+        pen.number(u64::from(status));
+        pen.text(b" ");
+        pen.text(reason(status).as_bytes());
+        pen.text(match (kind, manners.format) {
+            (Kind::Document, Format::Xml) => b"\r\nContent-Type: application/xml\r\n",
+            (Kind::Document, Format::Json) => b"\r\nContent-Type: application/json\r\n",
+            (Kind::Text, _) => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
+        });
+        pen.text(common.fields());
+    }
+    pen.number(body_len as u64);
+    pen.text(b"\r\n");
+    pen.text(persistence(manners));
+}
+
+/// What is said of the connection.
+fn persistence(manners: Manners) -> &'static [u8] {
+    match manners.persistence {
+        Persistence::Default => b"",
+        Persistence::KeepAlive => b"Connection: keep-alive\r\n",
+        Persistence::Close => b"Connection: close\r\n",
+    }
+}
+
+fn write_origin(pen: &mut Pen<'_>, origin: &Origin) {
+    pen.text(b"Access-Control-Allow-Origin: ");
+    pen.text(origin.text().as_bytes());
+    pen.text(b"\r\nVary: Origin\r\n");
+}
+
+fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, manners: Manners, body: &[u8]) {
+    pen.text(b"\r\n");
+    pen.flush(out);
+    if !manners.head_only {
+        out.extend_from_slice(body);
+    }
+}
+
+fn write_single(pen: &mut Pen<'_>, single: &Single<'_>) {
+    let verdict = single.verdict;
+    // A limit of no maximum that refuses nobody (`count`) would tell a client to stop for ever.
+    let has_quota = verdict.limit != 0 && (verdict.figures.max > 0 || verdict.limited);
+    if let (Some(name), true) = (single.name, has_quota) {
+        write_rate_limit(pen, name, verdict);
+    }
+    if let (true, Some(retry_ms)) = (verdict.limited, verdict.retry_ms) {
+        pen.text(b"Retry-After: ");
+        pen.number(seconds(retry_ms).max(1));
+        pen.text(b"\r\n");
+    }
+    if single.proxied {
+        pen.text(match verdict.limited {
+            true => b"FRS-Limited: true\r\n",
+            false => b"FRS-Limited: false\r\n",
+        });
+    }
+}
+
+/// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers).
+fn write_rate_limit(pen: &mut Pen<'_>, name: &str, verdict: &Verdict) {
+    let figures = &verdict.figures;
+    // A biz's name holds nothing that a quoted string would have to escape.
+    pen.text(b"RateLimit-Policy: \"");
+    pen.text(name.as_bytes());
+    pen.text(b"\";q=");
+    pen.number(figures.max);
+    if let Some(window_ms) = verdict.window_ms {
+        pen.text(b";w=");
+        pen.number(seconds(window_ms));
+    }
+    pen.text(b"\r\nRateLimit: \"");
+    pen.text(name.as_bytes());
+    pen.text(b"\";r=");
+    pen.number(figures.remaining);
+    if let Some(reset_ms) = figures.reset_ms {
+        pen.text(b";t=");
+        pen.number(seconds(reset_ms));
+    }
+    pen.text(b"\r\n");
+}
+
+/// Whole seconds, rounded up.
+fn seconds(ms: u64) -> u64 {
+    ms.div_ceil(1000)
+}
+
+/// Words for the statuses that either plane answers, or that a refusal is likely to ask for.
+pub(crate) fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        413 => "Content Too Large",
+        415 => "Unsupported Media Type",
+        422 => "Unprocessable Content",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        444 => "No Response",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        509 => "Bandwidth Limit Exceeded",
+        _ => "Refused",
+    }
+}
+
+#[cfg(test)]
+mod tests;

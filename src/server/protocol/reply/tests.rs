@@ -1,0 +1,161 @@
+use super::*;
+use frs::service::Figures;
+
+const KEEP: Manners = Manners {
+    persistence: Persistence::Default,
+    head_only: false,
+    format: Format::Xml,
+    origin: None,
+};
+
+fn verdict() -> Verdict {
+    Verdict {
+        limited: false,
+        banned: false,
+        limit: 1,
+        figures: Figures { used: 1, max: 5, remaining: 4, reset_ms: Some(59_001) },
+        retry_ms: None,
+        window_ms: Some(60_000),
+        ..Verdict::UNJUDGED
+    }
+}
+
+fn written(status: u16, manners: Manners, single: Option<Single<'_>>) -> String {
+    let (mut out, mut common) = (b"before ".to_vec(), Common::new());
+    common.set_now(784_111_777_123);
+    write(
+        &mut out,
+        &mut Line::default(),
+        &common,
+        manners.into(),
+        (status, Kind::Document, b"<body/>"),
+        single,
+    );
+    String::from_utf8(out).unwrap()
+}
+
+fn fields_of(verdict: &Verdict, proxied: bool) -> String {
+    let single = Single { name: Some("login"), verdict, proxied };
+    let text = written(200, KEEP, Some(single));
+    text.split_once("Content-Length: 7\r\n").unwrap().1.replace("\r\n\r\n<body/>", "")
+}
+
+#[test]
+fn an_answer() {
+    assert_eq!(
+        written(200, KEEP, None),
+        "before HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nCache-Control: no-store\r\n\
+         Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 7\r\n\r\n<body/>"
+    );
+    let head_only = Manners { persistence: Persistence::KeepAlive, head_only: true, ..KEEP };
+    assert_eq!(
+        written(499, head_only, None),
+        "before HTTP/1.1 499 Refused\r\nContent-Type: application/xml\r\n\
+         Cache-Control: no-store\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+         Content-Length: 7\r\nConnection: keep-alive\r\n\r\n"
+    );
+}
+
+#[test]
+fn errors() {
+    let text = |error: Error| {
+        let (mut out, mut body) = (Vec::new(), b"old".to_vec());
+        let mut line = Line::default();
+        write_error(&mut out, &mut line, &Common::new(), Manners::CLOSE.into(), &error, &mut body);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        text(Error::Overloaded),
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/xml\r\n\
+         Cache-Control: no-store\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 60\r\n\
+         Connection: close\r\nRetry-After: 1\r\n\r\n\
+         <error code=\"overloaded\">all connections are in use</error>\n"
+    );
+    let error = text(Error::BadMethod { allow: "GET, HEAD" });
+    assert!(error.contains("\r\nAllow: GET, HEAD\r\n"), "{error}");
+}
+
+#[test]
+fn single_items() {
+    let open = verdict();
+    assert_eq!(
+        fields_of(&open, false),
+        "RateLimit-Policy: \"login\";q=5;w=60\r\nRateLimit: \"login\";r=4;t=60"
+    );
+    let limited = Verdict { limited: true, retry_ms: Some(1), window_ms: None, ..open };
+    assert_eq!(
+        fields_of(&limited, true),
+        "RateLimit-Policy: \"login\";q=5\r\nRateLimit: \"login\";r=4;t=60\r\n\
+         Retry-After: 1\r\nFRS-Limited: true"
+    );
+    let at_once = Verdict { retry_ms: Some(0), ..limited };
+    assert!(fields_of(&at_once, false).ends_with("Retry-After: 1"));
+    let never =
+        Verdict { limited: true, figures: Figures { reset_ms: None, ..open.figures }, ..open };
+    assert_eq!(
+        fields_of(&never, true),
+        "RateLimit-Policy: \"login\";q=5;w=60\r\nRateLimit: \"login\";r=4\r\nFRS-Limited: true"
+    );
+    let unjudged = Verdict { limit: 0, ..open };
+    assert_eq!(fields_of(&unjudged, true), "FRS-Limited: false");
+    let counts = Verdict { figures: Figures { max: 0, remaining: 0, ..open.figures }, ..open };
+    assert_eq!(fields_of(&counts, true), "FRS-Limited: false", "a quota of 0 would stop a client");
+    let none_ever = Verdict { limited: true, ..counts };
+    assert!(fields_of(&none_ever, true).contains("q=0;w=60"));
+    let nameless = Single { name: None, verdict: &open, proxied: false };
+    assert!(!written(200, KEEP, Some(nameless)).contains("RateLimit"));
+}
+
+#[test]
+fn the_longest_fields_fit() {
+    let name = "n".repeat(64);
+    let figures =
+        Figures { used: u64::MAX, max: u64::MAX, remaining: u64::MAX, reset_ms: Some(u64::MAX) };
+    let verdict = Verdict {
+        limited: true,
+        figures,
+        retry_ms: Some(u64::MAX),
+        window_ms: Some(u64::MAX),
+        ..verdict()
+    };
+    let single = Single { name: Some(&name), verdict: &verdict, proxied: true };
+    let manners = Manners { persistence: Persistence::KeepAlive, ..KEEP };
+    let text = written(431, manners, Some(single));
+    assert!(text.ends_with("FRS-Limited: true\r\n\r\n<body/>"), "{text}");
+}
+
+#[test]
+fn dates() {
+    let mut common = Common::new();
+    for (now, expected) in [
+        (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"),
+        (951_782_400_999, "Tue, 29 Feb 2000 00:00:00 GMT"),
+        (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+    ] {
+        common.set_now(now);
+        let fields = String::from_utf8(common.fields().to_vec()).unwrap();
+        assert_eq!(
+            fields,
+            format!("Cache-Control: no-store\r\nDate: {expected}\r\nContent-Length: ")
+        );
+    }
+}
+
+#[test]
+fn statuses() {
+    let answer = |result| Answer { biz: None, result, details: 0..0, action: 0 };
+    let limited = Verdict { limited: true, ..verdict() };
+    assert_eq!(status_of(&answer(Ok(verdict())), 403), 200);
+    assert_eq!(status_of(&answer(Ok(limited)), 403), 403);
+    for (error, status) in [
+        (ItemError::UnknownBiz, 400),
+        (ItemError::BadKey, 400),
+        (ItemError::BadCount, 400),
+        (ItemError::Store, 503),
+        (ItemError::Busy, 503),
+        (ItemError::Full, 503),
+    ] {
+        assert_eq!(status_of(&answer(Err(error)), 403), status);
+    }
+}

@@ -1,0 +1,200 @@
+//! Method and target of a request to what is asked.
+//!
+//! Targets in absolute form are taken too: there are no virtual hosts.
+
+use super::{Error, Excerpt};
+use frs::conf::Authority;
+use frs::service::Command;
+
+/// A request target, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target<'b> {
+    /// The host that it names, which then counts instead of the Host field (RFC 9112, section
+    /// 3.2.2).
+    pub authority: Option<Authority<'b>>,
+    /// Path and query; none where the form or the scheme is not one that is served.
+    pub local: Option<(&'b str, Option<&'b str>)>,
+}
+
+impl<'b> Target<'b> {
+    /// Takes a target apart.
+    pub fn parse(target: &'b str) -> Result<Target<'b>, Error> {
+        if !target.is_ascii() {
+            return Err(Error::BadHttp("bad target: bytes beyond ASCII are sent as %XX"));
+        }
+        if memchr::memchr(b'#', target.as_bytes()).is_some() {
+            return Err(Error::BadHttp("bad target: a fragment is not sent"));
+        }
+        if target.starts_with('/') {
+            return Ok(Target { authority: None, local: Some(split(target)) });
+        }
+        let Some((scheme, rest)) = target.split_once("://") else {
+            return Ok(Target { authority: None, local: None });
+        };
+        if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+            return Ok(Target { authority: None, local: None });
+        }
+        let (authority, local) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let Some(authority) = Authority::parse(authority.as_bytes()) else {
+            return Err(Error::BadHttp("bad target: expected HOST or HOST:PORT after http://"));
+        };
+        Ok(Target { authority: Some(authority), local: Some(split(local)) })
+    }
+}
+
+/// Path and query; an empty path is the root (RFC 9110, section 4.2.3).
+fn split(local: &str) -> (&str, Option<&str>) {
+    let (path, query) = match memchr::memchr(b'?', local.as_bytes()) {
+        Some(mark) => (&local[..mark], Some(&local[mark + 1..])),
+        None => (local, None),
+    };
+    (if path.is_empty() { "/" } else { path }, query)
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route<'b> {
+    /// Query or Update of the items in the body.
+    Items(Command),
+    /// Query or Update of the one item in these parameters.
+    Item(Command, &'b str),
+    /// Update of the one item that the gateway stands for; the segment that names the biz, not
+    /// decoded.
+    Authz(&'b str),
+    /// Is this worker serving?
+    Health,
+}
+
+/// Finds what `method` on `target` asks for.
+pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> {
+    let (path, query) = target.local.ok_or(Error::NotFound)?;
+    match path {
+        "/query" => items(method, Command::Query, query),
+        "/update" => items(method, Command::Update, query),
+        "/health" => match method {
+            "GET" | "HEAD" => Ok(Route::Health),
+            _ => Err(Error::BadMethod { allow: "GET, HEAD" }),
+        },
+        _ => {
+            let rest = path.strip_prefix("/authz/").ok_or(Error::NotFound)?;
+            let segment = rest.split('/').next().unwrap_or_default();
+            if segment.is_empty() { Err(Error::NotFound) } else { Ok(Route::Authz(segment)) }
+        }
+    }
+}
+
+fn items<'b>(method: &str, command: Command, query: Option<&'b str>) -> Result<Route<'b>, Error> {
+    match (method, query) {
+        ("POST", None | Some("")) => Ok(Route::Items(command)),
+        ("POST", Some(query)) => {
+            let what = "expected no parameters on a POST";
+            Err(Error::BadTarget { what, found: Excerpt::of(query) })
+        }
+        ("GET" | "HEAD", query) => Ok(Route::Item(command, query.unwrap_or_default())),
+        _ => Err(Error::BadMethod { allow: "GET, HEAD, POST" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route<'b>(method: &str, target: &'b str) -> Result<Route<'b>, Error> {
+        Target::parse(target).and_then(|target| super::route(method, &target))
+    }
+
+    #[test]
+    fn targets_that_are_none() {
+        for target in [
+            "/query?biz=b#c",
+            "/#",
+            "#",
+            "http://host#/query",
+            "/qu\u{e9}ry",
+            "/query?biz=\u{e9}",
+            "http://h\u{f6}st/query",
+            "http:///query",
+            "http://",
+            "http://?biz=b",
+            "http://:80/query",
+            "http://user@host/query",
+            "https://user:password@host/query",
+            "http://@host/query",
+            "http://ho st/query",
+            "http://host:x/query",
+            "http://::1/query",
+        ] {
+            let error = route("GET", target).unwrap_err();
+            assert_eq!((error.code(), error.closes()), ("bad-http", true), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_target_may_name_its_host() {
+        let host = |target| {
+            let authority = Target::parse(target).unwrap().authority;
+            authority.map(|Authority { host, port }| (str::from_utf8(host).unwrap(), port))
+        };
+        assert_eq!(host("/query"), None);
+        assert_eq!(host("/http://host/query"), None);
+        assert_eq!(host("*"), None);
+        assert_eq!(host("http://Host/query"), Some(("Host", None)));
+        assert_eq!(host("HTTPS://[::1]:7600?x=/y"), Some(("[::1]", Some(7600))));
+        for (target, local) in [
+            ("http://host", Some(("/", None))),
+            ("http://host?x=/y", Some(("/", Some("x=/y")))),
+            ("http://host/a?", Some(("/a", Some("")))),
+            ("ftp://host/a", None),
+            ("*", None),
+        ] {
+            assert_eq!(Target::parse(target).unwrap().local, local, "{target}");
+        }
+    }
+
+    #[test]
+    fn routes() {
+        for (method, target, expected) in [
+            ("POST", "/query", Route::Items(Command::Query)),
+            ("POST", "/update", Route::Items(Command::Update)),
+            ("POST", "/update?", Route::Items(Command::Update)),
+            ("GET", "/query?biz=b", Route::Item(Command::Query, "biz=b")),
+            ("HEAD", "/update?a?b", Route::Item(Command::Update, "a?b")),
+            ("GET", "/update", Route::Item(Command::Update, "")),
+            ("GET", "http://host:1/query?biz=b", Route::Item(Command::Query, "biz=b")),
+            ("GET", "HTTPS://host/health", Route::Health),
+            ("HEAD", "/health?probe=1", Route::Health),
+            ("PROPFIND", "/authz/login/a/b?c", Route::Authz("login")),
+            ("GET", "/authz/login:403", Route::Authz("login:403")),
+            ("POST", "/authz/login?x=/y", Route::Authz("login")),
+        ] {
+            assert_eq!(route(method, target), Ok(expected), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn no_routes() {
+        let allow_items = Error::BadMethod { allow: "GET, HEAD, POST" };
+        for (method, target, expected) in [
+            ("GET", "/", Error::NotFound),
+            ("GET", "/query/", Error::NotFound),
+            ("GET", "/Query", Error::NotFound),
+            ("GET", "/authz", Error::NotFound),
+            ("GET", "/authz/", Error::NotFound),
+            ("GET", "/authz//x", Error::NotFound),
+            ("OPTIONS", "*", Error::NotFound),
+            ("CONNECT", "host:443", Error::NotFound),
+            ("GET", "ftp://host/query", Error::NotFound),
+            ("GET", "http://host", Error::NotFound),
+            // Its path is the root.
+            ("GET", "http://host?x=/query", Error::NotFound),
+            ("PUT", "/query", allow_items),
+            ("get", "/query", allow_items),
+            ("DELETE", "/update?biz=b", allow_items),
+            ("POST", "/health", Error::BadMethod { allow: "GET, HEAD" }),
+        ] {
+            assert_eq!(route(method, target), Err(expected), "{method} {target}");
+        }
+        let error = route("POST", "/query?biz=b").unwrap_err();
+        assert_eq!((error.status(), error.code()), (400, "bad-request"));
+    }
+}

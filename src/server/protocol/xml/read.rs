@@ -1,0 +1,231 @@
+//! A request document to a [`Request`].
+//!
+//! Reads front to back once. Allocates only where the reused buffers grow.
+
+use std::ops::Range;
+
+use super::markup::{Attribute, Cursor, Fault, Names, Part, declares_another_encoding};
+use super::value::{is_name, value};
+use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
+use crate::protocol::{Error, form};
+use frs::service::{Command, Request};
+
+/// Reads the document `body` into `request`, which is emptied first.
+pub fn read(
+    body: &[u8],
+    command: Command,
+    bounds: Bounds,
+    decoded: &mut Decoded,
+    request: &mut Request,
+) -> Result<(), Error> {
+    request.begin(command);
+    let body = without_mark(body)?;
+    let text = match std::str::from_utf8(body) {
+        Ok(text) => text,
+        Err(_) if declares_another_encoding(body) => return Err(NOT_UTF8),
+        Err(error) => {
+            return Err(Fault::xml("not UTF-8", error.valid_up_to()).into_error(body));
+        }
+    };
+    request.add_text(text);
+    document(text, bounds, &mut decoded.other, request).map_err(|fault| fault.into_error(body))
+}
+
+fn document(
+    text: &str,
+    bounds: Bounds,
+    decoded: &mut String,
+    request: &mut Request,
+) -> Result<(), Fault> {
+    let mut cursor = Cursor::new(text);
+    // Most documents begin so.
+    let plain = cursor.literal(b"<request>");
+    let root_at = if plain { 0 } else { begin(&mut cursor)? };
+    if plain || !root_ends(&mut cursor, request, decoded)? {
+        items(&mut cursor, bounds, decoded, request)?;
+    }
+    if cursor.skip()? {
+        return Err(Fault::xml("expected nothing after </request>", cursor.at()));
+    }
+    if request.items().is_empty() {
+        return Err(Fault::document("expected at least one <item>", "", root_at));
+    }
+    request.is_plain = cursor.is_sure();
+    Ok(())
+}
+
+/// Reads up to the root's attributes; where the root begins.
+fn begin(cursor: &mut Cursor<'_>) -> Result<usize, Fault> {
+    cursor.declaration()?;
+    cursor.skip()?;
+    let root = cursor.tag(false)?;
+    if root.name != "request" || root.is_end {
+        return Err(root.unexpected("expected <request>"));
+    }
+    Ok(root.at - 1)
+}
+
+/// Reads the root's attributes; is it `<request/>`?
+fn root_ends(
+    cursor: &mut Cursor<'_>,
+    request: &mut Request,
+    decoded: &mut String,
+) -> Result<bool, Fault> {
+    let mut atomic = None;
+    loop {
+        match cursor.part()? {
+            Part::Attribute(attribute) if attribute.is("atomic") => {
+                first(&atomic, &attribute)?;
+                atomic = Some(flag(&attribute, decoded)?);
+            }
+            Part::Attribute(attribute) => {
+                return Err(unknown("unknown attribute: expected atomic", &attribute));
+            }
+            Part::End { empty } => {
+                request.atomic = atomic.unwrap_or(false);
+                return Ok(empty);
+            }
+        }
+    }
+}
+
+fn items(
+    cursor: &mut Cursor<'_>,
+    bounds: Bounds,
+    decoded: &mut String,
+    request: &mut Request,
+) -> Result<(), Fault> {
+    let max = bounds.items(request.atomic);
+    let has_room = |request: &Request| request.items().len() < max as usize;
+    loop {
+        let mut begun = None;
+        if has_room(request) {
+            begun = cursor.plain_items(|(biz, key)| {
+                request.push_parts(biz, key, Some(1), false, false);
+                has_room(request)
+            });
+        }
+        if begun.is_none() {
+            cursor.skip()?;
+        }
+        let at = cursor.at();
+        if begun.is_none() && items_end(cursor)? {
+            return Ok(());
+        }
+        if !has_room(request) {
+            let error = Error::TooManyItems { max, atomic: request.atomic };
+            return Err(Fault::Whole(error));
+        }
+        if !item_ends(cursor, at, begun, decoded, request)? {
+            end_item(cursor)?;
+        }
+    }
+}
+
+/// Reads what stands where an item may: the start of its tag, or the root's end?
+fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
+    if cursor.literal(b"</request>") {
+        return Ok(true);
+    }
+    let tag = cursor.tag(true)?;
+    match (tag.name, tag.is_end) {
+        ("item", false) => Ok(false),
+        ("request", true) => Ok(true),
+        (_, true) => Err(tag.unexpected("expected </request>")),
+        (_, false) => Err(tag.unexpected("expected <item>")),
+    }
+}
+
+fn end_item(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
+    cursor.skip()?;
+    let tag = cursor.tag(true)?;
+    if tag.name != "item" || !tag.is_end {
+        return Err(tag.unexpected("expected </item>"));
+    }
+    Ok(())
+}
+
+/// Reads the attributes of the item at `at`, but for `names` that are read, and adds it; is it
+/// `<item/>`?
+fn item_ends(
+    cursor: &mut Cursor<'_>,
+    at: usize,
+    names: Option<Names>,
+    decoded: &mut String,
+    request: &mut Request,
+) -> Result<bool, Fault> {
+    let (mut biz, mut key) = names.unzip();
+    let (mut count, mut force, mut detail) = (None, None, None);
+    let empty = loop {
+        let attribute = match cursor.part()? {
+            Part::Attribute(attribute) => attribute,
+            Part::End { empty } => break empty,
+        };
+        if attribute.is("biz") {
+            first(&biz, &attribute)?;
+            biz = Some(part(&attribute, decoded, request)?);
+        } else if attribute.is("key") {
+            first(&key, &attribute)?;
+            key = Some(part(&attribute, decoded, request)?);
+        } else if attribute.is("count") {
+            first(&count, &attribute)?;
+            count = Some(form::count(value(&attribute, decoded)?));
+        } else if attribute.is("force") {
+            first(&force, &attribute)?;
+            force = Some(flag(&attribute, decoded)?);
+        } else if attribute.is("detail") {
+            first(&detail, &attribute)?;
+            detail = Some(flag(&attribute, decoded)?);
+        } else {
+            let what = "unknown attribute: expected biz, key, count, force or detail";
+            return Err(unknown(what, &attribute));
+        }
+    };
+    let (Some(biz), Some(key)) = (biz, key) else {
+        let what = "expected both of the attributes biz and key";
+        return Err(Fault::document(what, "", at));
+    };
+    let (force, detail) = (force.unwrap_or(false), detail.unwrap_or(false));
+    request.push_parts(biz, key, count.unwrap_or(Some(1)), force, detail);
+    Ok(empty)
+}
+
+/// Where in the request's text the value of an attribute stands: in the document, or decoded behind
+/// it.
+fn part(
+    attribute: &Attribute<'_>,
+    decoded: &mut String,
+    request: &mut Request,
+) -> Result<Range<usize>, Fault> {
+    if attribute.plain {
+        return Ok(attribute.raw.clone());
+    }
+    Ok(request.add_text(value(attribute, decoded)?))
+}
+
+fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), Fault> {
+    if slot.is_none() { Ok(()) } else { Err(repeated(attribute)) }
+}
+
+#[cold]
+fn repeated(attribute: &Attribute<'_>) -> Fault {
+    Fault::found_xml("an attribute stands more than once", attribute.name(), attribute.name.start)
+}
+
+#[cold]
+fn unknown(what: &'static str, attribute: &Attribute<'_>) -> Fault {
+    if is_name(attribute.name()) {
+        Fault::document(what, attribute.name(), attribute.name.start)
+    } else {
+        let what = "expected the name of an attribute";
+        Fault::found_xml(what, attribute.name(), attribute.name.start)
+    }
+}
+
+fn flag(attribute: &Attribute<'_>, decoded: &mut String) -> Result<bool, Fault> {
+    match value(attribute, decoded)? {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(Fault::document("expected true or false", other, attribute.raw.start)),
+    }
+}

@@ -1,0 +1,149 @@
+//! Both documents are read back by other people's parsers, and compared.
+
+use quick_xml::events::{BytesStart, Event};
+use serde_json::{Map, Value as Json};
+
+use super::*;
+use crate::stats::snapshot::{Hot, Rates};
+use frs::store::counter::BizKey;
+use frs::store::counter::{GroupKey, GroupSums, Nodes};
+
+fn stats() -> Stats {
+    let mut stats = Stats { version: "1.2.3", now_ms: 5, generation: 2, ..Stats::default() };
+    stats.sums.request_times.add(100, 10);
+    stats.sums.requests[1][0] = 10;
+    stats.sums.item_errors[4] = 1;
+    let mut nodes = Nodes { live: 1, expired: 2, free: 3, swept_ms: 4, ..Nodes::default() };
+    nodes.chains[56] = 7;
+    let mut sums = GroupSums::default();
+    sums.nodes = Some(nodes);
+    stats.groups.push(Group {
+        key: GroupKey::Name("g".into()),
+        geometry: None,
+        served: false,
+        sums,
+    });
+    stats.bizs.push(Counted {
+        key: BizKey::Id(9),
+        name: Some("login".into()),
+        limits: vec!["5 in 60 s".into(), "<&\"'\\>".into()],
+        items: [[1; OUTCOMES], [2; OUTCOMES]],
+        rates: Rates { second: Some([0.5; OUTCOMES]), ..Rates::default() },
+        hottest: vec![Hot { key: "al\u{1}ice\n".into(), used: 3, last_ms: 4 }],
+    });
+    stats.bizs.push(Counted { key: BizKey::Id(10), ..crate::stats::snapshot::unnamed(10) });
+    stats.bizs.push(Counted { key: BizKey::Unknown, ..crate::stats::snapshot::unnamed(0) });
+    stats.processes.push(Process {
+        slot: 1,
+        pid: 2,
+        role: "worker",
+        restarts: Some(6),
+        generation: 2,
+        cpu_ms: Some(10),
+        connections: 3,
+        requests: 4,
+        requests_per_s: Some(2.25),
+        cpu_share: None,
+    });
+    stats
+}
+
+/// Names of lists, whose elements are an array in JSON.
+const LISTS: [&str; 8] =
+    ["requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest"];
+
+/// What an XML document says, as JSON: attributes as members, lists as arrays.
+fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_empty: bool) -> Json {
+    let name = start.name().as_ref().to_owned();
+    let mut object = Map::new();
+    for attribute in start.attributes() {
+        let attribute = attribute.unwrap();
+        let key = attribute.key.as_ref().to_owned();
+        let value = quick_xml::escape::unescape(&attribute.value).unwrap().into_owned();
+        object.insert(key, Json::String(value));
+    }
+    let (mut list, mut text) = (Vec::new(), String::new());
+    let mut is_open = !is_empty;
+    while is_open {
+        match reader.read_event().unwrap() {
+            Event::End(_) => is_open = false,
+            Event::Text(part) => text += part.as_ref(),
+            Event::Start(child) => {
+                let child = child.into_owned();
+                let value = from_xml(reader, &child, false);
+                list.push((child.name().as_ref().to_owned(), value));
+            }
+            Event::Empty(child) => {
+                let child = child.into_owned();
+                let value = from_xml(reader, &child, true);
+                list.push((child.name().as_ref().to_owned(), value));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    if LISTS.contains(&&*name) {
+        return Json::Array(list.into_iter().map(|(_, value)| value).collect());
+    }
+    if name == "chains" {
+        let numbers = text.split(' ').map(|number| Json::String(number.into()));
+        return Json::Array(numbers.collect());
+    }
+    for (name, value) in list {
+        assert!(object.insert(name, value).is_none());
+    }
+    Json::Object(object)
+}
+
+/// With numbers and booleans as text, as XML has them.
+fn texts(value: Json) -> Json {
+    match value {
+        Json::Number(number) => Json::String(number.to_string()),
+        Json::Bool(value) => Json::String(value.to_string()),
+        Json::Array(values) => Json::Array(values.into_iter().map(texts).collect()),
+        Json::Object(members) => {
+            Json::Object(members.into_iter().map(|(name, value)| (name, texts(value))).collect())
+        }
+        other => other,
+    }
+}
+
+fn xml_as_json(text: &str) -> Json {
+    let mut reader = quick_xml::Reader::from_str(text);
+    let Event::Start(root) = reader.read_event().unwrap() else { panic!("{text}") };
+    assert_eq!(root.name().as_ref(), "stats");
+    let root = root.into_owned();
+    from_xml(&mut reader, &root, false)
+}
+
+#[test]
+fn both_formats_say_the_same() {
+    for stats in [stats(), Stats::default()] {
+        let json: Json = serde_json::from_str(&stats_json(&stats)).unwrap();
+        assert_eq!(texts(json), xml_as_json(&stats_xml(&stats)));
+    }
+}
+
+#[test]
+fn figures_stand_where_they_belong() {
+    let json: Json = serde_json::from_str(&stats_json(&stats())).unwrap();
+    let at = |pointer: &str| json.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+    assert_eq!(at("/server/version"), "1.2.3");
+    assert_eq!(at("/server/degraded"), false);
+    assert_eq!(at("/latency/p99-us"), 112);
+    assert_eq!(at("/requests/0/command"), "update");
+    assert_eq!(at("/errors/0/error"), "busy");
+    assert_eq!(at("/workers/0/restarts"), 6);
+    assert_eq!(at("/workers/0/requests-per-second"), 2.25);
+    assert_eq!(json.pointer("/workers/0/cpu-share"), None);
+    assert_eq!(at("/groups/0/chains").as_array().unwrap().len(), 57);
+    assert_eq!(at("/groups/0/chains/56"), 7);
+    assert_eq!(at("/bizs/0/id"), 9);
+    assert_eq!(at("/bizs/0/updates/limited"), 2);
+    assert_eq!(json.pointer("/bizs/0/removed"), None);
+    assert_eq!((at("/bizs/1/name"), at("/bizs/1/removed")), (&"10".into(), &true.into()));
+    assert_eq!(json.pointer("/bizs/2/removed"), None, "it is none");
+    assert_eq!(at("/bizs/0/limits/1/words"), "<&\"'\\>");
+    assert_eq!(at("/bizs/0/rates/0/over"), 1000);
+    assert_eq!(at("/bizs/0/rates/0/allowed"), 0.5);
+    assert_eq!(at("/bizs/0/hottest/0/key"), "al\u{FFFD}ice\n");
+}

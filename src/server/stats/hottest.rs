@@ -1,0 +1,97 @@
+//! The keys of each business that use most, as the sweep over all nodes meets them.
+//!
+//! Invariant: its memory is bounded, whatever runs: so many keys of so many businesses.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::history::BIZS_MAX;
+use super::snapshot::{Hot, Stats};
+use frs::service::Seen;
+
+/// Keys of a business that are kept.
+pub const KEYS: usize = 10;
+
+/// The hottest keys by the id of their business.
+#[derive(Debug, Default)]
+pub struct Hottest {
+    /// The least of a business first.
+    bizs: BTreeMap<u32, BinaryHeap<Reverse<Ranked>>>,
+}
+
+/// By what is used, then by the last use; the key tells equals apart.
+type Ranked = (u64, u64, String);
+
+impl Hottest {
+    /// Takes a node in, if it is one of the hottest of its business so far.
+    pub fn note(&mut self, seen: &Seen<'_>) {
+        if seen.used == 0 || !self.bizs.contains_key(&seen.biz_id) && self.bizs.len() == BIZS_MAX {
+            return;
+        }
+        let keys = self.bizs.entry(seen.biz_id).or_default();
+        let is_hot = |Reverse((used, last, _)): &Reverse<Ranked>| {
+            (seen.used, seen.last_use_ms) > (*used, *last)
+        };
+        if keys.len() < KEYS || keys.peek().is_some_and(is_hot) {
+            keys.push(Reverse((seen.used, seen.last_use_ms, seen.key.to_string())));
+            if keys.len() > KEYS {
+                keys.pop();
+            }
+        }
+    }
+
+    /// Fills them in, the hottest first.
+    pub fn fill(&self, stats: &mut Stats) {
+        for biz in &mut stats.bizs {
+            let Some(keys) = biz.id().and_then(|id| self.bizs.get(&id)) else { continue };
+            let mut sorted: Vec<&Ranked> = keys.iter().map(|Reverse(ranked)| ranked).collect();
+            sorted.sort_unstable_by(|one, other| other.cmp(one));
+            let hot = |&(used, last_ms, ref key): &Ranked| Hot { key: key.clone(), used, last_ms };
+            biz.hottest = sorted.into_iter().map(hot).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frs::conf::KeyType;
+    use frs::key::{KeyField, Seed};
+
+    fn note(hottest: &mut Hottest, biz_id: u32, key: &str, used: u64, last_use_ms: u64) {
+        let mut field = KeyField::default();
+        field.encode(KeyType::String, key.as_bytes(), 24, Seed([0; 2])).unwrap();
+        hottest.note(&Seen { biz_id, key: field.key(), used, last_use_ms });
+    }
+
+    fn keys(hottest: &Hottest, id: u32) -> Vec<(String, u64)> {
+        let mut stats =
+            Stats { bizs: vec![crate::stats::snapshot::unnamed(id)], ..Stats::default() };
+        hottest.fill(&mut stats);
+        stats.bizs.remove(0).hottest.into_iter().map(|hot| (hot.key, hot.used)).collect()
+    }
+
+    #[test]
+    fn the_hottest_are_kept_in_order() {
+        let mut hottest = Hottest::default();
+        // Of equals those used last; what used nothing is none.
+        for nth in 0..30 {
+            note(&mut hottest, 1, &format!("k{nth}"), nth / 10, nth);
+        }
+        note(&mut hottest, 2, "other", 1, 0);
+        let expected: Vec<(String, u64)> =
+            (20..30).rev().map(|nth| (format!("k{nth}"), 2)).collect();
+        assert_eq!(keys(&hottest, 1), expected);
+        assert_eq!(keys(&hottest, 2), [("other".to_owned(), 1)]);
+        assert_eq!(keys(&hottest, 3), []);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut hottest = Hottest::default();
+        for id in 0..2 * BIZS_MAX as u32 {
+            note(&mut hottest, id, "k", 1, 1);
+        }
+        assert_eq!(hottest.bizs.len(), BIZS_MAX);
+    }
+}

@@ -1,0 +1,300 @@
+//! The figures in the text format that Prometheus reads.
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>)
+//!
+//! Invariant: each metric stands once, its HELP and TYPE before its samples, with all of its
+//! labels; names are escaped, and a key is never a label.
+
+use std::fmt::{self, Display, Write};
+
+use super::snapshot::{Group, Stats};
+use frs::store::counter::{Asked, GroupCounter, Histogram, ITEM_ERRORS, Outcome, status_word};
+use frs::store::{Counter, Sums};
+
+/// The media type of [`text`].
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics of a server.
+pub fn text(stats: &Stats) -> String {
+    let mut page = Page::default();
+    page.requests(&stats.sums);
+    page.items(stats);
+    page.connections(stats);
+    page.groups(stats);
+    page.semaphores(&stats.sums);
+    page.processes(stats);
+    page.configuration(stats);
+    page.files(stats);
+    page.server(stats);
+    page.0
+}
+
+/// The text so far.
+#[derive(Debug, Default)]
+struct Page(String);
+
+/// The value of a label, escaped.
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '\\' => f.write_str("\\\\"),
+            '"' => f.write_str("\\\""),
+            '\n' => f.write_str("\\n"),
+            c => f.write_char(c),
+        })
+    }
+}
+
+/// Microseconds as seconds, exactly.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// Milliseconds as seconds, exactly.
+fn seconds_of_ms(ms: u64) -> Seconds {
+    Seconds(ms.saturating_mul(1000))
+}
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (nth, (label, value)) in labels.iter().enumerate() {
+            let before = if nth == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{before}{label}=\"{}\"", Escaped(value));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.head(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, times: &Histogram) {
+        self.head(name, "histogram", help);
+        let bucket = format!("{name}_bucket");
+        for (bound_us, count) in times.doublings() {
+            self.sample(&bucket, &[("le", &Seconds(bound_us).to_string())], count);
+        }
+        self.sample(&bucket, &[("le", "+Inf")], times.count());
+        self.sample(&format!("{name}_sum"), &[], Seconds(times.sum_us));
+        self.sample(&format!("{name}_count"), &[], times.count());
+    }
+
+    fn requests(&mut self, sums: &Sums) {
+        const NAME: &str = "frs_requests_total";
+        self.head(NAME, "counter", "Requests answered, by what was asked and the answer's status.");
+        for (asked, counts) in Asked::ALL.iter().zip(&sums.requests) {
+            for (kind, &count) in counts.iter().enumerate() {
+                // What never occurred is left out, but for the series that everybody draws.
+                if count > 0 || kind == 0 {
+                    let labels = [("command", asked.word()), ("status", status_word(kind))];
+                    self.sample(NAME, &labels, count);
+                }
+            }
+        }
+        let help = "Time of a request from readable to written; all of a worker's turn have the \
+                    turn's time.";
+        self.histogram("frs_request_seconds", help, &sums.request_times);
+    }
+
+    fn items(&mut self, stats: &Stats) {
+        const NAME: &str = "frs_items_total";
+        self.head(NAME, "counter", "Items answered, by business, command and verdict.");
+        for biz in &stats.bizs {
+            let label = biz.label();
+            for (command, counts) in ["query", "update"].into_iter().zip(&biz.items) {
+                for (outcome, &count) in Outcome::ALL.iter().zip(counts) {
+                    if count > 0 || *outcome == Outcome::Allowed {
+                        let labels =
+                            [("biz", &*label), ("command", command), ("verdict", outcome.word())];
+                        self.sample(NAME, &labels, count);
+                    }
+                }
+            }
+        }
+        const ERRORS: &str = "frs_item_errors_total";
+        self.head(ERRORS, "counter", "Items that failed, by error.");
+        for (error, count) in ITEM_ERRORS.iter().zip(stats.sums.item_errors) {
+            self.sample(ERRORS, &[("error", error)], count);
+        }
+    }
+
+    fn connections(&mut self, stats: &Stats) {
+        let sums = &stats.sums;
+        self.one("frs_connections", "gauge", "Connections open now.", stats.connections());
+        for (name, help, counter) in [
+            (
+                "frs_connections_total",
+                "Connections accepted, refused ones among them.",
+                Counter::Connections,
+            ),
+            (
+                "frs_connections_refused_total",
+                "Connections refused: too many, or from a network that is not allowed.",
+                Counter::ConnectionsRefused,
+            ),
+            (
+                "frs_timeouts_total",
+                "Connections closed because the client was late, with a request or in taking \
+                 answers.",
+                Counter::Timeouts,
+            ),
+        ] {
+            self.one(name, "counter", help, sums.count(counter));
+        }
+        self.head("frs_bytes_total", "counter", "Bytes read from clients and written to them.");
+        for (direction, counter) in [("in", Counter::BytesIn), ("out", Counter::BytesOut)] {
+            self.sample("frs_bytes_total", &[("direction", direction)], sums.count(counter));
+        }
+    }
+
+    fn groups(&mut self, stats: &Stats) {
+        let groups = &stats.groups;
+        let help = "1 where a group is served, 0 where its items answer `store`.";
+        self.head("frs_group_served", "gauge", help);
+        for group in groups.iter().filter(|group| group.geometry.is_some()) {
+            self.sample("frs_group_served", &[("group", group.name())], u64::from(group.served));
+        }
+        self.head(
+            "frs_nodes",
+            "gauge",
+            "Nodes, as the keeper's last look at all of them found them.",
+        );
+        for group in groups {
+            let Some(nodes) = &group.sums.nodes else { continue };
+            for (state, count) in
+                [("live", nodes.live), ("expired", nodes.expired), ("free", nodes.free)]
+            {
+                self.sample("frs_nodes", &[("group", group.name()), ("state", state)], count);
+            }
+        }
+        self.head("frs_creates_total", "counter", "Nodes created.");
+        for group in groups {
+            let count = group.sums.count(GroupCounter::Creates);
+            self.sample("frs_creates_total", &[("group", group.name())], count);
+        }
+        let evictions = [
+            ("expired", GroupCounter::EvictionsExpired),
+            ("idle", GroupCounter::EvictionsIdle),
+            ("limiting", GroupCounter::EvictionsLimiting),
+        ];
+        let help = "Nodes that made room for others; limiting ones above 0: the group is too \
+                    small, or attacked.";
+        self.by_group(groups, ("frs_evictions_total", help), "kind", evictions);
+        let drops = [
+            ("crc", GroupCounter::DroppedCrc),
+            ("misplaced", GroupCounter::DroppedMisplaced),
+            ("duplicate", GroupCounter::DroppedDuplicate),
+        ];
+        let help = "Nodes that were damaged, and not believed.";
+        self.by_group(groups, ("frs_dropped_nodes_total", help), "reason", drops);
+    }
+
+    fn by_group<const N: usize>(
+        &mut self,
+        groups: &[Group],
+        (name, help): (&str, &str),
+        label: &str,
+        counters: [(&str, GroupCounter); N],
+    ) {
+        self.head(name, "counter", help);
+        for group in groups {
+            for (word, counter) in counters {
+                let labels = [("group", group.name()), (label, word)];
+                self.sample(name, &labels, group.sums.count(counter));
+            }
+        }
+    }
+
+    fn semaphores(&mut self, sums: &Sums) {
+        for (name, help, counter) in [
+            (
+                "frs_semaphore_waits_total",
+                "Semaphores of key-nodes that were not free at once.",
+                Counter::SemaphoreWaits,
+            ),
+            (
+                "frs_semaphore_busy_total",
+                "Semaphores that were not to be had within the lock-timeout.",
+                Counter::SemaphoreBusy,
+            ),
+            (
+                "frs_semaphore_orphans_total",
+                "Semaphores freed that named an owner who was no more.",
+                Counter::SemaphoreOrphans,
+            ),
+            ("frs_recoveries_total", "Slots of dead processes recovered.", Counter::Recoveries),
+        ] {
+            self.one(name, "counter", help, sums.count(counter));
+        }
+    }
+
+    fn processes(&mut self, stats: &Stats) {
+        const ROLES: [&str; 2] = ["worker", "keeper"];
+        self.head("frs_processes", "gauge", "Living processes.");
+        for role in ROLES {
+            self.sample("frs_processes", &[("role", role)], stats.processes_of(role));
+        }
+        const RESTARTS: &str = "frs_process_restarts_total";
+        self.head(RESTARTS, "counter", "Processes that died and were replaced.");
+        for (role, count) in ROLES.into_iter().zip(stats.master.restarts) {
+            self.sample(RESTARTS, &[("role", role)], count);
+        }
+    }
+
+    fn configuration(&mut self, stats: &Stats) {
+        let help = "Generation of the configuration in force.";
+        self.one("frs_config_generation", "gauge", help, stats.generation);
+        const RESULTS: [&str; 2] = ["taken", "refused"];
+        const RELOADS: &str = "frs_config_reloads_total";
+        self.head(RELOADS, "counter", "Reloads of the configuration.");
+        for (result, count) in RESULTS.iter().zip(stats.master.reloads) {
+            self.sample(RELOADS, &[("result", result)], count);
+        }
+        const LAST: &str = "frs_config_last_reload_timestamp_seconds";
+        self.head(LAST, "gauge", "When the configuration was reloaded last; 0: never.");
+        for (result, at_ms) in RESULTS.iter().zip(stats.master.reloaded_ms) {
+            self.sample(LAST, &[("result", result)], seconds_of_ms(at_ms));
+        }
+    }
+
+    fn files(&mut self, stats: &Stats) {
+        let sums = &stats.sums;
+        let help = "Time of a flush of all groups that succeeded.";
+        self.histogram("frs_flush_seconds", help, &sums.flush_times);
+        let help = "Flushes that failed: a loss of power would cost what was counted since.";
+        self.one("frs_flush_errors_total", "counter", help, sums.count(Counter::FlushErrors));
+        let help = "Time of a checkpoint that was completed.";
+        self.histogram("frs_checkpoint_seconds", help, &sums.checkpoint_times);
+        const LAST: &str = "frs_checkpoint_timestamp_seconds";
+        self.head(LAST, "gauge", "When a checkpoint was completed last; 0: never.");
+        for group in &stats.groups {
+            let at_ms = group.sums.checkpoint_ms.unwrap_or(0);
+            self.sample(LAST, &[("group", group.name())], seconds_of_ms(at_ms));
+        }
+    }
+
+    fn server(&mut self, stats: &Stats) {
+        let help = "1: nothing is limited at the moment, by <degrade>.";
+        self.one("frs_degraded", "gauge", help, u8::from(stats.degraded));
+        let started = seconds_of_ms(stats.master.started_ms);
+        self.one("frs_start_timestamp_seconds", "gauge", "When the server was started.", started);
+        self.head("frs_build_info", "gauge", "The version that runs.");
+        self.sample("frs_build_info", &[("version", stats.version)], 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

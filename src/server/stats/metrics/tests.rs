@@ -1,0 +1,277 @@
+//! The text is read back by a parser of the exposition format, written from its description.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::stats::snapshot::{self, Counted, Process};
+use frs::conf::{Geometry, HashKind};
+use frs::store::counter::{BizKey, GroupKey, GroupSums, Nodes};
+
+/// A family of samples.
+#[derive(Debug, Default)]
+struct Family {
+    kind: String,
+    help: String,
+    samples: Vec<(String, BTreeMap<String, String>, f64)>,
+}
+
+/// Reads the format, and holds the text against its rules.
+fn parse(text: &str) -> BTreeMap<String, Family> {
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let (mut current, mut seen) = (String::new(), BTreeSet::new());
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect("a help");
+            assert!(!families.contains_key(name), "{name} stands twice");
+            current = name.to_owned();
+            families.entry(current.clone()).or_default().help = help.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a type");
+            assert_eq!(name, current, "its type follows its help");
+            assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{kind}");
+            let family = families.get_mut(name).expect("its help was there");
+            assert!(family.kind.is_empty() && family.samples.is_empty());
+            family.kind = kind.to_owned();
+        } else {
+            let (name, labels, value) = sample(line);
+            let family = families.get_mut(&current).expect("help and type before");
+            let is_part = name.strip_prefix(&*current).is_some_and(|rest| match &*family.kind {
+                "histogram" => matches!(rest, "_bucket" | "_sum" | "_count"),
+                _ => rest.is_empty(),
+            });
+            assert!(is_part, "{name} among the samples of {current}");
+            assert!(seen.insert((name.clone(), labels.clone())), "{line} stands twice");
+            family.samples.push((name, labels, value));
+        }
+    }
+    families
+}
+
+fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
+    let end = line.find(['{', ' ']).expect("a name and a value");
+    let (name, rest) = line.split_at(end);
+    assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+    let mut labels = BTreeMap::new();
+    let mut rest = rest.chars();
+    if rest.as_str().starts_with('{') {
+        rest.next();
+        while !rest.as_str().starts_with('}') {
+            let label: String = rest.by_ref().take_while(|&c| c != '=').collect();
+            let label = label.trim_start_matches(',').to_owned();
+            assert_eq!(rest.next(), Some('"'));
+            let mut value = String::new();
+            loop {
+                match rest.next().expect("an end of the value") {
+                    '"' => break,
+                    '\\' => value.push(match rest.next() {
+                        Some('n') => '\n',
+                        Some(c @ ('\\' | '"')) => c,
+                        other => panic!("{other:?} is no escape"),
+                    }),
+                    c => value.push(c),
+                }
+            }
+            assert!(labels.insert(label, value).is_none());
+        }
+        rest.next();
+    }
+    let value = rest.as_str().strip_prefix(' ').expect("a blank before the value");
+    (name.to_owned(), labels, value.parse().expect("a number"))
+}
+
+/// One of everything.
+fn stats() -> Stats {
+    let mut sums = Sums::default();
+    sums.requests[Asked::Update as usize][0] = 12;
+    sums.requests[Asked::Other as usize][4] = 3;
+    for us in [1, 3, 100, 1 << 30] {
+        sums.request_times.add(us, 2);
+    }
+    sums.item_errors[1] = 9;
+    let mut group = GroupSums::default();
+    group.nodes = Some(Nodes { live: 3, expired: 2, free: 1, swept_ms: 5, ..Nodes::default() });
+    let biz = |key, name: Option<&str>| Counted {
+        key,
+        name: name.map(str::to_owned),
+        limits: Vec::new(),
+        items: [[1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14]],
+        rates: Default::default(),
+        hottest: vec![snapshot::Hot { key: "alice".into(), used: 5, last_ms: 6 }],
+    };
+    let process = |role, connections| Process {
+        slot: 0,
+        pid: 1,
+        role,
+        restarts: None,
+        generation: 1,
+        cpu_ms: None,
+        connections,
+        requests: 0,
+        requests_per_s: None,
+        cpu_share: None,
+    };
+    Stats {
+        version: "1.2.3",
+        generation: 4,
+        sums,
+        master: frs::store::MasterCounts {
+            started_ms: 1_700_000_000_123,
+            restarts: [5, 6],
+            reloads: [7, 8],
+            reloaded_ms: [1_700_000_001_000, 0],
+        },
+        processes: vec![process("worker", 2), process("worker", 3), process("keeper", 0)],
+        groups: vec![
+            Group {
+                key: GroupKey::Name("g".into()),
+                geometry: Some(geometry()),
+                served: false,
+                sums: group,
+            },
+            Group {
+                key: GroupKey::Others,
+                geometry: None,
+                served: false,
+                sums: GroupSums::default(),
+            },
+        ],
+        bizs: vec![
+            biz(BizKey::Id(1), Some("a\"b\\c\nd")),
+            biz(BizKey::Id(77), None),
+            biz(BizKey::Unknown, None),
+            biz(BizKey::Others, None),
+        ],
+        ..Stats::default()
+    }
+}
+
+fn geometry() -> Geometry {
+    let (files, key_nodes, chain) = (1, 8, 8);
+    Geometry { files, key_nodes, chain, node_bytes: 64, key_bytes: 24, hash: HashKind::Bob }
+}
+
+/// Every metric, its type and its labels.
+const TABLE: [(&str, &str, &[&str]); 30] = [
+    ("frs_requests_total", "counter", &["command", "status"]),
+    ("frs_items_total", "counter", &["biz", "command", "verdict"]),
+    ("frs_item_errors_total", "counter", &["error"]),
+    ("frs_request_seconds", "histogram", &[]),
+    ("frs_connections", "gauge", &[]),
+    ("frs_connections_total", "counter", &[]),
+    ("frs_connections_refused_total", "counter", &[]),
+    ("frs_timeouts_total", "counter", &[]),
+    ("frs_bytes_total", "counter", &["direction"]),
+    ("frs_group_served", "gauge", &["group"]),
+    ("frs_nodes", "gauge", &["group", "state"]),
+    ("frs_creates_total", "counter", &["group"]),
+    ("frs_evictions_total", "counter", &["group", "kind"]),
+    ("frs_dropped_nodes_total", "counter", &["group", "reason"]),
+    ("frs_semaphore_waits_total", "counter", &[]),
+    ("frs_semaphore_busy_total", "counter", &[]),
+    ("frs_semaphore_orphans_total", "counter", &[]),
+    ("frs_recoveries_total", "counter", &[]),
+    ("frs_processes", "gauge", &["role"]),
+    ("frs_process_restarts_total", "counter", &["role"]),
+    ("frs_config_generation", "gauge", &[]),
+    ("frs_config_reloads_total", "counter", &["result"]),
+    ("frs_config_last_reload_timestamp_seconds", "gauge", &["result"]),
+    ("frs_flush_seconds", "histogram", &[]),
+    ("frs_flush_errors_total", "counter", &[]),
+    ("frs_checkpoint_seconds", "histogram", &[]),
+    ("frs_checkpoint_timestamp_seconds", "gauge", &["group"]),
+    ("frs_degraded", "gauge", &[]),
+    ("frs_start_timestamp_seconds", "gauge", &[]),
+    ("frs_build_info", "gauge", &["version"]),
+];
+
+#[test]
+fn every_metric_is_there_with_its_labels() {
+    let families = parse(&text(&stats()));
+    assert_eq!(families.len(), TABLE.len(), "{:?}", families.keys());
+    for (name, kind, labels) in TABLE {
+        let family = families.get(name).unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!(family.kind, kind, "{name}");
+        assert!(!family.help.is_empty() && !family.samples.is_empty(), "{name}");
+        for (sample, found, _) in &family.samples {
+            let found = found.keys().map(String::as_str).filter(|label| *label != "le");
+            assert_eq!(found.collect::<Vec<_>>(), labels, "{sample}");
+        }
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+    }
+}
+
+fn value(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let wanted: BTreeMap<String, String> =
+        labels.iter().map(|&(label, value)| (label.to_owned(), value.to_owned())).collect();
+    let families = parse(text);
+    let mut samples = families.values().flat_map(|family| &family.samples);
+    samples.find(|(found, has, _)| found == name && *has == wanted).map(|sample| sample.2)
+}
+
+#[test]
+fn figures_stand_where_they_belong() {
+    let text = text(&stats());
+    let of = |name, labels: &[(&str, &str)]| value(&text, name, labels);
+    let requests =
+        |command, status| of("frs_requests_total", &[("command", command), ("status", status)]);
+    assert_eq!(requests("update", "200"), Some(12.0));
+    assert_eq!(requests("other", "404"), Some(3.0));
+    assert_eq!(requests("query", "200"), Some(0.0));
+    assert_eq!(requests("query", "404"), None, "never occurred");
+    let items = |biz, command, verdict| {
+        of("frs_items_total", &[("biz", biz), ("command", command), ("verdict", verdict)])
+    };
+    assert_eq!(items("a\"b\\c\nd", "query", "allowed"), Some(1.0));
+    assert_eq!(items("77", "update", "error"), Some(14.0));
+    assert_eq!(items("(unknown)", "query", "shadowed"), Some(4.0));
+    assert_eq!(items("(others)", "update", "banned"), Some(10.0));
+    assert_eq!(of("frs_item_errors_total", &[("error", "bad-key")]), Some(9.0));
+    assert_eq!(of("frs_connections", &[]), Some(5.0));
+    assert_eq!(of("frs_processes", &[("role", "worker")]), Some(2.0));
+    assert_eq!(of("frs_process_restarts_total", &[("role", "keeper")]), Some(6.0));
+    assert_eq!(of("frs_config_reloads_total", &[("result", "refused")]), Some(8.0));
+    assert_eq!(of("frs_start_timestamp_seconds", &[]), Some(1_700_000_000.123));
+    let last = |result| of("frs_config_last_reload_timestamp_seconds", &[("result", result)]);
+    assert_eq!((last("taken"), last("refused")), (Some(1_700_000_001.0), Some(0.0)));
+    assert_eq!(of("frs_nodes", &[("group", "g"), ("state", "expired")]), Some(2.0));
+    assert_eq!(of("frs_nodes", &[("group", "(others)"), ("state", "live")]), None);
+    assert_eq!(of("frs_build_info", &[("version", "1.2.3")]), Some(1.0));
+    assert!(!text.contains("alice"), "a key is never a label");
+}
+
+#[test]
+fn a_histogram_is_cumulative_and_ends_with_its_count() {
+    let families = parse(&text(&stats()));
+    for name in ["frs_request_seconds", "frs_flush_seconds", "frs_checkpoint_seconds"] {
+        let samples = &families[name].samples;
+        let of = |suffix: &str| {
+            let mut found = samples.iter().filter(|sample| sample.0 == format!("{name}{suffix}"));
+            found.next_back().expect("there").2
+        };
+        let buckets: Vec<(f64, f64)> = samples
+            .iter()
+            .filter_map(|(_, labels, count)| Some((labels.get("le")?.parse().ok()?, *count)))
+            .collect();
+        assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{buckets:?}");
+        assert_eq!(buckets.last().map(|last| last.0), Some(f64::INFINITY));
+        assert_eq!(of("_bucket"), of("_count"));
+    }
+    let text = text(&stats());
+    let bucket = |le| value(&text, "frs_request_seconds_bucket", &[("le", le)]);
+    assert_eq!(bucket("0.000001"), Some(2.0));
+    assert_eq!(bucket("0.000004"), Some(4.0));
+    assert_eq!(bucket("0.000128"), Some(6.0));
+    assert_eq!(bucket("67.108864"), Some(6.0));
+    assert_eq!(bucket("+Inf"), Some(8.0));
+    assert_eq!(value(&text, "frs_request_seconds_sum", &[]), Some(2_147.483_856));
+}
+
+#[test]
+fn a_server_that_has_just_begun_shows_every_series_that_needs_no_name() {
+    let families = parse(&text(&Stats::default()));
+    for (name, _, labels) in TABLE {
+        let named = labels.iter().any(|label| matches!(*label, "group" | "biz"));
+        assert_eq!(families[name].samples.is_empty(), named, "{name}");
+    }
+}

@@ -1,0 +1,339 @@
+//! What a server has counted and what it is like, gathered in one value: for the metrics, the pages
+//! and the tools.
+//!
+//! Invariant: gathering takes no semaphore and writes nothing, so that whoever looks delays nobody.
+//! Figures of one value may be some requests apart: each is read once, none twice.
+
+use std::path::Path;
+
+use frs::base::clock::{self, Millis};
+use frs::base::sys;
+use frs::conf::active::{self, ActiveError};
+use frs::conf::{Biz, Conf, Geometry, limit_words};
+use frs::service::Role;
+use frs::store::counter::{BizKey, GroupKey, GroupSums, OUTCOMES};
+use frs::store::{self, MasterCounts, Runtime, SlotStatus, Sums};
+
+/// Why a server's figures cannot be gathered.
+#[derive(Debug, thiserror::Error)]
+pub enum StatsError {
+    /// runtime.mmap cannot be read.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The configuration in force cannot be read.
+    #[error(transparent)]
+    Active(#[from] ActiveError),
+}
+
+/// What a server has counted and what it is like.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stats {
+    /// Version of this program.
+    pub version: &'static str,
+    /// When this was gathered.
+    pub now_ms: Millis,
+    /// Generation of the configuration in force.
+    pub generation: u64,
+    /// Nothing is limited at the moment.
+    pub degraded: bool,
+    /// The last flush failed.
+    pub flush_failed: bool,
+    /// What the master counts: start, restarts, reloads.
+    pub master: MasterCounts,
+    /// What all attached processes have counted together.
+    pub sums: Sums,
+    /// The living processes that are attached.
+    pub processes: Vec<Process>,
+    /// The groups of the configuration, then those that counted something once.
+    pub groups: Vec<Group>,
+    /// The businesses of the configuration, then what was counted for others.
+    pub bizs: Vec<Counted>,
+}
+
+/// A process that is attached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// Its slot.
+    pub slot: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// `worker`, `keeper`, `admin`, `program`, `prepare` or `unknown`.
+    pub role: &'static str,
+    /// How often who was in its place before died and was replaced; none of a program.
+    pub restarts: Option<u64>,
+    /// Generation of the configuration that it has acknowledged.
+    pub generation: u64,
+    /// Time on a processor, milliseconds; none where /proc does not tell.
+    pub cpu_ms: Option<u64>,
+    /// Connections open.
+    pub connections: u64,
+    /// Requests answered in its slot, by owners before it, too.
+    pub requests: u64,
+    /// Requests a second, of the last second; none before it is over.
+    pub requests_per_s: Option<f64>,
+    /// Share of a processor, of the last second; none before it is over.
+    pub cpu_share: Option<f64>,
+}
+
+/// A group and what was counted of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Which.
+    pub key: GroupKey,
+    /// Its geometry; none where the configuration does not name it (any more).
+    pub geometry: Option<Geometry>,
+    /// Is it served: else its items answer `store`.
+    pub served: bool,
+    /// What was counted.
+    pub sums: GroupSums,
+}
+
+/// A business and what was counted of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// Which.
+    pub key: BizKey,
+    /// Its name; none where the configuration does not name it (any more).
+    pub name: Option<String>,
+    /// Its limits in words.
+    pub limits: Vec<String>,
+    /// Items of Queries and of Updates, by [`store::Outcome`].
+    pub items: [[u64; OUTCOMES]; 2],
+    /// How often that was in a second, of late.
+    pub rates: Rates,
+    /// The keys that use most, as the last sweep found them: who knows it fills this in.
+    pub hottest: Vec<Hot>,
+}
+
+/// Items a second by [`store::Outcome`], Queries and Updates together; each none before the time
+/// is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// Of the last second.
+    pub second: Option<[f64; OUTCOMES]>,
+    /// Of the last minute.
+    pub minute: Option<[f64; OUTCOMES]>,
+    /// Of the last ten minutes.
+    pub ten_minutes: Option<[f64; OUTCOMES]>,
+}
+
+/// A key of a business that uses much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hot {
+    /// As it is stored, in words.
+    pub key: String,
+    /// Charged in the current window.
+    pub used: u64,
+    /// When it was used last, milliseconds.
+    pub last_ms: Millis,
+}
+
+impl Group {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match &self.key {
+            GroupKey::Name(name) => name,
+            GroupKey::Others => "(others)",
+        }
+    }
+}
+
+impl Counted {
+    /// It is one business that map.xml does not name (any more): nothing but counters is left.
+    pub fn is_removed(&self) -> bool {
+        self.id().is_some() && self.name.is_none()
+    }
+
+    /// Its id, where it is one business.
+    pub fn id(&self) -> Option<u32> {
+        match self.key {
+            BizKey::Id(id) => Some(id),
+            BizKey::Unknown | BizKey::Others => None,
+        }
+    }
+
+    /// What it is called where there is one word for it: its name, else its id in digits.
+    pub fn label(&self) -> String {
+        match (&self.name, self.key) {
+            (Some(name), _) => name.clone(),
+            (None, BizKey::Id(id)) => id.to_string(),
+            (None, BizKey::Unknown) => "(unknown)".to_owned(),
+            (None, BizKey::Others) => "(others)".to_owned(),
+        }
+    }
+}
+
+impl Stats {
+    /// How many living processes have this role.
+    pub fn processes_of(&self, role: &str) -> usize {
+        self.processes.iter().filter(|process| process.role == role).count()
+    }
+
+    /// Connections open, of all processes together.
+    pub fn connections(&self) -> u64 {
+        self.processes.iter().map(|process| process.connections).sum()
+    }
+}
+
+/// Gathers the figures of the server of a data directory, without rates: those take two looks.
+///
+/// # Errors
+/// There is no server's data, or it cannot be read.
+pub fn collect(data_dir: &Path) -> Result<Stats, StatsError> {
+    let runtime = Runtime::open_for_reading(data_dir)?;
+    let conf = active::read(data_dir, runtime.generation())?;
+    Ok(of(&runtime, &conf, clock::now()))
+}
+
+/// Gathers the figures of a server whose configuration in force is `conf`.
+pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
+    let sums = runtime.sums();
+    Stats {
+        version: env!("CARGO_PKG_VERSION"),
+        now_ms,
+        generation: runtime.generation(),
+        degraded: conf.srv.degrade,
+        flush_failed: runtime.flush_failed(),
+        master: runtime.master_counts(),
+        processes: processes(runtime),
+        groups: groups(runtime, &sums, conf),
+        bizs: bizs(&sums, conf),
+        sums,
+    }
+}
+
+pub(crate) fn processes(runtime: &Runtime) -> Vec<Process> {
+    let living = runtime.slots().into_iter().filter(|slot| slot.alive);
+    living.map(|slot| process(runtime, &slot)).collect()
+}
+
+fn process(runtime: &Runtime, slot: &SlotStatus) -> Process {
+    let counts = runtime.slot_counts(slot.slot);
+    Process {
+        slot: slot.slot,
+        pid: slot.pid,
+        role: role_word(slot.role),
+        restarts: runtime.restarts_of(slot.pid),
+        generation: slot.generation,
+        cpu_ms: sys::cpu_ms(slot.pid),
+        connections: counts.connections,
+        requests: counts.requests,
+        requests_per_s: None,
+        cpu_share: None,
+    }
+}
+
+/// The word for the role of a slot's owner.
+pub fn role_word(role: u32) -> &'static str {
+    match role {
+        store::ROLE_PREPARE => "prepare",
+        role if role == Role::Worker as u32 => "worker",
+        role if role == Role::Keeper as u32 => "keeper",
+        role if role == Role::Program as u32 => "program",
+        role if role == Role::Admin as u32 => "admin",
+        _ => "unknown",
+    }
+}
+
+fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<Group> {
+    let named = conf.map.groups.iter().map(|group| {
+        let key = GroupKey::Name(group.name.clone());
+        let sums = sums.groups.get(&key).cloned().unwrap_or_default();
+        let served = runtime.is_served(&group.name);
+        Group { key, geometry: Some(group.geometry), served, sums }
+    });
+    let is_named = |key: &GroupKey| match key {
+        GroupKey::Name(name) => conf.map.groups.iter().any(|group| group.name == *name),
+        GroupKey::Others => false,
+    };
+    let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| Group {
+        key: key.clone(),
+        geometry: None,
+        served: false,
+        sums: sums.clone(),
+    });
+    named.chain(gone).collect()
+}
+
+fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
+    let mut items = sums.bizs.clone();
+    let mut counted: Vec<Counted> = conf
+        .map
+        .bizs
+        .iter()
+        .map(|biz| {
+            let items = items.remove(&BizKey::Id(biz.id)).unwrap_or_default();
+            let name = Some(biz.name.clone());
+            Counted { name, limits: limits(biz), items, ..unnamed(biz.id) }
+        })
+        .collect();
+    counted.extend(items.into_iter().map(|(key, items)| Counted { key, items, ..unnamed(0) }));
+    counted
+}
+
+pub(crate) fn unnamed(id: u32) -> Counted {
+    Counted {
+        key: BizKey::Id(id),
+        name: None,
+        limits: Vec::new(),
+        items: Default::default(),
+        rates: Rates::default(),
+        hottest: Vec::new(),
+    }
+}
+
+fn limits(biz: &Biz) -> Vec<String> {
+    biz.limits.iter().map(limit_words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frs::service::Command;
+    use frs::testing::{Ask, World, request};
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn map(group: &str, id: u32, name: &str) -> String {
+        format!(
+            "<map><group name='{group}' files='1' key-nodes='8' chain='8' node-size='64'/>
+            <biz id='{id}' name='{name}' key='string'>
+              <limit policy='interval' interval='1h' max='9'/></biz></map>"
+        )
+    }
+
+    #[test]
+    fn what_a_configuration_names_comes_first_and_nothing_is_lost() {
+        let world = World::new(&map("one", 1, "a"));
+        world.attach().update("a", "k", NOW);
+        let second = map("two", 2, "b");
+        // As a reload does: made and checked before it is put in force.
+        let conf = World::of(&world.dir, &second);
+        conf.prepare();
+        world.publish(&second, 2);
+        let mut service = world.attach();
+        service.update("b", "k", NOW);
+        let unknown = request(Command::Query, false, &[Ask("a", "k", 1)]);
+        service.answers(&unknown, NOW);
+        let stats = collect(&world.dir).unwrap();
+        let bizs: Vec<(String, [u64; 2])> = stats
+            .bizs
+            .iter()
+            .map(|biz| (biz.label(), [biz.items[1][0], biz.items[0][6]]))
+            .collect();
+        let expected = [("b", [1, 0]), ("1", [1, 0]), ("(unknown)", [0, 1])];
+        assert_eq!(bizs, expected.map(|(label, counts)| (label.to_owned(), counts)));
+        assert_eq!(stats.bizs[0].limits, ["9 in 1 h from the first use"]);
+        let groups: Vec<(&str, bool)> =
+            stats.groups.iter().map(|group| (group.name(), group.geometry.is_some())).collect();
+        assert_eq!(groups, [("two", true), ("one", false)]);
+        assert_eq!((stats.generation, stats.degraded), (2, false));
+        assert_eq!(stats.processes.len(), 1, "who has left is none");
+        let process = &stats.processes[0];
+        assert_eq!((process.pid, process.role), (std::process::id(), "program"));
+        assert!(process.cpu_ms.is_some() && process.restarts.is_none());
+        drop(service);
+        assert!(collect(&world.dir).unwrap().processes.is_empty());
+        assert!(collect(&world.dir.join("nowhere")).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! What a client can make a worker hold.
+
+use std::io::{ErrorKind, Read, Write};
+
+use super::*;
+use frs::conf::memory;
+use frs::conf::{Conf, Http};
+use frs::service::{Answer, Answers, Figures, LimitFigures, Request, Verdict};
+
+const LIMITS: u32 = 3;
+
+fn conf(http: &str) -> Conf {
+    let srv = format!("<srv><workers>1</workers><http {http}/></srv>");
+    let limit = "<limit policy='interval' interval='1h' max='9'/>".repeat(LIMITS as usize);
+    let map = format!(
+        "<map><group name='g' files='1' key-nodes='8' node-size='128'/>\
+         <biz id='1' name='b' key='string'>{limit}</biz></map>"
+    );
+    Conf::parse("s", &srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// Answers every item with the longest figures there are.
+struct Longest;
+
+impl Serve for Longest {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        let figures = Figures {
+            used: u64::MAX,
+            max: u64::MAX,
+            remaining: u64::MAX,
+            reset_ms: Some(u64::MAX),
+        };
+        for _ in request.items() {
+            let start = answers.details.len();
+            answers.details.extend((1..=LIMITS).map(|_| LimitFigures {
+                index: 16,
+                limited: true,
+                policy: "interval",
+                figures,
+                retry_ms: Some(u64::MAX),
+            }));
+            let verdict = Verdict {
+                limited: true,
+                banned: true,
+                limit: 16,
+                figures,
+                retry_ms: Some(u64::MAX),
+                window_ms: Some(u64::MAX),
+                ..Verdict::UNJUDGED
+            };
+            let details = start..answers.details.len();
+            answers.items.push(Answer { biz: Some(0), result: Ok(verdict), details, action: 0 });
+        }
+    }
+
+    fn biz_name(&self, _index: usize) -> Option<&str> {
+        Some("b")
+    }
+
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+/// A client who writes `request` again and again and reads nothing, until nobody takes any more;
+/// what is held of it at most.
+fn held_at_most(conf: &Conf, bench: &mut Bench, request: &[u8], piece: usize) -> usize {
+    // Several to a read.
+    let request = request.repeat((64_usize << 10).div_ceil(request.len()));
+    let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
+    // The kernel takes next to nothing of the answers.
+    socket2::SockRef::from(&ours).set_send_buffer_size(1).unwrap();
+    let mut client = Client::new(Stream::Unix(ours), None);
+    let (mut written, mut most, mut idle) = (0, 0, 0);
+    // Nothing happens in several rounds: all buffers are full, the kernel's as well.
+    while idle < 4 {
+        idle += 1;
+        let at = written % request.len();
+        match peer.write(&request[at..request.len().min(at.saturating_add(piece))]) {
+            Ok(bytes) => (written, idle) = (written + bytes, 0),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        client.readable = true;
+        bench.arena.clear();
+        bench.out.clear();
+        match client.read(&mut bench.arena) {
+            Reading::Run => {
+                idle = 0;
+                bench.scratch.begin_batch();
+                bench.scratch.begin_lane();
+                client.run(&conf.srv, &mut Longest, bench);
+                bench.scratch.flush((&conf.srv).into(), &mut Longest, &mut bench.out);
+                assert!(!client.is_closing(), "{}", String::from_utf8_lossy(&bench.out));
+                if !bench.out.is_empty() {
+                    client.write(&bench.out, &mut bench.pool);
+                }
+            }
+            Reading::Wait => {}
+            other => panic!("{other:?}"),
+        }
+        let Client { kept, unsent, connection, .. } = &client;
+        most = most.max(kept.capacity() + unsent.capacity() + connection.held_bytes());
+    }
+    assert!(written > request.len() && client.is_blocked());
+    // And what it asked is answered once it reads.
+    let mut answered = 0;
+    while client.is_blocked() {
+        let mut room = [0; 4096];
+        while let Ok(bytes) = peer.read(&mut room) {
+            answered += bytes;
+        }
+        client.write_unsent(&mut bench.pool);
+    }
+    assert!(answered > 0);
+    client.release(&mut bench.pool);
+    most
+}
+
+const JSON: &str = "Content-Type: application/json\r\n";
+const JSON_TO_XML: &str = "Content-Type: application/json\r\nAccept: text/xml\r\n";
+
+/// As many items as can be, and one that grows where it is echoed.
+fn json_items(http: &Http) -> [(&'static str, String); 2] {
+    let (max_body, item) = (http.max_body_bytes as usize, "{\"biz\":1,\"key\":1}");
+    let room = max_body - "{\"items\":[]}".len();
+    let many = vec![item; ((room + 1) / (item.len() + 1)).min(http.max_items as usize)].join(",");
+    let wide = format!("{{\"biz\":1,\"key\":\"{}\"}}", "&".repeat(max_body / 2));
+    [(JSON, many), (JSON_TO_XML, wide)]
+}
+
+fn requests(http: &Http) -> Vec<Vec<u8>> {
+    let item = "<item biz='1' key='' detail='1'/>".replace("'1'/", "'true'/");
+    let wide = format!("<item biz='1' key='{}'/>", "\"".repeat(http.max_body_bytes as usize / 2));
+    let room = http.max_body_bytes as usize - "<request></request>".len();
+    let many = item.repeat((room / item.len()).min(http.max_items as usize));
+    let head = |fields: &str| format!("POST /update HTTP/1.1\r\nHost: x\r\n{fields}\r\n\r\n");
+    let mut requests = vec![
+        "GET /query?biz=1&key=k&detail=true HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /health HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+    ];
+    let xml = [many, wide].map(|items| ("", format!("<request>{items}</request>")));
+    let json = json_items(http).map(|(kind, items)| (kind, format!("{{\"items\":[{items}]}}")));
+    for (kind, body) in xml.into_iter().chain(json) {
+        requests.push(head(&format!("{kind}Content-Length: {}", body.len())) + &body);
+        let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+        requests.push(head(&format!("{kind}Transfer-Encoding: chunked")) + &chunked);
+    }
+    requests.into_iter().map(String::into_bytes).collect()
+}
+
+#[test]
+fn a_client_who_never_reads_is_held_in_what_was_counted() {
+    for http in [
+        "max-body='256' max-head='256'",
+        "max-body='8KiB' max-head='1MiB' max-items='10'",
+        "max-body='256KiB' max-head='256'",
+    ] {
+        let conf = conf(http);
+        let bound = memory::connection_bytes(&conf.srv.http, &conf.map) as usize;
+        // One for all: a buffer may come back from a client who needed a larger one.
+        let mut bench = Bench::default();
+        for request in requests(&conf.srv.http) {
+            for piece in [usize::MAX, 1000] {
+                let held = held_at_most(&conf, &mut bench, &request, piece);
+                let shown = String::from_utf8_lossy(&request[..60.min(request.len())]);
+                assert!(held <= bound, "{http}: {held} of {bound} bytes held of {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_longest_reply_is_no_longer_than_was_counted() {
+    for http in ["max-body='1KiB'", "max-body='64KiB'", "max-body='64KiB' max-items='3'"] {
+        let conf = conf(http);
+        let bound = memory::reply_bytes(&conf.srv.http, &conf.map) as usize;
+        let mut longest = 0;
+        for request in requests(&conf.srv.http) {
+            let (mut scratch, mut out) = (Default::default(), Vec::new());
+            let mut connection = Connection::new(None);
+            let rules = (&conf.srv).into();
+            connection.advance(&request, rules, &mut Longest, &mut scratch, &mut out);
+            longest = longest.max(out.len());
+        }
+        assert!(longest <= bound, "{http}: {longest} of {bound}");
+        assert!(longest > bound / 4, "it is not far from it: {longest} of {bound}");
+    }
+}

@@ -1,0 +1,568 @@
+//! One connection of the data plane: bytes in, bytes out, no socket.
+//!
+//! Requests are answered in the order they came in. Every byte of the input is looked at a bounded
+//! number of times, whatever the pieces it arrives in, and the answers do not depend on the pieces
+//! (but for `Connection: close` while draining). After the answer that closes there is no other.
+//!
+//! A request that is whole when it arrives is read where it lies and answered without allocation.
+//! Only a chunked body that arrives in pieces is gathered here: at most max-body bytes, given back
+//! with its end.
+
+mod memo;
+mod serve;
+mod side;
+
+use std::net::IpAddr;
+
+use super::buffers::make_room;
+use crate::protocol::chunked::Chunked;
+use crate::protocol::http::{self, Body, Head, Lone, Search};
+use crate::protocol::reply::{Kind, Manners, Persistence};
+use crate::protocol::route::{Route, Target, route};
+use crate::protocol::{Error, Format, authz, document, form};
+use frs::conf::memory::TURN_ANSWER_BYTES;
+use frs::conf::{Authority, Http};
+use frs::service::Command;
+
+use memo::Place;
+pub use serve::{Ailment, Call, Rules, Serve};
+pub use side::Scratch;
+use side::{Courtesy, Side};
+
+/// Requests of one connection that are answered in a turn.
+pub const MAX_REQUESTS_PER_TURN: usize = 256;
+
+/// The status of a limited item where the request names no other.
+const LIMITED: u16 = 429;
+
+/// What [`Connection::advance`] leaves to its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done with; the rest is to be passed again, with more behind it.
+    pub consumed: usize,
+    /// Bytes from there on that must be there before anything else can happen: at most max-head
+    /// or max-body, whichever is more. What the buffer must have room for.
+    pub need: usize,
+    /// The turn's share is used up: call again in the next turn, even without new input.
+    pub more: bool,
+    /// A request has begun and is not complete: request-timeout runs, else idle-timeout.
+    pub begun: bool,
+    /// Write what was appended, then close: shut down writing, and read on for a moment lest a
+    /// reset overtake the answer. Later input is consumed and ignored.
+    pub close: bool,
+}
+
+/// A connection of the data plane.
+#[derive(Debug)]
+pub struct Connection {
+    peer: Option<IpAddr>,
+    state: State,
+    /// Where its last head is remembered.
+    place: Place,
+    /// What has arrived of a chunked body.
+    gathered: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Between requests or within a head.
+    Head(Search),
+    /// Before or within a body of this many bytes.
+    Items(Pending, usize),
+    /// Within a chunked body.
+    ChunkedItems(Pending, Chunked),
+    /// Within a body that nobody reads, after the answer.
+    Skip(usize),
+    /// The same, chunked.
+    ChunkedSkip(Chunked),
+    Closed,
+}
+
+const BETWEEN: State = State::Head(Search::START);
+
+/// A request whose body is awaited.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    command: Command,
+    /// Of the body.
+    format: Format,
+    courtesy: Courtesy,
+}
+
+/// What a head asks to be done.
+enum Plan {
+    /// Wait for the items, in this format.
+    Await(Command, Format),
+    /// Run the one item, which is in the scratch already; the status if it is limited.
+    Run(u16),
+    /// Say that the worker is serving, or what is wrong all the same.
+    Greet(Option<Ailment>),
+    /// Tell a page what it may ask.
+    Permit,
+}
+
+/// What one step came to.
+enum Step {
+    /// Took so many bytes; go on.
+    Took(usize),
+    /// Took so many bytes and answered.
+    Answered(usize),
+    /// Took so many bytes, and needs so many from there on.
+    Starved(usize, usize),
+}
+
+impl Pending {
+    /// The manners of an answer that comes instead of the items'.
+    fn closing(&self) -> Manners {
+        Manners { origin: self.courtesy.origin, ..Manners::closing(self.format) }
+    }
+}
+
+/// The mark of the site whose page asks, if it may; none: no page asks.
+fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u32>, Error> {
+    match head.origin {
+        // A gateway passes on what browsers sent to the site behind it. Its key is not for a page to
+        // choose: what a page could do here, it can do by asking that site.
+        _ if for_gateway => Ok(None),
+        Lone::Absent if head.cross_site => Err(Error::CrossSite),
+        Lone::Absent => Ok(None),
+        Lone::Once(origin) => {
+            let allowed = http.find_origin(origin).ok_or(Error::OriginForbidden)?;
+            Ok(Some(allowed.mark()))
+        }
+        Lone::Repeated => Err(Error::OriginForbidden),
+    }
+}
+
+impl Connection {
+    /// A new one; no address on a unix socket.
+    pub fn new(peer: Option<IpAddr>) -> Connection {
+        Connection { peer, state: BETWEEN, place: Place::default(), gathered: Vec::new() }
+    }
+
+    /// Answers the requests that `input` completes, appending to `out`.
+    ///
+    /// `input` starts where the last call stopped consuming.
+    pub fn advance<S: Serve>(
+        &mut self,
+        input: &[u8],
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        scratch.begin_batch();
+        scratch.begin_lane();
+        let progress = self.take(input, rules, serve, scratch, out);
+        scratch.flush(rules, serve, out);
+        progress
+    }
+
+    /// As [`Connection::advance`], for one connection of a batch: the last answers are appended by
+    /// the batch's [`Scratch::flush`].
+    pub fn take<S: Serve>(
+        &mut self,
+        input: &[u8],
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let mut side = Side { rules, serve, scratch, out };
+        let (mut consumed, mut answered, mut need) = (0, 0, 1);
+        let from = side.out.len();
+        let is_full = |answered, side: &Side<'_, S>| {
+            answered == MAX_REQUESTS_PER_TURN || side.answered_bytes(from) >= TURN_ANSWER_BYTES
+        };
+        while !is_full(answered, &side) {
+            match self.step(&input[consumed..], &mut side) {
+                Step::Took(bytes) => consumed += bytes,
+                Step::Answered(bytes) => {
+                    consumed += bytes;
+                    answered += 1;
+                    side.weigh(bytes);
+                }
+                Step::Starved(bytes, more) => {
+                    consumed += bytes;
+                    need = more;
+                    break;
+                }
+            }
+        }
+        let close = matches!(self.state, State::Closed);
+        let rest = if close { 0 } else { input.len() - consumed };
+        Progress {
+            consumed: input.len() - rest,
+            need,
+            more: rest > 0 && is_full(answered, &side),
+            begun: !close && self.has_begun(&input[consumed..]),
+            close,
+        }
+    }
+
+    /// Is there a part of a request, of which `rest` was not taken? Half an empty line is none.
+    fn has_begun(&self, rest: &[u8]) -> bool {
+        match self.state {
+            State::Head(_) => !matches!(rest, [] | [b'\r']),
+            _ => true,
+        }
+    }
+
+    /// The request-timeout is over: appends 408 if there is a request to answer. The connection is
+    /// to be closed.
+    pub fn time_out<S: Serve>(
+        &mut self,
+        rules: Rules<'_>,
+        serve: &mut S,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) {
+        let call = match &self.state {
+            State::Head(_) => Some((Call::Other, Manners::CLOSE)),
+            State::Items(pending, _) | State::ChunkedItems(pending, _) => {
+                Some((pending.command.into(), pending.closing()))
+            }
+            // The answer has been written.
+            State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
+        };
+        if let Some((call, manners)) = call {
+            scratch.refuse_by(rules.asker(manners), &Error::Timeout, out);
+            serve.answered(call, Error::Timeout.status());
+        }
+        self.close();
+    }
+
+    fn close(&mut self) {
+        self.state = State::Closed;
+        self.gathered = Vec::new();
+    }
+
+    fn step<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+        match &mut self.state {
+            State::Closed => Step::Starved(input.len(), 1),
+            State::Head(_) => self.step_head(input, side),
+            State::Items(pending, length) => {
+                let (pending, length) = (*pending, *length);
+                match input.get(..length) {
+                    None => Step::Starved(0, length),
+                    Some(body) => {
+                        self.state = BETWEEN;
+                        self.answer_items(body, pending, input.len() == length, side);
+                        Step::Answered(length)
+                    }
+                }
+            }
+            State::ChunkedItems(..) => self.step_chunked(input, side),
+            State::Skip(left) => {
+                let taken = input.len().min(*left);
+                *left -= taken;
+                if *left > 0 {
+                    return Step::Starved(taken, 1);
+                }
+                self.state = BETWEEN;
+                Step::Took(taken)
+            }
+            State::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
+                Ok(taken) if chunked.is_done() => {
+                    self.state = BETWEEN;
+                    Step::Took(taken)
+                }
+                Ok(taken) => Step::Starved(taken, 1),
+                // Its request has been answered: another answer would be taken for the next one's.
+                Err(_) => {
+                    self.close();
+                    Step::Took(input.len())
+                }
+            },
+        }
+    }
+
+    fn step_head<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+        let State::Head(search) = &mut self.state else { return Step::Took(0) };
+        if *search == Search::START
+            && let Some(met) = side.scratch.memos.meet(self.place, input)
+            && met.fits(side.rules.http)
+        {
+            self.state = State::Items(met.pending, met.body_bytes);
+            return Step::Took(met.head_bytes);
+        }
+        // Empty lines before a request line are let pass (RFC 9112, section 2.2).
+        if *search == Search::START {
+            let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
+            if empty > 0 {
+                return Step::Took(empty);
+            }
+            if matches!(input, [] | [b'\r']) {
+                return Step::Starved(0, input.len() + 1);
+            }
+        }
+        let max_head_bytes = side.rules.http.max_head_bytes;
+        if *search == Search::START {
+            let mut fields = http::fields();
+            if let Some((end, head)) = Head::parse_at_once(input, &mut fields, max_head_bytes) {
+                return self.take_head(head, &input[..end], end == input.len(), side);
+            }
+        }
+        match search.end(input, max_head_bytes) {
+            Ok(Some(end)) => {
+                let mut fields = http::fields();
+                let head = Head::parse(&input[..end], &mut fields, max_head_bytes);
+                if matches!(head, Err(Error::BadVersion))
+                    && let Some(copy) = http::as_http11(&input[..end])
+                {
+                    let mut fields = http::fields();
+                    let head = Head::parse(&copy, &mut fields, max_head_bytes);
+                    return self.take_head(head, &copy, end == input.len(), side);
+                }
+                self.take_head(head, &input[..end], end == input.len(), side)
+            }
+            Ok(None) => Step::Starved(0, max_head_bytes as usize),
+            Err(error) => self.take_head(Err(error), input, true, side),
+        }
+    }
+
+    /// Deals with the head that these bytes are; `last`: nothing has arrived behind it.
+    fn take_head<S: Serve>(
+        &mut self,
+        head: Result<Head<'_, '_>, Error>,
+        bytes: &[u8],
+        last: bool,
+        side: &mut Side<'_, S>,
+    ) -> Step {
+        let asked = head.and_then(|head| {
+            let (target, host) = (Target::parse(head.target)?, head.authority()?);
+            Ok((head, target, host))
+        });
+        match asked {
+            Ok((head, target, host)) => {
+                self.begin_request(&head, (&target, host), last, side);
+                self.remember(&head, bytes, side.scratch);
+            }
+            Err(error) => {
+                self.close();
+                side.write_error(Call::Other, Manners::CLOSE, &error);
+            }
+        }
+        // Where a body follows, the answer is counted with its end.
+        match self.state {
+            State::Items(..) | State::ChunkedItems(..) => Step::Took(bytes.len()),
+            _ => Step::Answered(bytes.len()),
+        }
+    }
+
+    /// Remembers a head of these bytes whose items are awaited.
+    fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut Scratch) {
+        if let State::Items(pending, _) = self.state
+            && let Some(place) = scratch.memos.learn(head, bytes, pending)
+        {
+            self.place = place;
+        }
+    }
+
+    /// Answers a request whose head is there, or awaits its items; `last`: nothing has arrived
+    /// behind the head.
+    fn begin_request<S: Serve>(
+        &mut self,
+        head: &Head<'_, '_>,
+        (target, host): (&Target<'_>, Option<Authority<'_>>),
+        last: bool,
+        side: &mut Side<'_, S>,
+    ) {
+        let route = route(head.method, target);
+        let for_gateway = matches!(route, Ok(Route::Authz(_)));
+        let page = if side.rules.http.takes_host(target.authority.or(host)) {
+            page(head, for_gateway, side.rules.http)
+        } else {
+            Err(Error::HostForbidden)
+        };
+        let own = match route {
+            // Whatever a gateway's client sent, it is not for us.
+            Ok(Route::Authz(_)) => Format::Xml,
+            _ => head.own_format(),
+        };
+        let courtesy = Courtesy::of(head, own, page.unwrap_or(None));
+        let call = match route {
+            Ok(Route::Items(command) | Route::Item(command, _)) => Call::from(command),
+            Ok(Route::Authz(_)) => Call::Authz,
+            Ok(Route::Health) => Call::Health,
+            Err(_) => Call::Other,
+        };
+        let plan = page.and_then(|page| match route {
+            Err(Error::BadMethod { .. }) if page.is_some() && head.method == "OPTIONS" => {
+                Ok(Plan::Permit)
+            }
+            route => self.plan(route?, head, side),
+        });
+        match plan {
+            Ok(Plan::Await(command, format)) => {
+                self.await_items(Pending { command, format, courtesy }, head, side);
+            }
+            Ok(Plan::Run(refusal)) => {
+                let manners = self.leave_head(head, courtesy, false, last, side);
+                side.enqueue(call, Some(refusal), manners);
+            }
+            Ok(Plan::Greet(ailment)) => {
+                let manners = self.leave_head(head, courtesy, false, last, side);
+                let (status, words) =
+                    ailment.map_or((200, "ok".into()), |ailment| (ailment.status, ailment.words));
+                side.write(call, manners, (status, Kind::Text, words.as_bytes()));
+            }
+            Ok(Plan::Permit) => {
+                let manners = self.leave_head(head, courtesy, false, last, side);
+                side.write_preflight(manners);
+            }
+            Err(error) => {
+                let manners = self.leave_head(head, courtesy, error.closes(), last, side);
+                side.write_error(call, manners.of(own), &error);
+            }
+        }
+    }
+
+    fn plan<S: Serve>(
+        &self,
+        route: Route<'_>,
+        head: &Head<'_, '_>,
+        side: &mut Side<'_, S>,
+    ) -> Result<Plan, Error> {
+        let max_bytes = side.rules.http.max_body_bytes;
+        if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
+            return Err(Error::TooLarge { max_bytes });
+        }
+        let Scratch { queue, form, key, .. } = side.scratch;
+        let request = queue.request();
+        match route {
+            Route::Items(command) => head.content().map(|format| Plan::Await(command, format)),
+            Route::Item(command, query) => {
+                request.begin(command);
+                let refusal = form::parse(query, form, request)?;
+                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+            }
+            Route::Authz(segment) => {
+                request.begin(Command::Update);
+                let (biz, refusal) = authz::biz(segment, form)?;
+                authz::key(head.fields, self.peer, side.rules.authz, side.rules.trusted, key);
+                request.push(biz, key, Some(1), false, false);
+                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+            }
+            Route::Health if side.serve.draining() && !side.serve.replaced() => {
+                Err(Error::Draining)
+            }
+            Route::Health => Ok(Plan::Greet(side.serve.ailment())),
+        }
+    }
+
+    fn await_items<S: Serve>(
+        &mut self,
+        pending: Pending,
+        head: &Head<'_, '_>,
+        side: &mut Side<'_, S>,
+    ) {
+        // Even if the body is there already: the answers must not depend on the pieces.
+        if head.expects_continue {
+            side.write_continue();
+        }
+        let http = side.rules.http;
+        self.state = match head.body {
+            // At most max-body: the plan has seen to it.
+            Body::Length(length) => State::Items(pending, length as usize),
+            Body::Chunked => {
+                State::ChunkedItems(pending, Chunked::new(http.max_body_bytes, http.max_head_bytes))
+            }
+        };
+    }
+
+    /// Goes on behind a head that is answered now: past the body nobody reads, or to the end.
+    fn leave_head<S: Serve>(
+        &mut self,
+        head: &Head<'_, '_>,
+        courtesy: Courtesy,
+        close: bool,
+        last: bool,
+        side: &Side<'_, S>,
+    ) -> Manners {
+        let http = side.rules.http;
+        let past_reach = match head.body {
+            Body::Length(length) => length > u64::from(http.max_body_bytes),
+            Body::Chunked => false,
+        };
+        // Who waits for 100 and gets an answer instead may send the body or not: what follows
+        // could be either.
+        let unknown = head.expects_continue || past_reach;
+        let manners = courtesy.manners(close || unknown || (last && side.serve.draining()));
+        self.state = match head.body {
+            _ if manners.persistence == Persistence::Close => State::Closed,
+            Body::Length(0) => BETWEEN,
+            Body::Length(length) => State::Skip(length as usize),
+            Body::Chunked => {
+                State::ChunkedSkip(Chunked::new(http.max_body_bytes, http.max_head_bytes))
+            }
+        };
+        manners
+    }
+
+    fn step_chunked<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+        let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
+        let pending = *pending;
+        let most = side.rules.http.max_body_bytes as usize;
+        // A body that is there as a whole needs no memory of the connection.
+        let mut chunks = std::mem::take(&mut side.scratch.chunks);
+        chunks.clear();
+        let first = self.gathered.is_empty();
+        let body = if first { &mut chunks } else { &mut self.gathered };
+        let keep = |piece: &[u8]| {
+            make_room(body, piece.len(), most);
+            body.extend_from_slice(piece);
+        };
+        let step = match chunked.decode(input, keep) {
+            Ok(taken) if chunked.is_done() => {
+                let body = std::mem::take(body);
+                self.gathered = Vec::new();
+                self.state = BETWEEN;
+                self.answer_items(&body, pending, taken == input.len(), side);
+                if first {
+                    chunks = body;
+                }
+                Step::Answered(taken)
+            }
+            Ok(taken) => {
+                if first {
+                    self.gathered = chunks.as_slice().into();
+                }
+                Step::Starved(taken, 1)
+            }
+            Err(error) => {
+                self.close();
+                let manners = pending.closing();
+                side.write_error(Call::from(pending.command), manners, &error);
+                Step::Answered(input.len())
+            }
+        };
+        side.scratch.chunks = chunks;
+        step
+    }
+
+    fn answer_items<S: Serve>(
+        &mut self,
+        body: &[u8],
+        pending: Pending,
+        last: bool,
+        side: &mut Side<'_, S>,
+    ) {
+        let Pending { command, format, courtesy } = pending;
+        let Scratch { queue, decoded, .. } = side.scratch;
+        let bounds = side.rules.http.into();
+        let read = document::read(format, body, command, bounds, decoded, queue.request());
+        let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
+        let manners = courtesy.manners(close);
+        if manners.persistence == Persistence::Close {
+            self.close();
+        }
+        match read {
+            Ok(()) => side.enqueue(Call::from(command), None, manners),
+            Err(error) => side.write_error(Call::from(command), manners.of(format), &error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! Heads that were read before.
+//!
+//! A client repeats its head byte for byte, but for the length of the body. Comparing a head with
+//! one that was read is a fraction of the work of reading it again.
+//!
+//! Invariant: what is remembered of a head is what reading it would come to. So only heads are
+//! remembered that await items of a plain, single length and nothing else, and only what a head's
+//! bytes alone decide; what the configuration decides is compared anew each time. A page's request is
+//! read each time: whether it may ask, the configuration decides.
+
+use super::Pending;
+use std::ops::Range;
+
+use crate::protocol::http::{Body, Head, Lone};
+use frs::conf::{Authority, Http};
+
+/// Heads that are remembered, for all connections of a worker together.
+const MEMOS: usize = 8;
+/// A longer head is read each time.
+const HEAD_BYTES_MAX: usize = 512;
+/// A longer number is read as any other.
+const DIGITS_MAX: usize = 9;
+
+/// Which memo a connection's last head was like.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place(u8);
+
+/// A head that was met: what it asked for, and how far it reaches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Met<'m> {
+    pub pending: Pending,
+    pub head_bytes: usize,
+    pub body_bytes: usize,
+    /// The value of its Host; empty if it has none.
+    host: &'m [u8],
+}
+
+impl Met<'_> {
+    /// Is it within the bounds of the configuration in force?
+    #[inline]
+    pub fn fits(&self, http: &Http) -> bool {
+        self.head_bytes <= http.max_head_bytes as usize
+            && self.body_bytes <= http.max_body_bytes as usize
+            && (http.hosts.is_empty() || self.is_for(http))
+    }
+
+    #[inline(never)]
+    fn is_for(&self, http: &Http) -> bool {
+        http.takes_host(Authority::parse(self.host))
+    }
+}
+
+/// A head, but for the digits of its Content-Length.
+#[derive(Debug)]
+struct Memo {
+    bytes: [u8; HEAD_BYTES_MAX],
+    before: usize,
+    len: usize,
+    host: Range<usize>,
+    pending: Pending,
+}
+
+impl Memo {
+    /// What stands before the digits, and behind them.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes[..self.len].split_at(self.before)
+    }
+
+    fn set(&mut self, (before, behind): (&[u8], &[u8]), pending: Pending) {
+        (self.before, self.len, self.pending) =
+            (before.len(), before.len() + behind.len(), pending);
+        self.bytes[..self.before].copy_from_slice(before);
+        self.bytes[self.before..self.len].copy_from_slice(behind);
+    }
+
+    fn meet(&self, input: &[u8]) -> Option<Met<'_>> {
+        let (before, behind) = self.parts();
+        let rest = input.strip_prefix(before)?;
+        let (mut digits, mut body_bytes) = (0, 0);
+        while let Some(digit) = rest.get(digits).map(|byte| byte.wrapping_sub(b'0'))
+            && digit < 10
+            && digits < DIGITS_MAX
+        {
+            body_bytes = body_bytes * 10 + usize::from(digit);
+            digits += 1;
+        }
+        if digits == 0 || !rest[digits..].starts_with(behind) {
+            return None;
+        }
+        let host = &self.bytes[self.host.clone()];
+        Some(Met { pending: self.pending, head_bytes: self.len + digits, body_bytes, host })
+    }
+}
+
+/// The heads that were met last.
+#[derive(Debug, Default)]
+pub(super) struct Memos {
+    memos: Vec<Memo>,
+    next: usize,
+}
+
+impl Memos {
+    /// Is the head that `input` starts with the one that is remembered there?
+    pub fn meet(&self, place: Place, input: &[u8]) -> Option<Met<'_>> {
+        self.memos.get(usize::from(place.0))?.meet(input)
+    }
+
+    /// Remembers a head of these bytes, if it is one to be remembered, and where.
+    pub fn learn(&mut self, head: &Head<'_, '_>, bytes: &[u8], pending: Pending) -> Option<Place> {
+        // Before an empty body nobody waits for 100, whatever the fields say: another length could
+        // tell another story.
+        if head.expects_continue || matches!(head.body, Body::Length(0) | Body::Chunked) {
+            return None;
+        }
+        // In other forms of a target it is not the Host field that names the host.
+        if head.origin != Lone::Absent || !head.target.starts_with('/') {
+            return None;
+        }
+        let digits = head.lone_length()?;
+        let place_of = |value: &[u8]| value.as_ptr().addr() - bytes.as_ptr().addr();
+        let start = place_of(digits);
+        let parts = (&bytes[..start], &bytes[start + digits.len()..]);
+        if parts.0.len() + parts.1.len() > HEAD_BYTES_MAX {
+            return None;
+        }
+        let host = match head.host {
+            Lone::Once(host) => {
+                let at = place_of(host);
+                let at = if at < start { at } else { at - digits.len() };
+                at..at + host.len()
+            }
+            _ => 0..0,
+        };
+        let known = self.memos.iter().position(|memo| memo.parts() == parts);
+        Some(Place(known.unwrap_or_else(|| self.put(parts, host, pending)) as u8))
+    }
+
+    /// Takes a head up, in the place of the oldest one.
+    fn put(&mut self, parts: (&[u8], &[u8]), host: Range<usize>, pending: Pending) -> usize {
+        let place = self.next;
+        if place == self.memos.len() {
+            let bytes = [0; HEAD_BYTES_MAX];
+            self.memos.push(Memo { bytes, before: 0, len: 0, host: 0..0, pending });
+        }
+        self.memos[place].set(parts, pending);
+        self.memos[place].host = host;
+        self.next = (place + 1) % MEMOS;
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::http;
+    use crate::worker::connection::Courtesy;
+    use frs::service::Command;
+
+    fn learn(memos: &mut Memos, bytes: &str, command: Command) -> Option<Place> {
+        let mut fields = http::fields();
+        let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
+        let format = head.content().unwrap();
+        let courtesy = Courtesy::of(&head, format, None);
+        memos.learn(&head, bytes.as_bytes(), Pending { command, format, courtesy })
+    }
+
+    fn lengths(memos: &Memos, place: Place, input: &str) -> Option<(usize, usize)> {
+        memos.meet(place, input.as_bytes()).map(|met| (met.head_bytes, met.body_bytes))
+    }
+
+    #[test]
+    fn a_head_is_met_again_whatever_the_length() {
+        let mut memos = Memos::default();
+        let head = |length: &str| {
+            format!("POST /update HTTP/1.1\r\nContent-Length: {length}\r\nHost: x\r\n\r\n")
+        };
+        assert_eq!(lengths(&memos, Place::default(), &head("1")), None);
+        let place = learn(&mut memos, &head("7"), Command::Update).unwrap();
+        let empty = head("").len();
+        for (length, bytes) in [("7", 7), ("0", 0), ("0010", 10), ("999999999", 999_999_999)] {
+            let input = head(length) + "<request/>";
+            assert_eq!(lengths(&memos, place, &input), Some((empty + length.len(), bytes)));
+        }
+        for other in ["", "1, 1", "+1", "1x", " 1", "1234567890"] {
+            assert_eq!(lengths(&memos, place, &head(other)), None, "{other}");
+        }
+        let whole = head("10");
+        for end in 0..whole.len() {
+            assert_eq!(lengths(&memos, place, &whole[..end]), None, "not whole: {end}");
+        }
+        for other in [whole.replace("Host", "host"), whole.replace("update", "query"), "".into()] {
+            assert_eq!(lengths(&memos, place, &other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_more_than_the_length_decides_is_not_remembered() {
+        let long = format!("X: {}\r\nContent-Length: 1\r\n", "x".repeat(HEAD_BYTES_MAX));
+        for fields in [
+            "",
+            "Content-Length: 0\r\nExpect: 100-continue\r\n",
+            "Content-Length: 1\r\nExpect: 100-continue\r\n",
+            "Content-Length: 1\r\ncontent-length: 1\r\n",
+            "Content-Length: 1, 1\r\n",
+            "Transfer-Encoding: chunked\r\n",
+            &long,
+        ] {
+            let head = format!("POST /update HTTP/1.1\r\n{fields}\r\n");
+            let place = learn(&mut Memos::default(), &head, Command::Update);
+            assert!(place.is_none(), "{fields}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_head_gives_way() {
+        let mut memos = Memos::default();
+        let head =
+            |n: usize| format!("POST /update HTTP/1.1\r\nA: {n}\r\nContent-Length: 1\r\n\r\n");
+        let places: Vec<_> =
+            (0..=MEMOS).map(|n| learn(&mut memos, &head(n), Command::Update).unwrap()).collect();
+        assert_eq!(lengths(&memos, places[0], &head(0)), None);
+        for (n, &place) in places.iter().enumerate().skip(1) {
+            assert!(lengths(&memos, place, &head(n)).is_some());
+            assert_eq!(learn(&mut memos, &head(n), Command::Update).unwrap().0, place.0);
+        }
+        assert_eq!(memos.memos.len(), MEMOS);
+    }
+}

@@ -1,0 +1,270 @@
+//! The worker's side of a connection: what it lends, and how answers are run and written.
+//!
+//! Each request is answered whole and once, in its order: what is written at once waits for what is
+//! in the queue.
+
+use super::memo::Memos;
+use super::{Call, Rules, Serve};
+use crate::protocol::http::Head;
+use crate::protocol::reply::{self, Asker, Common, Kind, Manners, Persistence, Single};
+use crate::protocol::{Decoded, Error, Format, Line, document, form};
+use frs::base::clock::Millis;
+use frs::conf::memory::{QUEUE, QUEUE_BYTES};
+use frs::service::{Answer, Exchange, Request};
+
+/// Buffers for the request in hand: one for a worker, for all of its connections.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(super) memos: Memos,
+    pub(super) common: Common,
+    pub(super) queue: Queue,
+    pub(super) decoded: Decoded,
+    pub(super) form: form::Decoded,
+    pub(super) key: String,
+    pub(super) chunks: Vec<u8>,
+    pub(super) body: Vec<u8>,
+    pub(super) line: Line,
+}
+
+impl Scratch {
+    /// Starts a turn: the time that answers are dated with.
+    pub fn set_now(&mut self, now: Millis) {
+        self.common.set_now(now);
+    }
+
+    /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
+    /// [`Error::PeerForbidden`].
+    pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
+        self.refuse_by(Manners::CLOSE.into(), error, out);
+    }
+
+    pub(super) fn refuse_by(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
+        let Scratch { line, common, body, .. } = self;
+        reply::write_error(out, line, common, asker, error, body);
+    }
+}
+
+impl Scratch {
+    /// Begins a batch of connections, whose answers go to an empty output.
+    pub fn begin_batch(&mut self) {
+        self.queue.lane_ends.clear();
+    }
+
+    /// Begins the next connection of the batch.
+    pub fn begin_lane(&mut self) {
+        let from = self.queue.lane_ends.last().copied().unwrap_or(0);
+        self.queue.lane_ends.push(from);
+    }
+
+    /// Where the answers of connection `lane` of the batch end in the output, all being flushed.
+    pub fn lane_end(&self, lane: usize) -> usize {
+        self.queue.lane_ends.get(lane).copied().unwrap_or(0)
+    }
+
+    /// Runs and answers what the connections of the batch have read.
+    pub fn flush<S: Serve>(&mut self, rules: Rules<'_>, serve: &mut S, out: &mut Vec<u8>) {
+        Side { rules, serve, scratch: self, out }.flush();
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What the client said of itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Courtesy {
+    http10: bool,
+    keep_alive: bool,
+    head_only: bool,
+    /// The format it is answered in.
+    pub format: Format,
+    /// The mark of the site whose page asks.
+    pub origin: Option<u32>,
+}
+
+impl Courtesy {
+    /// Of a request in this format, of a page of this site.
+    pub fn of(head: &Head<'_, '_>, own: Format, origin: Option<u32>) -> Courtesy {
+        Courtesy {
+            format: head.answer_format(own),
+            origin,
+            http10: head.http10,
+            keep_alive: head.keep_alive,
+            head_only: head.method == "HEAD",
+        }
+    }
+
+    pub fn manners(&self, close: bool) -> Manners {
+        let persistence = match (close || !self.keep_alive, self.http10) {
+            (true, _) => Persistence::Close,
+            (false, true) => Persistence::KeepAlive,
+            (false, false) => Persistence::Default,
+        };
+        let Courtesy { head_only, format, origin, .. } = *self;
+        Manners { persistence, head_only, format, origin }
+    }
+}
+
+/// The worker's side of a connection.
+pub(super) struct Side<'a, S> {
+    pub rules: Rules<'a>,
+    pub serve: &'a mut S,
+    pub scratch: &'a mut Scratch,
+    pub out: &'a mut Vec<u8>,
+}
+
+/// Requests read and not yet run: run together, so that the memory of one is on its way while
+/// another is at work.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// The first `waiting` are complete; the next one is being read.
+    exchanges: Vec<Exchange>,
+    replies: Vec<Reply>,
+    waiting: usize,
+    /// Bytes of the input that they came in.
+    bytes: usize,
+    /// Where the answers of each lane end in the output.
+    lane_ends: Vec<usize>,
+}
+
+/// How a request in the queue is to be answered.
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    call: Call,
+    /// The status of a limited item; none: the items answer for themselves.
+    refusal: Option<u16>,
+    manners: Manners,
+    lane: usize,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
+        let replies = Vec::with_capacity(QUEUE);
+        Queue { exchanges, replies, waiting: 0, bytes: 0, lane_ends: vec![0] }
+    }
+}
+
+impl Queue {
+    /// The request that is being read.
+    pub fn request(&mut self) -> &mut Request {
+        &mut self.exchanges[self.waiting].request
+    }
+
+    /// The connection that is being read.
+    fn lane(&self) -> usize {
+        self.lane_ends.len() - 1
+    }
+}
+
+impl<S: Serve> Side<'_, S> {
+    /// The request that was read is complete; it is run and answered by the next
+    /// [`Side::flush`].
+    pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, manners: Manners) {
+        let queue = &mut self.scratch.queue;
+        let lane = queue.lane();
+        queue.replies.push(Reply { call, refusal, manners, lane });
+        queue.waiting += 1;
+        if queue.waiting == QUEUE {
+            self.flush();
+        }
+    }
+
+    /// A request that was read had so many bytes. What waits in the queue is bounded in them, too,
+    /// and so are the answers that come of it at once.
+    pub fn weigh(&mut self, bytes: usize) {
+        self.scratch.queue.bytes += bytes;
+        if self.scratch.queue.bytes >= QUEUE_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Bytes answered to the present connection; the output had `from` bytes when it began.
+    pub fn answered_bytes(&self, from: usize) -> usize {
+        let ends = &self.scratch.queue.lane_ends;
+        let before = ends.len().checked_sub(2).map_or(0, |last| ends[last]);
+        ends.last().map_or(0, |end| end.saturating_sub(before.max(from)))
+    }
+
+    /// Runs and answers what is in the queue.
+    pub fn flush(&mut self) {
+        let Scratch { queue, common, body, line, .. } = self.scratch;
+        let waiting = std::mem::take(&mut queue.waiting);
+        queue.bytes = 0;
+        if waiting == 0 {
+            return;
+        }
+        let exchanges = &mut queue.exchanges[..waiting];
+        self.serve.run_all(exchanges);
+        for (Exchange { request, answers }, reply) in exchanges.iter().zip(queue.replies.drain(..))
+        {
+            debug_assert_eq!(answers.items.len(), request.items().len());
+            body.clear();
+            document::write(reply.manners.format, body, line, request, answers);
+            let answer = match &answers.items[..] {
+                [answer] => Some(answer),
+                _ => None,
+            };
+            let proxied = reply.refusal.is_some();
+            let single = answer.and_then(|answer| single(answer, self.serve, proxied));
+            let status = match (reply.refusal, answer) {
+                (None, _) => 200,
+                (Some(refusal), Some(answer)) => reply::status_of(answer, refusal),
+                (Some(_), None) => 503,
+            };
+            let document = (status, Kind::Document, &body[..]);
+            let asker = self.rules.asker(reply.manners);
+            reply::write(self.out, line, common, asker, document, single);
+            queue.lane_ends[reply.lane] = self.out.len();
+            self.serve.answered(reply.call, status);
+        }
+    }
+
+    /// What was written last is the present connection's.
+    fn end_lane(&mut self) {
+        let queue = &mut self.scratch.queue;
+        let lane = queue.lane();
+        queue.lane_ends[lane] = self.out.len();
+    }
+
+    /// Has the client send the body it holds back.
+    pub fn write_continue(&mut self) {
+        self.flush();
+        self.out.extend_from_slice(CONTINUE);
+        self.end_lane();
+    }
+
+    pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
+        self.flush();
+        let Scratch { common, line, .. } = self.scratch;
+        let asker = self.rules.asker(manners);
+        reply::write(self.out, line, common, asker, answer, None);
+        self.end_lane();
+        self.serve.answered(call, answer.0);
+    }
+
+    /// Tells a page what it may ask.
+    pub fn write_preflight(&mut self, manners: Manners) {
+        self.flush();
+        let Scratch { common, line, .. } = self.scratch;
+        let asker = self.rules.asker(manners);
+        reply::write_preflight(self.out, line, common, asker);
+        self.end_lane();
+        self.serve.answered(Call::Other, reply::PREFLIGHT);
+    }
+
+    pub fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
+        self.flush();
+        let Scratch { common, body, line, .. } = self.scratch;
+        let asker = self.rules.asker(manners);
+        reply::write_error(self.out, line, common, asker, error, body);
+        self.end_lane();
+        self.serve.answered(call, error.status());
+    }
+}
+
+/// What the head of the answer to a single item tells, unless the item failed.
+fn single<'a, S: Serve>(answer: &'a Answer, serve: &'a S, proxied: bool) -> Option<Single<'a>> {
+    let verdict = answer.result.as_ref().ok()?;
+    let name = answer.biz.and_then(|index| serve.biz_name(index));
+    Some(Single { name, verdict, proxied })
+}

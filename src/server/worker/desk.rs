@@ -1,0 +1,89 @@
+//! What the requests of a turn are answered with: the service, at one time for all of them.
+
+use super::connection::{Ailment, Call, Serve};
+use frs::base::clock::Millis;
+use frs::service::{Answers, Exchange, Request, Service};
+use frs::store::counter::Asked;
+
+/// What /health says where the last flush failed.
+const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
+    requests are served, but a loss of power would cost what was counted since";
+
+/// What /health says where the generation in force cannot be taken.
+const BEHIND: &str = "no item is served, each answers \"store\": the configuration in force cannot \
+    be read; the master puts right what it can within a second, and the log says why";
+
+/// What connections are answered with.
+pub struct Desk {
+    /// The store and the configuration in force.
+    pub service: Service,
+    /// The time of this turn.
+    pub now: Millis,
+    /// The worker is about to end.
+    pub draining: bool,
+    /// Requests answered in this turn.
+    pub answered: u64,
+    /// Others serve in its place.
+    pub replaced: bool,
+}
+
+impl Serve for Desk {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        self.service.run(request, self.now, answers);
+    }
+
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        self.service.run_all(exchanges, self.now);
+    }
+
+    fn biz_name(&self, index: usize) -> Option<&str> {
+        self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
+    }
+
+    fn draining(&self) -> bool {
+        self.draining
+    }
+
+    fn replaced(&self) -> bool {
+        self.replaced
+    }
+
+    #[inline]
+    fn answered(&mut self, call: Call, status: u16) {
+        self.answered += 1;
+        if let Some(counters) = self.service.handle().counters() {
+            counters.count_request(asked(call), status);
+        }
+    }
+
+    fn ailment(&self) -> Option<Ailment> {
+        if self.service.is_behind() {
+            return Some(BEHIND.into());
+        }
+        if self.service.flush_failed() {
+            return Some(NOT_WRITTEN_BACK.into());
+        }
+        let unserved = self.service.unserved_groups();
+        let all = self.service.conf().map.groups.len();
+        (!unserved.is_empty()).then(|| not_served(&unserved, all))
+    }
+}
+
+/// Some groups answer `store`, of so many in all.
+fn not_served(unserved: &[String], all: usize) -> Ailment {
+    let names = unserved.join(", ");
+    let words = format!("items of these groups answer `store`, the log says why: {names}");
+    Ailment { status: if unserved.len() == all { 503 } else { 200 }, words: words.into() }
+}
+
+/// What a call is counted as.
+#[inline]
+fn asked(call: Call) -> Asked {
+    match call {
+        Call::Query => Asked::Query,
+        Call::Update => Asked::Update,
+        Call::Authz => Asked::Authz,
+        Call::Health => Asked::Health,
+        Call::Other => Asked::Other,
+    }
+}

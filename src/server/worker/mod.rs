@@ -1,0 +1,43 @@
+//! Workers: the event loop, and the connections it serves.
+//!
+//! A worker is forked by the master, attaches itself to the store, and serves its listeners until
+//! the master asks it to end, or dies.
+
+mod buffers;
+mod client;
+pub mod connection;
+mod desk;
+mod doors;
+mod turn;
+mod turned_away;
+
+use std::io;
+
+use crate::process::child::Child;
+use frs::service::{Role, Service};
+
+/// Why a worker cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// It cannot attach to the store.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] frs::store::Error),
+    /// A call to the kernel failed that the event loop cannot do without.
+    #[error("the event loop failed: {0}")]
+    Loop(#[from] io::Error),
+}
+
+/// Serves until asked to end.
+///
+/// # Errors
+/// The master starts another worker in this one's place.
+pub fn run(child: Child) -> Result<(), WorkerError> {
+    let service = Service::attach(&child.data_dir, Role::Worker)?;
+    let needed = u64::from(service.conf().srv.http.max_connections) + 64;
+    if child.files_max < needed {
+        let limit = child.files_max;
+        tracing::warn!(limit, needed, "max-connections is out of reach: the limit of open files");
+    }
+    turn::Worker::new(child, service)?.run()?;
+    Ok(())
+}

@@ -1,0 +1,621 @@
+//! A worker's turn: wait; read every ready client; read the clock once; answer each with one call.
+//!
+//! Invariant: a turn does a bounded amount of work for each client and waits for nothing but its
+//! share of semaphores, so that a stalled client delays nobody. In the steady state it allocates
+//! nothing and writes no log line.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::buffers::Bench;
+use super::client::{Client, Moved, Reading, Writing};
+use super::desk::Desk;
+use super::doors::{Accepted, Doors, PAUSE_MS};
+use super::turned_away::TurnedAway;
+use crate::net::stream::Stream;
+use crate::net::timers::{Kind, Lengths, Timers};
+use crate::process::child::Child;
+use crate::process::log::{self, Seldom};
+use crate::process::message::{self, Heard, Word};
+use crate::protocol;
+use frs::base::clock;
+use frs::base::sys::process::{Channel, Signal, Signals};
+use frs::conf::memory::REFUSED_CLIENTS;
+use frs::conf::{Conf, Srv};
+use frs::service::Service;
+use frs::store::Counter;
+use frs::store::counter::{Counters, Timed};
+
+const SIGNALS: Token = Token(0);
+const CHANNEL: Token = Token(1);
+const FIRST_DOOR: usize = 2;
+const FIRST_CLIENT: usize = 1 << 20;
+
+const EVENTS: usize = 1024;
+const ACCEPTS_PER_TURN: usize = 64;
+/// A pause after so long a time without one is worth a line in the log.
+const QUIET_MS: u64 = 10_000;
+/// Clients whose requests are run together: the memory of one is fetched while others are at work.
+const BATCH: usize = 64;
+/// Answers that wait for the end of a batch, but for those of its last client.
+const BATCH_BYTES: usize = 64 * 1024;
+/// A client has this long to take its last answer and close.
+const LINGER_MS: u64 = 2_000;
+/// Clients have this long to take and ask the rest when the worker is to finish.
+const FINISH_MS: u64 = 4_000;
+/// Clients have this long to close by themselves when the worker is to drain.
+const DRAIN_MS: u64 = 60_000;
+
+/// How the worker is to end, and when at the latest.
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    /// Close clients who have nothing in hand.
+    close_idle: bool,
+    until_ms: u64,
+}
+
+/// A worker.
+pub struct Worker {
+    poll: Poll,
+    signals: Signals,
+    channel: Channel,
+    doors: Doors,
+    desk: Desk,
+    conf: Arc<Conf>,
+    clients: Vec<Option<Client>>,
+    free: Vec<u32>,
+    /// How many of them are not served and only take an answer that says so: they have nobody's
+    /// place.
+    refused: usize,
+    /// Those with something to do, without another event.
+    ready: Vec<u32>,
+    /// Those of them that are being read.
+    reading: Vec<u32>,
+    /// Those that were read in this turn, and those whose answers are being taken again.
+    to_run: Vec<u32>,
+    /// Those of them whose requests are run together.
+    batch: Vec<u32>,
+    timers: Timers,
+    bench: Bench,
+    origin: Instant,
+    /// When this turn began, since the origin: its clients were readable then.
+    begun: Duration,
+    now_ms: u64,
+    /// Bytes read and written in this turn.
+    moved: Moved,
+    paused_until_ms: u64,
+    unwatched: Seldom,
+    turned_away: TurnedAway,
+    ending: Option<Ending>,
+}
+
+impl Worker {
+    /// Sets up everything a worker needs; it then serves when its turns are run.
+    pub fn new(child: Child, service: Service) -> io::Result<Worker> {
+        let poll = Poll::new()?;
+        let registry = poll.registry();
+        let (signals, channel) = (child.signals, child.channel);
+        let readable = Interest::READABLE;
+        registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
+        registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
+        let mut doors = Doors::new(FIRST_DOOR);
+        for (lane, listeners) in child.share.lanes {
+            for listener in listeners {
+                doors.open_tcp(registry, lane, listener)?;
+            }
+        }
+        for listener in child.share.shared {
+            doors.open_unix(registry, listener)?;
+        }
+        message::say_ready(&channel)?;
+        let conf = Arc::clone(service.conf());
+        Ok(Worker {
+            poll,
+            signals,
+            channel,
+            doors,
+            desk: Desk {
+                service,
+                now: clock::now(),
+                draining: false,
+                answered: 0,
+                replaced: false,
+            },
+            conf,
+            clients: Vec::new(),
+            free: Vec::new(),
+            refused: 0,
+            ready: Vec::new(),
+            reading: Vec::new(),
+            to_run: Vec::new(),
+            batch: Vec::new(),
+            timers: Timers::default(),
+            bench: Bench::default(),
+            origin: clock::instant(),
+            begun: Duration::ZERO,
+            now_ms: 0,
+            moved: Moved::default(),
+            paused_until_ms: 0,
+            unwatched: Seldom::new(Duration::from_millis(QUIET_MS)),
+            turned_away: TurnedAway::default(),
+            ending: None,
+        })
+    }
+
+    /// Runs turns until the worker has ended as asked.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        while !self.is_over() {
+            match self.poll.poll(&mut events, self.timeout()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+                result => result?,
+            }
+            self.begun = self.origin.elapsed();
+            self.now_ms = self.begun.as_millis() as u64;
+            let mut master_spoke = false;
+            for event in &events {
+                match event.token() {
+                    SIGNALS | CHANNEL => master_spoke = true,
+                    token if token.0 >= FIRST_CLIENT => self.note(token, event),
+                    token => {
+                        self.doors.knock(token);
+                    }
+                }
+            }
+            if master_spoke {
+                self.hear()?;
+            }
+            self.turn();
+        }
+        let rest = self.turned_away.take_rest();
+        self.tell_turned_away(rest);
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        self.read_clients();
+        self.desk.now = clock::now();
+        self.desk.service.begin_turn();
+        self.take_configuration();
+        self.bench.scratch.set_now(self.desk.now);
+        self.answer_clients();
+        self.count_answered();
+        self.expire_clients();
+        // Who was late is not timed: that would be the timeout's length.
+        self.desk.answered = 0;
+        self.accept_clients();
+        let due = self.turned_away.take_due(self.now_ms);
+        self.tell_turned_away(due);
+        self.count_moved();
+    }
+
+    // What is counted.
+
+    #[inline]
+    fn counters(&self) -> Option<Counters<'_>> {
+        self.desk.service.handle().counters()
+    }
+
+    fn count(&self, counter: Counter) {
+        if let Some(counters) = self.counters() {
+            counters.count(counter);
+        }
+    }
+
+    /// All requests of a turn have the time of the turn: a clock is read once for all of them.
+    fn count_answered(&mut self) {
+        let answered = std::mem::take(&mut self.desk.answered);
+        if answered > 0
+            && let Some(counters) = self.counters()
+        {
+            let took = self.origin.elapsed().saturating_sub(self.begun);
+            // Rounded up: a bucket's bound is never less than the time was.
+            let us = took.as_nanos().div_ceil(1000).min(u64::MAX.into()) as u64;
+            counters.add_time(Timed::Request, us, answered);
+        }
+    }
+
+    fn count_moved(&mut self) {
+        let Moved { read, written } = std::mem::take(&mut self.moved);
+        if let Some(counters) = self.counters() {
+            counters.add(Counter::BytesIn, read);
+            counters.add(Counter::BytesOut, written);
+            counters.set_open((self.clients.len() - self.free.len()) as u64);
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let doors_open = self.paused_until_ms <= self.now_ms;
+        if !self.ready.is_empty() || doors_open && self.doors.is_ready() {
+            return Some(Duration::ZERO);
+        }
+        let paused = self.doors.is_ready().then_some(self.paused_until_ms);
+        let ending = self.ending.map(|ending| ending.until_ms);
+        let due_ms = self.timers.due_ms(&self.lengths());
+        let told_ms = self.turned_away.due_ms();
+        let next_ms = [due_ms, paused, ending, told_ms].into_iter().flatten().min()?;
+        Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
+    }
+
+    fn lengths(&self) -> Lengths {
+        let http = &self.conf.srv.http;
+        // The clock counts whole milliseconds: one more, lest a time be over early.
+        Lengths {
+            idle_ms: http.idle_timeout_ms.saturating_add(1),
+            request_ms: http.request_timeout_ms.saturating_add(1),
+            linger_ms: LINGER_MS,
+        }
+    }
+
+    fn take_configuration(&mut self) {
+        let conf = self.desk.service.conf();
+        if !Arc::ptr_eq(conf, &self.conf) {
+            self.conf = Arc::clone(conf);
+            log::set_level(self.conf.srv.log.level);
+            tracing::debug!("took a new configuration");
+        }
+    }
+
+    // What the master says.
+
+    fn hear(&mut self) -> io::Result<()> {
+        while let Some(signal) = self.signals.next()? {
+            match signal {
+                Signal::SIGQUIT => self.end(false),
+                _ => self.end(true),
+            }
+        }
+        loop {
+            match message::hear(&self.channel)? {
+                Heard::Word(Word::Serve(lane), listeners) => {
+                    if self.ending.is_some() {
+                        continue;
+                    }
+                    for listener in listeners {
+                        self.doors.open_tcp(self.poll.registry(), lane, listener.into())?;
+                    }
+                }
+                Heard::Word(Word::Yield(lane), _) => {
+                    self.doors.close_lane(self.poll.registry(), lane)?;
+                }
+                Heard::Word(Word::Leave, _) => {
+                    self.desk.replaced = true;
+                    self.end(false);
+                }
+                Heard::Word(Word::ReopenLog, _) => log::reopen(),
+                // That there is a new configuration, the turn finds by itself.
+                Heard::Word(Word::Generation | Word::Recover, _) => {}
+                Heard::Nothing => return Ok(()),
+                Heard::MasterGone => {
+                    if self.ending.is_none_or(|ending| !ending.close_idle) {
+                        tracing::warn!("the master is gone: this worker finishes");
+                    }
+                    self.end(true);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, close_idle: bool) {
+        if self.ending.is_some_and(|ending| ending.close_idle || !close_idle) {
+            return;
+        }
+        let bound_ms = if close_idle { FINISH_MS } else { DRAIN_MS };
+        self.ending = Some(Ending { close_idle, until_ms: self.now_ms + bound_ms });
+        self.desk.draining = true;
+        if let Err(error) = self.doors.close_all(self.poll.registry()) {
+            tracing::warn!(%error, "cannot close a listener");
+        }
+        if close_idle {
+            // What has arrived until now is read once more, and answered.
+            for index in 0..self.clients.len() as u32 {
+                if let Some(client) = self.client(index) {
+                    client.readable = true;
+                    self.queue(index);
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.ending.is_some_and(|ending| {
+            self.clients.len() == self.free.len() || ending.until_ms <= self.now_ms
+        })
+    }
+
+    // Clients.
+
+    fn client(&mut self, index: u32) -> Option<&mut Client> {
+        self.clients.get_mut(index as usize).and_then(Option::as_mut)
+    }
+
+    fn note(&mut self, token: Token, event: &mio::event::Event) {
+        let index = (token.0 - FIRST_CLIENT) as u32;
+        let Some(client) = self.client(index) else { return };
+        client.readable |= event.is_readable() || event.is_error();
+        client.hung_up |= event.is_read_closed() || event.is_error();
+        if client.readable || client.is_blocked() && event.is_writable() {
+            self.queue(index);
+        }
+    }
+
+    fn queue(&mut self, index: u32) {
+        if let Some(client) = self.client(index)
+            && !std::mem::replace(&mut client.queued, true)
+        {
+            self.ready.push(index);
+        }
+    }
+
+    fn read_clients(&mut self) {
+        self.bench.arena.clear();
+        std::mem::swap(&mut self.ready, &mut self.reading);
+        for at in 0..self.reading.len() {
+            let index = self.reading[at];
+            let Some(client) = self.clients[index as usize].as_mut() else { continue };
+            client.queued = false;
+            let reading = client.read(&mut self.bench.arena);
+            self.moved.take(client.moved());
+            match reading {
+                Reading::Run => self.to_run.push(index),
+                Reading::Wait if client.is_blocked() => self.to_run.push(index),
+                Reading::Wait => self.settle(index),
+                Reading::Later => self.queue(index),
+                Reading::Gone => self.close(index),
+            }
+        }
+        self.reading.clear();
+    }
+
+    fn answer_clients(&mut self) {
+        self.begin_batch();
+        for at in 0..self.to_run.len() {
+            self.take(self.to_run[at]);
+            if self.batch.len() == BATCH || self.bench.out.len() > BATCH_BYTES {
+                self.answer_batch();
+            }
+        }
+        self.answer_batch();
+        self.to_run.clear();
+    }
+
+    fn begin_batch(&mut self) {
+        self.batch.clear();
+        self.bench.out.clear();
+        self.bench.scratch.begin_batch();
+    }
+
+    /// Takes what a client has sent into the batch, or goes on writing to it.
+    fn take(&mut self, index: u32) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        if client.is_blocked() {
+            let writing = client.write_unsent(&mut self.bench.pool);
+            let has_taken = client.moved().written > 0;
+            self.moved.take(client.moved());
+            self.give_time(index, has_taken);
+            return self.after_writing(index, writing);
+        }
+        self.bench.scratch.begin_lane();
+        self.batch.push(index);
+        client.run(&self.conf.srv, &mut self.desk, &mut self.bench);
+    }
+
+    /// Runs the batch, and writes to each of its clients with one call.
+    fn answer_batch(&mut self) {
+        let Bench { scratch, out, .. } = &mut self.bench;
+        scratch.flush((&self.conf.srv).into(), &mut self.desk, out);
+        let mut from = 0;
+        for lane in 0..self.batch.len() {
+            let to = self.bench.scratch.lane_end(lane).max(from);
+            self.write(self.batch[lane], from..to);
+            from = to;
+        }
+        self.begin_batch();
+    }
+
+    /// Writes that part of the output to a client.
+    fn write(&mut self, index: u32, part: Range<usize>) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        let answers = &self.bench.out[part];
+        let answered = !answers.is_empty();
+        let writing =
+            if answered { client.write(answers, &mut self.bench.pool) } else { Writing::Done };
+        self.moved.take(client.moved());
+        self.give_time(index, answered);
+        self.after_writing(index, writing);
+    }
+
+    /// Gives a client its time, anew where there was an answer, or it took a part of one: a request
+    /// has its time from its first byte on, however many follow, and neither an empty line nor
+    /// anything that a client sends instead of taking its answers is worth more of it.
+    fn give_time(&mut self, index: u32, anew: bool) {
+        let Some(client) = self.client(index) else { return };
+        let begun = client.has_begun() && !client.is_blocked();
+        let kind = if begun { Kind::Request } else { Kind::Idle };
+        if anew || self.timers.kind(index) != Some(kind) {
+            self.timers.arm(index, kind, self.now_ms);
+        }
+    }
+
+    fn after_writing(&mut self, index: u32, writing: Writing) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        match writing {
+            Writing::Gone => self.close(index),
+            Writing::Blocked => {}
+            Writing::Done if client.is_closing() => {
+                let kind = if client.is_refused() { Kind::Refused } else { Kind::Linger };
+                if client.linger(&mut self.bench.pool) {
+                    self.timers.arm(index, kind, self.now_ms);
+                    self.settle(index);
+                } else {
+                    self.close(index);
+                }
+            }
+            Writing::Done => self.settle(index),
+        }
+    }
+
+    /// Decides where a client stands until the next turn.
+    fn settle(&mut self, index: u32) {
+        let finishing = self.ending.is_some_and(|ending| ending.close_idle);
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        if !client.is_lingering() && (client.is_over() || finishing && client.is_idle()) {
+            self.close(index);
+        } else if client.has_work() {
+            self.queue(index);
+        }
+    }
+
+    fn close(&mut self, index: u32) {
+        if let Some(mut client) = self.clients[index as usize].take() {
+            client.release(&mut self.bench.pool);
+            self.refused -= usize::from(client.is_refused());
+            if client.queued {
+                // Else the next client of this number would stand in the list twice.
+                self.ready.retain(|&other| other != index);
+            }
+            self.timers.disarm(index);
+            self.free.push(index);
+        }
+    }
+
+    fn expire_clients(&mut self) {
+        let lengths = self.lengths();
+        while let Some((index, kind)) = self.timers.expire(&lengths, self.now_ms) {
+            match kind {
+                Kind::Idle => {
+                    // One that asks for nothing is not late; one that takes no answers is.
+                    if self.client(index).is_some_and(|client| client.is_blocked()) {
+                        self.count(Counter::Timeouts);
+                    }
+                    self.close(index);
+                }
+                Kind::Linger | Kind::Refused => self.close(index),
+                Kind::Request => {
+                    self.count(Counter::Timeouts);
+                    self.time_out(index);
+                }
+            }
+        }
+    }
+
+    fn time_out(&mut self, index: u32) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        self.bench.out.clear();
+        client.time_out(&self.conf.srv, &mut self.desk, &mut self.bench);
+        self.write(index, 0..self.bench.out.len());
+    }
+
+    // Accepting.
+
+    fn accept_clients(&mut self) {
+        if self.paused_until_ms > self.now_ms {
+            return;
+        }
+        for _ in 0..ACCEPTS_PER_TURN {
+            if !self.doors.is_ready() {
+                return;
+            }
+            match self.doors.accept() {
+                Accepted::Client(stream, address) => {
+                    self.admit(stream, address.as_ref().map(SocketAddr::ip));
+                }
+                Accepted::Nobody => {}
+                Accepted::NoRoom(error) => {
+                    if self.paused_until_ms + QUIET_MS <= self.now_ms {
+                        tracing::warn!(%error, pause_ms = PAUSE_MS, "cannot accept connections");
+                    }
+                    self.paused_until_ms = self.now_ms + PAUSE_MS;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: Stream, peer: Option<IpAddr>) {
+        let srv: &Srv = &self.conf.srv;
+        let served = self.clients.len() - self.free.len() - self.refused;
+        let most = srv.http.max_connections as usize;
+        let refusal = match peer {
+            Some(peer) if !srv.allow.iter().any(|block| block.contains(peer)) => {
+                Some(protocol::Error::PeerForbidden)
+            }
+            _ if served >= most => Some(protocol::Error::Overloaded),
+            _ => None,
+        };
+        self.count(Counter::Connections);
+        if refusal.is_some() {
+            self.count(Counter::ConnectionsRefused);
+        }
+        if matches!(refusal, Some(protocol::Error::Overloaded)) {
+            self.turned_away.add();
+        }
+        if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_place() {
+            return;
+        }
+        let Some(index) = self.seat(Client::new(stream, peer)) else { return };
+        match refusal {
+            None => self.timers.arm(index, Kind::Idle, self.now_ms),
+            Some(error) => self.refuse(index, &error),
+        }
+    }
+
+    /// Answers a client that is not served.
+    fn refuse(&mut self, index: u32, error: &protocol::Error) {
+        self.bench.out.clear();
+        self.bench.scratch.refuse(error, &mut self.bench.out);
+        if let Some(client) = self.client(index) {
+            client.refuse();
+            self.refused += 1;
+        }
+        self.write(index, 0..self.bench.out.len());
+        // A new connection takes so little at once; memory is not counted for one that does not.
+        if self.client(index).is_some_and(|client| client.is_blocked()) {
+            self.close(index);
+        }
+    }
+
+    /// Closes the client that was refused first; false if there is none.
+    fn make_place(&mut self) -> bool {
+        let Some(index) = self.timers.first(Kind::Refused) else { return false };
+        // What it has sent is read away, lest a reset overtake the answer.
+        if let Some(client) = self.clients[index as usize].as_mut() {
+            client.read(&mut self.bench.arena);
+            self.moved.take(client.moved());
+        }
+        self.close(index);
+        true
+    }
+
+    fn tell_turned_away(&self, count: Option<u64>) {
+        if let Some(connections) = count {
+            let max_connections = self.conf.srv.http.max_connections;
+            tracing::warn!(connections, max_connections, "connections were turned away with 503");
+        }
+    }
+
+    /// Gives a client a number; none if its socket cannot be watched.
+    fn seat(&mut self, mut client: Client) -> Option<u32> {
+        let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
+        let token = Token(FIRST_CLIENT + index as usize);
+        if let Err(error) = client.stream().register(self.poll.registry(), token) {
+            if self.unwatched.is_due(clock::instant()) {
+                tracing::warn!(%error, "cannot watch a connection");
+            }
+            return None;
+        }
+        match self.free.pop() {
+            Some(index) => self.clients[index as usize] = Some(client),
+            None => self.clients.push(Some(client)),
+        }
+        Some(index)
+    }
+}

@@ -1,0 +1,33 @@
+//! The programs of other packages, built where these tests were built, and found there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// A tool's program. Cargo builds it where it is missing or older than its sources: once a process.
+pub fn tool(name: &str) -> PathBuf {
+    static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let directory = Path::new(env!("CARGO_BIN_EXE_frs")).parent().expect("a directory of binaries");
+    // After a panic while it was locked there is nothing half done.
+    let mut built = BUILT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !built.iter().any(|known| known == name) {
+        build(name, directory);
+        built.push(name.to_owned());
+    }
+    directory.join(name)
+}
+
+fn build(name: &str, directory: &Path) {
+    let profile = directory.file_name().and_then(|name| name.to_str()).expect("a profile");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .args(["build", "--quiet", "--package", name])
+        .args(["--profile", if profile == "debug" { "dev" } else { profile }])
+        .arg("--target-dir")
+        .arg(directory.parent().expect("a target directory"))
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} is not built: {said}");
+}

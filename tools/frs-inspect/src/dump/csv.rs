@@ -1,0 +1,41 @@
+//! Comma-separated values as RFC 4180 has them, with a header; a node's limits are one field.
+//! Characters that nobody sees are written as `\u{9b}`.
+
+use std::io::{self, Write as _};
+
+use frs::conf::Scope;
+use frs::inspect::NodeRecord;
+use frs_server::protocol::visible;
+
+use crate::output::Out;
+use crate::show;
+
+pub struct Csv;
+
+const HEADER: &str = "biz,biz-id,key,scope,group,file,key-node,place,last-use,rank,banned-until,\
+                      used,limits\r\n";
+
+impl super::Write for Csv {
+    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
+        out.write_all(HEADER.as_bytes())
+    }
+
+    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+        let (biz, key) = (record.biz.as_deref().unwrap_or_default(), quoted(&record.key));
+        let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
+        let (group, place) = (&record.group, &record.place);
+        let banned = record.banned_until_ms.map_or_else(String::new, |until| until.to_string());
+        write!(out, "{biz},{},{key},{scope},{group},", record.biz_id)?;
+        write!(out, "{},{},{},", place.file, place.key_node, place.place)?;
+        write!(out, "{},{},{banned},", record.last_use_ms, show::rank(record.rank))?;
+        write!(out, "{},{}\r\n", record.used(), quoted(&super::limits(record)))
+    }
+
+    fn end(&mut self, _: &mut Out) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", visible::in_text(text).replace('"', "\"\""))
+}

@@ -1,0 +1,57 @@
+//! A `<nodes>` document, with the names that answers have. Characters that nobody sees are
+//! references, as `&#x9b;`.
+
+use std::io::{self, Write as _};
+
+use frs::conf::Scope;
+use frs::inspect::NodeRecord;
+use frs_server::protocol::visible;
+use frs_server::protocol::xml::write_escaped;
+
+use crate::output::Out;
+use crate::show;
+
+pub struct Xml;
+
+impl super::Write for Xml {
+    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
+        out.write_all(b"<nodes>\n")
+    }
+
+    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+        let mut key = Vec::new();
+        write_escaped(&mut key, &record.key);
+        let key = String::from_utf8_lossy(&key);
+        out.write_all(b"<node")?;
+        if let Some(biz) = &record.biz {
+            write!(out, " biz=\"{biz}\"")?;
+        }
+        write!(out, " biz-id=\"{}\" key=\"", record.biz_id)?;
+        out.write_all(visible::in_xml(&key).as_bytes())?;
+        let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
+        let place = &record.place;
+        write!(out, "\" scope=\"{scope}\" group=\"{}\" file=\"{}\"", record.group, place.file)?;
+        write!(out, " key-node=\"{}\" place=\"{}\"", place.key_node, place.place)?;
+        let rank = show::rank(record.rank);
+        write!(out, " last-use=\"{}\" rank=\"{rank}\"", record.last_use_ms)?;
+        if let Some(until) = record.banned_until_ms {
+            write!(out, " banned-until=\"{until}\"")?;
+        }
+        out.write_all(b">")?;
+        for limit in &record.limits {
+            let figures = &limit.figures;
+            write!(out, "<limit index=\"{}\" policy=\"{}\"", limit.index, limit.policy)?;
+            write!(out, " used=\"{}\" max=\"{}\"", figures.used, figures.max)?;
+            write!(out, " remaining=\"{}\" limited=\"{}\"", figures.remaining, limit.limited)?;
+            if let Some(reset_ms) = figures.reset_ms {
+                write!(out, " reset=\"{reset_ms}\"")?;
+            }
+            out.write_all(b"/>")?;
+        }
+        out.write_all(b"</node>\n")
+    }
+
+    fn end(&mut self, out: &mut Out) -> io::Result<()> {
+        out.write_all(b"</nodes>\n")
+    }
+}

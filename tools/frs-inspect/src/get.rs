@@ -1,0 +1,128 @@
+//! `get`: one node, where it stands, what it says, and its words with their meaning.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use frs::conf::limit_words;
+use frs::inspect::{Look, NodeRecord, Reader};
+use frs::limit::{StateWord, WordUnit};
+use frs::store::layout::node;
+
+use crate::output::{Done, Failed, Out, finish, out};
+use crate::show;
+
+pub fn run(data_dir: &Path, biz: &str, key: Option<&str>) -> Result<Done, Failed> {
+    let mut reader = Reader::open(data_dir)?;
+    let now = frs::base::clock::now();
+    let look = match key {
+        Some(key) => reader.node(biz, key, now)?,
+        None => reader.whole(biz, now)?,
+    };
+    let mut out = out();
+    let is_off = !matches!(look, Look::At(_));
+    match look {
+        Look::At(record) => write_record(&mut out, &reader, &record, now)?,
+        Look::Absent { group, file, key_node } => {
+            writeln!(
+                out,
+                "not there; it would stand in group {group}: file {file} key-node {key_node}"
+            )?;
+        }
+        Look::InTransaction { slot } => writeln!(out, "in transaction of slot {slot}")?,
+        Look::HalfWritten { slot } => writeln!(out, "{}", show::half_written(slot))?,
+        Look::Damaged { place, fault } => {
+            writeln!(out, "damaged: {}: {}", show::place(&place), show::fault(fault))?;
+        }
+    }
+    finish(out, is_off)
+}
+
+fn write_record(out: &mut Out, reader: &Reader, record: &NodeRecord, now: u64) -> io::Result<()> {
+    let biz = record.biz.as_deref().unwrap_or("?");
+    writeln!(out, "{biz} {} (business {})", show::key(&record.key), record.biz_id)?;
+    writeln!(out, "  place     group {}: {}", record.group, show::place(&record.place))?;
+    let last = record.last_use_ms;
+    writeln!(out, "  last use  {} ({})", show::time(last), show::ago(last, now))?;
+    write!(out, "  state     {}", show::rank(record.rank))?;
+    match record.banned_until_ms {
+        Some(until) => {
+            writeln!(out, " until {} ({} left)", show::time(until), show::span(until - now))?
+        }
+        None if record.outdated => {
+            writeln!(out, ": its limits were others when it was written, it starts fresh")?;
+        }
+        None => writeln!(out)?,
+    }
+    write_limits(out, reader, record)?;
+    write_words(out, reader, record)
+}
+
+fn write_limits(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Result<()> {
+    let biz = reader.conf().map.bizs.iter().find(|biz| biz.id == record.biz_id);
+    for figures in &record.limits {
+        let index = usize::from(figures.index);
+        if let Some(limit) = biz.and_then(|biz| biz.limits.get(index.saturating_sub(1))) {
+            writeln!(out, "  limit {index}   {}: {}", figures.policy, limit_words(limit))?;
+        }
+        writeln!(out, "            {}", show::figures(figures))?;
+    }
+    Ok(())
+}
+
+fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Result<()> {
+    writeln!(out, "  words")?;
+    let states = reader.state_words(record);
+    let times = reader.ring_times(record);
+    let is_shown = |state: &&StateWord| state.unit != WordUnit::RingUses;
+    let used = record.states_at + states.iter().filter(is_shown).count();
+    let last = record.words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
+    for (at, &word) in record.words.iter().enumerate().take(used.max(last)) {
+        let state = at.checked_sub(record.states_at).and_then(|nth| states.get(nth));
+        let meaning = match (at, state) {
+            (_, Some(state)) => state_meaning(state, word, times.len()),
+            (node::CHECK, _) => check_meaning(word),
+            (node::KEY, _) => key_meaning(record, word),
+            (node::LAST_USE, _) => format!("last use {}", show::time(word)),
+            _ if at < record.states_at => "key".to_owned(),
+            _ => "a state of other limits".to_owned(),
+        };
+        writeln!(out, "    {at:>4}  {word:016x}  {meaning}")?;
+    }
+    let rest = record.words.len() - used.max(last).min(record.words.len());
+    if rest > 0 {
+        writeln!(out, "          and {rest} of zeros")?;
+    }
+    if !times.is_empty() {
+        let times: Vec<String> = times.iter().map(|&time| show::time(time)).collect();
+        writeln!(out, "  uses      {}", times.join("\n            "))?;
+    }
+    Ok(())
+}
+
+fn check_meaning(word: u64) -> String {
+    let (shape, flags) = (node::shape(word), node::flags(word));
+    format!("CRC-32C {:08x}, shape {shape:04x}, flags {flags:04x}", word as u32)
+}
+
+fn key_meaning(record: &NodeRecord, word: u64) -> String {
+    let (biz, bytes) = (word as u32, (word >> 32) as u16);
+    format!("business {biz}, key of {bytes} bytes: {}", show::form(record.form))
+}
+
+fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
+    let value = match state.unit {
+        WordUnit::Time if word == 0 => "none".to_owned(),
+        WordUnit::Time => show::time(word),
+        WordUnit::Uses => word.to_string(),
+        WordUnit::TokenParts => {
+            let thousandths = u128::from(word) * 1000 / 86_400_000;
+            format!("{}.{:03} tokens taken", thousandths / 1000, thousandths % 1000)
+        }
+        WordUnit::Ring => format!("of {uses} uses"),
+        WordUnit::RingUses => "two places for uses".to_owned(),
+    };
+    match state.limit {
+        0 => format!("{} {value}", state.name),
+        limit => format!("limit {limit} {} {value}", state.name),
+    }
+}

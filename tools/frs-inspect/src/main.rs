@@ -1,0 +1,164 @@
+//! frs-inspect: look into the files of a server, live or cold.
+//!
+//! Invariant: but for `verify --repair` and `migrate`, which need the server to be stopped, nothing
+//! is written and no semaphore is taken.
+//!
+//! Exit status: 0 as asked; 1 something is off, not there or cannot be read; 2 wrong usage.
+
+mod counters;
+mod dump;
+mod get;
+mod migrate;
+mod output;
+mod owner;
+mod show;
+mod stat;
+mod top;
+mod verify;
+mod watch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use output::{Done, Failed};
+
+/// Look into the files of frs, live or cold.
+#[derive(Parser)]
+#[command(name = "frs-inspect", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Args)]
+struct Data {
+    /// The server's data directory
+    #[arg(value_name = "DATA")]
+    dir: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Geometry, occupancy, chains, counters and slots
+    Stat(Data),
+    /// Every live node, one record each
+    Dump {
+        #[command(flatten)]
+        data: Data,
+        /// Only the nodes of this business, by name or number
+        #[arg(long, value_name = "B")]
+        biz: Option<String>,
+        /// How records are written
+        #[arg(long, value_enum, default_value_t = dump::Format::Text)]
+        format: dump::Format,
+        /// Expired nodes too
+        #[arg(long)]
+        expired: bool,
+    },
+    /// One node: its place, its words and what they mean
+    Get {
+        #[command(flatten)]
+        data: Data,
+        /// The business, by name or number
+        #[arg(value_name = "B")]
+        biz: String,
+        /// The key, as in a request
+        #[arg(value_name = "KEY", required_unless_present = "whole")]
+        key: Option<String>,
+        /// The node of the whole business instead
+        #[arg(long, conflicts_with = "key")]
+        whole: bool,
+    },
+    /// The most used keys of a business
+    Top {
+        #[command(flatten)]
+        data: Data,
+        /// The business, by name or number
+        #[arg(value_name = "B")]
+        biz: String,
+        /// How many
+        #[arg(short, value_name = "N", default_value_t = 20)]
+        n: usize,
+        /// What they have most of
+        #[arg(long, value_enum, default_value_t = By::Used)]
+        by: By,
+    },
+    /// CRCs, tags, duplicates, misplaced keys; exit status 1 if anything is off
+    Verify {
+        #[command(flatten)]
+        data: Data,
+        /// Put it right: drop what cannot be believed (server stopped)
+        #[arg(long)]
+        repair: bool,
+    },
+    /// A live view, full screen
+    Watch(Data),
+    /// Rewrite groups to the geometry of a changed map.xml (server stopped)
+    Migrate {
+        #[command(flatten)]
+        data: Data,
+        /// Directory of the changed srv.xml and map.xml
+        #[arg(long, value_name = "DIR")]
+        conf: PathBuf,
+        /// Only say what would become of the nodes
+        #[arg(long)]
+        dry_run: bool,
+        /// Go on although live nodes are lost
+        #[arg(long, conflicts_with = "dry_run")]
+        lossy: bool,
+    },
+}
+
+/// What orders the keys of `top`.
+#[derive(Clone, Copy, ValueEnum)]
+enum By {
+    /// What is used now
+    Used,
+    /// The latest use
+    Last,
+}
+
+fn main() -> ExitCode {
+    // A file that may not grow any more is an error that is told. If it cannot be ignored, it ends
+    // this process, as before.
+    let _ = frs::base::sys::process::ignore(frs::base::sys::process::Signal::SIGXFSZ);
+    match run(Arguments::parse().command) {
+        Ok(Done::Fine) => ExitCode::SUCCESS,
+        Ok(Done::Off) => ExitCode::FAILURE,
+        // Whoever read the output has had enough.
+        Err(Failed::Closed) => ExitCode::SUCCESS,
+        Err(Failed::Said(message)) => {
+            output::say(message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Done, Failed> {
+    match command {
+        Command::Stat(data) => stat::run(&data.dir),
+        Command::Dump { data, biz, format, expired } => {
+            dump::run(&data.dir, biz.as_deref(), format, expired)
+        }
+        Command::Get { data, biz, key, whole: _ } => get::run(&data.dir, &biz, key.as_deref()),
+        Command::Top { data, biz, n, by } => {
+            let by = match by {
+                By::Used => frs::inspect::By::Used,
+                By::Last => frs::inspect::By::Last,
+            };
+            top::run(&data.dir, &biz, n, by)
+        }
+        Command::Verify { data, repair: false } => verify::run(&data.dir),
+        Command::Verify { data, repair: true } => verify::repair(&data.dir),
+        Command::Watch(data) => watch::run(&data.dir),
+        Command::Migrate { data, conf, dry_run, lossy } => {
+            let mode = match (dry_run, lossy) {
+                (true, _) => migrate::Mode::Say,
+                (false, true) => migrate::Mode::Lossy,
+                (false, false) => migrate::Mode::Lossless,
+            };
+            migrate::run(&data.dir, &conf, mode)
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! `migrate`: groups rewritten to the geometry of a changed map.xml, while no server runs.
+
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+
+use frs::conf::{Biz, Conf, Geometry, Map};
+use frs::inspect::{Counts, GroupPlan, Migration, Reader, Step};
+use frs_server::process::lock::DataLock;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::{Done, Failed, Out, finish, out};
+use crate::owner;
+
+/// How far it goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It only says what would happen.
+    Say,
+    /// It does nothing if a live node would be lost.
+    Lossless,
+    /// It leaves those out that would be missed least.
+    Lossy,
+}
+
+pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed> {
+    let (conf, moves) = conf_for(data_dir, conf_dir)?;
+    let lock = DataLock::take(data_dir).map_err(Failed::of)?;
+    let bar = bar();
+    let mut progress = |step: Step<'_>| {
+        show_step(&bar, step);
+        true
+    };
+    let migration = Migration::begin(&conf, frs::base::clock::now(), &mut progress)?;
+    let mut out = out();
+    for name in &migration.completed {
+        writeln!(out, "group {name}: a migration that was broken off is complete now")?;
+    }
+    for line in &moves {
+        writeln!(out, "{line}")?;
+    }
+    let plans = migration.plan(&mut progress)?;
+    bar.finish_and_clear();
+    plans.iter().try_for_each(|plan| write_plan(&mut out, plan))?;
+    if plans.is_empty() {
+        writeln!(out, "nothing is left to do: the files have the geometry of map.xml")?;
+    }
+    let is_lossless = plans.iter().all(|plan| plan.counts.is_lossless());
+    out.flush()?;
+    let goes_on = match mode {
+        Mode::Say => false,
+        Mode::Lossless => is_lossless,
+        Mode::Lossy => true,
+    };
+    if goes_on && !plans.is_empty() {
+        let done = migration.run(&plans, &mut progress)?;
+        bar.finish_and_clear();
+        for (plan, counts) in plans.iter().zip(&done) {
+            writeln!(out, "group {}: migrated, {} nodes", plan.name, counts.carried)?;
+        }
+    } else if !is_lossless {
+        writeln!(out, "nothing was changed; --lossy goes on and loses them")?;
+    }
+    lock.give_back().map_err(Failed::of)?;
+    finish(out, !is_lossless && !goes_on)
+}
+
+/// The changed configuration, for the files where they are: the directory that is named, and the
+/// one of live files that the last server used.
+/// Beside it a line for each business that is in another group there.
+fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<(Conf, Vec<String>), Failed> {
+    // Read first: a directory that is none of ours gets no lock file.
+    let old = Reader::open(data_dir)?;
+    let mut conf = Conf::load(conf_dir).map_err(Failed::of)?;
+    let live = &old.conf().srv.data.live;
+    if !is_same_place(live.as_deref(), conf.srv.data.live.as_deref()) {
+        let place = old.live_dir().display();
+        let message = format!(
+            "the files are in {place}, and <data live> of the new srv.xml says otherwise: migrate \
+             changes no place"
+        );
+        return Err(Failed::Said(message));
+    }
+    // Only now: the configuration may be root's alone.
+    owner::become_owner(&old)?;
+    conf.srv.data.dir = data_dir.to_owned();
+    conf.srv.data.live.clone_from(live);
+    let moves = moves(&old.conf().map, &conf.map);
+    Ok((conf, moves))
+}
+
+/// The businesses that are in another group than before, which is another one if it was renamed.
+fn moves(old: &Map, new: &Map) -> Vec<String> {
+    let group_of = |map: &Map, biz: &Biz| map.groups[biz.group].name.clone();
+    let line = |biz: &Biz| {
+        let before = group_of(old, old.bizs.iter().find(|other| other.id == biz.id)?);
+        let now = group_of(new, biz);
+        (before != now).then(|| {
+            format!(
+                "business {}: group {before} → {now}: its nodes are not carried there, it starts \
+                 fresh",
+                biz.name
+            )
+        })
+    };
+    new.bizs.iter().filter_map(line).collect()
+}
+
+/// Do two settings of `<data live>` mean one directory: that of the last server, and that of the
+/// next, which is relative to a working directory that nobody knows yet.
+fn is_same_place(old: Option<&Path>, new: Option<&Path>) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match (old, new) {
+        (Some(old), Some(new)) if new.is_relative() => {
+            let parts = new.components().filter(|part| *part != Component::CurDir);
+            old.ends_with(parts.collect::<PathBuf>()) || real(old) == real(new)
+        }
+        (Some(old), Some(new)) => real(old) == real(new),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {eta}");
+    let bar = ProgressBar::new(0);
+    style.into_iter().for_each(|style| bar.set_style(style));
+    bar
+}
+
+fn show_step(bar: &ProgressBar, step: Step<'_>) {
+    match step {
+        Step::KeyNode { group, done, total } => {
+            // Drawing costs more than a key-node.
+            if done % 256 == 0 {
+                bar.set_message(group.to_owned());
+                bar.set_length(total);
+                bar.set_position(done);
+            }
+        }
+        Step::Files { group, doing } => bar.set_message(format!("{group}: {doing}")),
+    }
+}
+
+fn write_plan(out: &mut Out, plan: &GroupPlan) -> std::io::Result<()> {
+    let GroupPlan { name, from, to, counts } = plan;
+    let Counts { carried, expired, unnamed, moved, damaged, crowded, doubtful, keyless } = counts;
+    writeln!(out, "group {name}: {}", changes(from, to).join(", "))?;
+    writeln!(out, "  {carried} nodes go to the new files")?;
+    for (count, what) in [
+        (expired, "expired nodes are dropped"),
+        (unnamed, "nodes of businesses that map.xml does not name here are dropped"),
+        (damaged, "damaged nodes are dropped"),
+        (keyless, "nodes whose business has another type of key now are dropped"),
+        (
+            moved,
+            "live nodes WOULD BE LOST: map.xml has their business in another group, and no node is \
+             carried from one group to another",
+        ),
+        (crowded, "live nodes CANNOT FIT: their chains would be full"),
+        (
+            doubtful,
+            "of them are digests of long keys that MAY BE LOST: where such a key fits into the new \
+             key field, it is looked for as it is",
+        ),
+    ] {
+        if *count > 0 {
+            writeln!(out, "  {count} {what}")?;
+        }
+    }
+    Ok(())
+}
+
+fn changes(from: &Geometry, to: &Geometry) -> Vec<String> {
+    let number = |name, was: u32, is: u32| (was != is).then(|| format!("{name} {was} → {is}"));
+    let hash = |hash| format!("{hash:?}").to_lowercase();
+    let hashes =
+        (from.hash != to.hash).then(|| format!("hash {} → {}", hash(from.hash), hash(to.hash)));
+    [
+        number("files", from.files, to.files),
+        number("key-nodes", from.key_nodes, to.key_nodes),
+        number("chain", from.chain, to.chain),
+        number("node-size", from.node_bytes, to.node_bytes),
+        number("key-bytes", from.key_bytes, to.key_bytes),
+        hashes,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

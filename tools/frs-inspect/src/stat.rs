@@ -1,0 +1,147 @@
+//! `stat`: geometry, occupancy, chains, counters and slots.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use frs::inspect::{GroupStats, Reader};
+use frs::store::{Runtime, Sums};
+use frs_server::process::lock::{self, LockError};
+use frs_server::stats::snapshot::{self, Stats};
+
+use crate::counters::{self, Items};
+use crate::output::{Done, Failed, Out, finish, out, say_faults};
+use crate::show;
+
+/// Columns of the longest bar of a histogram.
+const BAR: u64 = 40;
+
+pub fn run(data_dir: &Path) -> Result<Done, Failed> {
+    let mut reader = Reader::open(data_dir)?;
+    let mut is_off = say_faults(&reader);
+    let mut out = out();
+    match lock::holder(data_dir) {
+        Ok(pid) => writeln!(out, "server       running (process {pid})")?,
+        Err(LockError::Free { .. }) => writeln!(out, "server       not running")?,
+        Err(error) => writeln!(out, "server       not to be told: {error}")?,
+    }
+    writeln!(out, "generation   {}", reader.generation())?;
+    for stats in &reader.group_stats(frs::base::clock::now()) {
+        writeln!(out)?;
+        write_group(&mut out, stats)?;
+        for skipped in &stats.skipped {
+            is_off |= matches!(skipped, frs::inspect::Skipped::Damaged { .. });
+            writeln!(out, "  {}", show::skipped(skipped))?;
+        }
+    }
+    if let Ok(runtime) = reader.runtime() {
+        let stats = snapshot::of(runtime, reader.conf(), frs::base::clock::now());
+        write_counters(&mut out, &stats.sums)?;
+        write_items(&mut out, &stats)?;
+        write_slots(&mut out, runtime)?;
+    }
+    finish(out, is_off)
+}
+
+fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
+    let geometry = &stats.geometry;
+    let hash = format!("{:?}", geometry.hash).to_lowercase();
+    writeln!(
+        out,
+        "group {}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}",
+        stats.name,
+        geometry.files,
+        geometry.key_nodes,
+        geometry.chain,
+        geometry.node_bytes,
+        geometry.key_bytes
+    )?;
+    let disk = if stats.in_memory { "in memory" } else { "on disk" };
+    let (size, created) = (show::bytes(stats.bytes()), show::time(stats.created_ms));
+    writeln!(out, "  {size} {disk}, made {created}")?;
+    if stats.quarantined {
+        writeln!(out, "  quarantined: its items answer `store` until a restart has scanned it")?;
+    }
+    let all = geometry.nodes();
+    for (name, count) in [
+        ("live", stats.live),
+        ("limiting", stats.limiting),
+        ("expired", stats.expired),
+        ("free", stats.free),
+    ] {
+        let of = if name == "limiting" { "  of them" } else { "" };
+        writeln!(out, "  {name:<9} {count:>12}  {}{of}", show::share(count, all))?;
+    }
+    writeln!(out, "  torn      {:>12}", stats.skipped.len())?;
+    for (file, nth) in stats.files.iter().zip(0..) {
+        writeln!(out, "  file {nth:<4} {:>12} live {:>12} expired", file.live, file.expired)?;
+    }
+    write_chains(out, stats)
+}
+
+/// The lengths of chains, drawn; rows without a chain between others are left out.
+fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
+    writeln!(out, "  nodes in a chain, and so many key-nodes have that many")?;
+    let most = stats.chains.iter().copied().max().unwrap_or(0).max(1);
+    for (length, &count) in stats.chains.iter().enumerate().filter(|&(_, &count)| count > 0) {
+        let columns = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most)) as usize;
+        let full = if length == stats.geometry.chain as usize { "  full" } else { "" };
+        writeln!(out, "  {length:>4} {count:>10} {}{full}", "█".repeat(columns))?;
+    }
+    Ok(())
+}
+
+fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
+    writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
+    for (name, count) in counters::read(sums) {
+        writeln!(out, "  {name:<20} {count:>12}")?;
+    }
+    let times = &sums.request_times;
+    for (name, thousandths) in [("half of all requests", 500), ("99 % of them", 990)] {
+        if let Some(most_us) = times.quantile_us(thousandths) {
+            writeln!(out, "  {name:<20} {most_us:>12} µs at most")?;
+        }
+    }
+    Ok(())
+}
+
+/// Items by business, and how many of them were refused.
+fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
+    let counted: Vec<(String, Items)> = stats
+        .bizs
+        .iter()
+        .map(|biz| (biz.label(), Items::of(&biz.items)))
+        .filter(|(_, items)| items.all > 0)
+        .collect();
+    if counted.is_empty() {
+        return Ok(());
+    }
+    let width = counted.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(8);
+    let (name, items, errors) = ("business", "items", "errors");
+    writeln!(out, "\n  {name:<width$} {items:>12} {errors:>12}  limited")?;
+    for (name, Items { all, refused, errors }) in &counted {
+        let share = show::share(*refused, *all);
+        writeln!(out, "  {name:<width$} {all:>12} {errors:>12}  {refused} ({share})")?;
+    }
+    Ok(())
+}
+
+fn write_slots(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
+    let slots = runtime.slots();
+    writeln!(out, "\nslots: {} of 256 in use", slots.len())?;
+    for slot in &slots {
+        let words = runtime.slot(slot.slot);
+        let state = match (slot.alive, words.phase()) {
+            (true, _) => "alive".to_owned(),
+            (false, 0) => "dead: freed at the next start or by the keeper".to_owned(),
+            (false, words) => format!("dead in a transaction: {words} words are to be undone"),
+        };
+        let (number, pid, generation) = (slot.slot, slot.pid, slot.generation);
+        let (role, begun) = (snapshot::role_word(slot.role), words.sequence());
+        writeln!(
+            out,
+            "  {number:>3}  {role:<8} process {pid:<8} generation {generation:<4} \
+             {begun:>12} transactions  {state}"
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! `verify`: what is off in the files; with `--repair`, putting it right while no server runs.
+
+use std::io::Write;
+use std::path::Path;
+
+use frs::conf::Overlay;
+use frs::inspect::{Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay};
+use frs::store::{Fault, Finding, live_dir};
+use frs_server::process::lock::DataLock;
+
+use crate::output::{Done, Failed, finish, out, say, say_faults};
+use crate::{owner, show};
+
+pub fn run(data_dir: &Path) -> Result<Done, Failed> {
+    let reader = Reader::open(data_dir)?;
+    let mut is_off = say_faults(&reader);
+    let mut out = out();
+    let pass = reader.pass();
+    for (name, group) in reader.groups() {
+        let Ok(group) = group else {
+            writeln!(out, "group {name}: its files cannot be opened")?;
+            continue;
+        };
+        let live = group.verify(&pass);
+        for finding in &live.report.findings {
+            writeln!(out, "group {name}: {}", finding_words(finding))?;
+        }
+        for (file, key_node, slot) in &live.in_transaction {
+            writeln!(
+                out,
+                "group {name}: file {file} key-node {key_node}: in transaction of slot {slot}"
+            )?;
+        }
+        for (file, key_node, slot) in &live.half_written {
+            let half_written = show::half_written(*slot);
+            writeln!(out, "group {name}: file {file} key-node {key_node}: {half_written}")?;
+        }
+        for (file, key_node, slot) in &live.orphans {
+            writeln!(
+                out,
+                "group {name}: file {file} key-node {key_node}: the semaphore names slot {slot}, \
+                 which does not hold it"
+            )?;
+        }
+        if live.held_by_dead > 0 {
+            let held = live.held_by_dead;
+            writeln!(
+                out,
+                "group {name}: {held} semaphores are held by processes that died: each is freed \
+                 at its next use or a start"
+            )?;
+        }
+        let quarantined = reader.is_quarantined(group);
+        if quarantined {
+            writeln!(out, "group {name}: quarantined")?;
+        }
+        let (nodes, off) = (live.report.nodes, live.report.findings.len() + live.orphans.len());
+        writeln!(out, "group {name}: {nodes} nodes are sound, {off} faults")?;
+        is_off |= off > 0 || quarantined;
+    }
+    finish(out, is_off)
+}
+
+pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
+    // Read first: a directory that is none of ours gets no lock file.
+    let reader = match Reader::open(data_dir) {
+        // What it is that cannot be read is among what is in the way.
+        Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
+            say_obstacles(data_dir);
+            return Err(Failed::of(Error::Active(error)));
+        }
+        opened => opened?,
+    };
+    owner::become_owner(&reader)?;
+    let conf = reader.conf().clone();
+    drop(reader);
+    let lock = DataLock::take(data_dir).map_err(|error| {
+        say_obstacles(data_dir);
+        Failed::of(error)
+    })?;
+    let mut out = out();
+    if restore_overlay(data_dir)? {
+        let path = Overlay::path_in(data_dir);
+        writeln!(out, "{}: could not be read: written again as published", path.display())?;
+    }
+    let repaired = repair_files(&conf).map_err(|error| {
+        say_obstacles(data_dir);
+        Failed::of(error)
+    })?;
+    if repaired.recovered_slots > 0 {
+        writeln!(out, "{} slots of the dead were recovered", repaired.recovered_slots)?;
+    }
+    let mut is_off = false;
+    for (name, result) in &repaired.groups {
+        match result {
+            Err(error) => {
+                is_off = true;
+                say(error);
+                let files = live_dir(&conf).join(format!("{name}.*.mmap"));
+                writeln!(
+                    out,
+                    "group {name}: cannot be repaired: put back what is damaged or missing, or \
+                     remove all of {}: what the group has counted is lost, it begins empty",
+                    files.display()
+                )?;
+            }
+            Ok(report) => {
+                for finding in &report.findings {
+                    let done = match finding.fault {
+                        Fault::Tag { .. } => "written again",
+                        _ => "dropped",
+                    };
+                    writeln!(out, "group {name}: {}: {done}", finding_words(finding))?;
+                }
+                let (nodes, dropped) = (report.nodes, report.dropped());
+                let freed = report.taken;
+                write!(out, "group {name}: {nodes} nodes are sound, {dropped} dropped")?;
+                writeln!(out, ", {freed} semaphores freed")?;
+            }
+        }
+    }
+    is_off |= say_obstacles(data_dir);
+    lock.give_back().map_err(Failed::of)?;
+    finish(out, is_off)
+}
+
+/// Names what no repair puts right, and what its removal costs; is there anything?
+fn say_obstacles(data_dir: &Path) -> bool {
+    let obstacles = obstacles(data_dir);
+    for Obstacle { path, reason, cost } in &obstacles {
+        let path = path.display();
+        say(format_args!("{path}: {reason}: remove {path}; that costs {cost}"));
+    }
+    !obstacles.is_empty()
+}
+
+fn finding_words(finding: &Finding) -> String {
+    let Finding { file, key_node, place, fault } = *finding;
+    let place = frs::inspect::Place { file, key_node, place };
+    format!("{}: {}", show::place(&place), show::fault(fault))
+}
