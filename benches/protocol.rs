@@ -8,7 +8,7 @@ use frs::conf::{AuthzKey, Http};
 use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
 use frs_server::protocol::http::{self, Head};
 use frs_server::protocol::{Bounds, Decoded, Format, Line, document};
-use frs_server::worker::connection::{Connection, Rules, Scratch, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
 const BOUNDS: Bounds = Bounds { max_items: 1024, max_atomic_items: 64 };
 
@@ -144,7 +144,7 @@ fn connections(c: &mut Criterion) {
     ] {
         group.throughput(Throughput::Elements(requests));
         let mut connection = Connection::new(None);
-        let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+        let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
         group.bench_function(name, |b| {
             b.iter(|| {
                 out.clear();

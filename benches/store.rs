@@ -120,7 +120,7 @@ fn bench(c: &mut Criterion) {
         c.bench_function(name, |b| {
             b.iter(|| {
                 at = (at + 1) % requests.len();
-                service.begin_turn();
+                service.begin_tick();
                 service.run(black_box(&requests[at]), NOW, &mut answers);
                 black_box(&answers);
             });
@@ -156,7 +156,7 @@ fn singles(c: &mut Criterion, service: &mut Service) {
         c.bench_function(&format!("service/{name} hit, 1 M keys"), |b| {
             b.iter(|| {
                 fill(&mut request, command);
-                service.begin_turn();
+                service.begin_tick();
                 service.run(&request, NOW, &mut answers);
                 black_box(&answers);
             });
@@ -166,7 +166,7 @@ fn singles(c: &mut Criterion, service: &mut Service) {
     c.bench_function("service/16 requests of an update hit, handed over together", |b| {
         b.iter(|| {
             exchanges.iter_mut().for_each(|one| fill(&mut one.request, Command::Update));
-            service.begin_turn();
+            service.begin_tick();
             service.run_all(&mut exchanges, NOW);
             black_box(&exchanges);
         });

@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use frs::conf::{AuthzKey, Conf, Http};
 use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
-use frs_server::worker::connection::{Connection, Rules, Scratch, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
 struct Counting;
 
@@ -112,7 +112,7 @@ fn allocations(input: &[u8], turns: u64) -> usize {
 
 fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
     let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[] };
-    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = Connection::new(None);
     let mut turn = |now: u64| {
         out.clear();

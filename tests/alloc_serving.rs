@@ -11,7 +11,7 @@ use frs::conf::active;
 use frs::conf::{Conf, Srv, Texts};
 use frs::service::{Answers, Request, Role, Service};
 use frs::store::{GroupCounter, Runtime, prepare};
-use frs_server::worker::connection::{Connection, Scratch, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, Serve};
 
 struct Counting;
 
@@ -69,12 +69,12 @@ const MAP: &str = r#"<map>
 
 const NOW: u64 = 1_700_000_000_000;
 
-struct Desk {
+struct RequestHandler {
     service: Service,
     now: u64,
 }
 
-impl Serve for Desk {
+impl Serve for RequestHandler {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         self.service.run(request, self.now, answers);
     }
@@ -159,15 +159,15 @@ fn serving_allocates_nothing() {
     runtime.publish(1);
 
     let service = Service::attach(dir.path(), Role::Program).expect("attached");
-    let mut desk = Desk { service, now: NOW };
+    let mut desk = RequestHandler { service, now: NOW };
     let rules: &Srv = &conf.srv;
-    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = Connection::new(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     let inputs: Vec<Vec<u8>> = (0..300).map(input).collect();
     let mut turn = |turn: usize, input: &[u8]| {
         out.clear();
         desk.now = NOW + turn as u64 * 700;
-        desk.service.begin_turn();
+        desk.service.begin_tick();
         scratch.set_now(desk.now);
         let progress = connection.advance(input, rules.into(), &mut desk, &mut scratch, &mut out);
         assert_eq!((progress.consumed, progress.close, progress.more), (input.len(), false, false));

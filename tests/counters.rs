@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use common::{Client, Server, Settings, Setup, wait_until};
 use frs::store::counter::{Asked, GroupCounter, OUTCOMES};
 use frs::store::{Counter, Outcome};
-use frs_server::stats::{document, metrics};
 use frs_server::stats::snapshot::{self, Stats};
+use frs_server::stats::{document, metrics};
 use nix::sys::signal::{Signal, kill};
 
 fn stats(setup: &Setup) -> Stats {

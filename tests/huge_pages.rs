@@ -187,7 +187,7 @@ fn ask(service: &mut Service, command: Command, key: usize) -> u64 {
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
     request.push("plenty", &format!("key-{key}"), Some(1), false, false);
-    service.begin_turn();
+    service.begin_tick();
     service.run(&request, NOW, &mut answers);
     answers.items[0].result.as_ref().expect("judged").figures.used
 }

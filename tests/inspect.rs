@@ -322,7 +322,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
             request.begin(frs::service::Command::Update);
             request.push("plenty", &format!("key-{key}"), Some(1), false, false);
             sent[key].fetch_add(1, Ordering::SeqCst);
-            service.begin_turn();
+            service.begin_tick();
             service.run(&request, frs::base::clock::now(), &mut answers);
             let verdict = answers.items[0].result.as_ref().expect("judged");
             assert!(!verdict.limited);

@@ -165,7 +165,7 @@ fn ends_and_starts_anew(how: &str) {
         let (mut request, mut answers) = (Request::default(), Answers::default());
         request.begin(Command::Update);
         request.push("plenty", "kept", Some(1), false, false);
-        program.begin_turn();
+        program.begin_tick();
         program.run(&request, frs::base::clock::now(), &mut answers);
         let said = "it knows nothing of the new server's semaphores";
         assert_eq!(answers.items[0].result, Err(ItemError::Store), "{how}: {said}");

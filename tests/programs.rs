@@ -77,7 +77,7 @@ fn max_programs_changes_with_a_reload() {
     assert!(said.contains("all 1 places for programs are taken"), "{said}");
     setup.write_srv(&set(3));
     assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
-    assert!(first[0].begin_turn(), "it acknowledges the new configuration");
+    assert!(first[0].begin_tick(), "it acknowledges the new configuration");
     let (more, _) = attach_all(&data);
     assert_eq!(more.len(), 2);
     setup.write_srv(&set(0));

@@ -234,7 +234,7 @@ fn victim() {
         }
         let ask = Ask::draw(&mut random);
         page.begin(seat, &ask.charges);
-        service.begin_turn();
+        service.begin_tick();
         answers.clear();
         service.run(&ask.request, clock::now(), &mut answers);
         page.tell(seat, &charged(&ask, &answers, (&page, seat)));
@@ -486,7 +486,7 @@ impl Drop for Round {
 
 fn run(service: &mut Service, request: &Request) -> Answers {
     let mut answers = Answers::default();
-    service.begin_turn();
+    service.begin_tick();
     service.run(request, clock::now(), &mut answers);
     answers
 }

@@ -3,7 +3,7 @@
 
 use frs::conf::{AuthzKey, Http};
 use frs::service::{Answer, Answers, ItemError, Request};
-use frs_server::worker::connection::{Connection, Rules, Scratch, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
 fn bounds() -> Http {
     Http {
@@ -34,7 +34,7 @@ impl Serve for Busy {
 
 fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[] };
-    let (mut connection, mut scratch) = (Connection::new(None), Scratch::default());
+    let (mut connection, mut scratch) = (Connection::new(None), ConnectionBuffers::default());
     let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
     for piece in pieces {
         unread.extend_from_slice(piece);

@@ -180,7 +180,7 @@ pub fn ask(service: &mut Service, command: Command, (biz, key): &(&str, &str), n
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
     request.push(biz, key, Some(1), false, true);
-    service.begin_turn();
+    service.begin_tick();
     service.run(&request, now, &mut answers);
     assert_eq!(answers.items.len(), 1);
 }

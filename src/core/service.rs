@@ -9,7 +9,7 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use frs::clock;
+//! use frs::base::clock;
 //! use frs::service::{Answers, Command, Request, Role, Service};
 //!
 //! # fn main() -> Result<(), frs::store::Error> {
@@ -20,7 +20,7 @@
 //! request.atomic = true;
 //! request.push("seckill", "alice", Some(1), false, false);
 //! request.push("sms", "18829340001", Some(1), false, false);
-//! service.begin_turn();
+//! service.begin_tick();
 //! service.run(&request, clock::now(), &mut answers);
 //!
 //! println!("{}", if answers.refused { "nothing was charged" } else { "both were charged" });
@@ -49,8 +49,10 @@ use crate::base::clock::{self, Millis};
 use crate::base::scan::Short;
 use crate::conf::{Conf, active};
 use crate::key::KeyRef;
-use crate::store::{Buffers, Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, live_dir};
-use execute::Scratch;
+use crate::store::{
+    Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, TransactionBuffers, live_dir,
+};
+use execute::RequestBuffers;
 use table::Table;
 
 /// A live node of a key, as a sweep meets it.
@@ -301,8 +303,8 @@ pub struct Service {
     /// A generation that could not be taken, and when that was.
     failed: Option<(u64, Instant)>,
     table: Table,
-    scratch: Scratch,
-    buffers: Buffers,
+    scratch: RequestBuffers,
+    buffers: TransactionBuffers,
 }
 
 /// Between two attempts to take a configuration that could not be taken.
@@ -342,8 +344,8 @@ impl Service {
             conf: Arc::new(conf),
             generation,
             failed: None,
-            scratch: Scratch::default(),
-            buffers: Buffers::default(),
+            scratch: RequestBuffers::default(),
+            buffers: TransactionBuffers::default(),
         }
     }
 
@@ -362,12 +364,12 @@ impl Service {
         &self.handle
     }
 
-    /// Starts a turn: all its waits for semaphores share one lock-timeout. Takes a newer
+    /// Starts a tick: all its waits for semaphores share one lock-timeout. Takes a newer
     /// configuration first, if there is one, and acknowledges it: then true.
     #[inline]
-    pub fn begin_turn(&mut self) -> bool {
+    pub fn begin_tick(&mut self) -> bool {
         let taken = self.handle.runtime().generation() != self.generation && self.take_newer();
-        self.handle.begin_turn();
+        self.handle.begin_tick();
         taken
     }
 

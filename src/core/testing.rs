@@ -137,7 +137,7 @@ pub fn request(command: Command, atomic: bool, items: &[Ask<'_>]) -> Request {
 impl Service {
     pub fn answers(&mut self, request: &Request, now: u64) -> Answers {
         let mut answers = Answers::default();
-        self.begin_turn();
+        self.begin_tick();
         self.run(request, now, &mut answers);
         assert_eq!(answers.items.len(), request.items().len());
         answers

@@ -10,7 +10,7 @@ use frs::conf::Machine;
 use frs::conf::{Conf, report};
 use frs::store::ChildRole;
 use frs_server::master::{self, Ended, Start, command};
-use frs_server::process::child::Seed;
+use frs_server::process::child::ForkedChild;
 use frs_server::process::log;
 use frs_server::process::outcome::Reloaded;
 use frs_server::{keeper, worker};
@@ -79,14 +79,14 @@ fn serve(how: &Serve) -> Result<(), Failed> {
     let how = Start { conf_dir: &how.place.conf, strict: how.strict };
     match say(master::serve(how), |ended| ended)? {
         Ended::Stopped => Ok(()),
-        Ended::Child(seed) => become_child(seed),
+        Ended::Child(child) => become_child(child),
     }
 }
 
-fn become_child(seed: Seed) -> Result<(), Failed> {
-    let place = seed.place();
+fn become_child(child: ForkedChild) -> Result<(), Failed> {
+    let place = child.place();
     let _name = log::name_process(&place.to_string());
-    match seed.settle() {
+    match child.init() {
         Ok(None) => Ok(()),
         Ok(Some(child)) => match place {
             ChildRole::Worker(_) => log_failure(worker::run(child)),

@@ -113,7 +113,7 @@ impl Stage {
         let (mut request, mut answers) = (Request::default(), Answers::default());
         request.begin(Command::Query);
         request.push(biz, key, Some(1), false, false);
-        service.begin_turn();
+        service.begin_tick();
         service.run(&request, clock::now() + after_ms, &mut answers);
         answers.items[0].result.expect("judged")
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use frs::base::sys::process::{self, Channel, Received};
+use frs::base::sys::process::{self, Channel, Delivery};
 use frs::conf::{Conf, active};
 use frs::service::{Role, Service};
 use frs::store::Runtime;
@@ -475,9 +475,9 @@ fn pretends_to_take_over() {
     let channel = Channel::from_inherited(adopted.pop().expect("a channel"));
     assert!(channel.send(b"prepared", &[]).expect("sent"));
     let answer = wait_until("there is an answer", || match channel.receive().expect("received") {
-        Received::Message(word, _) => Some(word),
-        Received::Nothing => None,
-        Received::Closed => panic!("the older master is gone"),
+        Delivery::Message(word, _) => Some(word),
+        Delivery::Nothing => None,
+        Delivery::Closed => panic!("the older master is gone"),
     });
     assert_eq!(answer, b"yours");
     fs::write(PRETENDED, &manner).expect("written");

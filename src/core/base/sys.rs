@@ -772,7 +772,7 @@ pub mod process {
 
     /// What [`Channel::receive`] got.
     #[derive(Debug)]
-    pub enum Received {
+    pub enum Delivery {
         /// A message: its bytes and its descriptors.
         Message(Vec<u8>, Vec<OwnedFd>),
         /// Nothing yet.
@@ -812,7 +812,7 @@ pub mod process {
         }
 
         /// The next message.
-        pub fn receive(&self) -> io::Result<Received> {
+        pub fn receive(&self) -> io::Result<Delivery> {
             let mut bytes = [0; 16];
             let mut room = nix::cmsg_space!([RawFd; DESCRIPTORS_MAX]);
             let mut slices = [IoSliceMut::new(&mut bytes)];
@@ -821,9 +821,9 @@ pub mod process {
                 match recvmsg::<()>(self.0.as_raw_fd(), &mut slices, Some(&mut room), flags) {
                     Ok(message) => message,
                     Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {
-                        return Ok(Received::Nothing);
+                        return Ok(Delivery::Nothing);
                     }
-                    Err(nix::errno::Errno::ECONNRESET) => return Ok(Received::Closed),
+                    Err(nix::errno::Errno::ECONNRESET) => return Ok(Delivery::Closed),
                     Err(errno) => return Err(errno.into()),
                 };
             let length = message.bytes;
@@ -837,9 +837,9 @@ pub mod process {
                 }
             }
             if length == 0 {
-                return Ok(Received::Closed);
+                return Ok(Delivery::Closed);
             }
-            Ok(Received::Message(bytes[..length].to_vec(), descriptors))
+            Ok(Delivery::Message(bytes[..length].to_vec(), descriptors))
         }
     }
 

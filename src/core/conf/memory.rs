@@ -10,13 +10,13 @@ use super::{Conf, Geometry};
 
 /// What one call reads at most from a client of whom nothing is kept.
 pub const READ_BYTES: usize = 16 << 10;
-/// What all clients of a worker together are read in a turn.
+/// What all clients of a worker together are read in a tick.
 pub const ARENA_BYTES: usize = 64 * READ_BYTES;
 /// Buffers of a worker that wait to be used again, at most.
 pub const POOL_BUFFERS: usize = 256;
 /// Larger buffers are not kept for that.
 pub const POOLED_BYTES: usize = 64 << 10;
-/// Once so much is answered to a connection in a turn, its next request waits for the next one.
+/// Once so much is answered to a connection in a tick, its next request waits for the next one.
 pub const TURN_ANSWER_BYTES: usize = 64 << 10;
 /// Requests of a worker that wait to be run together, at most.
 pub const QUEUE: usize = 16;
@@ -169,7 +169,7 @@ pub fn queue_bytes(map: &Map) -> u64 {
     QUEUE as u64 * HEAD_BYTES + document_bytes(map, input / ITEM_BYTES, input)
 }
 
-/// Bytes of the answers to one connection in a turn: the last of them, or what waits with it, may
+/// Bytes of the answers to one connection in a tick: the last of them, or what waits with it, may
 /// go beyond the bound.
 fn answers_bytes(http: &Http, map: &Map) -> u64 {
     TURN_ANSWER_BYTES as u64 + queue_bytes(map) + reply_bytes(http, map)
@@ -181,7 +181,7 @@ pub fn input_bytes(http: &Http) -> u64 {
 }
 
 /// Bytes that a worker holds of one connection at worst: the input of the next request, and the
-/// answers of a turn.
+/// answers of a tick.
 pub fn connection_bytes(http: &Http, map: &Map) -> u64 {
     input_bytes(http) + answers_bytes(http, map) + CLIENT_BYTES
 }

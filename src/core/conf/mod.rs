@@ -8,6 +8,7 @@
 mod authority;
 mod bounds;
 mod cidr;
+mod describe;
 mod fault;
 mod fit;
 mod index;
@@ -17,10 +18,10 @@ mod load;
 mod machine;
 mod map;
 mod map_read;
-mod near;
 mod overlay;
 mod srv;
 mod srv_read;
+mod suggest;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -28,7 +29,6 @@ mod turns_read;
 mod value;
 mod walk;
 mod weight_read;
-mod words;
 mod xml;
 
 pub mod active;
@@ -39,6 +39,7 @@ pub mod report;
 
 pub use authority::{Authority, HostName, Origin};
 pub use cidr::{Cidr, CidrError};
+pub use describe::{biz_words, limit_words};
 pub use fault::{Fault, Faults, Position};
 pub use load::Texts;
 pub use machine::{Filesystem, Machine};
@@ -52,7 +53,6 @@ pub use overlay::{Overlay, OverlayError};
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
 pub use token::{AdminToken, TokenError};
 pub use value::{MAX_COUNT, duration};
-pub use words::{biz_words, limit_words};
 
 /// A checked configuration: both files.
 #[derive(Debug, Clone, PartialEq)]

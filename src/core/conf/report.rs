@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::Conf;
+use super::describe::biz_words;
 use super::fit;
 use super::machine::{Filesystem, Machine};
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
@@ -14,7 +15,6 @@ use super::memory::{
 };
 use super::srv::SLOTS;
 use super::value::size_text;
-use super::words::biz_words;
 
 /// Share of memory beyond which files on disk throttle their writers.
 const DISK_PARTS_OF_RAM: u64 = 10;

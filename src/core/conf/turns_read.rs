@@ -4,7 +4,7 @@ use jiff::tz::{self, TimeZone};
 
 use super::fault::{Checked, Notes};
 use super::map::{Turns, Unit};
-use super::near::nearest;
+use super::suggest::nearest;
 use super::value::{Value, only_with, time_of_day, word};
 use super::xml::Element;
 

@@ -4,7 +4,7 @@
 //! through. Surrounding white space is no part of a value and is not taken.
 
 use super::fault::shown;
-use super::near::nearest;
+use super::suggest::nearest;
 
 /// What a reader of a value answers: the value, or words for what was expected.
 pub(super) type Value<T> = Result<T, String>;

@@ -7,13 +7,13 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::carry::{Carried, Carrier};
+use super::copy_nodes::{Carried, NodeCopier};
 use super::error::Error;
 use crate::base::sys;
 use crate::conf::{Conf, Geometry, Group, Overlay};
-use crate::store::draft::{self, Draft};
 use crate::store::group::Header;
 use crate::store::inspect::LiveGroup;
+use crate::store::staging::{self, Draft};
 use crate::store::{self, Fault, Runtime, group, live_dir};
 
 /// What a migration is about to do.
@@ -119,12 +119,12 @@ impl Migration {
         let live = live_dir(&self.conf);
         for group in &self.conf.map.groups {
             let name = &group.name;
-            if draft::is_unfinished(live, name) {
+            if staging::is_unfinished(live, name) {
                 self.complete(name, progress)?;
                 self.completed.push(name.clone());
             } else if group::path_of(live, name, 0).exists() {
-                draft::remove_drafts(live, name)?;
-                draft::remove_surplus(live, name)?;
+                staging::remove_drafts(live, name)?;
+                staging::remove_surplus(live, name)?;
             }
         }
         Ok(())
@@ -161,11 +161,11 @@ impl Migration {
         progress: &mut Progress<'_>,
     ) -> Result<GroupPlan, Error> {
         let (from, to) = (*old.geometry(), configured.geometry);
-        let carrier = Carrier::new(&self.conf, index, old, &self.header(old, &to)?, self.now);
+        let copier = NodeCopier::new(&self.conf, index, old, &self.header(old, &to)?, self.now);
         let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
         let mut counts = Counts::default();
         for_each_node(old, progress, &mut counts, |words, counts| {
-            let Some((at, _)) = count(carrier.carry(words), counts) else { return };
+            let Some((at, _)) = count(copier.copy(words), counts) else { return };
             let length =
                 &mut lengths[at.file as usize * to.key_nodes as usize + at.key_node as usize];
             if u32::from(*length) < to.chain {
@@ -212,7 +212,7 @@ impl Migration {
         // on with the old files of all.
         let written: Result<Vec<Counts>, Error> = plans.iter().map(write).collect();
         if written.as_ref().is_err_and(|error| !matches!(error, Error::BrokenOff)) {
-            plans.iter().try_for_each(|plan| draft::remove_drafts(self.live(), &plan.name))?;
+            plans.iter().try_for_each(|plan| staging::remove_drafts(self.live(), &plan.name))?;
         }
         let counts = written?;
         plans.iter().try_for_each(|plan| self.put_in_place(&plan.name, progress))?;
@@ -231,15 +231,15 @@ impl Migration {
         let old = LiveGroup::open(live, name)?;
         let header = self.header(&old, &plan.to)?;
         let draft = Draft::create(live, &header)?;
-        let carrier = Carrier::new(&self.conf, index, &old, &header, self.now);
+        let copier = NodeCopier::new(&self.conf, index, &old, &header, self.now);
         let mut counts = Counts::default();
         for_each_node(&old, progress, &mut counts, |words, counts| {
-            let Some((at, words)) = count(carrier.carry(words), counts) else { return };
+            let Some((at, words)) = count(copier.copy(words), counts) else { return };
             if draft.put(&at, &words) {
                 counts.carried += 1;
             } else {
                 counts.crowded += 1;
-                make_room(&carrier, &draft, &at, words);
+                make_room(&copier, &draft, &at, words);
             }
         })?;
         drop(old);
@@ -259,7 +259,7 @@ impl Migration {
         step(name, "commit to the new files", progress)?;
         // Programs that attach find no configuration, rather than one of another geometry.
         self.runtime.publish(0);
-        draft::commit(self.live(), name)?;
+        staging::commit(self.live(), name)?;
         self.complete(name, progress)
     }
 
@@ -268,7 +268,7 @@ impl Migration {
         self.runtime.forget_named(name);
         let mut go_on =
             || progress(Step::Files { group: name, doing: "give the new files their names" });
-        match draft::complete(self.live(), name, &mut go_on)? {
+        match staging::complete(self.live(), name, &mut go_on)? {
             true => Ok(()),
             false => Err(Error::BrokenOff),
         }
@@ -326,8 +326,8 @@ fn count(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location,
 }
 
 /// Of a full chain and one more node, leaves out the one that would be missed least.
-fn make_room(carrier: &Carrier<'_>, draft: &Draft, at: &crate::key::Location, words: Vec<u64>) {
-    let worth = |words: &[u64]| carrier.worth(words);
+fn make_room(copier: &NodeCopier<'_>, draft: &Draft, at: &crate::key::Location, words: Vec<u64>) {
+    let worth = |words: &[u64]| copier.worth(words);
     let least = draft.chain(at).into_iter().min_by_key(|(_, words)| worth(words));
     if let Some((place, _)) = least.filter(|(_, least)| worth(least) < worth(&words)) {
         draft.replace(at, place, &words);

@@ -7,7 +7,7 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use frs::clock;
+//! use frs::base::clock;
 //! use frs::inspect::{By, Look, Reader};
 //!
 //! # fn main() -> Result<(), frs::inspect::Error> {
@@ -23,7 +23,7 @@
 //! # }
 //! ```
 
-mod carry;
+mod copy_nodes;
 mod error;
 #[cfg(test)]
 mod image_tests;
@@ -42,7 +42,7 @@ mod walk;
 pub use error::Error;
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use reader::{Look, Reader};
-pub use record::{NodeRecord, Place};
+pub use record::{NodePlace, NodeRecord};
 pub use repair::{Obstacle, Repaired, obstacles, repair, restore_overlay};
 pub use stats::{FileStats, GroupStats};
 pub use top::By;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::record::{NodeRecord, Place};
+use super::record::{NodePlace, NodeRecord};
 use crate::conf::active::ActiveError;
 use crate::conf::{Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
@@ -58,7 +58,7 @@ pub enum Look {
     /// A node that may be the key's is damaged.
     Damaged {
         /// Where.
-        place: Place,
+        place: NodePlace,
         /// What is wrong with it.
         fault: Fault,
     },
@@ -241,7 +241,7 @@ impl Reader {
         let mut words = vec![0; group.node_words()];
         let found = group.find(&self.pass(), biz.id, key, &mut words);
         let at = key.locate(biz.id, group.geometry(), Seed(group.header().seeds));
-        let place = |place| Place { file: at.file, key_node: at.key_node, place };
+        let place = |place| NodePlace { file: at.file, key_node: at.key_node, place };
         Ok(match found {
             Found::At(nth) => Look::At(Box::new(self.record(biz.group, place(nth), words, now))),
             Found::Absent => Look::Absent {

@@ -10,7 +10,7 @@ use super::reader::Reader;
 
 /// Where a node stands in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct NodePlace {
     /// File of the group.
     pub file: u32,
     /// Key-node of the file.
@@ -25,7 +25,7 @@ pub struct NodeRecord {
     /// Its group.
     pub group: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: NodePlace,
     /// Id of its business.
     pub biz_id: u32,
     /// Name of its business; none: map.xml does not name it in this group.
@@ -75,7 +75,7 @@ impl Reader {
     pub(super) fn record(
         &self,
         group: usize,
-        place: Place,
+        place: NodePlace,
         words: Vec<u64>,
         now: u64,
     ) -> NodeRecord {

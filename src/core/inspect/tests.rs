@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{By, Error, Look, NodeRecord, Place, Reader, Skipped};
+use super::{By, Error, Look, NodePlace, NodeRecord, Reader, Skipped};
 use crate::conf::Scope;
 use crate::service::{Command, Role, Service};
 use crate::store::inspect::LiveReport;
@@ -217,9 +217,9 @@ impl Drop for Over<'_> {
 }
 
 /// Makes a slot look as if its owner were in a transaction over the key-node of a place.
-fn begin(world: &World, slot: u32, place: Place) {
+fn begin(world: &World, slot: u32, place: NodePlace) {
     let (runtime, group) = (world.runtime(), world.group("default"));
-    let Place { file, key_node, .. } = place;
+    let NodePlace { file, key_node, .. } = place;
     let intent = Intent { group: group.header().id, file, key_node };
     let words = runtime.slot(slot);
     store::pose(words, &[intent], 1);
@@ -227,7 +227,7 @@ fn begin(world: &World, slot: u32, place: Place) {
 }
 
 /// The same, at its commit point.
-fn commit(world: &World, slot: u32, Place { file, key_node, .. }: Place) {
+fn commit(world: &World, slot: u32, NodePlace { file, key_node, .. }: NodePlace) {
     let intent = Intent { group: world.group("default").header().id, file, key_node };
     store::pose(world.runtime().slot(slot), &[intent], 0);
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::error::Error;
 use super::reader::Reader;
-use super::record::{NodeRecord, Place};
+use super::record::{NodePlace, NodeRecord};
 use crate::store::layout::node;
 
 /// What the first of the keys have most of.
@@ -19,7 +19,7 @@ pub enum By {
 }
 
 /// What orders nodes, then where they stand, so that no two are equal.
-type Rated = (u64, u64, Reverse<Place>);
+type Rated = (u64, u64, Reverse<NodePlace>);
 
 impl Reader {
     /// The first `n` nodes of keys of a business, most used or latest used first; nodes that are

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::reader::Reader;
-use super::record::{NodeRecord, Place};
+use super::record::{NodePlace, NodeRecord};
 use crate::store::inspect::{Copied, LiveGroup};
 use crate::store::{Fault, Pass};
 
@@ -15,7 +15,7 @@ pub enum Skipped {
         /// Its group.
         group: String,
         /// Where.
-        place: Place,
+        place: NodePlace,
         /// The slot of who does.
         slot: u32,
     },
@@ -24,7 +24,7 @@ pub enum Skipped {
         /// Its group.
         group: String,
         /// Where.
-        place: Place,
+        place: NodePlace,
         /// The slot of who did.
         slot: u32,
     },
@@ -33,7 +33,7 @@ pub enum Skipped {
         /// Its group.
         group: String,
         /// Where.
-        place: Place,
+        place: NodePlace,
         /// What is wrong.
         fault: Fault,
     },
@@ -84,7 +84,7 @@ impl Reader {
         pass: &Pass<'_>,
         index: usize,
         mut skip: impl FnMut(Skipped),
-        mut each: impl FnMut(Place, &[u64]) -> ControlFlow<()>,
+        mut each: impl FnMut(NodePlace, &[u64]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let Ok(group) = &self.groups[index] else { return ControlFlow::Continue(()) };
         let mut words = vec![0; group.node_words()];
@@ -102,11 +102,11 @@ fn walk_chain(
     (file, key_node): (u32, u32),
     words: &mut [u64],
     skip: &mut impl FnMut(Skipped),
-    each: &mut impl FnMut(Place, &[u64]) -> ControlFlow<()>,
+    each: &mut impl FnMut(NodePlace, &[u64]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let name = || group.header().name.clone();
     for nth in group.taken_places(file, key_node) {
-        let place = Place { file, key_node, place: nth };
+        let place = NodePlace { file, key_node, place: nth };
         match group.copy(pass, (file, key_node), nth, words) {
             Copied::Free => {}
             Copied::Whole => each(place, words)?,

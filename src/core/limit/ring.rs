@@ -40,7 +40,7 @@ pub(super) struct Ring {
 pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
     let uses = Uses::of(words);
     if uses.is_empty() {
-        Place::EMPTY.store(words);
+        RingPosition::EMPTY.store(words);
         return;
     }
     let counted = uses.count(now, ring.longest_ms);
@@ -57,7 +57,7 @@ pub(super) fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
     if count > 0 {
         append(ring, words, now, magnitude);
     } else if count < 0 {
-        let mut place = Place::of(words);
+        let mut place = RingPosition::of(words);
         place.len = place.len.saturating_sub(magnitude);
         place.store(words);
     }
@@ -77,32 +77,32 @@ pub(super) fn words(ring: Ring) -> usize {
 /// Is the ring laid out for this number of uses, or empty?
 #[inline]
 pub(super) fn is_of(ring: Ring, words: &[u64]) -> bool {
-    let place = Place::of(words);
+    let place = RingPosition::of(words);
     place.len == 0 || place.capacity == ring.uses as usize
 }
 
 /// Lays a ring of another number of uses out anew, in place: a smaller one keeps the newest.
 /// `words` are all from its first one to the end of the node.
 pub(super) fn resize(ring: Ring, words: &mut [u64]) {
-    let mut place = Place::of(words);
+    let mut place = RingPosition::of(words);
     let capacity = capacity(ring, words);
     let dropped = place.len.saturating_sub(capacity);
     rotate(slots(words), place.slot(dropped), place.capacity);
-    place = Place { head: 0, len: place.len - dropped, capacity, ..place };
+    place = RingPosition { head: 0, len: place.len - dropped, capacity, ..place };
     place.store(words);
 }
 
 /// The uses in a ring's words, the first that came first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Uses<'a> {
-    place: Place,
+    place: RingPosition,
     slots: &'a [u64],
 }
 
 impl<'a> Uses<'a> {
     #[inline]
     pub fn of(words: &'a [u64]) -> Uses<'a> {
-        Uses { place: Place::of(words), slots: words.get(2..).unwrap_or(&[]) }
+        Uses { place: RingPosition::of(words), slots: words.get(2..).unwrap_or(&[]) }
     }
 
     #[inline]
@@ -170,7 +170,7 @@ impl<'a> Uses<'a> {
     /// Folds the offsets from the base, without a division or a branch for each.
     #[inline]
     fn fold<T>(self, start: T, each: impl Fn(T, u32) -> T) -> T {
-        let Place { head, len, capacity, .. } = self.place;
+        let RingPosition { head, len, capacity, .. } = self.place;
         let wrapped = (head + len).saturating_sub(capacity);
         let folded = fold_slots(self.slots, (head, head + len - wrapped), start, &each);
         fold_slots(self.slots, (0, wrapped), folded, &each)
@@ -179,7 +179,7 @@ impl<'a> Uses<'a> {
 
 /// Where the uses are: words 0 and 1.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RingPosition {
     base_ms: u64,
     /// Below the capacity, or 0.
     head: usize,
@@ -189,13 +189,13 @@ struct Place {
     capacity: usize,
 }
 
-impl Place {
-    const EMPTY: Place = Place { base_ms: 0, head: 0, len: 0, capacity: 0 };
+impl RingPosition {
+    const EMPTY: RingPosition = RingPosition { base_ms: 0, head: 0, len: 0, capacity: 0 };
 
     #[inline]
-    fn of(words: &[u64]) -> Place {
+    fn of(words: &[u64]) -> RingPosition {
         let [base_ms, packed, slots @ ..] = words else {
-            return Place::EMPTY;
+            return RingPosition::EMPTY;
         };
         let [head, len, capacity] = [0, 16, 32].map(|bit| usize::from((packed >> bit) as u16));
         let possible = capacity <= MAX_USES.min(2 * slots.len())
@@ -203,16 +203,16 @@ impl Place {
             && len <= capacity
             && packed >> 48 == 0;
         if possible && len > 0 {
-            Place { base_ms: *base_ms, head, len, capacity }
+            RingPosition { base_ms: *base_ms, head, len, capacity }
         } else {
-            Place::EMPTY
+            RingPosition::EMPTY
         }
     }
 
     #[inline]
     fn store(self, words: &mut [u64]) {
         if let [base_ms, packed, ..] = words {
-            let Place { head, len, capacity, .. } = self;
+            let RingPosition { head, len, capacity, .. } = self;
             let parts = (capacity as u64) << 32 | (len as u64) << 16 | head as u64;
             (*base_ms, *packed) = if len == 0 { (0, 0) } else { (self.base_ms, parts) };
         }
@@ -274,7 +274,7 @@ impl Place {
 fn drop_uncounted(words: &mut [u64], offsets: Option<(u32, u32)>, counted: usize) {
     let is_counted =
         |offset: u32| offsets.is_some_and(|(first, span)| offset.wrapping_sub(first) <= span);
-    let mut place = Place::of(words);
+    let mut place = RingPosition::of(words);
     let slots = slots(words);
     while place.len > counted && !is_counted(get(slots, place.head)) {
         place.head = place.slot(1);
@@ -287,14 +287,14 @@ fn drop_uncounted(words: &mut [u64], offsets: Option<(u32, u32)>, counted: usize
 }
 
 fn append(ring: Ring, words: &mut [u64], now: u64, count: usize) {
-    let mut place = Place::of(words);
+    let mut place = RingPosition::of(words);
     if place.len > 0 && !place.reaches(now) {
         rebase(ring, words, now);
-        place = Place::of(words);
+        place = RingPosition::of(words);
     }
     if place.len == 0 {
         let base_ms = now.saturating_sub(BACK_ROOM_MS);
-        place = Place { base_ms, capacity: capacity(ring, words), ..Place::EMPTY };
+        place = RingPosition { base_ms, capacity: capacity(ring, words), ..RingPosition::EMPTY };
     }
     let offset = place.offset(now);
     let slots = slots(words);
@@ -316,9 +316,9 @@ fn append(ring: Ring, words: &mut [u64], now: u64, count: usize) {
 #[cold]
 fn rebase(ring: Ring, words: &mut [u64], now: u64) {
     roll(ring, words, now);
-    let old = Place::of(words);
+    let old = RingPosition::of(words);
     let first = Uses::of(words).fold(now, |first, offset| first.min(old.time(offset)));
-    let place = Place { base_ms: first.saturating_sub(BACK_ROOM_MS), ..old };
+    let place = RingPosition { base_ms: first.saturating_sub(BACK_ROOM_MS), ..old };
     let slots = slots(words);
     for slot in (0..place.len).map(|nth| place.slot(nth)) {
         let time = old.time(get(slots, slot));

@@ -10,9 +10,9 @@ use crate::base::clock::Millis;
 use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
 use crate::store::{Refused, Wanted};
-use atomic::{All, Judged};
-use one::One;
-use resolved::{LastBiz, Resolved, Settled};
+use atomic::{AtomicTransaction, Judged};
+use one::ItemTransaction;
+use resolved::{EarlyAnswer, LastBiz, Resolved};
 
 /// Items that are made ready together: while the first of them is worked on, the memory of the
 /// others arrives. So many at least, that the first head is there when the last was asked for.
@@ -22,7 +22,7 @@ const RETRIES: usize = 3;
 
 /// Buffers of a service, reused.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct RequestBuffers {
     resolved: Vec<Resolved>,
     /// The biz named last: most requests name the same again.
     last_biz: LastBiz,
@@ -30,7 +30,7 @@ pub(super) struct Scratch {
     judged: Vec<Option<Judged>>,
 }
 
-impl Scratch {
+impl RequestBuffers {
     #[inline]
     fn make_room(&mut self, items: usize) {
         if self.resolved.len() < items {
@@ -144,7 +144,7 @@ impl Service {
 
     #[inline(always)]
     fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
-        let Scratch { resolved, last_biz, .. } = &mut self.scratch;
+        let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
         let (biz, key) = request.bytes(item);
         let biz = last_biz.find(&self.conf, self.generation, biz);
         resolved[at].resolve((&self.table, self.generation), biz, key, item);
@@ -167,7 +167,7 @@ impl Service {
             && let (None, Some(key_at), None) =
                 (resolved.settled, &resolved.key_at, &resolved.whole_at)
         {
-            let one = One::of(&self.table, resolved, item, now);
+            let one = ItemTransaction::of(&self.table, resolved, item, now);
             let (key, time) = ((one.entry.id, &resolved.key.key()), (self.generation, now));
             let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
             match self.handle.with_found((key_at, resolved.guess), key, time, work) {
@@ -217,7 +217,7 @@ impl Service {
                 }
             }
         }
-        self.scratch.resolved[at].settled = Some(Settled::Failed(error));
+        self.scratch.resolved[at].settled = Some(EarlyAnswer::Failed(error));
         self.answer_settled(at, answers);
     }
 
@@ -227,7 +227,7 @@ impl Service {
         // After reloads in a row the index may be an older table's.
         let entry = biz.and_then(|biz| self.table.get(biz));
         let mode = entry.map_or(Mode::Enforce, |entry| entry.mode);
-        let result = settled.unwrap_or(Settled::Off).result(mode);
+        let result = settled.unwrap_or(EarlyAnswer::Off).result(mode);
         answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
     }
 
@@ -241,7 +241,7 @@ impl Service {
         answers: &mut Answers,
     ) -> Result<Result<(), ItemError>, Refused> {
         let resolved = &self.scratch.resolved[at];
-        let one = One::of(&self.table, resolved, item, now);
+        let one = ItemTransaction::of(&self.table, resolved, item, now);
         let mut wanted = resolved.wanted().copied();
         // One or two key-nodes: a biz needs at least one node.
         let first = wanted.next().ok_or(Refused::Unavailable)?;
@@ -288,11 +288,11 @@ impl Service {
             self.fetch_head(request, item, at);
         }
         self.fetch_nodes(request.items().len());
-        let Scratch { resolved, wanted, .. } = &mut self.scratch;
+        let RequestBuffers { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();
         for resolved in &mut resolved[..request.items().len()] {
             if resolved.wanted().any(|wanted| self.handle.is_quarantined(wanted)) {
-                resolved.settled = Some(Settled::Failed(ItemError::Store));
+                resolved.settled = Some(EarlyAnswer::Failed(ItemError::Store));
             } else {
                 wanted.extend(resolved.wanted());
             }
@@ -308,7 +308,7 @@ impl Service {
         for at in 0..request.items().len() {
             let settled = &mut self.scratch.resolved[at].settled;
             if error == ItemError::Busy || settled.is_none() {
-                *settled = Some(Settled::Failed(error));
+                *settled = Some(EarlyAnswer::Failed(error));
             }
             self.answer_settled(at, answers);
         }
@@ -321,11 +321,11 @@ impl Service {
         answers: &mut Answers,
     ) -> Result<(), Refused> {
         answers.clear();
-        let Scratch { resolved, wanted, judged, .. } = &mut self.scratch;
+        let RequestBuffers { resolved, wanted, judged, .. } = &mut self.scratch;
         if wanted.len() > INTENTS_MAX {
             return Err(log_too_large());
         }
-        let all = All { table: &self.table, request, resolved, now };
+        let all = AtomicTransaction { table: &self.table, request, resolved, now };
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
         match all.run(transaction, judged, answers) {
             Ok(()) => Ok(()),

@@ -119,12 +119,12 @@ impl Table {
     #[inline]
     pub fn set_now(&mut self, now: u64) {
         if !self.known.holds(now) {
-            self.turn(now);
+            self.tick(now);
         }
     }
 
     #[cold]
-    fn turn(&mut self, now: u64) {
+    fn tick(&mut self, now: u64) {
         let all = self.entries.iter_mut().map(|entry| entry.set_now(now));
         self.known = all.fold(Span::EVER, Span::and);
     }

@@ -106,19 +106,19 @@ pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
             (path.with_extension("mmap.new"), path)
         })
         .collect();
-    let made = drafts.iter().enumerate().try_for_each(|(file, (draft, _))| {
-        create_file(draft, &Header { file: file as u32, ..header.clone() })
+    let made = drafts.iter().enumerate().try_for_each(|(file, (staging, _))| {
+        create_file(staging, &Header { file: file as u32, ..header.clone() })
     });
     if let Err(error) = made {
         // Give the blocks back: the disk is full, or will be asked again.
-        for (draft, _) in &drafts {
-            let _ = std::fs::remove_file(draft);
+        for (staging, _) in &drafts {
+            let _ = std::fs::remove_file(staging);
         }
         return Err(error);
     }
     // File 0 last: while it is absent the group is not there.
-    for (draft, path) in drafts.iter().rev() {
-        std::fs::rename(draft, path).map_err(io_error(path, "rename it into place"))?;
+    for (staging, path) in drafts.iter().rev() {
+        std::fs::rename(staging, path).map_err(io_error(path, "rename it into place"))?;
     }
     sync_directory(&first)?;
     Ok(true)
@@ -253,7 +253,7 @@ pub(super) fn open_files_with(
     live_dir: &Path,
     name: &str,
 ) -> Result<(Header, Vec<OpenFile>), Error> {
-    if super::draft::is_unfinished(live_dir, name) {
+    if super::staging::is_unfinished(live_dir, name) {
         return Err(Error::Unfinished { group: name.to_string() });
     }
     let open = |index: u32| -> Result<OpenFile, Error> {

@@ -1,7 +1,7 @@
 //! A handle: one attachment to a data directory. It owns a slot, maps the groups of the
 //! configuration, waits for semaphores within a budget, and recovers slots of the dead.
 //!
-//! Invariant: all waits of one turn together last at most the lock-timeout, whoever holds what.
+//! Invariant: all waits of one tick together last at most the lock-timeout, whoever holds what.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub struct Handle {
     /// When the retired groups were last looked at.
     retired_looked: Option<Instant>,
     lock_timeout: Duration,
-    /// What is left of it in this turn. Cells, as it changes under references to groups: so a handle
+    /// What is left of it in this tick. Cells, as it changes under references to groups: so a handle
     /// is one thread's.
     budget: Cell<Duration>,
     stalled: RefCell<Vec<Stalled>>,
@@ -55,7 +55,7 @@ pub struct Handle {
 struct Stalled {
     holder: Token,
     sequence: u64,
-    /// Has this turn looked whether it lives.
+    /// Has this tick looked whether it lives.
     looked: bool,
 }
 
@@ -193,9 +193,9 @@ impl Handle {
         }
     }
 
-    /// Starts a turn: the lock-timeout is whole again.
+    /// Starts a tick: the lock-timeout is whole again.
     #[inline]
-    pub fn begin_turn(&mut self) {
+    pub fn begin_tick(&mut self) {
         self.budget.set(self.lock_timeout);
         if !self.stalled.get_mut().is_empty() || !self.retired.is_empty() {
             self.look_around();
@@ -360,7 +360,7 @@ impl Handle {
         done
     }
 
-    /// Waits for a semaphore that was not free, within what is left of the turn's lock-timeout.
+    /// Waits for a semaphore that was not free, within what is left of the tick's lock-timeout.
     #[cold]
     fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
         let token = self.slot().token();
@@ -423,7 +423,7 @@ impl Handle {
         let mut moved = !stalled[index].stands_still(&self.runtime);
         if !moved && !stalled[index].looked {
             stalled[index].looked = true;
-            // It may have died since: once a turn that is looked at.
+            // It may have died since: once a tick that is looked at.
             moved = self.look_at_holder(semaphore, seen);
         }
         if moved {
@@ -432,7 +432,7 @@ impl Handle {
         !moved
     }
 
-    /// Remembers the holder that `seen` names, if it had its share of the turn's time: `waited`.
+    /// Remembers the holder that `seen` names, if it had its share of the tick's time: `waited`.
     fn remember(&self, seen: u32, waited: Duration) {
         let Some(holder) = Token::of_word(seen) else { return };
         if waited < self.lock_timeout / 2 {

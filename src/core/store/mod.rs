@@ -20,13 +20,11 @@ mod backing;
 #[cfg(not(loom))]
 pub mod counter;
 #[cfg(not(loom))]
-pub(crate) mod draft;
-#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod evict;
 #[cfg(not(loom))]
-mod found;
+mod fast_path;
 #[cfg(not(loom))]
 mod freeing;
 #[cfg(not(loom))]
@@ -48,6 +46,8 @@ mod prepare;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
+pub(crate) mod staging;
+#[cfg(not(loom))]
 mod sweep;
 #[cfg(not(loom))]
 mod transaction;
@@ -61,7 +61,7 @@ pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Outcome, Sums},
     error::Error,
     evict::{Judge, Rank},
-    found::Keep,
+    fast_path::Keep,
     group::Group,
     handle::Handle,
     pass::Pass,
@@ -72,7 +72,7 @@ pub use {
     },
     runtime::{MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,
-    transaction::{Buffers, Full, NodeIndex, Refused, TooLarge, Transaction, Wanted},
+    transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, TransactionBuffers, Wanted},
     verify::{Fault, Finding, Report},
 };
 

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::counter::GroupCounter;
-use super::draft;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
 use super::places::{Places, ROLE_PROGRAM};
 use super::runtime::{LINGERING, Runtime};
+use super::staging;
 use super::verify::{Fault, Report};
 use crate::base::{clock, sys};
 use crate::conf::{self, Conf};
@@ -112,8 +112,8 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     for configured in &conf.map.groups {
         let name = &configured.name;
         // Of a migration that was broken off before it was committed: so many blocks for nothing.
-        if !draft::is_unfinished(live, name)
-            && let Err(error) = draft::remove_drafts(live, name)
+        if !staging::is_unfinished(live, name)
+            && let Err(error) = staging::remove_drafts(live, name)
         {
             tracing::warn!(group = name, %error, "what a migration has left stays");
         }

@@ -57,14 +57,14 @@ pub struct NodeIndex(usize);
 
 /// What transactions need room for; one is reused by all of an owner.
 #[derive(Debug, Default)]
-pub struct Buffers {
+pub struct TransactionBuffers {
     list: Vec<KeyNodeAt>,
-    scratch: Scratch,
+    copies: WorkingCopies,
 }
 
 /// Working copies.
 #[derive(Debug, Default)]
-struct Scratch {
+struct WorkingCopies {
     key_nodes: Vec<KeyNode>,
     nodes: Vec<Node>,
     words: Vec<u64>,
@@ -130,7 +130,7 @@ struct Node {
     found: bool,
     evicts: Option<Rank>,
     dirty: bool,
-    /// In the scratch: its first word, its first state word, the one after its last.
+    /// In the copies: its first word, its first state word, the one after its last.
     start: usize,
     states: usize,
     end: usize,
@@ -155,7 +155,7 @@ impl KeyNode {
 #[derive(Debug)]
 pub struct Transaction<'h> {
     announced: Announced<Attached<'h>, AllKeyNodes<'h>>,
-    scratch: &'h mut Scratch,
+    copies: &'h mut WorkingCopies,
 }
 
 impl Handle {
@@ -164,7 +164,7 @@ impl Handle {
     #[inline]
     pub fn begin<'h>(
         &'h mut self,
-        Buffers { list, scratch }: &'h mut Buffers,
+        TransactionBuffers { list, copies }: &'h mut TransactionBuffers,
         wanted: &[Wanted],
         generation: u64,
     ) -> Result<Transaction<'h>, Refused> {
@@ -200,7 +200,7 @@ impl Handle {
             // Since the look before: a recoverer could not reach it.
             return Err(Refused::Unavailable);
         }
-        let mut transaction = Transaction { announced, scratch };
+        let mut transaction = Transaction { announced, copies };
         transaction.reset();
         Ok(transaction)
     }
@@ -289,7 +289,7 @@ impl<'h> Transaction<'h> {
     #[inline]
     pub fn reset(&mut self) {
         let (groups, list) = (self.groups(), self.list());
-        let Scratch { nodes, words, key_nodes, .. } = &mut *self.scratch;
+        let WorkingCopies { nodes, words, key_nodes, .. } = &mut *self.copies;
         nodes.clear();
         words.clear();
         key_nodes.resize_with(list.len(), KeyNode::default);
@@ -308,18 +308,18 @@ impl<'h> Transaction<'h> {
         if let Some(index) = self.known(key_node, key_word, key) {
             return index;
         }
-        let start = self.scratch.words.len();
+        let start = self.copies.words.len();
         let place = self.find(key_node, wanted.at.tag, key_word, key);
         if place.is_none() {
             self.add_zeroed(key_node, key_word, key);
         }
         let states = start + node::FIELD + self.groups()[wanted.group].field_words();
-        let scratch = &mut *self.scratch;
-        let end = scratch.words.len();
-        let index = scratch.nodes.len();
-        scratch.nodes.push(Node {
+        let copies = &mut *self.copies;
+        let end = copies.words.len();
+        let index = copies.nodes.len();
+        copies.nodes.push(Node {
             key_node,
-            older: scratch.key_nodes[key_node].newest.replace(index),
+            older: copies.key_nodes[key_node].newest.replace(index),
             tag: wanted.at.tag,
             place,
             found: place.is_some(),
@@ -347,17 +347,17 @@ impl<'h> Transaction<'h> {
 
     #[inline]
     fn known(&self, key_node: usize, key_word: u64, key: &KeyRef<'_>) -> Option<NodeIndex> {
-        let Scratch { key_nodes, nodes, words, .. } = &*self.scratch;
+        let WorkingCopies { key_nodes, nodes, words, .. } = &*self.copies;
         let same = |node: &Node| holds(&words[node.start..node.end], key_word, key);
         key_nodes[key_node].copies(nodes).find(|(_, node)| same(node)).map(|(index, _)| index)
     }
 
     /// Looks for the key among the places with its tag, and copies its node to the end of the
-    /// scratch; its place.
+    /// copies; its place.
     #[inline]
     fn find(&mut self, key_node: usize, tag: u8, key_word: u64, key: &KeyRef<'_>) -> Option<usize> {
         // The tags as they are before any of them is dropped below.
-        let tags = self.scratch.key_nodes[key_node].tags;
+        let tags = self.copies.key_nodes[key_node].tags;
         places_of(&tags, tag).find(|&place| self.read_if_same(key_node, place, key_word, key))
     }
 
@@ -371,7 +371,7 @@ impl<'h> Transaction<'h> {
     ) -> bool {
         let KeyNodeAt { intent, group: group_index, head } = self.list()[index];
         let group = &self.groups()[group_index];
-        let Scratch { key_nodes, nodes, words, .. } = &mut *self.scratch;
+        let WorkingCopies { key_nodes, nodes, words, .. } = &mut *self.copies;
         let key_node = &mut key_nodes[index];
         // A place in use holds what is in the working copy, not what is stored there.
         if key_node.uses(nodes, place) || place >= group.geometry().chain as usize {
@@ -400,24 +400,24 @@ impl<'h> Transaction<'h> {
 
     fn add_zeroed(&mut self, key_node: usize, key_word: u64, key: &KeyRef<'_>) {
         let words = self.groups()[self.list()[key_node].group].node_words();
-        let scratch = &mut *self.scratch;
-        let start = scratch.words.len();
-        scratch.words.resize(start + words, 0);
-        scratch.words[start + node::KEY] = key_word;
+        let copies = &mut *self.copies;
+        let start = copies.words.len();
+        copies.words.resize(start + words, 0);
+        copies.words[start + node::KEY] = key_word;
         let field = start + node::FIELD;
-        scratch.words[field..field + key.words().len()].copy_from_slice(key.words());
+        copies.words[field..field + key.words().len()].copy_from_slice(key.words());
     }
 
     /// Has the node a place in its chain: it was found there, or was given one.
     #[inline]
     pub fn is_placed(&self, index: NodeIndex) -> bool {
-        self.scratch.nodes[index.0].place.is_some()
+        self.copies.nodes[index.0].place.is_some()
     }
 
     /// All words of a node's working copy.
     #[inline]
     pub fn words(&mut self, index: NodeIndex) -> &mut [u64] {
-        let Scratch { nodes, words, .. } = &mut *self.scratch;
+        let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let node = &nodes[index.0];
         &mut words[node.start..node.end]
     }
@@ -429,7 +429,7 @@ impl<'h> Transaction<'h> {
         one: Option<NodeIndex>,
         two: Option<NodeIndex>,
     ) -> (&mut [u64], &mut [u64]) {
-        let Scratch { nodes, words, .. } = &mut *self.scratch;
+        let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let range = |index: NodeIndex| nodes[index.0].states..nodes[index.0].end;
         match (one, two) {
             (Some(one), None) => (&mut words[range(one)], &mut []),
@@ -457,7 +457,7 @@ impl<'h> Transaction<'h> {
             return Ok(());
         }
         let victim = self.choose_place(index, judge, on_full, now).ok_or(Full)?;
-        let Scratch { nodes, key_nodes, .. } = &mut *self.scratch;
+        let WorkingCopies { nodes, key_nodes, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         node.place = Some(victim.place);
         node.evicts = victim.rank;
@@ -474,10 +474,10 @@ impl<'h> Transaction<'h> {
         on_full: OnFull,
         now: u64,
     ) -> Option<evict::Victim> {
-        let Node { key_node: index, tag, .. } = self.scratch.nodes[index.0];
+        let Node { key_node: index, tag, .. } = self.copies.nodes[index.0];
         let KeyNodeAt { intent, group: group_index, .. } = self.list()[index];
         let group = &self.groups()[group_index];
-        let Scratch { key_nodes, nodes, order, copy, .. } = &mut *self.scratch;
+        let WorkingCopies { key_nodes, nodes, order, copy, .. } = &mut *self.copies;
         let key_node = &key_nodes[index];
         let tags = &key_node.tags;
         let chain = group.geometry().chain as usize;
@@ -497,7 +497,7 @@ impl<'h> Transaction<'h> {
     /// Notes that a node is to be written at the commit, used at `now`. It has a place.
     #[inline]
     pub fn touch(&mut self, index: NodeIndex, now: u64) {
-        let Scratch { nodes, words, .. } = &mut *self.scratch;
+        let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         debug_assert!(node.place.is_some());
         node.dirty = true;
@@ -506,7 +506,7 @@ impl<'h> Transaction<'h> {
 
     /// Notes that a node is to leave its chain at the commit; nothing of it is kept.
     pub fn erase(&mut self, index: NodeIndex) {
-        let Scratch { nodes, key_nodes, .. } = &mut *self.scratch;
+        let WorkingCopies { nodes, key_nodes, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         let Some(place) = node.place.take() else { return };
         node.dirty = false;
@@ -518,7 +518,7 @@ impl<'h> Transaction<'h> {
     /// Stamps the last use of a node found, at once: a refused Update changes nothing else. It is
     /// one word, outside the CRC, that nothing depends on.
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
-        let node = &self.scratch.nodes[index.0];
+        let node = &self.copies.nodes[index.0];
         if let (true, Some(place)) = (node.found, node.place) {
             let KeyNodeAt { intent, group, .. } = self.list()[node.key_node];
             let group = &self.groups()[group];
@@ -532,10 +532,10 @@ impl<'h> Transaction<'h> {
     /// Writes every node touched and every head changed, whole or not at all, and releases.
     #[inline]
     pub fn commit(self, now: u64) -> Result<(), TooLarge> {
-        let Transaction { mut announced, scratch } = self;
+        let Transaction { mut announced, copies } = self;
         let (handle, all) = (announced.owner().handle, *announced.key_nodes());
-        scratch.seal();
-        let changes = Touched { scratch, all };
+        copies.seal();
+        let changes = Touched { copies, all };
         let held = announced.take_all().expect("all were taken when it began");
         if held.log(changes)?.commit() {
             changes.count(handle, now);
@@ -544,7 +544,7 @@ impl<'h> Transaction<'h> {
     }
 }
 
-impl Scratch {
+impl WorkingCopies {
     /// Seals each node touched with its CRC.
     #[inline]
     fn seal(&mut self) {
@@ -561,7 +561,7 @@ impl Scratch {
 /// The nodes touched, and then the tags: a place is its key's only when all of the node is there.
 #[derive(Clone, Copy)]
 struct Touched<'s> {
-    scratch: &'s Scratch,
+    copies: &'s WorkingCopies,
     all: AllKeyNodes<'s>,
 }
 
@@ -575,7 +575,7 @@ impl<'s> Touched<'s> {
     #[inline(always)]
     fn node(self, node: &Node, place: usize) -> Change<'s> {
         let at = &self.all.list[node.key_node];
-        let ((group, region), new) = (self.group(at), &self.scratch.words[node.start..node.end]);
+        let ((group, region), new) = (self.group(at), &self.copies.words[node.start..node.end]);
         let first = at.head + HEAD_WORDS + place * group.node_words();
         Change { intent: at.intent, at: first, stored: region.words(first, new.len()), new }
     }
@@ -597,7 +597,7 @@ impl<'s> Touched<'s> {
     /// What is counted of a transaction once it is committed.
     #[inline]
     fn count(self, handle: &Handle, now: u64) {
-        for node in &self.scratch.nodes {
+        for node in &self.copies.nodes {
             if !node.dirty || node.found {
                 continue;
             }
@@ -622,14 +622,14 @@ impl<'s> Touched<'s> {
 impl Changes for Touched<'_> {
     #[inline]
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
-        for node in &self.scratch.nodes {
+        for node in &self.copies.nodes {
             if let (true, Some(place)) = (node.dirty, node.place)
                 && !self.is_free(node, place)
             {
                 self.node(node, place).log(log)?;
             }
         }
-        for (key_node, at) in self.scratch.key_nodes.iter().zip(self.all.list) {
+        for (key_node, at) in self.copies.key_nodes.iter().zip(self.all.list) {
             if key_node.dirty {
                 self.head(key_node, at).log(log)?;
             }
@@ -639,12 +639,12 @@ impl Changes for Touched<'_> {
 
     #[inline]
     fn write(&self) {
-        for node in &self.scratch.nodes {
+        for node in &self.copies.nodes {
             if let (true, Some(place)) = (node.dirty, node.place) {
                 self.node(node, place).write();
             }
         }
-        for (key_node, at) in self.scratch.key_nodes.iter().zip(self.all.list) {
+        for (key_node, at) in self.copies.key_nodes.iter().zip(self.all.list) {
             if key_node.dirty {
                 self.head(key_node, at).write();
             }

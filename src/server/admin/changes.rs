@@ -313,28 +313,28 @@ fn refused(error: EditError) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::message::{Line, Said};
+    use crate::process::message::{Line, ToMaster};
     use frs::testing::World;
 
     const MAP: &str =
         "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
     const BIZ: &[u8] = b"<biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz>";
 
-    struct Desk {
+    struct Handler {
         world: World,
         changes: Changes<()>,
         master: Line,
     }
 
-    impl Desk {
-        fn new() -> Desk {
+    impl Handler {
+        fn new() -> Handler {
             let world = World::new(MAP);
             let texts = active::read_texts(&world.dir, 1).unwrap();
             std::fs::write(world.dir.join("srv.xml"), texts.srv).unwrap();
             std::fs::write(world.dir.join("map.xml"), MAP).unwrap();
             let (master, channel) = Channel::pair().unwrap();
             let changes = Changes::new(world.dir.clone(), world.dir.clone(), channel);
-            Desk { world, changes, master: Line::new(master) }
+            Handler { world, changes, master: Line::new(master) }
         }
 
         fn map(&self) -> String {
@@ -347,7 +347,7 @@ mod tests {
             let wanted = Wanted { who: (), change, body: BIZ.to_vec() };
             let runtime = self.world.runtime();
             assert!(self.changes.begin(wanted, &runtime, 7).is_none());
-            let Some(Said::Ask(number, Ask::Reload)) = self.master.heard() else {
+            let Some(ToMaster::Ask(number, Ask::Reload)) = self.master.heard() else {
                 panic!("the master is asked for nothing");
             };
             number
@@ -362,73 +362,73 @@ mod tests {
 
     #[test]
     fn what_is_in_force_is_said_to_be() {
-        let mut desk = Desk::new();
-        let number = desk.put();
-        let made = desk.map();
+        let mut handler = Handler::new();
+        let number = handler.put();
+        let made = handler.map();
         assert_ne!(made, MAP);
-        desk.world.publish(&made, 2);
-        let done = desk.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
+        handler.world.publish(&made, 2);
+        let done = handler.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
         assert_eq!(done.unwrap().0, 201);
     }
 
     #[test]
     fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
-        let mut desk = Desk::new();
-        let number = desk.put();
+        let mut handler = Handler::new();
+        let number = handler.put();
         // By hand, before the master has read it.
         let other = MAP.replace("<map>", "<map><!-- by hand -->");
-        std::fs::write(desk.world.dir.join("map.xml"), &other).unwrap();
-        desk.world.publish(&other, 2);
-        let done = desk.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
+        std::fs::write(handler.world.dir.join("map.xml"), &other).unwrap();
+        handler.world.publish(&other, 2);
+        let done = handler.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
         assert_eq!(done.unwrap_err().status, 409);
-        assert_eq!(desk.map(), other);
+        assert_eq!(handler.map(), other);
     }
 
     #[test]
     fn a_change_that_nobody_will_hear_of_is_undone_unless_it_is_in_force() {
         for in_force in [false, true] {
-            let mut desk = Desk::new();
-            desk.put();
-            let made = desk.map();
+            let mut handler = Handler::new();
+            handler.put();
+            let made = handler.map();
             if in_force {
-                desk.world.publish(&made, 2);
+                handler.world.publish(&made, 2);
             }
-            let runtime = desk.world.runtime();
-            desk.changes.end(&runtime);
-            assert_eq!(desk.map(), if in_force { &*made } else { MAP });
+            let runtime = handler.world.runtime();
+            handler.changes.end(&runtime);
+            assert_eq!(handler.map(), if in_force { &*made } else { MAP });
         }
     }
 
     #[test]
     fn nothing_is_written_while_a_new_binary_reads_and_none_reads_in_the_middle() {
-        let mut desk = Desk::new();
+        let mut handler = Handler::new();
         let soon = std::time::Duration::from_millis(10);
-        let read = Guard::to_read(&desk.world.dir, soon).unwrap();
+        let read = Guard::to_read(&handler.world.dir, soon).unwrap();
         let change = || Change::DeleteBiz("1".into());
         let wanted = Wanted { who: (), change: change(), body: Vec::new() };
-        let runtime = desk.world.runtime();
-        let (_, done) = desk.changes.begin(wanted, &runtime, 7).expect("an answer");
+        let runtime = handler.world.runtime();
+        let (_, done) = handler.changes.begin(wanted, &runtime, 7).expect("an answer");
         assert_eq!(done.unwrap_err().status, 503);
         drop(read);
-        let number = desk.put();
-        assert!(Guard::to_read(&desk.world.dir, soon).is_err());
-        desk.answer(number, Reloaded::Refused { faults: vec!["no".into()] }).unwrap_err();
-        assert!(Guard::to_read(&desk.world.dir, soon).is_ok());
+        let number = handler.put();
+        assert!(Guard::to_read(&handler.world.dir, soon).is_err());
+        handler.answer(number, Reloaded::Refused { faults: vec!["no".into()] }).unwrap_err();
+        assert!(Guard::to_read(&handler.world.dir, soon).is_ok());
     }
 
     #[test]
     fn a_refused_change_is_undone_but_not_what_somebody_wrote_over_it() {
         for by_hand in [None, Some("<map><!-- half -->")] {
-            let mut desk = Desk::new();
-            let number = desk.put();
+            let mut handler = Handler::new();
+            let number = handler.put();
             if let Some(text) = by_hand {
-                std::fs::write(desk.world.dir.join("map.xml"), text).unwrap();
+                std::fs::write(handler.world.dir.join("map.xml"), text).unwrap();
             }
-            let done = desk.answer(number, Reloaded::Refused { faults: vec!["no".into()] });
+            let done = handler.answer(number, Reloaded::Refused { faults: vec!["no".into()] });
             let refusal = done.unwrap_err();
             assert_eq!(refusal.status, 422);
             assert_eq!(refusal.words.contains("somebody else"), by_hand.is_some());
-            assert_eq!(desk.map(), by_hand.unwrap_or(MAP));
+            assert_eq!(handler.map(), by_hand.unwrap_or(MAP));
         }
     }
 }

@@ -6,7 +6,7 @@ use super::document::Element;
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
-pub struct Vitals {
+pub struct HealthReport {
     /// Process id of the master, and whether it is there.
     pub master: (u32, bool),
     /// Workers that the configuration asks for, and those that are attached and alive.
@@ -28,7 +28,7 @@ pub struct Vitals {
 /// Writing files back takes less, but on a disk that hangs.
 const FLUSH_BOUND_MS: u64 = 30_000;
 
-impl Vitals {
+impl HealthReport {
     /// What is wrong, in words.
     pub fn ailments(&self) -> Vec<String> {
         let mut ailments = Vec::new();
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn each_part_is_named_when_it_is_wrong() {
-        let well = Vitals { master: (7, true), workers: (2, 2), ..Vitals::default() };
+        let well = HealthReport { master: (7, true), workers: (2, 2), ..HealthReport::default() };
         assert_eq!(well.document().0, 200);
         for (ill, part) in [
-            (Vitals { master: (7, false), ..well.clone() }, "master"),
-            (Vitals { workers: (2, 1), ..well.clone() }, "workers"),
-            (Vitals { flushing_ms: Some(30_001), ..well.clone() }, "keeper"),
-            (Vitals { flush_failed: true, ..well.clone() }, "store"),
-            (Vitals { quarantined: vec!["log".into()], ..well.clone() }, "store"),
+            (HealthReport { master: (7, false), ..well.clone() }, "master"),
+            (HealthReport { workers: (2, 1), ..well.clone() }, "workers"),
+            (HealthReport { flushing_ms: Some(30_001), ..well.clone() }, "keeper"),
+            (HealthReport { flush_failed: true, ..well.clone() }, "store"),
+            (HealthReport { quarantined: vec!["log".into()], ..well.clone() }, "store"),
         ] {
             let (status, root) = ill.document();
             let text = String::from_utf8(root.document(Format::Xml)).unwrap();
@@ -100,6 +100,6 @@ mod tests {
             assert_eq!(text.matches("ok=\"false\"").count(), 2, "{text}");
             assert!(text.contains(&format!("<fault>{part}: ")), "{text}");
         }
-        assert_eq!(Vitals { flushing_ms: Some(30_000), ..well }.document().0, 200);
+        assert_eq!(HealthReport { flushing_ms: Some(30_000), ..well }.document().0, 200);
     }
 }

@@ -18,19 +18,19 @@
 //! | [`page`] | the dashboard |
 //! | [`changes`] | changes of the configuration, one after the other |
 //! | [`files`] | map.xml on the disk |
-//! | [`looks`] | looking into the group files, on a thread of its own |
-//! | [`desk`] | what requests are answered with |
+//! | [`inspections`] | looking into the group files, on a thread of its own |
+//! | [`handler`] | what requests are answered with |
 //! | [`server`] | sockets and time |
 
 pub mod access;
 pub mod brake;
 pub mod changes;
 pub mod connection;
-pub mod desk;
 pub mod document;
 pub mod files;
+pub mod handler;
 pub mod health;
-pub mod looks;
+pub mod inspections;
 pub mod page;
 pub mod places;
 pub mod ration;
@@ -49,13 +49,13 @@ use mio::{Poll, Waker};
 use crate::net::listeners::AdminListener;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
-use desk::{Desk, Furniture};
 use frs::base::sys::process::{self, Channel, Pid};
 use frs::service::{Role, Service};
+use handler::{Handler, HandlerParts};
 use server::Server;
 
 /// What the plane needs of the keeper.
-pub struct Post {
+pub struct AdminArgs {
     /// Its listener.
     pub listener: AdminListener,
     /// To the master.
@@ -107,21 +107,21 @@ impl Admin {
     ///
     /// # Errors
     /// It cannot attach, or the kernel has no room for it.
-    pub fn start(post: Post) -> Result<Admin, crate::keeper::KeeperError> {
-        let Post { listener, channel, master, conf_dir, data_dir, hottest } = post;
+    pub fn start(post: AdminArgs) -> Result<Admin, crate::keeper::KeeperError> {
+        let AdminArgs { listener, channel, master, conf_dir, data_dir, hottest } = post;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
         let changes = changes::Changes::new(conf_dir, data_dir.clone(), channel);
-        let looks = looks::Looks::start(data_dir.clone(), Arc::clone(&waker))?;
+        let inspections = inspections::InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
         let told = Arc::clone(&pulse);
-        let furniture =
-            Furniture { service, changes, looks, data_dir, master, pulse: told, hottest };
+        let parts =
+            HandlerParts { service, changes, inspections, data_dir, master, pulse: told, hottest };
         let is_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
             let _name = log::name_process("admin");
-            Server::new(poll, listener, Desk::new(furniture), is_ending)?.run()
+            Server::new(poll, listener, Handler::new(parts), is_ending)?.run()
         })?;
         Ok(Admin { thread: Some(thread), waker, ending, pulse })
     }

@@ -27,7 +27,7 @@ pub enum State {
 
 /// A client that has a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Seat {
     /// Its number: they grow.
     pub client: usize,
     /// What it is at.
@@ -37,8 +37,8 @@ pub struct Place {
 }
 
 /// The client whose place the others need more; none where all of them wait for answers.
-pub fn who_goes(places: impl Iterator<Item = Place>, now: Instant) -> Option<usize> {
-    let turn = |place: &Place| match place.state {
+pub fn who_goes(places: impl Iterator<Item = Seat>, now: Instant) -> Option<usize> {
+    let turn = |place: &Seat| match place.state {
         State::Done => Some(0),
         State::Idle => Some(1),
         State::Busy if now >= place.since + GRACE => Some(2),
@@ -58,12 +58,12 @@ mod tests {
     /// The clients in the order in which they go, `now` being two seconds after the first.
     fn order(places: &[(State, u64)]) -> Vec<usize> {
         let begun = frs::base::clock::instant();
-        let place = |(client, &(state, since_ms)): (usize, &(State, u64))| Place {
+        let place = |(client, &(state, since_ms)): (usize, &(State, u64))| Seat {
             client,
             state,
             since: begun + Duration::from_millis(since_ms),
         };
-        let mut left: Vec<Place> = places.iter().enumerate().map(place).collect();
+        let mut left: Vec<Seat> = places.iter().enumerate().map(place).collect();
         let mut gone = Vec::new();
         while let Some(client) = who_goes(left.iter().copied(), begun + Duration::from_secs(2)) {
             left.retain(|place| place.client != client);

@@ -68,7 +68,7 @@ pub struct Refusal {
     pub wrong_token: bool,
     /// Is the connection closed after it.
     pub closes: bool,
-    place: Option<protocol::Place>,
+    place: Option<protocol::TextPosition>,
     field: Option<(&'static str, &'static str)>,
 }
 

@@ -1,4 +1,4 @@
-//! The admin plane's loop: a listener, a few connections, a desk.
+//! The admin plane's loop: a listener, a few connections, a handler.
 //!
 //! Invariant: it waits for nothing but events and its clock. A client that is slow has its time and
 //! a bounded buffer, and is closed when that is over, or sooner where others need its place; it
@@ -18,13 +18,13 @@ use mio::{Events, Interest, Poll, Token};
 use super::access::{self, Over};
 use super::brake::{Brake, DELAY};
 use super::connection::{Connection, Step};
-use super::desk::{Desk, Who};
-use super::places::{MAX_CLIENTS, MAX_HOLDING, Place, State, who_goes};
+use super::handler::{Handler, Who};
+use super::places::{MAX_CLIENTS, MAX_HOLDING, Seat, State, who_goes};
 use super::ration::Ration;
 use super::reply::{Refusal, Reply};
 use crate::net::listeners::AdminListener;
 use crate::net::stream::Stream;
-use crate::process::log::Seldom;
+use crate::process::log::LogThrottle;
 use frs::base::clock;
 
 /// A connection without a request is closed after this.
@@ -38,11 +38,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// A pause after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 16 << 10;
-/// Calls of one client in a turn.
+/// Calls of one client in a tick.
 const READS: usize = 16;
-/// Requests of one client in a turn.
+/// Requests of one client in a tick.
 const REQUESTS: usize = 8;
-/// Connections accepted in a turn.
+/// Connections accepted in a tick.
 const ACCEPTS: usize = 16;
 /// Log lines a second of requests that are refused.
 const REFUSALS_TOLD: u32 = 10;
@@ -82,7 +82,7 @@ struct Client {
     /// It has been answered before.
     is_known: bool,
     readable: bool,
-    /// There is input that no turn has got to.
+    /// There is input that no tick has got to.
     more: bool,
     /// It has ended its side: what it has asked for is answered, and nothing more comes.
     ended: bool,
@@ -109,9 +109,9 @@ pub struct Server {
     paused_until: Option<Instant>,
     clients: BTreeMap<usize, Client>,
     next_client: usize,
-    desk: Desk,
+    handler: Handler,
     ending: Arc<AtomicBool>,
-    complaints: Seldom,
+    complaints: LogThrottle,
     brake: Brake,
     refusals: Ration,
     turned_away: Ration,
@@ -122,7 +122,7 @@ impl Server {
     pub fn new(
         poll: Poll,
         listener: AdminListener,
-        desk: Desk,
+        handler: Handler,
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {
         let registry = poll.registry();
@@ -145,9 +145,9 @@ impl Server {
             paused_until: None,
             clients: BTreeMap::new(),
             next_client: FIRST_CLIENT,
-            desk,
+            handler,
             ending,
-            complaints: Seldom::new(Duration::from_secs(60)),
+            complaints: LogThrottle::new(Duration::from_secs(60)),
             brake: Brake::default(),
             refusals: Ration::new(REFUSALS_TOLD, Duration::from_secs(1)),
             turned_away: Ration::new(TURNED_AWAY_TOLD, Duration::from_secs(1)),
@@ -174,21 +174,21 @@ impl Server {
                     }
                 }
             }
-            self.turn()?;
+            self.tick()?;
         }
-        self.desk.end();
+        self.handler.end();
         Ok(())
     }
 
-    fn turn(&mut self) -> io::Result<()> {
-        self.desk.begin_turn();
+    fn tick(&mut self) -> io::Result<()> {
+        self.handler.begin_tick();
         let now = clock::instant();
-        self.desk.note_figures(now);
+        self.handler.note_figures(now);
         self.tell_left_out(now);
         let clients: Vec<usize> = self.clients.keys().copied().collect();
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
-        self.desk.go_on(&mut told)?;
+        self.handler.go_on(&mut told)?;
         for (who, reply) in told {
             note(&who, &reply);
             self.answer(who.client, &reply, now);
@@ -203,15 +203,15 @@ impl Server {
         let now = clock::instant();
         let paused = self.paused_until.filter(|_| self.knocked);
         let accepts = self.knocked && paused.is_none();
-        if accepts || self.desk.has_work() || self.clients.values().any(Client::has_work) {
+        if accepts || self.handler.has_work() || self.clients.values().any(Client::has_work) {
             return Some(Duration::ZERO);
         }
-        if self.desk.is_busy() {
+        if self.handler.is_busy() {
             return Some(LOOK_AGAIN);
         }
         let deadlines = self.clients.values().filter(|client| client.stage != Stage::Waiting);
         let next = deadlines.map(|client| client.deadline).chain(paused).min();
-        let note = self.desk.next_note();
+        let note = self.handler.next_note();
         Some(next.map_or(note, |next| next.min(note)).saturating_duration_since(now))
     }
 
@@ -258,7 +258,7 @@ impl Server {
         if !client.connection.wants_input() || client.is_lingering() {
             return false;
         }
-        let token = self.desk.token();
+        let token = self.handler.token();
         let over = client.over;
         let step = client.connection.step(clock::now(), |head| access::admit(head, over, token));
         client.is_known |= !matches!(step, Step::Wait);
@@ -286,7 +286,7 @@ impl Server {
                 let waiting = self.clients.values().filter(|client| client.is_waiting());
                 let reply = match waiting.count() > MAX_HOLDING {
                     true => Some(Reply::refusal(format, &Refusal::overloaded())),
-                    false => self.desk.take(who.clone(), *asked),
+                    false => self.handler.take(who.clone(), *asked),
                 };
                 if let Some(reply) = reply {
                     note(&who, &reply);
@@ -396,7 +396,7 @@ impl Server {
         let mut heard = Vec::new();
         loop {
             let counted = self.clients.iter().filter(|(_, client)| count(client));
-            let places: Vec<Place> = counted.map(|(id, client)| client.place(*id)).collect();
+            let places: Vec<Seat> = counted.map(|(id, client)| client.place(*id)).collect();
             if places.len() <= most {
                 return;
             }
@@ -494,14 +494,14 @@ impl Client {
         (self.stage, self.since, self.deadline) = (stage, now, now + time);
     }
 
-    fn place(&self, id: usize) -> Place {
+    fn place(&self, id: usize) -> Seat {
         let state = match self.stage {
             Stage::Held | Stage::Lingering => State::Done,
             Stage::Idle if self.is_known => State::Idle,
             Stage::Idle | Stage::Begun | Stage::Writing => State::Busy,
             Stage::Waiting => State::Waiting,
         };
-        Place { client: id, state, since: self.since }
+        Seat { client: id, state, since: self.since }
     }
 
     /// Does it hold a body, or an answer that is not written?

@@ -11,9 +11,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use crate::process::child::Child;
-use crate::process::log::{self, Seldom};
-use crate::process::message::{self, Heard, Word};
+use crate::process::child::ChildContext;
+use crate::process::log::{self, LogThrottle};
+use crate::process::message::{self, Received, ToChild};
 use frs::base::clock;
 use frs::base::sys::process::{self, PollFd, PollFlags};
 use frs::service::{Role, Service};
@@ -21,7 +21,7 @@ use frs::store::counter::Timed;
 use frs::store::{Counter, Error};
 pub use sweeper::Sweeper;
 
-use crate::admin::{Admin, Post};
+use crate::admin::{Admin, AdminArgs};
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
 /// some 100 ms after its end, while large maps are torn down.
@@ -51,12 +51,12 @@ pub enum KeeperError {
 ///
 /// # Errors
 /// The master starts another keeper in this one's place.
-pub fn run(child: Child) -> Result<(), KeeperError> {
+pub fn run(child: ChildContext) -> Result<(), KeeperError> {
     let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
     let sweeper = Sweeper::new(clock::instant());
     let admin = match child.share.admin.take() {
-        Some(listener) => Some(Admin::start(Post {
+        Some(listener) => Some(Admin::start(AdminArgs {
             listener,
             channel: child.channel.try_clone()?,
             master: child.master,
@@ -72,21 +72,25 @@ pub fn run(child: Child) -> Result<(), KeeperError> {
 }
 
 struct Keeper {
-    child: Child,
+    child: ChildContext,
     service: Service,
     admin: Option<Admin>,
     /// None where no file is on disk.
     next_flush: Option<Instant>,
     /// None when all that can stand in huge pages was asked for.
     next_huge: Option<Instant>,
-    complaints: Seldom,
+    complaints: LogThrottle,
     next_recovery: Instant,
     attempts_left: u32,
     sweeper: Sweeper,
 }
 
 impl Keeper {
-    fn new(child: Child, service: Service, (admin, sweeper): (Option<Admin>, Sweeper)) -> Keeper {
+    fn new(
+        child: ChildContext,
+        service: Service,
+        (admin, sweeper): (Option<Admin>, Sweeper),
+    ) -> Keeper {
         let now = clock::instant();
         let mut keeper = Keeper {
             child,
@@ -94,7 +98,7 @@ impl Keeper {
             admin,
             next_flush: None,
             next_huge: Some(now),
-            complaints: Seldom::new(COMPLAIN_EVERY),
+            complaints: LogThrottle::new(COMPLAIN_EVERY),
             // The keeper before this one may have died of what it was to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
@@ -110,7 +114,7 @@ impl Keeper {
             if self.child.signals.next()?.is_some() || !self.hear()? {
                 return Ok(());
             }
-            if self.service.begin_turn() {
+            if self.service.begin_tick() {
                 log::set_level(self.service.conf().srv.log.level);
                 self.plan_flush(clock::instant());
                 self.next_huge = Some(clock::instant());
@@ -121,7 +125,7 @@ impl Keeper {
             self.recover();
             self.flush();
             self.ask_for_huge_pages();
-            self.sweeper.turn(&mut self.service, clock::instant(), clock::now());
+            self.sweeper.tick(&mut self.service, clock::instant(), clock::now());
         }
     }
 
@@ -142,18 +146,18 @@ impl Keeper {
     fn hear(&mut self) -> io::Result<bool> {
         loop {
             match message::hear(&self.child.channel)? {
-                Heard::Word(Word::Recover, _) => {
+                Received::Word(ToChild::Recover, _) => {
                     self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
                 }
                 // It takes the new configuration, too.
-                Heard::Word(Word::Generation, _) => {
+                Received::Word(ToChild::Generation, _) => {
                     self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
                 }
-                Heard::Word(Word::ReopenLog, _) => log::reopen(),
-                Heard::Word(..) => {}
-                Heard::Nothing => return Ok(true),
-                Heard::MasterGone => {
+                Received::Word(ToChild::ReopenLog, _) => log::reopen(),
+                Received::Word(..) => {}
+                Received::Nothing => return Ok(true),
+                Received::MasterGone => {
                     tracing::warn!("the master is gone: the keeper ends");
                     return Ok(false);
                 }
@@ -228,7 +232,12 @@ impl Keeper {
 }
 
 /// Tells all processes what came of a flush, and the log what is new of it.
-fn note_flush(service: &Service, result: Result<(), Error>, complaints: &mut Seldom, now: Instant) {
+fn note_flush(
+    service: &Service,
+    result: Result<(), Error>,
+    complaints: &mut LogThrottle,
+    now: Instant,
+) {
     // By this keeper or one before.
     let failed_before = service.flush_failed();
     service.set_flush_failed(result.is_err());
@@ -253,7 +262,7 @@ mod tests {
         let map = "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
         let world = World::new(map);
         let (mut keeper, worker) = (world.attach(), world.attach());
-        let mut complaints = Seldom::new(COMPLAIN_EVERY);
+        let mut complaints = LogThrottle::new(COMPLAIN_EVERY);
         let mut note = |keeper: &Service, result| {
             note_flush(keeper, result, &mut complaints, clock::instant());
         };

@@ -1,6 +1,6 @@
 //! What the keeper does beside its other duties: a slow look at all nodes, in portions.
 //!
-//! Invariant: a turn of it takes about a millisecond, so that no flush waits for it, and over time
+//! Invariant: a tick of it takes about a millisecond, so that no flush waits for it, and over time
 //! it takes a small share of a processor, however large the groups are.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use frs::conf::Group;
 use frs::service::Service;
 use frs::store::Sweep;
 
-/// Nodes and heads looked at in a turn.
+/// Nodes and heads looked at in a tick.
 const PORTION: usize = 2048;
 /// Between two turns of a look.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -58,7 +58,7 @@ impl Sweeper {
         Arc::clone(&self.found)
     }
 
-    /// When its next turn is due.
+    /// When its next tick is due.
     pub fn due(&self) -> Instant {
         self.due
     }
@@ -79,7 +79,7 @@ impl Sweeper {
     }
 
     /// Does what is due.
-    pub fn turn(&mut self, service: &mut Service, now: Instant, now_ms: Millis) {
+    pub fn tick(&mut self, service: &mut Service, now: Instant, now_ms: Millis) {
         if self.due > now {
             return;
         }
@@ -144,10 +144,10 @@ mod tests {
         worker.update("a", "77", NOW);
         worker.update("a", "77", NOW);
         worker.update("a", "1234", NOW + 5);
-        sweeper.turn(&mut keeper, start, NOW);
+        sweeper.tick(&mut keeper, start, NOW);
         assert_eq!(found(&sweeper, &keeper), (None, vec![]), "not at the end yet");
         assert_eq!(sweeper.due(), start + PAUSE);
-        sweeper.turn(&mut keeper, start + PAUSE, NOW);
+        sweeper.tick(&mut keeper, start + PAUSE, NOW);
         let (live, hottest) = found(&sweeper, &keeper);
         assert_eq!(live, Some(2501));
         assert_eq!(hottest[..2], [("77".to_owned(), 3), ("1234".to_owned(), 2)]);
@@ -155,19 +155,19 @@ mod tests {
         assert_eq!(sweeper.due(), start + PAUSE + REST, "it rests");
         worker.update("a", "9999", NOW);
         let later = start + Duration::from_secs(2);
-        sweeper.turn(&mut keeper, later, NOW);
+        sweeper.tick(&mut keeper, later, NOW);
         assert_eq!(found(&sweeper, &keeper).0, Some(2501), "as the last look found it");
         sweeper.take(&world.conf.map.groups, later);
-        sweeper.turn(&mut keeper, later, NOW);
+        sweeper.tick(&mut keeper, later, NOW);
         // A reset, say: the same groups, half of them looked at.
         sweeper.take(&world.conf.map.groups, later);
-        sweeper.turn(&mut keeper, later + PAUSE, NOW + 1);
+        sweeper.tick(&mut keeper, later + PAUSE, NOW + 1);
         assert_eq!(found(&sweeper, &keeper).0, Some(2502));
         assert_eq!(sweeper.due(), later + PAUSE * 2, "another one follows at once");
         // Those whose window is over are none.
         let tomorrow = NOW + 90_000_000;
         for portion in 0..3 {
-            sweeper.turn(&mut keeper, later + REST * 2 + PAUSE * portion, tomorrow);
+            sweeper.tick(&mut keeper, later + REST * 2 + PAUSE * portion, tomorrow);
         }
         assert_eq!(found(&sweeper, &keeper), (Some(0), vec![]));
     }

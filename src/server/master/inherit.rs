@@ -13,7 +13,7 @@ use crate::net::listeners::Given;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Pid};
 
-/// Names what an older master hands over; [`Legacy::words`] and its reader know the form.
+/// Names what an older master hands over; [`Handover::words`] and its reader know the form.
 pub(super) const HANDOVER: &str = "FRS_HANDOVER";
 /// Where systemd listens.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
@@ -55,7 +55,7 @@ pub(super) struct Predecessor {
 
 /// What an older master hands over, by number.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Legacy {
+pub(super) struct Handover {
     /// For whom.
     pub pid: i32,
     /// The channel to the older master.
@@ -71,7 +71,7 @@ pub(super) struct Legacy {
 /// The numbers of what was left open, before they are taken.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Named {
-    legacy: Option<Legacy>,
+    handover: Option<Handover>,
     lent: Vec<RawFd>,
     dead_after: Option<Duration>,
 }
@@ -114,10 +114,11 @@ fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
 
 impl Named {
     fn adopt(self) -> io::Result<(Vec<Given>, Option<Predecessor>)> {
-        let legacy = self.legacy.as_ref();
-        let both = legacy.map_or([None, None], |legacy| [Some(legacy.channel), Some(legacy.lock)]);
-        let own = legacy.map_or(&[][..], |legacy| &legacy.own);
-        let lent = legacy.map_or(&[][..], |legacy| &legacy.lent);
+        let handover = self.handover.as_ref();
+        let both =
+            handover.map_or([None, None], |handover| [Some(handover.channel), Some(handover.lock)]);
+        let own = handover.map_or(&[][..], |handover| &handover.own);
+        let lent = handover.map_or(&[][..], |handover| &handover.lent);
         let numbers: Vec<RawFd> =
             both.into_iter().flatten().chain([own, lent, &self.lent].concat()).collect();
         if numbers.is_empty() {
@@ -125,7 +126,7 @@ impl Named {
         }
         let mut adopted = process::adopt(&numbers)?.into_iter();
         let mut next = || adopted.next().ok_or_else(|| io::Error::other("too few descriptors"));
-        let predecessor = match legacy {
+        let predecessor = match handover {
             Some(_) => {
                 Some(Predecessor { channel: Channel::from_inherited(next()?), lock: next()? })
             }
@@ -137,31 +138,31 @@ impl Named {
     }
 }
 
-impl Legacy {
+impl Handover {
     /// The value of [`HANDOVER`].
     pub fn words(&self) -> String {
         let list = |fds: &[RawFd]| fds.iter().map(RawFd::to_string).collect::<Vec<_>>().join(",");
-        let Legacy { pid, channel, lock, own, lent } = self;
+        let Handover { pid, channel, lock, own, lent } = self;
         let (own, lent) = (list(own), list(lent));
         format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}")
     }
 
-    fn read(words: &str) -> Option<Legacy> {
-        let mut legacy = Legacy::default();
+    fn read(words: &str) -> Option<Handover> {
+        let mut handover = Handover::default();
         let list = |fds: &str| -> Option<Vec<RawFd>> {
             fds.split(',').filter(|fd| !fd.is_empty()).map(|fd| fd.parse().ok()).collect()
         };
         for word in words.split(' ') {
             match word.split_once('=')? {
-                ("pid", pid) => legacy.pid = pid.parse().ok()?,
-                ("channel", fd) => legacy.channel = fd.parse().ok()?,
-                ("lock", fd) => legacy.lock = fd.parse().ok()?,
-                ("own", fds) => legacy.own = list(fds)?,
-                ("lent", fds) => legacy.lent = list(fds)?,
+                ("pid", pid) => handover.pid = pid.parse().ok()?,
+                ("channel", fd) => handover.channel = fd.parse().ok()?,
+                ("lock", fd) => handover.lock = fd.parse().ok()?,
+                ("own", fds) => handover.own = list(fds)?,
+                ("lent", fds) => handover.lent = list(fds)?,
                 _ => return None,
             }
         }
-        Some(legacy)
+        Some(handover)
     }
 }
 
@@ -170,8 +171,8 @@ fn read<'v>(pid: i32, value: impl Fn(&str) -> Option<&'v str>) -> Result<Named, 
     let wrong = |name: &str| format!("{name}={}: not understood", value(name).unwrap_or_default());
     let mut named = Named::default();
     if let Some(words) = value(HANDOVER) {
-        let legacy = Legacy::read(words).ok_or_else(|| wrong(HANDOVER))?;
-        named.legacy = (legacy.pid == pid).then_some(legacy);
+        let handover = Handover::read(words).ok_or_else(|| wrong(HANDOVER))?;
+        named.handover = (handover.pid == pid).then_some(handover);
     }
     let is_this = |name: &str| value(name).is_some_and(|text| text == pid.to_string());
     if is_this("LISTEN_PID") {
@@ -214,11 +215,11 @@ mod tests {
     #[test]
     fn what_is_handed_over_is_read_as_it_was_written() {
         for (own, lent) in [(vec![7, 8, 9], vec![]), (vec![], vec![5]), (vec![], vec![])] {
-            let legacy = Legacy { pid: 77, channel: 3, lock: 4, own, lent };
-            assert_eq!(Legacy::read(&legacy.words()), Some(legacy));
+            let handover = Handover { pid: 77, channel: 3, lock: 4, own, lent };
+            assert_eq!(Handover::read(&handover.words()), Some(handover));
         }
         let words = "pid=77 channel=5 lock=6 own=8 lent=";
-        assert_eq!(named(&[(HANDOVER, words)]).map(|named| named.legacy.is_some()), Ok(true));
+        assert_eq!(named(&[(HANDOVER, words)]).map(|named| named.handover.is_some()), Ok(true));
         let words = "pid=78 channel=5 lock=6 own=8 lent=";
         assert_eq!(named(&[(HANDOVER, words)]), Ok(Named::default()), "another's");
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use super::run::Master;
 use super::start::{MasterError, with_sources};
 use super::supervise::{Ending, Event};
-use crate::process::log::Seldom;
+use crate::process::log::LogThrottle;
 use frs::base::clock;
 use frs::conf::active::{self, ActiveError};
 use frs::store::Damage;
@@ -30,7 +30,7 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 /// When the master looks, and what it remembers of it.
 pub(super) struct Keep {
     next: Instant,
-    complaints: Seldom,
+    complaints: LogThrottle,
     /// conf.active.G as it was when it was found to be right.
     sound: Option<(u64, Stamp)>,
 }
@@ -50,7 +50,7 @@ impl Stamp {
 
 impl Keep {
     pub fn new(now: Instant) -> Keep {
-        Keep { next: now, complaints: Seldom::new(COMPLAIN_EVERY), sound: None }
+        Keep { next: now, complaints: LogThrottle::new(COMPLAIN_EVERY), sound: None }
     }
 
     /// Does not wait for the next time: a process has died, perhaps of what is to be found.

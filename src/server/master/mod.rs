@@ -5,6 +5,7 @@
 
 pub mod changes;
 pub mod command;
+mod detached;
 mod inherit;
 mod keep;
 pub mod notify;
@@ -13,7 +14,6 @@ pub mod prepare;
 mod reload;
 mod run;
 mod start;
-mod stranger;
 pub mod supervise;
 mod upgrade;
 
@@ -24,5 +24,5 @@ pub enum Ended {
     /// In the master: stopped as asked.
     Stopped,
     /// In a child that has just been forked.
-    Child(crate::process::child::Seed),
+    Child(crate::process::child::ForkedChild),
 }

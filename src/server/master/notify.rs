@@ -96,7 +96,7 @@ impl Notifier {
     }
 
     /// Says what is due.
-    pub fn turn(&mut self, now: Instant) {
+    pub fn tick(&mut self, now: Instant) {
         self.flush();
         let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| watchdog.next <= now) else {
             return;
@@ -190,8 +190,8 @@ mod tests {
         assert_eq!(notifier.due(begun), None);
         notifier = notifier.with_watchdog(second * 10, begun);
         assert_eq!(notifier.due(begun), Some(begun + second * 5));
-        notifier.turn(begun + second * 4);
-        notifier.turn(begun + second * 6);
+        notifier.tick(begun + second * 4);
+        notifier.tick(begun + second * 6);
         assert_eq!(heard(&socket), "WATCHDOG=1");
         assert_eq!(notifier.due(begun), Some(begun + second * 11));
         notifier.main_process(Pid::from_raw(77));
@@ -215,7 +215,7 @@ mod tests {
         notifier.fall_silent();
         notifier.status("nobody's business");
         while heard(&socket) != "READY=1\nSTATUS=2 workers" {
-            notifier.turn(now);
+            notifier.tick(now);
         }
         assert!(notifier.is_said());
         assert_eq!(notifier.due(now), None);

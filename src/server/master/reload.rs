@@ -17,7 +17,7 @@ use super::supervise::Event;
 use crate::net::listeners::ListenError;
 use crate::process::account::Account;
 use crate::process::log;
-use crate::process::message::{Ask, Word};
+use crate::process::message::{Ask, ToChild};
 use crate::process::outcome::{Outcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Exit, Pid};
@@ -217,7 +217,7 @@ impl Master {
         self.generation = generation;
         self.runtime.publish(generation);
         let children: Vec<Pid> = self.lines.keys().copied().collect();
-        children.into_iter().for_each(|pid| self.say(pid, Word::Generation));
+        children.into_iter().for_each(|pid| self.say(pid, ToChild::Generation));
     }
 
     /// Who waits for an earlier reload is not to take the answer to the next one for its own.

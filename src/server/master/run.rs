@@ -19,10 +19,10 @@ use super::supervise::{Ending, Event, Order, Request, Supervisor};
 use super::upgrade::{Program, Upgrade};
 use crate::net::listeners::Listeners;
 use crate::process::account::Account;
-use crate::process::child::Seed;
+use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::message::{Ask, Line, Said, Word};
+use crate::process::message::{Ask, Line, ToChild, ToMaster};
 use frs::base::clock;
 use frs::base::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
@@ -31,7 +31,7 @@ use frs::conf::{Conf, Group, Map, Overlay, Texts};
 use frs::store::{self, ChildRole, Runtime};
 
 /// What start-up leaves to the master.
-pub(super) struct Basis {
+pub(super) struct MasterParts {
     pub conf_dir: PathBuf,
     pub conf: Conf,
     pub overlay: Overlay,
@@ -99,17 +99,18 @@ struct IsChild {
 
 impl Master {
     /// A master that has started nothing yet.
-    pub(super) fn new(basis: Basis) -> Master {
-        let Basis { conf_dir, conf, overlay, account, signals, lock, listeners, runtime, .. } =
-            basis;
-        let (generation, texts) = basis.in_force;
+    pub(super) fn new(parts: MasterParts) -> Master {
+        let MasterParts {
+            conf_dir, conf, overlay, account, signals, lock, listeners, runtime, ..
+        } = parts;
+        let (generation, texts) = parts.in_force;
         let now = clock::instant();
         Master {
             conf_dir,
-            predecessor: basis.predecessor,
+            predecessor: parts.predecessor,
             said_serving: false,
-            notifier: basis.notifier,
-            program: basis.program,
+            notifier: parts.notifier,
+            program: parts.program,
             upgrade: None,
             upgrade_wanted: false,
             announced: false,
@@ -125,7 +126,7 @@ impl Master {
             runtime,
             lines: BTreeMap::new(),
             reload: None,
-            reload_wanted: basis.reload_wanted,
+            reload_wanted: parts.reload_wanted,
             acknowledging: Vec::new(),
             asks: VecDeque::new(),
             keep: Keep::new(now),
@@ -140,10 +141,10 @@ impl Master {
         let mut child = self.tell(Event::Lanes(self.listeners.lanes()));
         while !self.is_over && child.is_none() {
             self.wait()?;
-            child = self.turn()?;
+            child = self.tick()?;
         }
         match child {
-            Some(child) => Ok(Ended::Child(self.into_seed(child))),
+            Some(child) => Ok(Ended::Child(self.into_forked_child(child))),
             None => {
                 self.break_reload_off()?;
                 let failure = self.failure.take();
@@ -153,7 +154,7 @@ impl Master {
         }
     }
 
-    fn turn(&mut self) -> io::Result<Option<IsChild>> {
+    fn tick(&mut self) -> io::Result<Option<IsChild>> {
         let mut events = VecDeque::new();
         while let Some(signal) = self.signals.next()? {
             self.take_signal(signal, &mut events);
@@ -164,8 +165,8 @@ impl Master {
         self.keep_files(&mut events);
         for (&pid, line) in &mut self.lines {
             match line.heard() {
-                Some(Said::Ready) => events.push_back(Event::Ready(pid)),
-                Some(Said::Ask(number, ask)) => self.asks.push_back((number, ask)),
+                Some(ToMaster::Ready) => events.push_back(Event::Ready(pid)),
+                Some(ToMaster::Ask(number, ask)) => self.asks.push_back((number, ask)),
                 None => {}
             }
             if let Err(error) = line.flush() {
@@ -177,7 +178,7 @@ impl Master {
         self.follow_upgrade(&mut events);
         if self.predecessor.is_none() {
             // Before that systemd hears the older master only.
-            self.notifier.turn(clock::instant());
+            self.notifier.tick(clock::instant());
         }
         events.push_back(Event::Tick);
         for event in events {
@@ -263,7 +264,7 @@ impl Master {
     pub(super) fn reopen_all(&mut self) {
         log::reopen();
         let children: Vec<Pid> = self.lines.keys().copied().collect();
-        children.into_iter().for_each(|pid| self.say(pid, Word::ReopenLog));
+        children.into_iter().for_each(|pid| self.say(pid, ToChild::ReopenLog));
     }
 
     /// What the server is at, for people.
@@ -356,7 +357,7 @@ impl Master {
             Order::Spawn(..) => {}
             Order::Ask(pid, request) => {
                 let signal = match request {
-                    Request::Leave => return self.say(pid, Word::Leave),
+                    Request::Leave => return self.say(pid, ToChild::Leave),
                     Request::Finish => Signal::SIGTERM,
                     Request::Drain => Signal::SIGQUIT,
                     Request::Kill => Signal::SIGKILL,
@@ -368,17 +369,17 @@ impl Master {
                     tracing::warn!(%error, child = %pid, %signal, "cannot signal a child");
                 }
             }
-            Order::Serve(pid, lane) => self.say(pid, Word::Serve(lane)),
-            Order::Yield(pid, lane) => self.say(pid, Word::Yield(lane)),
-            Order::Recover(pid) => self.say(pid, Word::Recover),
+            Order::Serve(pid, lane) => self.say(pid, ToChild::Serve(lane)),
+            Order::Yield(pid, lane) => self.say(pid, ToChild::Yield(lane)),
+            Order::Recover(pid) => self.say(pid, ToChild::Recover),
             Order::CheckLengths => self.check_lengths(),
             Order::End => self.is_over = true,
         }
     }
 
-    pub(super) fn say(&mut self, pid: Pid, word: Word) {
+    pub(super) fn say(&mut self, pid: Pid, word: ToChild) {
         let descriptors = match word {
-            Word::Serve(lane) => self.listeners.lane(lane),
+            ToChild::Serve(lane) => self.listeners.lane(lane),
             _ => Vec::new(),
         };
         let Some(line) = self.lines.get_mut(&pid) else { return };
@@ -402,8 +403,8 @@ impl Master {
     }
 
     /// Everything else of the master is dropped here, which closes its descriptors.
-    fn into_seed(self, child: IsChild) -> Seed {
-        Seed {
+    fn into_forked_child(self, child: IsChild) -> ForkedChild {
+        ForkedChild {
             place: child.place,
             channel: child.channel,
             share: match child.place {

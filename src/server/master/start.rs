@@ -13,7 +13,7 @@ use super::changes::{self, Change};
 use super::inherit::{Inherited, Predecessor};
 use super::orphans;
 use super::prepare::{Preparation, PrepareError, Work};
-use super::run::{Basis, Master};
+use super::run::{Master, MasterParts};
 use super::upgrade::{self, Program};
 use crate::net::listeners::{Given, ListenError, Listeners};
 use crate::process::account::Account;
@@ -219,7 +219,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let conf_dir = conf_dir.to_owned();
     let in_force = (generation, texts);
     let program = Program::this(environment);
-    let basis = Basis {
+    let parts = MasterParts {
         conf_dir,
         conf,
         overlay,
@@ -234,7 +234,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         program,
         reload_wanted,
     };
-    Master::new(basis).run()
+    Master::new(parts).run()
 }
 
 /// Reads the configuration; while an older binary serves, no change that it may still refuse.

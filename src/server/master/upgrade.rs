@@ -29,16 +29,16 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::inherit::{HANDOVER, Legacy};
+use super::detached::{DetachedProcess, fork_away};
+use super::inherit::{HANDOVER, Handover};
 use super::run::Master;
 use super::start::with_sources;
-use super::stranger::{Stranger, fork_away};
 use super::supervise::{Ending, Event};
 use crate::net::listeners::Listeners;
 use crate::process::account::Account;
 use crate::process::outcome::Outcome;
 use frs::base::clock;
-use frs::base::sys::process::{self, Channel, Pid, PollFd, PollFlags, Received, Signal};
+use frs::base::sys::process::{self, Channel, Delivery, Pid, PollFd, PollFlags, Signal};
 
 const PREPARED: &[u8] = b"prepared";
 const YOURS: &[u8] = b"yours";
@@ -68,7 +68,7 @@ impl Program {
     }
 
     /// Becomes it; returns only if that fails.
-    fn exec(&self, legacy: &Legacy) -> io::Error {
+    fn exec(&self, handover: &Handover) -> io::Error {
         let mut arguments = self.arguments.iter();
         let Some(name) = arguments.next() else {
             return io::Error::new(io::ErrorKind::NotFound, "this process has no name");
@@ -81,7 +81,7 @@ impl Program {
         Command::new(name)
             .args(arguments)
             .envs(environment)
-            .env(HANDOVER, legacy.words())
+            .env(HANDOVER, handover.words())
             .arg0(name)
             .exec()
     }
@@ -89,7 +89,7 @@ impl Program {
 
 /// A new binary on its way.
 pub(super) struct Upgrade {
-    process: Stranger,
+    process: DetachedProcess,
     channel: Channel,
     stage: Stage,
     until: Instant,
@@ -175,13 +175,13 @@ impl Master {
 
     fn become_binary(&self, channel: &Channel) -> io::Error {
         match self.leave_open(channel) {
-            Ok(legacy) => self.program.exec(&legacy),
+            Ok(handover) => self.program.exec(&handover),
             Err(error) => error,
         }
     }
 
     /// In the child: leaves what is handed over open over the exec, and names it.
-    fn leave_open(&self, channel: &Channel) -> io::Result<Legacy> {
+    fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
         self.account.as_ref().map_or(Ok(()), Account::raise)?;
         let lock = self.lock.as_ref().ok_or_else(|| io::Error::other("the lock is not held"))?;
         let (own, lent) = self.listeners.all();
@@ -190,7 +190,7 @@ impl Master {
         let raw = |fds: Vec<BorrowedFd<'_>>| -> Vec<RawFd> {
             fds.iter().map(AsRawFd::as_raw_fd).collect()
         };
-        Ok(Legacy {
+        Ok(Handover {
             pid: Pid::this().as_raw(),
             channel: channel.as_fd().as_raw_fd(),
             lock: lock.as_fd().as_raw_fd(),
@@ -208,7 +208,7 @@ impl Master {
                 break "it has ended".to_owned();
             }
             match (upgrade.channel.receive(), upgrade.stage) {
-                (Ok(Received::Message(word, _)), Stage::Preparing) if word == PREPARED => {
+                (Ok(Delivery::Message(word, _)), Stage::Preparing) if word == PREPARED => {
                     upgrade.stage = Stage::TakingOver;
                     upgrade.generation = self.generation;
                     upgrade.until = clock::instant() + TAKE_OVER;
@@ -216,11 +216,11 @@ impl Master {
                         break format!("it does not listen: {error}");
                     }
                 }
-                (Ok(Received::Message(word, _)), Stage::TakingOver) if word == SERVING => {
+                (Ok(Delivery::Message(word, _)), Stage::TakingOver) if word == SERVING => {
                     return self.hand_over(&upgrade, events);
                 }
-                (Ok(Received::Message(..)), stage) => break format!("nonsense while {stage:?}"),
-                (Ok(Received::Closed), _) if !upgrade.closed => {
+                (Ok(Delivery::Message(..)), stage) => break format!("nonsense while {stage:?}"),
+                (Ok(Delivery::Closed), _) if !upgrade.closed => {
                     upgrade.closed = true;
                     upgrade.until = clock::instant() + END;
                 }
@@ -305,7 +305,7 @@ impl Master {
                 let said = predecessor.send(SERVING, &[]);
                 tracing::debug!(?said, "this master's processes serve");
             }
-            if matches!(predecessor.receive(), Ok(Received::Nothing)) {
+            if matches!(predecessor.receive(), Ok(Delivery::Nothing)) {
                 return;
             }
             self.succeed();
@@ -340,10 +340,10 @@ pub(super) fn ask_for(predecessor: &Channel) -> io::Result<()> {
     let until = clock::instant() + ANSWER;
     loop {
         match predecessor.receive()? {
-            Received::Message(word, _) if word == YOURS => return Ok(()),
-            Received::Message(..) => return Err(io::ErrorKind::InvalidData.into()),
-            Received::Closed => return Ok(()),
-            Received::Nothing => {}
+            Delivery::Message(word, _) if word == YOURS => return Ok(()),
+            Delivery::Message(..) => return Err(io::ErrorKind::InvalidData.into()),
+            Delivery::Closed => return Ok(()),
+            Delivery::Nothing => {}
         }
         let left = until.saturating_duration_since(clock::instant());
         if left.is_zero() {

@@ -14,7 +14,7 @@ use frs::conf::Conf;
 use frs::store::ChildRole;
 
 /// A child before it has settled.
-pub struct Seed {
+pub struct ForkedChild {
     pub(crate) place: ChildRole,
     pub(crate) channel: Channel,
     pub(crate) share: Share,
@@ -25,7 +25,7 @@ pub struct Seed {
 }
 
 /// A child that has its own user, signals and ties to the master.
-pub struct Child {
+pub struct ChildContext {
     /// What it is there for.
     pub place: ChildRole,
     /// To the master.
@@ -44,14 +44,14 @@ pub struct Child {
     pub files_max: u64,
 }
 
-impl Seed {
+impl ForkedChild {
     /// What it is to become.
     pub fn place(&self) -> ChildRole {
         self.place
     }
 
     /// Becomes a process of its own; none if the master died meanwhile.
-    pub fn settle(self) -> io::Result<Option<Child>> {
+    pub fn init(self) -> io::Result<Option<ChildContext>> {
         if let Some(account) = &self.account {
             account.become_for_good()?;
         }
@@ -61,7 +61,7 @@ impl Seed {
         if !process::follow_parent(self.master, Signal::SIGTERM)? {
             return Ok(None);
         }
-        Ok(Some(Child {
+        Ok(Some(ChildContext {
             place: self.place,
             channel: self.channel,
             share: self.share,

@@ -145,15 +145,15 @@ pub fn name_process(role: &str) -> EnteredSpan {
 
 /// Keeps a line that could repeat at each turn to one in a while.
 #[derive(Debug)]
-pub struct Seldom {
+pub struct LogThrottle {
     every: Duration,
     quiet_until: Option<Instant>,
 }
 
-impl Seldom {
+impl LogThrottle {
     /// At most one line in this time.
-    pub const fn new(every: Duration) -> Seldom {
-        Seldom { every, quiet_until: None }
+    pub const fn new(every: Duration) -> LogThrottle {
+        LogThrottle { every, quiet_until: None }
     }
 
     /// Is a line to be written now; then none is for a while.
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn lines_that_repeat_are_few() {
-        let mut seldom = Seldom::new(Duration::from_secs(10));
+        let mut seldom = LogThrottle::new(Duration::from_secs(10));
         let begun = frs::base::clock::instant();
         let due = (0..25).filter(|&second| seldom.is_due(begun + Duration::from_secs(second)));
         assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);

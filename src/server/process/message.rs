@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-use frs::base::sys::process::{Channel, Received};
+use frs::base::sys::process::{Channel, Delivery};
 
 /// From the master to a child.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum ToChild {
     /// A new generation of the configuration is in force.
     Generation,
     /// Serve this lane too; its listeners come along.
@@ -28,7 +28,7 @@ pub enum Word {
 
 /// From a child to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum ToMaster {
     /// It serves.
     Ready,
     /// The keeper asks for something; the number comes back with the answer.
@@ -51,16 +51,16 @@ const ASK_BYTES: usize = 13;
 
 /// Asks the master for something, under a number that is asked for once.
 pub fn say_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
-    match channel.send(&Said::Ask(number, ask).encode(), &[]) {
+    match channel.send(&ToMaster::Ask(number, ask).encode(), &[]) {
         Ok(true) => Ok(()),
         Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => Err(error),
     }
 }
 
-impl Said {
+impl ToMaster {
     fn encode(self) -> Vec<u8> {
-        let Said::Ask(number, ask) = self else { return READY.to_vec() };
+        let ToMaster::Ask(number, ask) = self else { return READY.to_vec() };
         let (kind, value) = match ask {
             Ask::Reload => (b'l', 0),
             Ask::Degrade(on) => (b'd', u32::from(on)),
@@ -69,9 +69,9 @@ impl Said {
         [&[kind], &number.to_le_bytes()[..], &value.to_le_bytes()].concat()
     }
 
-    fn decode(bytes: &[u8]) -> Option<Said> {
+    fn decode(bytes: &[u8]) -> Option<ToMaster> {
         if bytes == READY {
-            return Some(Said::Ready);
+            return Some(ToMaster::Ready);
         }
         let bytes: &[u8; ASK_BYTES] = bytes.try_into().ok()?;
         let number = u64::from_le_bytes(*bytes[1..].first_chunk()?);
@@ -82,7 +82,7 @@ impl Said {
             b'e' => Ask::Reset(value),
             _ => return None,
         };
-        Some(Said::Ask(number, ask))
+        Some(ToMaster::Ask(number, ask))
     }
 }
 
@@ -94,30 +94,30 @@ pub fn say_ready(channel: &Channel) -> io::Result<()> {
     }
 }
 
-impl Word {
+impl ToChild {
     fn encode(&self) -> [u8; 3] {
         let (kind, lane) = match *self {
-            Word::Generation => (b'g', 0),
-            Word::Serve(lane) => (b's', lane),
-            Word::Yield(lane) => (b'y', lane),
-            Word::Recover => (b'r', 0),
-            Word::Leave => (b'l', 0),
-            Word::ReopenLog => (b'o', 0),
+            ToChild::Generation => (b'g', 0),
+            ToChild::Serve(lane) => (b's', lane),
+            ToChild::Yield(lane) => (b'y', lane),
+            ToChild::Recover => (b'r', 0),
+            ToChild::Leave => (b'l', 0),
+            ToChild::ReopenLog => (b'o', 0),
         };
         let [low, high] = lane.to_le_bytes();
         [kind, low, high]
     }
 
-    fn decode(bytes: &[u8]) -> Option<Word> {
+    fn decode(bytes: &[u8]) -> Option<ToChild> {
         let &[kind, low, high] = bytes else { return None };
         let lane = u16::from_le_bytes([low, high]);
         match kind {
-            b'g' => Some(Word::Generation),
-            b's' => Some(Word::Serve(lane)),
-            b'y' => Some(Word::Yield(lane)),
-            b'r' => Some(Word::Recover),
-            b'l' => Some(Word::Leave),
-            b'o' => Some(Word::ReopenLog),
+            b'g' => Some(ToChild::Generation),
+            b's' => Some(ToChild::Serve(lane)),
+            b'y' => Some(ToChild::Yield(lane)),
+            b'r' => Some(ToChild::Recover),
+            b'l' => Some(ToChild::Leave),
+            b'o' => Some(ToChild::ReopenLog),
             _ => None,
         }
     }
@@ -125,9 +125,9 @@ impl Word {
 
 /// What a child heard from its master.
 #[derive(Debug)]
-pub enum Heard {
+pub enum Received {
     /// A word and what came along.
-    Word(Word, Vec<OwnedFd>),
+    Word(ToChild, Vec<OwnedFd>),
     /// Nothing more for now.
     Nothing,
     /// The master is dead.
@@ -135,14 +135,14 @@ pub enum Heard {
 }
 
 /// Hears the next word.
-pub fn hear(channel: &Channel) -> io::Result<Heard> {
+pub fn hear(channel: &Channel) -> io::Result<Received> {
     match channel.receive()? {
-        Received::Message(bytes, descriptors) => match Word::decode(&bytes) {
-            Some(word) => Ok(Heard::Word(word, descriptors)),
+        Delivery::Message(bytes, descriptors) => match ToChild::decode(&bytes) {
+            Some(word) => Ok(Received::Word(word, descriptors)),
             None => Err(io::Error::new(io::ErrorKind::InvalidData, "no word of the master's")),
         },
-        Received::Nothing => Ok(Heard::Nothing),
-        Received::Closed => Ok(Heard::MasterGone),
+        Delivery::Nothing => Ok(Received::Nothing),
+        Delivery::Closed => Ok(Received::MasterGone),
     }
 }
 
@@ -150,7 +150,7 @@ pub fn hear(channel: &Channel) -> io::Result<Heard> {
 /// neither block the master nor miss a lane.
 pub struct Line {
     channel: Channel,
-    waiting: VecDeque<(Word, Vec<RawFd>)>,
+    waiting: VecDeque<(ToChild, Vec<RawFd>)>,
 }
 
 impl Line {
@@ -160,7 +160,7 @@ impl Line {
     }
 
     /// Says a word, now or when there is room. The descriptors must stay open until it is said.
-    pub fn say(&mut self, word: Word, descriptors: Vec<RawFd>) -> io::Result<()> {
+    pub fn say(&mut self, word: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
         self.waiting.push_back((word, descriptors));
         self.flush()
     }
@@ -187,9 +187,9 @@ impl Line {
     }
 
     /// What the child has said next.
-    pub fn heard(&self) -> Option<Said> {
+    pub fn heard(&self) -> Option<ToMaster> {
         match self.channel.receive() {
-            Ok(Received::Message(bytes, _)) => Said::decode(&bytes),
+            Ok(Delivery::Message(bytes, _)) => ToMaster::decode(&bytes),
             _ => None,
         }
     }
@@ -211,42 +211,44 @@ mod tests {
         let (master, child) = Channel::pair().expect("a channel");
         let mut line = Line::new(master);
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        line.say(Word::Serve(300), vec![listener.as_raw_fd()]).expect("said");
-        line.say(Word::Generation, vec![]).expect("said");
+        line.say(ToChild::Serve(300), vec![listener.as_raw_fd()]).expect("said");
+        line.say(ToChild::Generation, vec![]).expect("said");
         match hear(&child).expect("heard") {
-            Heard::Word(Word::Serve(300), mut came) => {
+            Received::Word(ToChild::Serve(300), mut came) => {
                 let copy = TcpListener::from(came.pop().expect("a listener"));
                 assert_eq!(copy.local_addr().ok(), listener.local_addr().ok());
             }
             other => panic!("{other:?}"),
         }
-        assert!(matches!(hear(&child), Ok(Heard::Word(Word::Generation, none)) if none.is_empty()));
-        assert!(matches!(hear(&child), Ok(Heard::Nothing)));
+        assert!(
+            matches!(hear(&child), Ok(Received::Word(ToChild::Generation, none)) if none.is_empty())
+        );
+        assert!(matches!(hear(&child), Ok(Received::Nothing)));
         assert_eq!(line.heard(), None);
         say_ready(&child).expect("sent");
         let asks = [Ask::Reload, Ask::Degrade(true), Ask::Degrade(false), Ask::Reset(u32::MAX)];
         for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
             say_ask(&child, number, ask).expect("sent");
         }
-        assert_eq!(line.heard(), Some(Said::Ready));
+        assert_eq!(line.heard(), Some(ToMaster::Ready));
         for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
-            assert_eq!(line.heard(), Some(Said::Ask(number, ask)));
+            assert_eq!(line.heard(), Some(ToMaster::Ask(number, ask)));
         }
         assert_eq!(line.heard(), None);
         drop(line);
         for _ in 0..2 {
-            assert!(matches!(hear(&child), Ok(Heard::MasterGone)));
+            assert!(matches!(hear(&child), Ok(Received::MasterGone)));
         }
         say_ready(&child).expect("nobody hears it");
     }
 
     #[test]
     fn every_word_is_understood() {
-        use Word::*;
+        use ToChild::*;
         for word in [Generation, Serve(513), Yield(7), Recover, Leave, ReopenLog] {
-            assert_eq!(Word::decode(&word.encode()), Some(word));
+            assert_eq!(ToChild::decode(&word.encode()), Some(word));
         }
-        assert_eq!(Word::decode(b"x\0\0"), None);
+        assert_eq!(ToChild::decode(b"x\0\0"), None);
     }
 
     #[test]
@@ -254,22 +256,22 @@ mod tests {
         let (master, child) = Channel::pair().expect("a channel");
         let mut line = Line::new(master);
         while !line.is_full() {
-            line.say(Word::Recover, vec![]).expect("said");
+            line.say(ToChild::Recover, vec![]).expect("said");
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        line.say(Word::Serve(1), vec![listener.as_raw_fd()]).expect("waits");
-        line.say(Word::Leave, vec![]).expect("waits");
+        line.say(ToChild::Serve(1), vec![listener.as_raw_fd()]).expect("waits");
+        line.say(ToChild::Leave, vec![]).expect("waits");
         line.forget_listeners();
         drop(listener);
         let mut last = None;
         loop {
             line.flush().expect("flushed");
             match hear(&child).expect("heard") {
-                Heard::Word(word, _) => last = Some(word),
+                Received::Word(word, _) => last = Some(word),
                 _ => break,
             }
         }
-        assert_eq!(last, Some(Word::Leave));
+        assert_eq!(last, Some(ToChild::Leave));
     }
 
     #[test]
@@ -278,13 +280,13 @@ mod tests {
         let mut line = Line::new(master);
         let mut said = 0;
         while !line.is_full() {
-            line.say(Word::Yield(said), vec![]).expect("never an error");
+            line.say(ToChild::Yield(said), vec![]).expect("never an error");
             said += 1;
         }
         for expected in 0..said {
             line.flush().expect("flushed");
             match hear(&child).expect("heard") {
-                Heard::Word(Word::Yield(lane), _) => assert_eq!(lane, expected),
+                Received::Word(ToChild::Yield(lane), _) => assert_eq!(lane, expected),
                 other => panic!("{other:?}"),
             }
         }

@@ -19,7 +19,7 @@ pub enum Error {
         /// What was found.
         found: Excerpt,
         /// Where.
-        place: Place,
+        place: TextPosition,
     },
     /// The body is not JSON, or JSON that is not taken here.
     #[error("{what}{found}")]
@@ -29,7 +29,7 @@ pub enum Error {
         /// What was found.
         found: Excerpt,
         /// Where.
-        place: Place,
+        place: TextPosition,
     },
     /// A wrong root, element, attribute, member or value in a body.
     #[error("{what}{found}")]
@@ -39,7 +39,7 @@ pub enum Error {
         /// What was found.
         found: Excerpt,
         /// Where.
-        place: Place,
+        place: TextPosition,
     },
     /// A wrong parameter or path segment of a target.
     #[error("{what}{found}")]
@@ -160,7 +160,7 @@ impl Error {
     }
 
     /// Where in the body, if it is in the body.
-    pub const fn place(&self) -> Option<Place> {
+    pub const fn place(&self) -> Option<TextPosition> {
         match self {
             Error::BadXml { place, .. }
             | Error::BadJson { place, .. }
@@ -199,23 +199,23 @@ impl Error {
 
 /// A place in a body; both count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// Line; LF, CR and CR LF end one.
     pub line: u32,
     /// Column.
     pub column: u32,
 }
 
-impl Place {
+impl TextPosition {
     /// The place of the byte `at` of `text`, which may hold anything.
-    pub fn of(text: &[u8], at: usize) -> Place {
+    pub fn of(text: &[u8], at: usize) -> TextPosition {
         let before = &text[..at.min(text.len())];
-        let mut place = Place { line: 1, column: 1 };
+        let mut place = TextPosition { line: 1, column: 1 };
         for (index, &byte) in before.iter().enumerate() {
             match byte {
                 // The LF that follows ends the line.
                 b'\r' if text.get(index + 1) == Some(&b'\n') => {}
-                b'\n' | b'\r' => place = Place { line: place.line + 1, column: 1 },
+                b'\n' | b'\r' => place = TextPosition { line: place.line + 1, column: 1 },
                 // The bytes of a character after its first.
                 0x80..=0xBF => {}
                 _ => place.column += 1,
@@ -282,7 +282,7 @@ mod tests {
     fn places_count_lines_and_characters() {
         let text = "a\nbé\r\nc\rd".as_bytes();
         let at = |at| {
-            let place = Place::of(text, at);
+            let place = TextPosition::of(text, at);
             (place.line, place.column)
         };
         assert_eq!(at(0), (1, 1));

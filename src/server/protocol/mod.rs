@@ -37,7 +37,7 @@ pub mod route;
 pub mod visible;
 pub mod xml;
 
-pub use error::{Error, Excerpt, Place};
+pub use error::{Error, Excerpt, TextPosition};
 pub use format::{Bounds, Decoded, Format};
 pub use line::Line;
 use line::Pen;

@@ -92,7 +92,7 @@ pub enum Persistence {
 
 /// What an answer's head depends on beside the answer itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manners {
+pub struct ResponseOptions {
     /// What is said of the connection.
     pub persistence: Persistence,
     /// HEAD: no body follows.
@@ -103,18 +103,18 @@ pub struct Manners {
     pub origin: Option<u32>,
 }
 
-impl Manners {
+impl ResponseOptions {
     /// Of a connection that is closed after the answer to what nothing is known of.
-    pub const CLOSE: Manners = Manners::closing(Format::Xml);
+    pub const CLOSE: ResponseOptions = ResponseOptions::closing(Format::Xml);
 
     /// Of an error of the whole request, which uses the request's format whatever `Accept` asks for.
-    pub const fn of(self, format: Format) -> Manners {
-        Manners { format, ..self }
+    pub const fn of(self, format: Format) -> ResponseOptions {
+        ResponseOptions { format, ..self }
     }
 
     /// Of a connection that is closed after the answer.
-    pub const fn closing(format: Format) -> Manners {
-        Manners { persistence: Persistence::Close, head_only: false, format, origin: None }
+    pub const fn closing(format: Format) -> ResponseOptions {
+        ResponseOptions { persistence: Persistence::Close, head_only: false, format, origin: None }
     }
 }
 
@@ -122,21 +122,21 @@ impl Manners {
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'o> {
     /// What its head depends on.
-    pub manners: Manners,
+    pub options: ResponseOptions,
     /// The site whose pages may read it.
     pub origin: Option<&'o Origin>,
 }
 
-impl From<Manners> for Asker<'_> {
-    fn from(manners: Manners) -> Self {
-        Asker { manners, origin: None }
+impl From<ResponseOptions> for Asker<'_> {
+    fn from(options: ResponseOptions) -> Self {
+        Asker { options, origin: None }
     }
 }
 
 /// Types of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A document, in the format that [`Manners`] say.
+    /// A document, in the format that [`ResponseOptions`] say.
     Document,
     /// Words.
     Text,
@@ -158,19 +158,19 @@ pub fn write(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    Asker { manners, origin }: Asker<'_>,
+    Asker { options, origin }: Asker<'_>,
     (status, kind, body): (u16, Kind, &[u8]),
     single: Option<Single<'_>>,
 ) {
     let mut pen = line.pen();
-    begin(out, &mut pen, common, manners, (status, kind), body.len());
+    begin(out, &mut pen, common, options, (status, kind), body.len());
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
     }
     if let Some(single) = single {
         write_single(&mut pen, &single);
     }
-    end(out, &mut pen, manners, body);
+    end(out, &mut pen, options, body);
 }
 
 /// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has no
@@ -179,12 +179,12 @@ pub fn write_preflight(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    Asker { manners, origin }: Asker<'_>,
+    Asker { options, origin }: Asker<'_>,
 ) {
     let mut pen = line.pen();
     pen.text(b"HTTP/1.1 204 No Content\r\n");
     pen.text(common.fields_but_length());
-    pen.text(persistence(manners));
+    pen.text(persistence(options));
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
         pen.text(b"Access-Control-Allow-Methods: POST, GET\r\n");
@@ -200,14 +200,14 @@ pub fn write_error(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    Asker { manners, origin }: Asker<'_>,
+    Asker { options, origin }: Asker<'_>,
     error: &Error,
     body: &mut Vec<u8>,
 ) {
     body.clear();
-    document::write_error(manners.format, body, line, error);
+    document::write_error(options.format, body, line, error);
     let mut pen = line.pen();
-    begin(out, &mut pen, common, manners, (error.status(), Kind::Document), body.len());
+    begin(out, &mut pen, common, options, (error.status(), Kind::Document), body.len());
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
     }
@@ -224,7 +224,7 @@ pub fn write_error(
         }
         _ => {}
     }
-    end(out, &mut pen, manners, body);
+    end(out, &mut pen, options, body);
 }
 
 /// The status of the answer to a single item that stands in a GET or stands for a gateway's
@@ -243,18 +243,18 @@ fn begin(
     out: &mut Vec<u8>,
     pen: &mut Pen<'_>,
     common: &Common,
-    manners: Manners,
+    options: ResponseOptions,
     (status, kind): (u16, Kind),
     body_len: usize,
 ) {
-    if let (200, Kind::Document, Format::Xml) = (status, kind, manners.format) {
+    if let (200, Kind::Document, Format::Xml) = (status, kind, options.format) {
         out.extend_from_slice(common.ok_xml());
     } else {
         pen.text(b"HTTP/1.1 ");
         pen.number(u64::from(status));
         pen.text(b" ");
         pen.text(reason(status).as_bytes());
-        pen.text(match (kind, manners.format) {
+        pen.text(match (kind, options.format) {
             (Kind::Document, Format::Xml) => b"\r\nContent-Type: application/xml\r\n",
             (Kind::Document, Format::Json) => b"\r\nContent-Type: application/json\r\n",
             (Kind::Text, _) => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
@@ -263,12 +263,12 @@ fn begin(
     }
     pen.number(body_len as u64);
     pen.text(b"\r\n");
-    pen.text(persistence(manners));
+    pen.text(persistence(options));
 }
 
 /// What is said of the connection.
-fn persistence(manners: Manners) -> &'static [u8] {
-    match manners.persistence {
+fn persistence(options: ResponseOptions) -> &'static [u8] {
+    match options.persistence {
         Persistence::Default => b"",
         Persistence::KeepAlive => b"Connection: keep-alive\r\n",
         Persistence::Close => b"Connection: close\r\n",
@@ -281,10 +281,10 @@ fn write_origin(pen: &mut Pen<'_>, origin: &Origin) {
     pen.text(b"\r\nVary: Origin\r\n");
 }
 
-fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, manners: Manners, body: &[u8]) {
+fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, options: ResponseOptions, body: &[u8]) {
     pen.text(b"\r\n");
     pen.flush(out);
-    if !manners.head_only {
+    if !options.head_only {
         out.extend_from_slice(body);
     }
 }

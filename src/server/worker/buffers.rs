@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use super::connection::Scratch;
+use super::connection::ConnectionBuffers;
 use frs::conf::memory::{ARENA_BYTES, POOL_BUFFERS, POOLED_BYTES, READ_BYTES};
 
-/// Where the input of a turn is read into.
+/// Where the input of a tick is read into.
 #[derive(Debug)]
 pub struct Arena {
     bytes: Box<[u8]>,
@@ -23,17 +23,17 @@ impl Default for Arena {
 }
 
 impl Arena {
-    /// Starts a turn.
+    /// Starts a tick.
     pub fn clear(&mut self) {
         self.used = 0;
     }
 
-    /// Room for one call's bytes, or none in this turn.
+    /// Room for one call's bytes, or none in this tick.
     pub fn room(&mut self) -> Option<&mut [u8]> {
         self.bytes.get_mut(self.used..self.used + READ_BYTES)
     }
 
-    /// Keeps the first `read` bytes of [`Arena::room`] for this turn.
+    /// Keeps the first `read` bytes of [`Arena::room`] for this tick.
     pub fn keep(&mut self, read: usize) -> Range<usize> {
         let start = self.used;
         self.used += read.min(READ_BYTES);
@@ -83,13 +83,13 @@ impl Pool {
 
 /// What a worker has once for all of its clients.
 #[derive(Debug, Default)]
-pub struct Bench {
-    /// Input of this turn.
+pub struct Buffers {
+    /// Input of this tick.
     pub arena: Arena,
     /// Buffers for what is kept of a client.
     pub pool: Pool,
     /// The request in hand.
-    pub scratch: Scratch,
+    pub scratch: ConnectionBuffers,
     /// The answers in hand.
     pub out: Vec<u8>,
 }

@@ -1,14 +1,14 @@
-//! One client of a worker: its socket, its connection, and what is kept of it between turns.
+//! One client of a worker: its socket, its connection, and what is kept of it between ticks.
 //!
 //! Invariant: while answers wait to be taken, nothing is read; so what is kept of a client is at
-//! most one request that is not complete and the answers to one turn's input: no more than
+//! most one request that is not complete and the answers to one tick's input: no more than
 //! `conf::memory::connection_bytes`.
 
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::buffers::{Arena, Bench, Pool, make_room};
+use super::buffers::{Arena, Buffers, Pool, make_room};
 use super::connection::{Connection, Progress, Serve};
 use crate::net::stream::Stream;
 use frs::conf::Srv;
@@ -21,7 +21,7 @@ const KEPT_READ_BYTES: usize = 4 << 10;
 pub enum Reading {
     /// There is something to run, or the client has ended.
     Run,
-    /// The arena is full: again in the next turn.
+    /// The arena is full: again in the next tick.
     Later,
     /// Nothing to do until the socket is ready again.
     Wait,
@@ -45,11 +45,11 @@ pub enum Writing {
 pub struct Client {
     stream: Stream,
     connection: Connection,
-    /// Input that waits for more, or for the next turn.
+    /// Input that waits for more, or for the next tick.
     kept: Vec<u8>,
     /// What the buffer of `kept` must have room for.
     need: usize,
-    /// Input of this turn, in the arena.
+    /// Input of this tick, in the arena.
     piece: Range<usize>,
     /// Answers that wait to be taken, and how far they are.
     unsent: Vec<u8>,
@@ -70,7 +70,7 @@ pub struct Client {
     lingering: bool,
     /// It is not served.
     refused: bool,
-    /// Stands in the list of those that have something to do in the next turn.
+    /// Stands in the list of those that have something to do in the next tick.
     pub queued: bool,
     moved: Moved,
 }
@@ -164,7 +164,7 @@ impl Client {
         self.ended && !self.more && !self.is_blocked()
     }
 
-    /// Has something to do in the next turn, without waiting for the socket.
+    /// Has something to do in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
         !self.is_blocked() && !self.ended && (self.more || self.readable)
             || self.ended && self.more && !self.is_blocked()
@@ -235,12 +235,12 @@ impl Client {
         }
     }
 
-    /// Takes what was read, as one connection of the batch on the bench.
+    /// Takes what was read, as one connection of the batch on the buffers.
     pub fn run<S: Serve>(
         &mut self,
         srv: &Srv,
         serve: &mut S,
-        Bench { arena, pool, scratch, out }: &mut Bench,
+        Buffers { arena, pool, scratch, out }: &mut Buffers,
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
@@ -260,8 +260,8 @@ impl Client {
     }
 
     /// Its request is late: appends the answer to that, after which it is closed.
-    pub fn time_out<S: Serve>(&mut self, srv: &Srv, serve: &mut S, bench: &mut Bench) {
-        self.connection.time_out(srv.into(), serve, &mut bench.scratch, &mut bench.out);
+    pub fn time_out<S: Serve>(&mut self, srv: &Srv, serve: &mut S, buffers: &mut Buffers) {
+        self.connection.time_out(srv.into(), serve, &mut buffers.scratch, &mut buffers.out);
         (self.more, self.begun, self.closing) = (false, false, true);
     }
 

@@ -8,28 +8,28 @@
 //! Only a chunked body that arrives in pieces is gathered here: at most max-body bytes, given back
 //! with its end.
 
-mod memo;
+mod context;
+mod head_cache;
 mod serve;
-mod side;
 
 use std::net::IpAddr;
 
 use super::buffers::make_room;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Lone, Search};
-use crate::protocol::reply::{Kind, Manners, Persistence};
+use crate::protocol::reply::{Kind, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, document, form};
 use frs::conf::memory::TURN_ANSWER_BYTES;
 use frs::conf::{Authority, Http};
 use frs::service::Command;
 
-use memo::Place;
-pub use serve::{Ailment, Call, Rules, Serve};
-pub use side::Scratch;
-use side::{Courtesy, Side};
+pub use context::ConnectionBuffers;
+use context::{ClientPreferences, RequestContext};
+use head_cache::ConnectionSlot;
+pub use serve::{Call, Problem, Rules, Serve};
 
-/// Requests of one connection that are answered in a turn.
+/// Requests of one connection that are answered in a tick.
 pub const MAX_REQUESTS_PER_TURN: usize = 256;
 
 /// The status of a limited item where the request names no other.
@@ -43,7 +43,7 @@ pub struct Progress {
     /// Bytes from there on that must be there before anything else can happen: at most max-head
     /// or max-body, whichever is more. What the buffer must have room for.
     pub need: usize,
-    /// The turn's share is used up: call again in the next turn, even without new input.
+    /// The tick's share is used up: call again in the next tick, even without new input.
     pub more: bool,
     /// A request has begun and is not complete: request-timeout runs, else idle-timeout.
     pub begun: bool,
@@ -58,7 +58,7 @@ pub struct Connection {
     peer: Option<IpAddr>,
     state: State,
     /// Where its last head is remembered.
-    place: Place,
+    place: ConnectionSlot,
     /// What has arrived of a chunked body.
     gathered: Vec<u8>,
 }
@@ -86,7 +86,7 @@ struct Pending {
     command: Command,
     /// Of the body.
     format: Format,
-    courtesy: Courtesy,
+    preferences: ClientPreferences,
 }
 
 /// What a head asks to be done.
@@ -96,7 +96,7 @@ enum Plan {
     /// Run the one item, which is in the scratch already; the status if it is limited.
     Run(u16),
     /// Say that the worker is serving, or what is wrong all the same.
-    Greet(Option<Ailment>),
+    Health(Option<Problem>),
     /// Tell a page what it may ask.
     Permit,
 }
@@ -112,9 +112,9 @@ enum Step {
 }
 
 impl Pending {
-    /// The manners of an answer that comes instead of the items'.
-    fn closing(&self) -> Manners {
-        Manners { origin: self.courtesy.origin, ..Manners::closing(self.format) }
+    /// The options of an answer that comes instead of the items'.
+    fn closing(&self) -> ResponseOptions {
+        ResponseOptions { origin: self.preferences.origin, ..ResponseOptions::closing(self.format) }
     }
 }
 
@@ -137,7 +137,7 @@ fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u3
 impl Connection {
     /// A new one; no address on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
-        Connection { peer, state: BETWEEN, place: Place::default(), gathered: Vec::new() }
+        Connection { peer, state: BETWEEN, place: ConnectionSlot::default(), gathered: Vec::new() }
     }
 
     /// Answers the requests that `input` completes, appending to `out`.
@@ -148,7 +148,7 @@ impl Connection {
         input: &[u8],
         rules: Rules<'_>,
         serve: &mut S,
-        scratch: &mut Scratch,
+        scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) -> Progress {
         scratch.begin_batch();
@@ -159,28 +159,28 @@ impl Connection {
     }
 
     /// As [`Connection::advance`], for one connection of a batch: the last answers are appended by
-    /// the batch's [`Scratch::flush`].
+    /// the batch's [`ConnectionBuffers::flush`].
     pub fn take<S: Serve>(
         &mut self,
         input: &[u8],
         rules: Rules<'_>,
         serve: &mut S,
-        scratch: &mut Scratch,
+        scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) -> Progress {
-        let mut side = Side { rules, serve, scratch, out };
+        let mut context = RequestContext { rules, serve, scratch, out };
         let (mut consumed, mut answered, mut need) = (0, 0, 1);
-        let from = side.out.len();
-        let is_full = |answered, side: &Side<'_, S>| {
-            answered == MAX_REQUESTS_PER_TURN || side.answered_bytes(from) >= TURN_ANSWER_BYTES
+        let from = context.out.len();
+        let is_full = |answered, context: &RequestContext<'_, S>| {
+            answered == MAX_REQUESTS_PER_TURN || context.answered_bytes(from) >= TURN_ANSWER_BYTES
         };
-        while !is_full(answered, &side) {
-            match self.step(&input[consumed..], &mut side) {
+        while !is_full(answered, &context) {
+            match self.step(&input[consumed..], &mut context) {
                 Step::Took(bytes) => consumed += bytes,
                 Step::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
-                    side.weigh(bytes);
+                    context.weigh(bytes);
                 }
                 Step::Starved(bytes, more) => {
                     consumed += bytes;
@@ -194,7 +194,7 @@ impl Connection {
         Progress {
             consumed: input.len() - rest,
             need,
-            more: rest > 0 && is_full(answered, &side),
+            more: rest > 0 && is_full(answered, &context),
             begun: !close && self.has_begun(&input[consumed..]),
             close,
         }
@@ -214,19 +214,19 @@ impl Connection {
         &mut self,
         rules: Rules<'_>,
         serve: &mut S,
-        scratch: &mut Scratch,
+        scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) {
         let call = match &self.state {
-            State::Head(_) => Some((Call::Other, Manners::CLOSE)),
+            State::Head(_) => Some((Call::Other, ResponseOptions::CLOSE)),
             State::Items(pending, _) | State::ChunkedItems(pending, _) => {
                 Some((pending.command.into(), pending.closing()))
             }
             // The answer has been written.
             State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
         };
-        if let Some((call, manners)) = call {
-            scratch.refuse_by(rules.asker(manners), &Error::Timeout, out);
+        if let Some((call, options)) = call {
+            scratch.refuse_by(rules.asker(options), &Error::Timeout, out);
             serve.answered(call, Error::Timeout.status());
         }
         self.close();
@@ -237,22 +237,22 @@ impl Connection {
         self.gathered = Vec::new();
     }
 
-    fn step<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
         match &mut self.state {
             State::Closed => Step::Starved(input.len(), 1),
-            State::Head(_) => self.step_head(input, side),
+            State::Head(_) => self.step_head(input, context),
             State::Items(pending, length) => {
                 let (pending, length) = (*pending, *length);
                 match input.get(..length) {
                     None => Step::Starved(0, length),
                     Some(body) => {
                         self.state = BETWEEN;
-                        self.answer_items(body, pending, input.len() == length, side);
+                        self.answer_items(body, pending, input.len() == length, context);
                         Step::Answered(length)
                     }
                 }
             }
-            State::ChunkedItems(..) => self.step_chunked(input, side),
+            State::ChunkedItems(..) => self.step_chunked(input, context),
             State::Skip(left) => {
                 let taken = input.len().min(*left);
                 *left -= taken;
@@ -277,11 +277,11 @@ impl Connection {
         }
     }
 
-    fn step_head<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+    fn step_head<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
         let State::Head(search) = &mut self.state else { return Step::Took(0) };
         if *search == Search::START
-            && let Some(met) = side.scratch.memos.meet(self.place, input)
-            && met.fits(side.rules.http)
+            && let Some(met) = context.scratch.heads.get(self.place, input)
+            && met.fits(context.rules.http)
         {
             self.state = State::Items(met.pending, met.body_bytes);
             return Step::Took(met.head_bytes);
@@ -296,11 +296,11 @@ impl Connection {
                 return Step::Starved(0, input.len() + 1);
             }
         }
-        let max_head_bytes = side.rules.http.max_head_bytes;
+        let max_head_bytes = context.rules.http.max_head_bytes;
         if *search == Search::START {
             let mut fields = http::fields();
             if let Some((end, head)) = Head::parse_at_once(input, &mut fields, max_head_bytes) {
-                return self.take_head(head, &input[..end], end == input.len(), side);
+                return self.take_head(head, &input[..end], end == input.len(), context);
             }
         }
         match search.end(input, max_head_bytes) {
@@ -312,12 +312,12 @@ impl Connection {
                 {
                     let mut fields = http::fields();
                     let head = Head::parse(&copy, &mut fields, max_head_bytes);
-                    return self.take_head(head, &copy, end == input.len(), side);
+                    return self.take_head(head, &copy, end == input.len(), context);
                 }
-                self.take_head(head, &input[..end], end == input.len(), side)
+                self.take_head(head, &input[..end], end == input.len(), context)
             }
             Ok(None) => Step::Starved(0, max_head_bytes as usize),
-            Err(error) => self.take_head(Err(error), input, true, side),
+            Err(error) => self.take_head(Err(error), input, true, context),
         }
     }
 
@@ -327,7 +327,7 @@ impl Connection {
         head: Result<Head<'_, '_>, Error>,
         bytes: &[u8],
         last: bool,
-        side: &mut Side<'_, S>,
+        context: &mut RequestContext<'_, S>,
     ) -> Step {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
@@ -335,12 +335,12 @@ impl Connection {
         });
         match asked {
             Ok((head, target, host)) => {
-                self.begin_request(&head, (&target, host), last, side);
-                self.remember(&head, bytes, side.scratch);
+                self.begin_request(&head, (&target, host), last, context);
+                self.remember(&head, bytes, context.scratch);
             }
             Err(error) => {
                 self.close();
-                side.write_error(Call::Other, Manners::CLOSE, &error);
+                context.write_error(Call::Other, ResponseOptions::CLOSE, &error);
             }
         }
         // Where a body follows, the answer is counted with its end.
@@ -351,9 +351,9 @@ impl Connection {
     }
 
     /// Remembers a head of these bytes whose items are awaited.
-    fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut Scratch) {
+    fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut ConnectionBuffers) {
         if let State::Items(pending, _) = self.state
-            && let Some(place) = scratch.memos.learn(head, bytes, pending)
+            && let Some(place) = scratch.heads.insert(head, bytes, pending)
         {
             self.place = place;
         }
@@ -366,12 +366,12 @@ impl Connection {
         head: &Head<'_, '_>,
         (target, host): (&Target<'_>, Option<Authority<'_>>),
         last: bool,
-        side: &mut Side<'_, S>,
+        context: &mut RequestContext<'_, S>,
     ) {
         let route = route(head.method, target);
         let for_gateway = matches!(route, Ok(Route::Authz(_)));
-        let page = if side.rules.http.takes_host(target.authority.or(host)) {
-            page(head, for_gateway, side.rules.http)
+        let page = if context.rules.http.takes_host(target.authority.or(host)) {
+            page(head, for_gateway, context.rules.http)
         } else {
             Err(Error::HostForbidden)
         };
@@ -380,7 +380,7 @@ impl Connection {
             Ok(Route::Authz(_)) => Format::Xml,
             _ => head.own_format(),
         };
-        let courtesy = Courtesy::of(head, own, page.unwrap_or(None));
+        let preferences = ClientPreferences::of(head, own, page.unwrap_or(None));
         let call = match route {
             Ok(Route::Items(command) | Route::Item(command, _)) => Call::from(command),
             Ok(Route::Authz(_)) => Call::Authz,
@@ -391,29 +391,29 @@ impl Connection {
             Err(Error::BadMethod { .. }) if page.is_some() && head.method == "OPTIONS" => {
                 Ok(Plan::Permit)
             }
-            route => self.plan(route?, head, side),
+            route => self.plan(route?, head, context),
         });
         match plan {
             Ok(Plan::Await(command, format)) => {
-                self.await_items(Pending { command, format, courtesy }, head, side);
+                self.await_items(Pending { command, format, preferences }, head, context);
             }
             Ok(Plan::Run(refusal)) => {
-                let manners = self.leave_head(head, courtesy, false, last, side);
-                side.enqueue(call, Some(refusal), manners);
+                let options = self.leave_head(head, preferences, false, last, context);
+                context.enqueue(call, Some(refusal), options);
             }
-            Ok(Plan::Greet(ailment)) => {
-                let manners = self.leave_head(head, courtesy, false, last, side);
+            Ok(Plan::Health(problem)) => {
+                let options = self.leave_head(head, preferences, false, last, context);
                 let (status, words) =
-                    ailment.map_or((200, "ok".into()), |ailment| (ailment.status, ailment.words));
-                side.write(call, manners, (status, Kind::Text, words.as_bytes()));
+                    problem.map_or((200, "ok".into()), |problem| (problem.status, problem.words));
+                context.write(call, options, (status, Kind::Text, words.as_bytes()));
             }
             Ok(Plan::Permit) => {
-                let manners = self.leave_head(head, courtesy, false, last, side);
-                side.write_preflight(manners);
+                let options = self.leave_head(head, preferences, false, last, context);
+                context.write_preflight(options);
             }
             Err(error) => {
-                let manners = self.leave_head(head, courtesy, error.closes(), last, side);
-                side.write_error(call, manners.of(own), &error);
+                let options = self.leave_head(head, preferences, error.closes(), last, context);
+                context.write_error(call, options.of(own), &error);
             }
         }
     }
@@ -422,13 +422,13 @@ impl Connection {
         &self,
         route: Route<'_>,
         head: &Head<'_, '_>,
-        side: &mut Side<'_, S>,
+        context: &mut RequestContext<'_, S>,
     ) -> Result<Plan, Error> {
-        let max_bytes = side.rules.http.max_body_bytes;
+        let max_bytes = context.rules.http.max_body_bytes;
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
         }
-        let Scratch { queue, form, key, .. } = side.scratch;
+        let ConnectionBuffers { queue, form, key, .. } = context.scratch;
         let request = queue.request();
         match route {
             Route::Items(command) => head.content().map(|format| Plan::Await(command, format)),
@@ -440,14 +440,14 @@ impl Connection {
             Route::Authz(segment) => {
                 request.begin(Command::Update);
                 let (biz, refusal) = authz::biz(segment, form)?;
-                authz::key(head.fields, self.peer, side.rules.authz, side.rules.trusted, key);
+                authz::key(head.fields, self.peer, context.rules.authz, context.rules.trusted, key);
                 request.push(biz, key, Some(1), false, false);
                 Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
             }
-            Route::Health if side.serve.draining() && !side.serve.replaced() => {
+            Route::Health if context.serve.draining() && !context.serve.replaced() => {
                 Err(Error::Draining)
             }
-            Route::Health => Ok(Plan::Greet(side.serve.ailment())),
+            Route::Health => Ok(Plan::Health(context.serve.problem())),
         }
     }
 
@@ -455,13 +455,13 @@ impl Connection {
         &mut self,
         pending: Pending,
         head: &Head<'_, '_>,
-        side: &mut Side<'_, S>,
+        context: &mut RequestContext<'_, S>,
     ) {
         // Even if the body is there already: the answers must not depend on the pieces.
         if head.expects_continue {
-            side.write_continue();
+            context.write_continue();
         }
-        let http = side.rules.http;
+        let http = context.rules.http;
         self.state = match head.body {
             // At most max-body: the plan has seen to it.
             Body::Length(length) => State::Items(pending, length as usize),
@@ -475,12 +475,12 @@ impl Connection {
     fn leave_head<S: Serve>(
         &mut self,
         head: &Head<'_, '_>,
-        courtesy: Courtesy,
+        preferences: ClientPreferences,
         close: bool,
         last: bool,
-        side: &Side<'_, S>,
-    ) -> Manners {
-        let http = side.rules.http;
+        context: &RequestContext<'_, S>,
+    ) -> ResponseOptions {
+        let http = context.rules.http;
         let past_reach = match head.body {
             Body::Length(length) => length > u64::from(http.max_body_bytes),
             Body::Chunked => false,
@@ -488,24 +488,28 @@ impl Connection {
         // Who waits for 100 and gets an answer instead may send the body or not: what follows
         // could be either.
         let unknown = head.expects_continue || past_reach;
-        let manners = courtesy.manners(close || unknown || (last && side.serve.draining()));
+        let options = preferences.options(close || unknown || (last && context.serve.draining()));
         self.state = match head.body {
-            _ if manners.persistence == Persistence::Close => State::Closed,
+            _ if options.persistence == Persistence::Close => State::Closed,
             Body::Length(0) => BETWEEN,
             Body::Length(length) => State::Skip(length as usize),
             Body::Chunked => {
                 State::ChunkedSkip(Chunked::new(http.max_body_bytes, http.max_head_bytes))
             }
         };
-        manners
+        options
     }
 
-    fn step_chunked<S: Serve>(&mut self, input: &[u8], side: &mut Side<'_, S>) -> Step {
+    fn step_chunked<S: Serve>(
+        &mut self,
+        input: &[u8],
+        context: &mut RequestContext<'_, S>,
+    ) -> Step {
         let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
         let pending = *pending;
-        let most = side.rules.http.max_body_bytes as usize;
+        let most = context.rules.http.max_body_bytes as usize;
         // A body that is there as a whole needs no memory of the connection.
-        let mut chunks = std::mem::take(&mut side.scratch.chunks);
+        let mut chunks = std::mem::take(&mut context.scratch.chunks);
         chunks.clear();
         let first = self.gathered.is_empty();
         let body = if first { &mut chunks } else { &mut self.gathered };
@@ -518,7 +522,7 @@ impl Connection {
                 let body = std::mem::take(body);
                 self.gathered = Vec::new();
                 self.state = BETWEEN;
-                self.answer_items(&body, pending, taken == input.len(), side);
+                self.answer_items(&body, pending, taken == input.len(), context);
                 if first {
                     chunks = body;
                 }
@@ -532,12 +536,12 @@ impl Connection {
             }
             Err(error) => {
                 self.close();
-                let manners = pending.closing();
-                side.write_error(Call::from(pending.command), manners, &error);
+                let options = pending.closing();
+                context.write_error(Call::from(pending.command), options, &error);
                 Step::Answered(input.len())
             }
         };
-        side.scratch.chunks = chunks;
+        context.scratch.chunks = chunks;
         step
     }
 
@@ -546,20 +550,20 @@ impl Connection {
         body: &[u8],
         pending: Pending,
         last: bool,
-        side: &mut Side<'_, S>,
+        context: &mut RequestContext<'_, S>,
     ) {
-        let Pending { command, format, courtesy } = pending;
-        let Scratch { queue, decoded, .. } = side.scratch;
-        let bounds = side.rules.http.into();
+        let Pending { command, format, preferences } = pending;
+        let ConnectionBuffers { queue, decoded, .. } = context.scratch;
+        let bounds = context.rules.http.into();
         let read = document::read(format, body, command, bounds, decoded, queue.request());
-        let close = read.is_err_and(|error| error.closes()) || (last && side.serve.draining());
-        let manners = courtesy.manners(close);
-        if manners.persistence == Persistence::Close {
+        let close = read.is_err_and(|error| error.closes()) || (last && context.serve.draining());
+        let options = preferences.options(close);
+        if options.persistence == Persistence::Close {
             self.close();
         }
         match read {
-            Ok(()) => side.enqueue(Call::from(command), None, manners),
-            Err(error) => side.write_error(Call::from(command), manners.of(format), &error),
+            Ok(()) => context.enqueue(Call::from(command), None, options),
+            Err(error) => context.write_error(Call::from(command), options.of(format), &error),
         }
     }
 }

@@ -6,14 +6,14 @@
 mod buffers;
 mod client;
 pub mod connection;
-mod desk;
-mod doors;
-mod turn;
+mod listeners;
+mod request_handler;
+mod tick;
 mod turned_away;
 
 use std::io;
 
-use crate::process::child::Child;
+use crate::process::child::ChildContext;
 use frs::service::{Role, Service};
 
 /// Why a worker cannot go on.
@@ -31,13 +31,13 @@ pub enum WorkerError {
 ///
 /// # Errors
 /// The master starts another worker in this one's place.
-pub fn run(child: Child) -> Result<(), WorkerError> {
+pub fn run(child: ChildContext) -> Result<(), WorkerError> {
     let service = Service::attach(&child.data_dir, Role::Worker)?;
     let needed = u64::from(service.conf().srv.http.max_connections) + 64;
     if child.files_max < needed {
         let limit = child.files_max;
         tracing::warn!(limit, needed, "max-connections is out of reach: the limit of open files");
     }
-    turn::Worker::new(child, service)?.run()?;
+    tick::Worker::new(child, service)?.run()?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Values as people read them: times, durations, bytes, ranks, keys.
 
-use frs::inspect::{Place, Skipped};
+use frs::inspect::{NodePlace, Skipped};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
 use frs::store::{Fault, Rank};
@@ -104,7 +104,7 @@ pub fn figures(limit: &LimitFigures) -> String {
 }
 
 /// A place in a group.
-pub fn place(place: &Place) -> String {
+pub fn place(place: &NodePlace) -> String {
     format!("file {} key-node {} place {}", place.file, place.key_node, place.place)
 }
 

@@ -136,6 +136,6 @@ fn say_obstacles(data_dir: &Path) -> bool {
 
 fn finding_words(finding: &Finding) -> String {
     let Finding { file, key_node, place, fault } = *finding;
-    let place = frs::inspect::Place { file, key_node, place };
+    let place = frs::inspect::NodePlace { file, key_node, place };
     format!("{}: {}", show::place(&place), show::fault(fault))
 }

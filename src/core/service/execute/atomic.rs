@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::one::{Done, One};
+use super::one::{Done, ItemTransaction};
 use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::{Mode, Scope};
@@ -21,17 +21,17 @@ pub(super) struct Judged {
 }
 
 /// All items of an atomic request.
-pub(super) struct All<'a> {
+pub(super) struct AtomicTransaction<'a> {
     pub table: &'a Table,
     pub request: &'a Request,
     pub resolved: &'a [Resolved],
     pub now: Millis,
 }
 
-impl All<'_> {
-    fn one(&self, index: usize) -> One<'_> {
+impl AtomicTransaction<'_> {
+    fn one(&self, index: usize) -> ItemTransaction<'_> {
         let item = &self.request.items()[index];
-        One::of(self.table, &self.resolved[index], item, self.now)
+        ItemTransaction::of(self.table, &self.resolved[index], item, self.now)
     }
 
     pub fn run(
@@ -105,7 +105,7 @@ impl All<'_> {
 
     fn charge(
         &self,
-        one: &One<'_>,
+        one: &ItemTransaction<'_>,
         transaction: &mut Transaction<'_>,
         details: &mut Vec<LimitFigures>,
     ) -> Result<Judged, ItemError> {

@@ -1,4 +1,4 @@
-//! One item on the nodes of a transaction: judged, charged or refused, and answered.
+//! ItemTransaction item on the nodes of a transaction: judged, charged or refused, and answered.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct Done {
 }
 
 /// One item with what it needs.
-pub(super) struct One<'a> {
+pub(super) struct ItemTransaction<'a> {
     pub table: &'a Table,
     pub entry: &'a Entry,
     pub rules: &'a Rules,
@@ -36,13 +36,18 @@ pub(super) struct One<'a> {
     pub now: Millis,
 }
 
-impl<'a> One<'a> {
+impl<'a> ItemTransaction<'a> {
     #[inline]
-    pub fn of(table: &'a Table, resolved: &'a Resolved, item: &'a Item, now: Millis) -> One<'a> {
+    pub fn of(
+        table: &'a Table,
+        resolved: &'a Resolved,
+        item: &'a Item,
+        now: Millis,
+    ) -> ItemTransaction<'a> {
         // Only an item without an error goes on, and that has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        One { table, entry, rules, resolved, item, now }
+        ItemTransaction { table, entry, rules, resolved, item, now }
     }
 
     #[inline]
@@ -179,7 +184,7 @@ impl<'a> One<'a> {
         self.run_judged(command, words, answers)
     }
 
-    /// As [`One::run_found`], step by step, on the states in the copy.
+    /// As [`ItemTransaction::run_found`], step by step, on the states in the copy.
     #[inline(never)]
     fn run_judged(
         &self,

@@ -47,12 +47,12 @@ pub(super) struct Resolved {
     pub whole_at: Option<Wanted>,
     /// Where the key's node seems to stand in its chain.
     pub guess: Option<usize>,
-    pub settled: Option<Settled>,
+    pub settled: Option<EarlyAnswer>,
 }
 
 /// What answers an item without a look at its states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum EarlyAnswer {
     /// It failed.
     Failed(ItemError),
     /// A list has decided.
@@ -79,27 +79,27 @@ impl Resolved {
     }
 
     #[inline(always)]
-    fn locate(&mut self, table: &Table, key: &[u8], item: &Item) -> Result<(), Settled> {
-        let biz = self.biz.ok_or(Settled::Failed(ItemError::UnknownBiz))?;
+    fn locate(&mut self, table: &Table, key: &[u8], item: &Item) -> Result<(), EarlyAnswer> {
+        let biz = self.biz.ok_or(EarlyAnswer::Failed(ItemError::UnknownBiz))?;
         let entry = table.entry(biz);
         let encoded = entry.encode(key, &mut self.key);
-        encoded.map_err(|_| Settled::Failed(ItemError::BadKey))?;
+        encoded.map_err(|_| EarlyAnswer::Failed(ItemError::BadKey))?;
         if item.key_is_number && !entry.takes_numbers() {
-            return Err(Settled::Failed(ItemError::BadKey));
+            return Err(EarlyAnswer::Failed(ItemError::BadKey));
         }
-        item.count.ok_or(Settled::Failed(ItemError::BadCount))?;
+        item.count.ok_or(EarlyAnswer::Failed(ItemError::BadCount))?;
         if table.degraded {
-            return Err(Settled::Degraded);
+            return Err(EarlyAnswer::Degraded);
         }
         if entry.mode == Mode::Off {
-            return Err(Settled::Off);
+            return Err(EarlyAnswer::Off);
         }
         self.listing = entry.listing(key);
         if let Some(list) = entry.decided(self.listing) {
-            return Err(Settled::Listed(list));
+            return Err(EarlyAnswer::Listed(list));
         }
         if !entry.is_available() {
-            return Err(Settled::Failed(ItemError::Store));
+            return Err(EarlyAnswer::Failed(ItemError::Store));
         }
         self.key_at = entry.locate(&self.key.key());
         self.whole_at = entry.whole;
@@ -112,15 +112,15 @@ impl Resolved {
     }
 }
 
-impl Settled {
+impl EarlyAnswer {
     /// The answer, where the item's biz has this mode.
     pub fn result(self, mode: Mode) -> Result<Verdict, ItemError> {
         let unjudged = Verdict::UNJUDGED;
         Ok(match self {
-            Settled::Failed(error) => return Err(error),
-            Settled::Off => unjudged,
-            Settled::Degraded => Verdict { degraded: true, ..unjudged },
-            Settled::Listed(list) => {
+            EarlyAnswer::Failed(error) => return Err(error),
+            EarlyAnswer::Off => unjudged,
+            EarlyAnswer::Degraded => Verdict { degraded: true, ..unjudged },
+            EarlyAnswer::Listed(list) => {
                 let (refused, shadow) = (list == List::Deny, mode == Mode::Shadow);
                 let (limited, shadow) = (refused && !shadow, refused && shadow);
                 Verdict { limited, shadow, list: Some(list), ..unjudged }

@@ -302,7 +302,7 @@ fn items_of_a_request_that_meets_a_reload_are_counted_where_they_belong() {
     for (atomic, generation) in [(false, 2), (true, 4)] {
         let request = request(Command::Update, atomic, &asks);
         let mut answers = Answers::default();
-        service.begin_turn();
+        service.begin_tick();
         // Another order: the places of the table are others in the middle of the request.
         world.publish(&map(&[(3, "c"), (2, "b"), (1, "a")]), generation);
         service.run(&request, NOW, &mut answers);

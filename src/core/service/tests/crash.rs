@@ -125,7 +125,7 @@ fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
     let mut service = world.attach();
     let request = request(Command::Update, case.atomic, case.asks);
     let mut answers = Default::default();
-    service.begin_turn();
+    service.begin_tick();
     crash::arm(kill_at);
     service.run(&request, NOW, &mut answers);
     let stores = crash::disarm();

@@ -29,7 +29,7 @@ const MAP: &str = r#"<map>
 const NAMES: [&str; 7] = ["interval", "calendar", "sliding", "counter", "token", "total", "count"];
 
 fn set(service: &mut Service, biz: &str, used: u32, now: u64) -> Result<(), RecordError> {
-    service.begin_turn();
+    service.begin_tick();
     service.set_used((biz, Some("k")), 1, used, now)
 }
 
@@ -161,13 +161,13 @@ fn clearing_away_begins_anew_when_the_groups_may_be_others() {
     let mut overlay = Overlay::default();
     overlay.reset(1);
     world.publish_overlaid(&both, 2, &overlay);
-    service.begin_turn();
+    service.begin_tick();
     let mut clearing = Clearing::default();
     // All of the first group and half of the second, which is the first one after a reload.
     assert_eq!(service.clear_void(1, &mut clearing, 12, NOW), Ok(false));
     assert_eq!(clearing.erased, 4);
     world.publish_overlaid(&format!("<map>{}{biz}</map>", group("two")), 3, &overlay);
-    service.begin_turn();
+    service.begin_tick();
     while !service.clear_void(1, &mut clearing, 12, NOW).unwrap() {}
     assert_eq!(clearing.erased, 8);
     assert_eq!(world.group("two").verify().nodes, 0);

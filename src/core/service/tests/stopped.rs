@@ -35,7 +35,7 @@ fn holder() {
     let world = World::of(Path::new(&dir), MAP);
     let mut service = world.attach();
     let mut answers = Default::default();
-    service.begin_turn();
+    service.begin_tick();
     crash::arm_stop(stop_at.parse().unwrap());
     service.run(&request(Command::Update, false, &[ASK]), NOW, &mut answers);
     let stores = crash::disarm();

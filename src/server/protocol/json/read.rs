@@ -18,7 +18,7 @@ use serde::de::{
 };
 
 use crate::protocol::format::{Bounds, Decoded, without_mark};
-use crate::protocol::{Error, Excerpt, Place, form};
+use crate::protocol::{Error, Excerpt, TextPosition, form};
 use frs::service::{Command, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
@@ -32,7 +32,7 @@ pub fn read(
     request.begin(command);
     let body = without_mark(body)?;
     let text = std::str::from_utf8(body).map_err(|error| {
-        let place = Place::of(body, error.valid_up_to());
+        let place = TextPosition::of(body, error.valid_up_to());
         Error::BadJson { what: "not UTF-8", found: Excerpt::NONE, place }
     })?;
     let mut reader = Reader { text, at: 0, bounds, decoded, request, fault: None };
@@ -150,13 +150,13 @@ impl<'de> Reader<'_, 'de> {
 
     #[cold]
     fn json(&self, what: &'static str, found: &str, at: usize) -> Error {
-        let (found, place) = (Excerpt::of(found), Place::of(self.text.as_bytes(), at));
+        let (found, place) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
         Error::BadJson { what, found, place }
     }
 
     #[cold]
     fn document(&self, what: &'static str, found: &str, at: usize) -> Error {
-        let (found, place) = (Excerpt::of(found), Place::of(self.text.as_bytes(), at));
+        let (found, place) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
         Error::BadDocument { what, found, place }
     }
 
@@ -560,7 +560,7 @@ fn not_json(error: &serde_json::Error, text: &str) -> Error {
         Some(next) => Excerpt::of(next.encode_utf8(&mut [0; 4])),
         None => Excerpt::NONE,
     };
-    Error::BadJson { what, found, place: Place::of(text.as_bytes(), at) }
+    Error::BadJson { what, found, place: TextPosition::of(text.as_bytes(), at) }
 }
 
 /// The byte that the parser means: its lines end with LF only, its columns count bytes.

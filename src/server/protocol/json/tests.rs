@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::{Bounds, Decoded, Error, Line, Place};
+use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs::service::{Answer, Answers, Command, ItemError, Request};
 
 mod agreement;
@@ -280,13 +280,16 @@ fn what_is_not_taken_and_where() {
         (with(r#""biz":"b","key":"k","detail":{}"#), "bad-request", 1, 41),
     ] {
         let error = parse(&body).expect_err(&body);
-        let place = Some(Place { line, column });
+        let place = Some(TextPosition { line, column });
         let found = (error.status(), error.code(), error.place());
         assert_eq!(found, (400, code, place), "{body}\n{error}");
         assert!(!error.closes());
     }
     let error = parse(b"{\"items\":\n[{\"biz\":\"\xff\"}]}").unwrap_err();
-    assert_eq!((error.code(), error.place()), ("bad-json", Some(Place { line: 2, column: 10 })));
+    assert_eq!(
+        (error.code(), error.place()),
+        ("bad-json", Some(TextPosition { line: 2, column: 10 }))
+    );
 }
 
 /// The library's words may change with it; ours name the fault.

@@ -1,7 +1,7 @@
 use super::*;
 use frs::service::Figures;
 
-const KEEP: Manners = Manners {
+const KEEP: ResponseOptions = ResponseOptions {
     persistence: Persistence::Default,
     head_only: false,
     format: Format::Xml,
@@ -20,14 +20,14 @@ fn verdict() -> Verdict {
     }
 }
 
-fn written(status: u16, manners: Manners, single: Option<Single<'_>>) -> String {
+fn written(status: u16, options: ResponseOptions, single: Option<Single<'_>>) -> String {
     let (mut out, mut common) = (b"before ".to_vec(), Common::new());
     common.set_now(784_111_777_123);
     write(
         &mut out,
         &mut Line::default(),
         &common,
-        manners.into(),
+        options.into(),
         (status, Kind::Document, b"<body/>"),
         single,
     );
@@ -47,7 +47,8 @@ fn an_answer() {
         "before HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nCache-Control: no-store\r\n\
          Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 7\r\n\r\n<body/>"
     );
-    let head_only = Manners { persistence: Persistence::KeepAlive, head_only: true, ..KEEP };
+    let head_only =
+        ResponseOptions { persistence: Persistence::KeepAlive, head_only: true, ..KEEP };
     assert_eq!(
         written(499, head_only, None),
         "before HTTP/1.1 499 Refused\r\nContent-Type: application/xml\r\n\
@@ -61,7 +62,14 @@ fn errors() {
     let text = |error: Error| {
         let (mut out, mut body) = (Vec::new(), b"old".to_vec());
         let mut line = Line::default();
-        write_error(&mut out, &mut line, &Common::new(), Manners::CLOSE.into(), &error, &mut body);
+        write_error(
+            &mut out,
+            &mut line,
+            &Common::new(),
+            ResponseOptions::CLOSE.into(),
+            &error,
+            &mut body,
+        );
         String::from_utf8(out).unwrap()
     };
     assert_eq!(
@@ -119,8 +127,8 @@ fn the_longest_fields_fit() {
         ..verdict()
     };
     let single = Single { name: Some(&name), verdict: &verdict, proxied: true };
-    let manners = Manners { persistence: Persistence::KeepAlive, ..KEEP };
-    let text = written(431, manners, Some(single));
+    let options = ResponseOptions { persistence: Persistence::KeepAlive, ..KEEP };
+    let text = written(431, options, Some(single));
     assert!(text.ends_with("FRS-Limited: true\r\n\r\n<body/>"), "{text}");
 }
 

@@ -11,7 +11,7 @@ use quick_xml::parser::{CommentParser, Parser, PiParser};
 
 use super::value::{ENDS_NAME, check_chars, is_name, is_space, past_plain};
 use crate::protocol::format::NOT_UTF8;
-use crate::protocol::{Error, Excerpt, Place};
+use crate::protocol::{Error, Excerpt, TextPosition};
 
 /// What is wrong with a document, and at which byte.
 #[derive(Debug, Clone, Copy)]
@@ -41,10 +41,10 @@ impl Fault {
     pub fn into_error(self, text: &[u8]) -> Error {
         match self {
             Fault::Xml { what, found, at } => {
-                Error::BadXml { what, found, place: Place::of(text, at) }
+                Error::BadXml { what, found, place: TextPosition::of(text, at) }
             }
             Fault::Document { what, found, at } => {
-                Error::BadDocument { what, found, place: Place::of(text, at) }
+                Error::BadDocument { what, found, place: TextPosition::of(text, at) }
             }
             Fault::Whole(error) => error,
         }

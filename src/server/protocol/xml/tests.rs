@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::{Bounds, Decoded, Error, Line, Place};
+use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs::service::{
     Answer, Answers, Command, Figures, ItemError, LimitFigures, List, Request, Verdict,
 };
@@ -238,12 +238,15 @@ fn what_is_not_taken_and_where() {
         ("<request><item biz='b' key='k' detail=' true'/></request>", "bad-request", 1, 40),
     ] {
         let error = parse(body.as_bytes()).expect_err(body);
-        let place = Some(Place { line, column });
+        let place = Some(TextPosition { line, column });
         assert_eq!((error.status(), error.code(), error.place()), (400, code, place), "{body}");
         assert!(!error.closes());
     }
     let error = parse(b"<request>\n<item biz='\xff'/></request>").unwrap_err();
-    assert_eq!((error.code(), error.place()), ("bad-xml", Some(Place { line: 2, column: 12 })));
+    assert_eq!(
+        (error.code(), error.place()),
+        ("bad-xml", Some(TextPosition { line: 2, column: 12 }))
+    );
 }
 
 #[test]

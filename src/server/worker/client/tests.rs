@@ -64,7 +64,7 @@ impl Serve for Longest {
 
 /// A client who writes `request` again and again and reads nothing, until nobody takes any more;
 /// what is held of it at most.
-fn held_at_most(conf: &Conf, bench: &mut Bench, request: &[u8], piece: usize) -> usize {
+fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize) -> usize {
     // Several to a read.
     let request = request.repeat((64_usize << 10).div_ceil(request.len()));
     let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
@@ -81,18 +81,18 @@ fn held_at_most(conf: &Conf, bench: &mut Bench, request: &[u8], piece: usize) ->
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
         client.readable = true;
-        bench.arena.clear();
-        bench.out.clear();
-        match client.read(&mut bench.arena) {
+        buffers.arena.clear();
+        buffers.out.clear();
+        match client.read(&mut buffers.arena) {
             Reading::Run => {
                 idle = 0;
-                bench.scratch.begin_batch();
-                bench.scratch.begin_lane();
-                client.run(&conf.srv, &mut Longest, bench);
-                bench.scratch.flush((&conf.srv).into(), &mut Longest, &mut bench.out);
-                assert!(!client.is_closing(), "{}", String::from_utf8_lossy(&bench.out));
-                if !bench.out.is_empty() {
-                    client.write(&bench.out, &mut bench.pool);
+                buffers.scratch.begin_batch();
+                buffers.scratch.begin_lane();
+                client.run(&conf.srv, &mut Longest, buffers);
+                buffers.scratch.flush((&conf.srv).into(), &mut Longest, &mut buffers.out);
+                assert!(!client.is_closing(), "{}", String::from_utf8_lossy(&buffers.out));
+                if !buffers.out.is_empty() {
+                    client.write(&buffers.out, &mut buffers.pool);
                 }
             }
             Reading::Wait => {}
@@ -109,10 +109,10 @@ fn held_at_most(conf: &Conf, bench: &mut Bench, request: &[u8], piece: usize) ->
         while let Ok(bytes) = peer.read(&mut room) {
             answered += bytes;
         }
-        client.write_unsent(&mut bench.pool);
+        client.write_unsent(&mut buffers.pool);
     }
     assert!(answered > 0);
-    client.release(&mut bench.pool);
+    client.release(&mut buffers.pool);
     most
 }
 
@@ -159,10 +159,10 @@ fn a_client_who_never_reads_is_held_in_what_was_counted() {
         let conf = conf(http);
         let bound = memory::connection_bytes(&conf.srv.http, &conf.map) as usize;
         // One for all: a buffer may come back from a client who needed a larger one.
-        let mut bench = Bench::default();
+        let mut buffers = Buffers::default();
         for request in requests(&conf.srv.http) {
             for piece in [usize::MAX, 1000] {
-                let held = held_at_most(&conf, &mut bench, &request, piece);
+                let held = held_at_most(&conf, &mut buffers, &request, piece);
                 let shown = String::from_utf8_lossy(&request[..60.min(request.len())]);
                 assert!(held <= bound, "{http}: {held} of {bound} bytes held of {shown}");
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::reply::{Asker, Manners};
+use crate::protocol::reply::{Asker, ResponseOptions};
 use frs::conf::{AuthzKey, Cidr, Http, Srv};
 use frs::service::{Answers, Command, Exchange, Request};
 
@@ -33,7 +33,7 @@ pub trait Serve {
 
     /// What is wrong with the server although this worker serves, in words for /health. Asked for
     /// nothing else.
-    fn ailment(&self) -> Option<Ailment> {
+    fn problem(&self) -> Option<Problem> {
         None
     }
 
@@ -43,17 +43,17 @@ pub trait Serve {
 
 /// What is wrong with the server, for /health.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ailment {
+pub struct Problem {
     /// 200 where others than those who hear of it are served as ever.
     pub status: u16,
     /// What it is.
     pub words: Cow<'static, str>,
 }
 
-impl From<&'static str> for Ailment {
+impl From<&'static str> for Problem {
     /// What concerns all of the server.
-    fn from(words: &'static str) -> Ailment {
-        Ailment { status: 503, words: words.into() }
+    fn from(words: &'static str) -> Problem {
+        Problem { status: 503, words: words.into() }
     }
 }
 
@@ -95,9 +95,9 @@ pub struct Rules<'a> {
 impl<'a> Rules<'a> {
     /// Whom to answer: pages of a site read it if they may still ask.
     #[inline]
-    pub(super) fn asker(&self, manners: Manners) -> Asker<'a> {
+    pub(super) fn asker(&self, options: ResponseOptions) -> Asker<'a> {
         let of = |mark| self.http.allow_origin.iter().find(|origin| origin.mark() == mark);
-        Asker { manners, origin: manners.origin.and_then(of) }
+        Asker { options, origin: options.origin.and_then(of) }
     }
 }
 

@@ -33,7 +33,7 @@ struct Stub {
     ran: Vec<String>,
     answered: Vec<(Call, u16)>,
     draining: bool,
-    ailment: Option<&'static str>,
+    problem: Option<&'static str>,
 }
 
 impl Serve for Stub {
@@ -71,8 +71,8 @@ impl Serve for Stub {
         self.draining
     }
 
-    fn ailment(&self) -> Option<Ailment> {
-        self.ailment.map(Ailment::from)
+    fn problem(&self) -> Option<Problem> {
+        self.problem.map(Problem::from)
     }
 
     fn answered(&mut self, call: Call, status: u16) {
@@ -84,11 +84,11 @@ impl Serve for Stub {
 struct Line {
     connection: Connection,
     stub: Stub,
-    scratch: Scratch,
+    scratch: ConnectionBuffers,
     unread: Vec<u8>,
     out: Vec<u8>,
     closed: bool,
-    turns: usize,
+    ticks: usize,
 }
 
 impl Line {
@@ -96,11 +96,11 @@ impl Line {
         Line {
             connection: Connection::new("192.0.2.1".parse().ok()),
             stub: Stub::default(),
-            scratch: Scratch::default(),
+            scratch: ConnectionBuffers::default(),
             unread: Vec::new(),
             out: Vec::new(),
             closed: false,
-            turns: 0,
+            ticks: 0,
         }
     }
 
@@ -118,7 +118,7 @@ impl Line {
                 &mut self.scratch,
                 &mut self.out,
             );
-            self.turns += 1;
+            self.ticks += 1;
             self.unread.drain(..progress.consumed);
             self.closed |= progress.close;
             assert_eq!(progress.close, self.closed, "closed for good");
@@ -455,16 +455,16 @@ fn draining() {
 }
 
 #[test]
-fn a_turn_is_bounded() {
+fn a_tick_is_bounded() {
     let mut line = Line::new();
     let request = get("/health");
     line.push(request.repeat(MAX_REQUESTS_PER_TURN * 2 + 1).as_bytes());
     assert_eq!(statuses(&line.text()).len(), MAX_REQUESTS_PER_TURN * 2 + 1);
-    assert_eq!(line.turns, 3);
+    assert_eq!(line.ticks, 3);
 
     let mut line = Line::new();
     line.push(request.repeat(MAX_REQUESTS_PER_TURN).as_bytes());
-    assert_eq!(line.turns, 1);
+    assert_eq!(line.ticks, 1);
 }
 
 #[test]
@@ -499,7 +499,7 @@ const CHUNKED_HEAD: &str = "POST /update HTTP/1.1\r\nHost: x\r\nTransfer-Encodin
 
 #[test]
 fn refusals() {
-    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     scratch.set_now(1000);
     scratch.refuse(&Error::PeerForbidden, &mut out);
     scratch.refuse(&Error::Overloaded, &mut out);

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use frs::conf::Scope;
-use frs::inspect::{Error, NodeRecord, Place, Reader};
+use frs::inspect::{Error, NodePlace, NodeRecord, Reader};
 use frs::store::counter::BizKey;
 use frs::store::{Rank, Runtime, Sums};
 
@@ -70,7 +70,7 @@ pub struct Rates {
 }
 
 /// Where a node stands and whose it is: a place that was given to another key is another node.
-type Node = (String, Place, u32, String);
+type Node = (String, NodePlace, u32, String);
 
 /// Looks, and remembers what the look before saw.
 pub struct Sampler {

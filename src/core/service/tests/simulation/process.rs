@@ -115,14 +115,14 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
         }
         _ => {
             let key = ["a", "b", "c"][draws.draw(0, 3) as usize];
-            service.begin_turn();
+            service.begin_tick();
             let _ = service.erase(("often", Some(key)), now());
             return;
         }
     }
     let asked = oracle.borrow_mut().asked(&request);
     let mut answers = Answers::default();
-    service.begin_turn();
+    service.begin_tick();
     service.run(&request, now(), &mut answers);
     oracle.borrow_mut().answered(asked, &request, &answers, plan.scribbles);
 }

@@ -1,4 +1,4 @@
-//! What /health answers, and what a turn answers at most.
+//! What /health answers, and what a tick answers at most.
 
 use super::*;
 use frs::conf::memory::QUEUE;
@@ -14,7 +14,7 @@ impl Connection {
 fn health_tells_what_is_wrong() {
     let mut line = Line::new();
     let asked = get("/health") + &get("/query?biz=login&key=a") + &get("/health");
-    line.stub.ailment = Some("the disk is broken");
+    line.stub.problem = Some("the disk is broken");
     line.push(asked.as_bytes());
     assert_eq!(statuses(&line.text()), [503, 200, 503], "all else is served");
     assert_eq!(line.text().matches("\r\n\r\nthe disk is broken").count(), 2);
@@ -28,7 +28,7 @@ fn health_tells_what_is_wrong() {
 }
 
 #[test]
-fn answers_of_a_turn_are_bounded_in_bytes() {
+fn answers_of_a_tick_are_bounded_in_bytes() {
     let mut line = Line::new();
     let request = get("/query?biz=login&key=a");
     line.push(request.as_bytes());

@@ -47,7 +47,7 @@ proptest! {
     ) {
         let requests = requests();
         let mut lines: Vec<Line> = (0..3).map(|_| Line::new()).collect();
-        let mut scratch = Scratch::default();
+        let mut scratch = ConnectionBuffers::default();
         for (request, line) in asked {
             let mut fresh = Line::new();
             fresh.push(requests[request].as_bytes());

@@ -147,5 +147,5 @@ fn thousandths_words(thousandths: u32) -> String {
 }
 
 #[cfg(test)]
-#[path = "words_tests.rs"]
+#[path = "describe_tests.rs"]
 mod tests;

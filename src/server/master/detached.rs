@@ -8,19 +8,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use frs::base::sys::process::{
-    Channel, Exit, Forked, Pid, PollFd, PollFlags, Received, Signal, fork, poll, signal, wait_for,
+    Channel, Delivery, Exit, Forked, Pid, PollFd, PollFlags, Signal, fork, poll, signal, wait_for,
 };
 
 /// A process that [`fork_away`] has started. Its id may be another's once it has ended; what is
 /// asked and sent here is its own matter all the same.
-pub(super) struct Stranger {
+pub(super) struct DetachedProcess {
     pid: Pid,
     handle: OwnedFd,
 }
 
 /// As [`fork`], but the new process is no child of this one: whoever adopts orphans is its
 /// parent, which is init or the service manager, and learns how it ends. None in the new one.
-pub(super) fn fork_away() -> io::Result<Option<Stranger>> {
+pub(super) fn fork_away() -> io::Result<Option<DetachedProcess>> {
     let (ours, theirs) = Channel::pair()?;
     match fork()? {
         Forked::Child => match fork() {
@@ -37,12 +37,12 @@ pub(super) fn fork_away() -> io::Result<Option<Stranger>> {
         Forked::Parent(between) => {
             drop(theirs);
             match (wait_for(between)?, ours.receive()?) {
-                (Exit::Status(0), Received::Message(pid, handles)) => {
+                (Exit::Status(0), Delivery::Message(pid, handles)) => {
                     let pid = std::str::from_utf8(&pid).ok().and_then(|pid| pid.parse().ok());
                     let known = pid.zip(handles.into_iter().next());
-                    let stranger =
-                        known.map(|(pid, handle)| Stranger { pid: Pid::from_raw(pid), handle });
-                    stranger.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+                    let detached = known
+                        .map(|(pid, handle)| DetachedProcess { pid: Pid::from_raw(pid), handle });
+                    detached.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
                 }
                 (Exit::Status(errno), _) => Err(io::Error::from_raw_os_error(errno)),
                 (exit, _) => Err(io::Error::other(exit.to_string())),
@@ -64,7 +64,7 @@ fn handle(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
 }
 
-impl Stranger {
+impl DetachedProcess {
     /// Its id.
     pub fn pid(&self) -> Pid {
         self.pid
@@ -86,7 +86,7 @@ impl Stranger {
 }
 
 /// Readable once it has ended.
-impl AsFd for Stranger {
+impl AsFd for DetachedProcess {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }

@@ -21,7 +21,7 @@ use frs::limit::LimitFigures;
 /// What is looked for.
 #[derive(Debug)]
 #[expect(missing_docs)]
-pub enum LookFor {
+pub enum Inspection {
     Node(Which),
     Top { biz: String, most: usize, by: By },
 }
@@ -29,38 +29,38 @@ pub enum LookFor {
 /// What was found.
 pub type Found = Result<Element, Refusal>;
 
-/// Looks that are asked for and not answered, at most: half of those that may wait.
+/// Inspections that are asked for and not answered, at most: half of those that may wait.
 pub const MOST: usize = super::places::MAX_HOLDING / 2;
 
 /// The other end of the thread.
-pub struct Looks<W> {
-    ask: Sender<(W, LookFor)>,
+pub struct InspectQueue<W> {
+    ask: Sender<(W, Inspection)>,
     found: Receiver<(W, Found)>,
     waiting: usize,
 }
 
-impl<W: Send + 'static> Looks<W> {
+impl<W: Send + 'static> InspectQueue<W> {
     /// Starts the thread; it ends when this is dropped.
-    pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<Looks<W>> {
-        let (ask, asked) = channel::<(W, LookFor)>();
+    pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
+        let (ask, asked) = channel::<(W, Inspection)>();
         let (tell, found) = channel();
         std::thread::Builder::new().name("frs-looks".to_owned()).spawn(move || {
             let _name = crate::process::log::name_process("admin");
-            let mut eyes = Eyes { data_dir, reader: None };
+            let mut eyes = InspectThread { data_dir, reader: None };
             while let Ok((who, what)) = asked.recv() {
                 if tell.send((who, eyes.look(&what))).is_err() || waker.wake().is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Looks { ask, found, waiting: 0 })
+        Ok(InspectQueue { ask, found, waiting: 0 })
     }
 
     /// Asks for something.
     ///
     /// # Errors
     /// Too many have asked before, or the thread is no more.
-    pub fn ask(&mut self, who: W, what: LookFor) -> Result<(), Refusal> {
+    pub fn ask(&mut self, who: W, what: Inspection) -> Result<(), Refusal> {
         if self.waiting >= MOST {
             return Err(Refusal::busy(format!("{MOST} others wait for a look into the files")));
         }
@@ -85,25 +85,25 @@ impl<W: Send + 'static> Looks<W> {
     }
 }
 
-struct Eyes {
+struct InspectThread {
     data_dir: PathBuf,
     /// Made when it is first needed: it maps all groups.
     reader: Option<Reader>,
 }
 
-impl Eyes {
-    fn look(&mut self, what: &LookFor) -> Found {
+impl InspectThread {
+    fn look(&mut self, what: &Inspection) -> Found {
         let reader = self.reader().map_err(refused)?;
         let now = clock::now();
         match what {
-            LookFor::Node(Which { biz, key }) => {
+            Inspection::Node(Which { biz, key }) => {
                 let found = match key {
                     Some(key) => reader.node(biz, key, now),
                     None => reader.whole(biz, now),
                 };
                 node(found.map_err(refused)?)
             }
-            LookFor::Top { biz, most, by } => {
+            Inspection::Top { biz, most, by } => {
                 let found = reader.top(biz, *most, *by, now).map_err(refused)?;
                 let nodes = found.iter().map(|record| {
                     Element::new("node")

@@ -11,8 +11,8 @@ use super::Pulse;
 use super::changes::{Changes, Done, UNKNOWN, Wanted};
 use super::connection::Asked;
 use super::document::Element;
-use super::health::Vitals;
-use super::looks::{LookFor, Looks};
+use super::health::HealthReport;
+use super::inspections::{InspectQueue, Inspection};
 use super::page;
 use super::reply::{JSON, Refusal, Reply, XML};
 use super::route::{Change, Route};
@@ -53,10 +53,10 @@ pub struct Who {
 }
 
 /// What answers.
-pub struct Desk {
+pub struct Handler {
     service: Service,
     changes: Changes<Who>,
-    looks: Looks<Who>,
+    inspections: InspectQueue<Who>,
     token: Option<AdminToken>,
     sweeping: Option<Sweeping>,
     map: Option<(u64, Arc<[u8]>)>,
@@ -78,26 +78,27 @@ struct Sweeping {
     stuck_ns: Option<u64>,
 }
 
-/// What a desk is made of.
+/// What a handler is made of.
 #[expect(missing_docs)]
-pub struct Furniture {
+pub struct HandlerParts {
     pub service: Service,
     pub changes: Changes<Who>,
-    pub looks: Looks<Who>,
+    pub inspections: InspectQueue<Who>,
     pub data_dir: PathBuf,
     pub master: Pid,
     pub pulse: Arc<Pulse>,
     pub hottest: Arc<Mutex<Hottest>>,
 }
 
-impl Desk {
+impl Handler {
     /// One that has read the token.
-    pub fn new(furniture: Furniture) -> Desk {
-        let Furniture { service, changes, looks, data_dir, master, pulse, hottest } = furniture;
-        let mut desk = Desk {
+    pub fn new(parts: HandlerParts) -> Handler {
+        let HandlerParts { service, changes, inspections, data_dir, master, pulse, hottest } =
+            parts;
+        let mut handler = Handler {
             service,
             changes,
-            looks,
+            inspections,
             token: None,
             sweeping: None,
             map: None,
@@ -108,8 +109,8 @@ impl Desk {
             pulse,
             hottest,
         };
-        desk.read_token();
-        desk
+        handler.read_token();
+        handler
     }
 
     /// The token that changes over TCP must carry.
@@ -117,9 +118,9 @@ impl Desk {
         self.token.as_ref()
     }
 
-    /// Starts a turn; takes a newer configuration, if there is one.
-    pub fn begin_turn(&mut self) {
-        if self.service.begin_turn() {
+    /// Starts a tick; takes a newer configuration, if there is one.
+    pub fn begin_tick(&mut self) {
+        if self.service.begin_tick() {
             self.read_token();
         }
     }
@@ -136,7 +137,7 @@ impl Desk {
         self.token = token.unwrap_or(None);
     }
 
-    /// Notes the figures, once a second: rates take two looks.
+    /// Notes the figures, once a second: rates take two inspections.
     pub fn note_figures(&mut self, now: Instant) {
         if self.next_note > now {
             return;
@@ -194,10 +195,10 @@ impl Desk {
             Route::Bizs => return Some(reply(format, self.map_in_force())),
             Route::Biz(name) => return Some(reply(format, self.biz_in_force(&name))),
             Route::Change(change) => return self.take_change(who, change, body),
-            Route::Node(which) => look(LookFor::Node(which)),
-            Route::Top { biz, most, by } => look(LookFor::Top { biz, most, by }),
+            Route::Node(which) => look(Inspection::Node(which)),
+            Route::Top { biz, most, by } => look(Inspection::Top { biz, most, by }),
         };
-        self.looks.ask(who, what).err().map(|refusal| Reply::refusal(format, &refusal))
+        self.inspections.ask(who, what).err().map(|refusal| Reply::refusal(format, &refusal))
     }
 
     fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Reply> {
@@ -225,7 +226,7 @@ impl Desk {
 
     /// Goes on with what is on its way; every answer that has come.
     pub fn go_on(&mut self, tell: &mut Vec<(Who, Reply)>) -> std::io::Result<()> {
-        while let Some((who, found)) = self.looks.found()? {
+        while let Some((who, found)) = self.inspections.found()? {
             let reply = match found {
                 Ok(root) => Reply::document(200, who.format, &root),
                 Err(refusal) => Reply::refusal(who.format, &refusal),
@@ -253,7 +254,7 @@ impl Desk {
 
     fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Reply)>) {
         // The answer to the change before was that all use it: so does this process.
-        self.begin_turn();
+        self.begin_tick();
         if let Some(biz_id) = self.needs_sweep(&wanted.change) {
             let (sweep, stuck_ns) = (Clearing::default(), None);
             self.sweeping = Some(Sweeping { wanted, biz_id, sweep, stuck_ns });
@@ -326,14 +327,14 @@ impl Desk {
             .map_err(|error| Refusal::io(error.to_string()))
     }
 
-    fn vitals(&self) -> Vitals {
+    fn vitals(&self) -> HealthReport {
         let runtime = self.service.handle().runtime();
         let (conf, generation) = (self.service.conf(), runtime.generation());
         let slots = runtime.slots();
         let workers = || slots.iter().filter(|s| s.alive && s.role == Role::Worker as u32);
         let behind = workers().filter(|slot| slot.generation < generation).count() as u64;
         let parent = std::os::unix::process::parent_id();
-        Vitals {
+        HealthReport {
             master: (parent, parent == self.master.as_raw() as u32),
             workers: (conf.srv.workers.into(), workers().count() as u64),
             behind,

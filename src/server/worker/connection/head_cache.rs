@@ -21,13 +21,13 @@ const HEAD_BYTES_MAX: usize = 512;
 /// A longer number is read as any other.
 const DIGITS_MAX: usize = 9;
 
-/// Which memo a connection's last head was like.
+/// Which head_cache a connection's last head was like.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place(u8);
+pub(super) struct ConnectionSlot(u8);
 
 /// A head that was met: what it asked for, and how far it reaches.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Met<'m> {
+pub(super) struct Hit<'m> {
     pub pending: Pending,
     pub head_bytes: usize,
     pub body_bytes: usize,
@@ -35,7 +35,7 @@ pub(super) struct Met<'m> {
     host: &'m [u8],
 }
 
-impl Met<'_> {
+impl Hit<'_> {
     /// Is it within the bounds of the configuration in force?
     #[inline]
     pub fn fits(&self, http: &Http) -> bool {
@@ -52,7 +52,7 @@ impl Met<'_> {
 
 /// A head, but for the digits of its Content-Length.
 #[derive(Debug)]
-struct Memo {
+struct CachedHead {
     bytes: [u8; HEAD_BYTES_MAX],
     before: usize,
     len: usize,
@@ -60,7 +60,7 @@ struct Memo {
     pending: Pending,
 }
 
-impl Memo {
+impl CachedHead {
     /// What stands before the digits, and behind them.
     fn parts(&self) -> (&[u8], &[u8]) {
         self.bytes[..self.len].split_at(self.before)
@@ -73,7 +73,7 @@ impl Memo {
         self.bytes[self.before..self.len].copy_from_slice(behind);
     }
 
-    fn meet(&self, input: &[u8]) -> Option<Met<'_>> {
+    fn get(&self, input: &[u8]) -> Option<Hit<'_>> {
         let (before, behind) = self.parts();
         let rest = input.strip_prefix(before)?;
         let (mut digits, mut body_bytes) = (0, 0);
@@ -88,25 +88,30 @@ impl Memo {
             return None;
         }
         let host = &self.bytes[self.host.clone()];
-        Some(Met { pending: self.pending, head_bytes: self.len + digits, body_bytes, host })
+        Some(Hit { pending: self.pending, head_bytes: self.len + digits, body_bytes, host })
     }
 }
 
 /// The heads that were met last.
 #[derive(Debug, Default)]
-pub(super) struct Memos {
-    memos: Vec<Memo>,
+pub(super) struct HeadCache {
+    heads: Vec<CachedHead>,
     next: usize,
 }
 
-impl Memos {
+impl HeadCache {
     /// Is the head that `input` starts with the one that is remembered there?
-    pub fn meet(&self, place: Place, input: &[u8]) -> Option<Met<'_>> {
-        self.memos.get(usize::from(place.0))?.meet(input)
+    pub fn get(&self, place: ConnectionSlot, input: &[u8]) -> Option<Hit<'_>> {
+        self.heads.get(usize::from(place.0))?.get(input)
     }
 
     /// Remembers a head of these bytes, if it is one to be remembered, and where.
-    pub fn learn(&mut self, head: &Head<'_, '_>, bytes: &[u8], pending: Pending) -> Option<Place> {
+    pub fn insert(
+        &mut self,
+        head: &Head<'_, '_>,
+        bytes: &[u8],
+        pending: Pending,
+    ) -> Option<ConnectionSlot> {
         // Before an empty body nobody waits for 100, whatever the fields say: another length could
         // tell another story.
         if head.expects_continue || matches!(head.body, Body::Length(0) | Body::Chunked) {
@@ -131,19 +136,19 @@ impl Memos {
             }
             _ => 0..0,
         };
-        let known = self.memos.iter().position(|memo| memo.parts() == parts);
-        Some(Place(known.unwrap_or_else(|| self.put(parts, host, pending)) as u8))
+        let known = self.heads.iter().position(|head_cache| head_cache.parts() == parts);
+        Some(ConnectionSlot(known.unwrap_or_else(|| self.put(parts, host, pending)) as u8))
     }
 
     /// Takes a head up, in the place of the oldest one.
     fn put(&mut self, parts: (&[u8], &[u8]), host: Range<usize>, pending: Pending) -> usize {
         let place = self.next;
-        if place == self.memos.len() {
+        if place == self.heads.len() {
             let bytes = [0; HEAD_BYTES_MAX];
-            self.memos.push(Memo { bytes, before: 0, len: 0, host: 0..0, pending });
+            self.heads.push(CachedHead { bytes, before: 0, len: 0, host: 0..0, pending });
         }
-        self.memos[place].set(parts, pending);
-        self.memos[place].host = host;
+        self.heads[place].set(parts, pending);
+        self.heads[place].host = host;
         self.next = (place + 1) % MEMOS;
         place
     }
@@ -153,43 +158,43 @@ impl Memos {
 mod tests {
     use super::*;
     use crate::protocol::http;
-    use crate::worker::connection::Courtesy;
+    use crate::worker::connection::ClientPreferences;
     use frs::service::Command;
 
-    fn learn(memos: &mut Memos, bytes: &str, command: Command) -> Option<Place> {
+    fn insert(heads: &mut HeadCache, bytes: &str, command: Command) -> Option<ConnectionSlot> {
         let mut fields = http::fields();
         let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
         let format = head.content().unwrap();
-        let courtesy = Courtesy::of(&head, format, None);
-        memos.learn(&head, bytes.as_bytes(), Pending { command, format, courtesy })
+        let preferences = ClientPreferences::of(&head, format, None);
+        heads.insert(&head, bytes.as_bytes(), Pending { command, format, preferences })
     }
 
-    fn lengths(memos: &Memos, place: Place, input: &str) -> Option<(usize, usize)> {
-        memos.meet(place, input.as_bytes()).map(|met| (met.head_bytes, met.body_bytes))
+    fn lengths(heads: &HeadCache, place: ConnectionSlot, input: &str) -> Option<(usize, usize)> {
+        heads.get(place, input.as_bytes()).map(|met| (met.head_bytes, met.body_bytes))
     }
 
     #[test]
     fn a_head_is_met_again_whatever_the_length() {
-        let mut memos = Memos::default();
+        let mut heads = HeadCache::default();
         let head = |length: &str| {
             format!("POST /update HTTP/1.1\r\nContent-Length: {length}\r\nHost: x\r\n\r\n")
         };
-        assert_eq!(lengths(&memos, Place::default(), &head("1")), None);
-        let place = learn(&mut memos, &head("7"), Command::Update).unwrap();
+        assert_eq!(lengths(&heads, ConnectionSlot::default(), &head("1")), None);
+        let place = insert(&mut heads, &head("7"), Command::Update).unwrap();
         let empty = head("").len();
         for (length, bytes) in [("7", 7), ("0", 0), ("0010", 10), ("999999999", 999_999_999)] {
             let input = head(length) + "<request/>";
-            assert_eq!(lengths(&memos, place, &input), Some((empty + length.len(), bytes)));
+            assert_eq!(lengths(&heads, place, &input), Some((empty + length.len(), bytes)));
         }
         for other in ["", "1, 1", "+1", "1x", " 1", "1234567890"] {
-            assert_eq!(lengths(&memos, place, &head(other)), None, "{other}");
+            assert_eq!(lengths(&heads, place, &head(other)), None, "{other}");
         }
         let whole = head("10");
         for end in 0..whole.len() {
-            assert_eq!(lengths(&memos, place, &whole[..end]), None, "not whole: {end}");
+            assert_eq!(lengths(&heads, place, &whole[..end]), None, "not whole: {end}");
         }
         for other in [whole.replace("Host", "host"), whole.replace("update", "query"), "".into()] {
-            assert_eq!(lengths(&memos, place, &other), None, "{other}");
+            assert_eq!(lengths(&heads, place, &other), None, "{other}");
         }
     }
 
@@ -206,23 +211,23 @@ mod tests {
             &long,
         ] {
             let head = format!("POST /update HTTP/1.1\r\n{fields}\r\n");
-            let place = learn(&mut Memos::default(), &head, Command::Update);
+            let place = insert(&mut HeadCache::default(), &head, Command::Update);
             assert!(place.is_none(), "{fields}");
         }
     }
 
     #[test]
     fn the_oldest_head_gives_way() {
-        let mut memos = Memos::default();
+        let mut heads = HeadCache::default();
         let head =
             |n: usize| format!("POST /update HTTP/1.1\r\nA: {n}\r\nContent-Length: 1\r\n\r\n");
         let places: Vec<_> =
-            (0..=MEMOS).map(|n| learn(&mut memos, &head(n), Command::Update).unwrap()).collect();
-        assert_eq!(lengths(&memos, places[0], &head(0)), None);
+            (0..=MEMOS).map(|n| insert(&mut heads, &head(n), Command::Update).unwrap()).collect();
+        assert_eq!(lengths(&heads, places[0], &head(0)), None);
         for (n, &place) in places.iter().enumerate().skip(1) {
-            assert!(lengths(&memos, place, &head(n)).is_some());
-            assert_eq!(learn(&mut memos, &head(n), Command::Update).unwrap().0, place.0);
+            assert!(lengths(&heads, place, &head(n)).is_some());
+            assert_eq!(insert(&mut heads, &head(n), Command::Update).unwrap().0, place.0);
         }
-        assert_eq!(memos.memos.len(), MEMOS);
+        assert_eq!(heads.heads.len(), MEMOS);
     }
 }

@@ -1,6 +1,6 @@
-//! A worker's turn: wait; read every ready client; read the clock once; answer each with one call.
+//! A worker's tick: wait; read every ready client; read the clock once; answer each with one call.
 //!
-//! Invariant: a turn does a bounded amount of work for each client and waits for nothing but its
+//! Invariant: a tick does a bounded amount of work for each client and waits for nothing but its
 //! share of semaphores, so that a stalled client delays nobody. In the steady state it allocates
 //! nothing and writes no log line.
 
@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::buffers::Bench;
+use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
-use super::desk::Desk;
-use super::doors::{Accepted, Doors, PAUSE_MS};
+use super::listeners::{Accepted, Listeners, PAUSE_MS};
+use super::request_handler::RequestHandler;
 use super::turned_away::TurnedAway;
 use crate::net::stream::Stream;
 use crate::net::timers::{Kind, Lengths, Timers};
-use crate::process::child::Child;
-use crate::process::log::{self, Seldom};
-use crate::process::message::{self, Heard, Word};
+use crate::process::child::ChildContext;
+use crate::process::log::{self, LogThrottle};
+use crate::process::message::{self, Received, ToChild};
 use crate::protocol;
 use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
@@ -35,7 +35,7 @@ use frs::store::counter::{Counters, Timed};
 
 const SIGNALS: Token = Token(0);
 const CHANNEL: Token = Token(1);
-const FIRST_DOOR: usize = 2;
+const FIRST_LISTENER: usize = 2;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
@@ -66,8 +66,8 @@ pub struct Worker {
     poll: Poll,
     signals: Signals,
     channel: Channel,
-    doors: Doors,
-    desk: Desk,
+    listeners: Listeners,
+    handler: RequestHandler,
     conf: Arc<Conf>,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
@@ -78,41 +78,41 @@ pub struct Worker {
     ready: Vec<u32>,
     /// Those of them that are being read.
     reading: Vec<u32>,
-    /// Those that were read in this turn, and those whose answers are being taken again.
+    /// Those that were read in this tick, and those whose answers are being taken again.
     to_run: Vec<u32>,
     /// Those of them whose requests are run together.
     batch: Vec<u32>,
     timers: Timers,
-    bench: Bench,
+    buffers: Buffers,
     origin: Instant,
-    /// When this turn began, since the origin: its clients were readable then.
+    /// When this tick began, since the origin: its clients were readable then.
     begun: Duration,
     now_ms: u64,
-    /// Bytes read and written in this turn.
+    /// Bytes read and written in this tick.
     moved: Moved,
     paused_until_ms: u64,
-    unwatched: Seldom,
+    unwatched: LogThrottle,
     turned_away: TurnedAway,
     ending: Option<Ending>,
 }
 
 impl Worker {
-    /// Sets up everything a worker needs; it then serves when its turns are run.
-    pub fn new(child: Child, service: Service) -> io::Result<Worker> {
+    /// Sets up everything a worker needs; it then serves when its ticks are run.
+    pub fn new(child: ChildContext, service: Service) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let registry = poll.registry();
         let (signals, channel) = (child.signals, child.channel);
         let readable = Interest::READABLE;
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
         registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
-        let mut doors = Doors::new(FIRST_DOOR);
-        for (lane, listeners) in child.share.lanes {
-            for listener in listeners {
-                doors.open_tcp(registry, lane, listener)?;
+        let mut listeners = Listeners::new(FIRST_LISTENER);
+        for (lane, shared) in child.share.lanes {
+            for listener in shared {
+                listeners.open_tcp(registry, lane, listener)?;
             }
         }
         for listener in child.share.shared {
-            doors.open_unix(registry, listener)?;
+            listeners.open_unix(registry, listener)?;
         }
         message::say_ready(&channel)?;
         let conf = Arc::clone(service.conf());
@@ -120,8 +120,8 @@ impl Worker {
             poll,
             signals,
             channel,
-            doors,
-            desk: Desk {
+            listeners,
+            handler: RequestHandler {
                 service,
                 now: clock::now(),
                 draining: false,
@@ -137,19 +137,19 @@ impl Worker {
             to_run: Vec::new(),
             batch: Vec::new(),
             timers: Timers::default(),
-            bench: Bench::default(),
+            buffers: Buffers::default(),
             origin: clock::instant(),
             begun: Duration::ZERO,
             now_ms: 0,
             moved: Moved::default(),
             paused_until_ms: 0,
-            unwatched: Seldom::new(Duration::from_millis(QUIET_MS)),
+            unwatched: LogThrottle::new(Duration::from_millis(QUIET_MS)),
             turned_away: TurnedAway::default(),
             ending: None,
         })
     }
 
-    /// Runs turns until the worker has ended as asked.
+    /// Runs ticks until the worker has ended as asked.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.is_over() {
@@ -165,31 +165,31 @@ impl Worker {
                     SIGNALS | CHANNEL => master_spoke = true,
                     token if token.0 >= FIRST_CLIENT => self.note(token, event),
                     token => {
-                        self.doors.knock(token);
+                        self.listeners.mark_ready(token);
                     }
                 }
             }
             if master_spoke {
                 self.hear()?;
             }
-            self.turn();
+            self.tick();
         }
         let rest = self.turned_away.take_rest();
         self.tell_turned_away(rest);
         Ok(())
     }
 
-    fn turn(&mut self) {
+    fn tick(&mut self) {
         self.read_clients();
-        self.desk.now = clock::now();
-        self.desk.service.begin_turn();
+        self.handler.now = clock::now();
+        self.handler.service.begin_tick();
         self.take_configuration();
-        self.bench.scratch.set_now(self.desk.now);
+        self.buffers.scratch.set_now(self.handler.now);
         self.answer_clients();
         self.count_answered();
         self.expire_clients();
         // Who was late is not timed: that would be the timeout's length.
-        self.desk.answered = 0;
+        self.handler.answered = 0;
         self.accept_clients();
         let due = self.turned_away.take_due(self.now_ms);
         self.tell_turned_away(due);
@@ -200,7 +200,7 @@ impl Worker {
 
     #[inline]
     fn counters(&self) -> Option<Counters<'_>> {
-        self.desk.service.handle().counters()
+        self.handler.service.handle().counters()
     }
 
     fn count(&self, counter: Counter) {
@@ -209,9 +209,9 @@ impl Worker {
         }
     }
 
-    /// All requests of a turn have the time of the turn: a clock is read once for all of them.
+    /// All requests of a tick have the time of the tick: a clock is read once for all of them.
     fn count_answered(&mut self) {
-        let answered = std::mem::take(&mut self.desk.answered);
+        let answered = std::mem::take(&mut self.handler.answered);
         if answered > 0
             && let Some(counters) = self.counters()
         {
@@ -233,10 +233,10 @@ impl Worker {
 
     fn timeout(&self) -> Option<Duration> {
         let doors_open = self.paused_until_ms <= self.now_ms;
-        if !self.ready.is_empty() || doors_open && self.doors.is_ready() {
+        if !self.ready.is_empty() || doors_open && self.listeners.is_ready() {
             return Some(Duration::ZERO);
         }
-        let paused = self.doors.is_ready().then_some(self.paused_until_ms);
+        let paused = self.listeners.is_ready().then_some(self.paused_until_ms);
         let ending = self.ending.map(|ending| ending.until_ms);
         let due_ms = self.timers.due_ms(&self.lengths());
         let told_ms = self.turned_away.due_ms();
@@ -255,7 +255,7 @@ impl Worker {
     }
 
     fn take_configuration(&mut self) {
-        let conf = self.desk.service.conf();
+        let conf = self.handler.service.conf();
         if !Arc::ptr_eq(conf, &self.conf) {
             self.conf = Arc::clone(conf);
             log::set_level(self.conf.srv.log.level);
@@ -274,26 +274,26 @@ impl Worker {
         }
         loop {
             match message::hear(&self.channel)? {
-                Heard::Word(Word::Serve(lane), listeners) => {
+                Received::Word(ToChild::Serve(lane), listeners) => {
                     if self.ending.is_some() {
                         continue;
                     }
                     for listener in listeners {
-                        self.doors.open_tcp(self.poll.registry(), lane, listener.into())?;
+                        self.listeners.open_tcp(self.poll.registry(), lane, listener.into())?;
                     }
                 }
-                Heard::Word(Word::Yield(lane), _) => {
-                    self.doors.close_lane(self.poll.registry(), lane)?;
+                Received::Word(ToChild::Yield(lane), _) => {
+                    self.listeners.close_lane(self.poll.registry(), lane)?;
                 }
-                Heard::Word(Word::Leave, _) => {
-                    self.desk.replaced = true;
+                Received::Word(ToChild::Leave, _) => {
+                    self.handler.replaced = true;
                     self.end(false);
                 }
-                Heard::Word(Word::ReopenLog, _) => log::reopen(),
-                // That there is a new configuration, the turn finds by itself.
-                Heard::Word(Word::Generation | Word::Recover, _) => {}
-                Heard::Nothing => return Ok(()),
-                Heard::MasterGone => {
+                Received::Word(ToChild::ReopenLog, _) => log::reopen(),
+                // That there is a new configuration, the tick finds by itself.
+                Received::Word(ToChild::Generation | ToChild::Recover, _) => {}
+                Received::Nothing => return Ok(()),
+                Received::MasterGone => {
                     if self.ending.is_none_or(|ending| !ending.close_idle) {
                         tracing::warn!("the master is gone: this worker finishes");
                     }
@@ -310,8 +310,8 @@ impl Worker {
         }
         let bound_ms = if close_idle { FINISH_MS } else { DRAIN_MS };
         self.ending = Some(Ending { close_idle, until_ms: self.now_ms + bound_ms });
-        self.desk.draining = true;
-        if let Err(error) = self.doors.close_all(self.poll.registry()) {
+        self.handler.draining = true;
+        if let Err(error) = self.listeners.close_all(self.poll.registry()) {
             tracing::warn!(%error, "cannot close a listener");
         }
         if close_idle {
@@ -356,13 +356,13 @@ impl Worker {
     }
 
     fn read_clients(&mut self) {
-        self.bench.arena.clear();
+        self.buffers.arena.clear();
         std::mem::swap(&mut self.ready, &mut self.reading);
         for at in 0..self.reading.len() {
             let index = self.reading[at];
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
-            let reading = client.read(&mut self.bench.arena);
+            let reading = client.read(&mut self.buffers.arena);
             self.moved.take(client.moved());
             match reading {
                 Reading::Run => self.to_run.push(index),
@@ -379,7 +379,7 @@ impl Worker {
         self.begin_batch();
         for at in 0..self.to_run.len() {
             self.take(self.to_run[at]);
-            if self.batch.len() == BATCH || self.bench.out.len() > BATCH_BYTES {
+            if self.batch.len() == BATCH || self.buffers.out.len() > BATCH_BYTES {
                 self.answer_batch();
             }
         }
@@ -389,32 +389,32 @@ impl Worker {
 
     fn begin_batch(&mut self) {
         self.batch.clear();
-        self.bench.out.clear();
-        self.bench.scratch.begin_batch();
+        self.buffers.out.clear();
+        self.buffers.scratch.begin_batch();
     }
 
     /// Takes what a client has sent into the batch, or goes on writing to it.
     fn take(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
-            let writing = client.write_unsent(&mut self.bench.pool);
+            let writing = client.write_unsent(&mut self.buffers.pool);
             let has_taken = client.moved().written > 0;
             self.moved.take(client.moved());
             self.give_time(index, has_taken);
             return self.after_writing(index, writing);
         }
-        self.bench.scratch.begin_lane();
+        self.buffers.scratch.begin_lane();
         self.batch.push(index);
-        client.run(&self.conf.srv, &mut self.desk, &mut self.bench);
+        client.run(&self.conf.srv, &mut self.handler, &mut self.buffers);
     }
 
     /// Runs the batch, and writes to each of its clients with one call.
     fn answer_batch(&mut self) {
-        let Bench { scratch, out, .. } = &mut self.bench;
-        scratch.flush((&self.conf.srv).into(), &mut self.desk, out);
+        let Buffers { scratch, out, .. } = &mut self.buffers;
+        scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
         let mut from = 0;
         for lane in 0..self.batch.len() {
-            let to = self.bench.scratch.lane_end(lane).max(from);
+            let to = self.buffers.scratch.lane_end(lane).max(from);
             self.write(self.batch[lane], from..to);
             from = to;
         }
@@ -424,10 +424,10 @@ impl Worker {
     /// Writes that part of the output to a client.
     fn write(&mut self, index: u32, part: Range<usize>) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
-        let answers = &self.bench.out[part];
+        let answers = &self.buffers.out[part];
         let answered = !answers.is_empty();
         let writing =
-            if answered { client.write(answers, &mut self.bench.pool) } else { Writing::Done };
+            if answered { client.write(answers, &mut self.buffers.pool) } else { Writing::Done };
         self.moved.take(client.moved());
         self.give_time(index, answered);
         self.after_writing(index, writing);
@@ -452,7 +452,7 @@ impl Worker {
             Writing::Blocked => {}
             Writing::Done if client.is_closing() => {
                 let kind = if client.is_refused() { Kind::Refused } else { Kind::Linger };
-                if client.linger(&mut self.bench.pool) {
+                if client.linger(&mut self.buffers.pool) {
                     self.timers.arm(index, kind, self.now_ms);
                     self.settle(index);
                 } else {
@@ -463,7 +463,7 @@ impl Worker {
         }
     }
 
-    /// Decides where a client stands until the next turn.
+    /// Decides where a client stands until the next tick.
     fn settle(&mut self, index: u32) {
         let finishing = self.ending.is_some_and(|ending| ending.close_idle);
         let Some(client) = self.clients[index as usize].as_mut() else { return };
@@ -476,7 +476,7 @@ impl Worker {
 
     fn close(&mut self, index: u32) {
         if let Some(mut client) = self.clients[index as usize].take() {
-            client.release(&mut self.bench.pool);
+            client.release(&mut self.buffers.pool);
             self.refused -= usize::from(client.is_refused());
             if client.queued {
                 // Else the next client of this number would stand in the list twice.
@@ -509,9 +509,9 @@ impl Worker {
 
     fn time_out(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
-        self.bench.out.clear();
-        client.time_out(&self.conf.srv, &mut self.desk, &mut self.bench);
-        self.write(index, 0..self.bench.out.len());
+        self.buffers.out.clear();
+        client.time_out(&self.conf.srv, &mut self.handler, &mut self.buffers);
+        self.write(index, 0..self.buffers.out.len());
     }
 
     // Accepting.
@@ -521,10 +521,10 @@ impl Worker {
             return;
         }
         for _ in 0..ACCEPTS_PER_TURN {
-            if !self.doors.is_ready() {
+            if !self.listeners.is_ready() {
                 return;
             }
-            match self.doors.accept() {
+            match self.listeners.accept() {
                 Accepted::Client(stream, address) => {
                     self.admit(stream, address.as_ref().map(SocketAddr::ip));
                 }
@@ -570,13 +570,13 @@ impl Worker {
 
     /// Answers a client that is not served.
     fn refuse(&mut self, index: u32, error: &protocol::Error) {
-        self.bench.out.clear();
-        self.bench.scratch.refuse(error, &mut self.bench.out);
+        self.buffers.out.clear();
+        self.buffers.scratch.refuse(error, &mut self.buffers.out);
         if let Some(client) = self.client(index) {
             client.refuse();
             self.refused += 1;
         }
-        self.write(index, 0..self.bench.out.len());
+        self.write(index, 0..self.buffers.out.len());
         // A new connection takes so little at once; memory is not counted for one that does not.
         if self.client(index).is_some_and(|client| client.is_blocked()) {
             self.close(index);
@@ -588,7 +588,7 @@ impl Worker {
         let Some(index) = self.timers.first(Kind::Refused) else { return false };
         // What it has sent is read away, lest a reset overtake the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
-            client.read(&mut self.bench.arena);
+            client.read(&mut self.buffers.arena);
             self.moved.take(client.moved());
         }
         self.close(index);

@@ -30,7 +30,7 @@ pub(super) enum Carried {
 }
 
 /// Carries nodes of one group.
-pub(super) struct Carrier<'a> {
+pub(super) struct NodeCopier<'a> {
     conf: &'a Conf,
     index: usize,
     old: &'a LiveGroup,
@@ -45,14 +45,14 @@ pub(super) struct Carrier<'a> {
     now: u64,
 }
 
-impl<'a> Carrier<'a> {
+impl<'a> NodeCopier<'a> {
     pub fn new(
         conf: &'a Conf,
         index: usize,
         old: &'a LiveGroup,
         new: &Header,
         now: u64,
-    ) -> Carrier<'a> {
+    ) -> NodeCopier<'a> {
         let name = &conf.map.groups[index].name;
         let [mut from, mut to] = [old.header(), new]
             .map(|header| Table::over(conf, |other| (other == *name).then_some((index, header))));
@@ -60,7 +60,7 @@ impl<'a> Carrier<'a> {
         anywhere.set_now(now);
         from.set_now(now);
         to.set_now(now);
-        Carrier {
+        NodeCopier {
             conf,
             index,
             old,
@@ -74,7 +74,7 @@ impl<'a> Carrier<'a> {
     }
 
     /// A sound node of the old files.
-    pub fn carry(&self, words: &[u64]) -> Carried {
+    pub fn copy(&self, words: &[u64]) -> Carried {
         let Some((entry, scope)) = self.from.of_key_word(self.index, words[node::KEY]) else {
             return self.without_business(words);
         };

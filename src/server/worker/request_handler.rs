@@ -1,6 +1,6 @@
-//! What the requests of a turn are answered with: the service, at one time for all of them.
+//! What the requests of a tick are answered with: the service, at one time for all of them.
 
-use super::connection::{Ailment, Call, Serve};
+use super::connection::{Call, Problem, Serve};
 use frs::base::clock::Millis;
 use frs::service::{Answers, Exchange, Request, Service};
 use frs::store::counter::Asked;
@@ -14,20 +14,20 @@ const BEHIND: &str = "no item is served, each answers \"store\": the configurati
     be read; the master puts right what it can within a second, and the log says why";
 
 /// What connections are answered with.
-pub struct Desk {
+pub struct RequestHandler {
     /// The store and the configuration in force.
     pub service: Service,
-    /// The time of this turn.
+    /// The time of this tick.
     pub now: Millis,
     /// The worker is about to end.
     pub draining: bool,
-    /// Requests answered in this turn.
+    /// Requests answered in this tick.
     pub answered: u64,
     /// Others serve in its place.
     pub replaced: bool,
 }
 
-impl Serve for Desk {
+impl Serve for RequestHandler {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         self.service.run(request, self.now, answers);
     }
@@ -56,7 +56,7 @@ impl Serve for Desk {
         }
     }
 
-    fn ailment(&self) -> Option<Ailment> {
+    fn problem(&self) -> Option<Problem> {
         if self.service.is_behind() {
             return Some(BEHIND.into());
         }
@@ -70,10 +70,10 @@ impl Serve for Desk {
 }
 
 /// Some groups answer `store`, of so many in all.
-fn not_served(unserved: &[String], all: usize) -> Ailment {
+fn not_served(unserved: &[String], all: usize) -> Problem {
     let names = unserved.join(", ");
     let words = format!("items of these groups answer `store`, the log says why: {names}");
-    Ailment { status: if unserved.len() == all { 503 } else { 200 }, words: words.into() }
+    Problem { status: if unserved.len() == all { 503 } else { 200 }, words: words.into() }
 }
 
 /// What a call is counted as.

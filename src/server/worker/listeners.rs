@@ -1,6 +1,6 @@
 //! What a worker listens on: its lanes, those it serves for a neighbour, and the shared sockets.
 //!
-//! Invariant: a door that cannot accept for want of descriptors or memory is tried again after a
+//! Invariant: a listener that cannot accept for want of descriptors or memory is tried again after a
 //! pause; nothing spins, and the master's copy keeps the queue.
 
 use std::io;
@@ -22,7 +22,7 @@ enum Socket {
 }
 
 #[derive(Debug)]
-struct Door {
+struct Listener {
     socket: Socket,
     /// None: shared by all workers.
     lane: Option<u16>,
@@ -30,12 +30,12 @@ struct Door {
     ready: bool,
 }
 
-/// All doors of a worker.
+/// All listeners of a worker.
 #[derive(Debug)]
-pub struct Doors {
-    doors: Vec<Option<Door>>,
+pub struct Listeners {
+    listeners: Vec<Option<Listener>>,
     first_token: usize,
-    turn: usize,
+    tick: usize,
 }
 
 /// What came of accepting.
@@ -49,10 +49,10 @@ pub enum Accepted {
     NoRoom(io::Error),
 }
 
-impl Doors {
+impl Listeners {
     /// None yet; their tokens begin with this one.
-    pub fn new(first_token: usize) -> Doors {
-        Doors { doors: Vec::new(), first_token, turn: 0 }
+    pub fn new(first_token: usize) -> Listeners {
+        Listeners { listeners: Vec::new(), first_token, tick: 0 }
     }
 
     /// Opens a TCP listener of a lane.
@@ -80,22 +80,22 @@ impl Doors {
         lane: Option<u16>,
         mut socket: Socket,
     ) -> io::Result<()> {
-        let free = self.doors.iter().position(Option::is_none).unwrap_or(self.doors.len());
+        let free = self.listeners.iter().position(Option::is_none).unwrap_or(self.listeners.len());
         socket.source().register(registry, Token(self.first_token + free), Interest::READABLE)?;
-        let door = Some(Door { socket, lane, ready: true });
-        match self.doors.get_mut(free) {
-            Some(place) => *place = door,
-            None => self.doors.push(door),
+        let listener = Some(Listener { socket, lane, ready: true });
+        match self.listeners.get_mut(free) {
+            Some(place) => *place = listener,
+            None => self.listeners.push(listener),
         }
         Ok(())
     }
 
     /// Closes this worker's copies of a lane's listeners.
     pub fn close_lane(&mut self, registry: &Registry, lane: u16) -> io::Result<()> {
-        self.close_where(registry, |door| door.lane == Some(lane))
+        self.close_where(registry, |listener| listener.lane == Some(lane))
     }
 
-    /// Closes all doors.
+    /// Closes all listeners.
     pub fn close_all(&mut self, registry: &Registry) -> io::Result<()> {
         self.close_where(registry, |_| true)
     }
@@ -103,26 +103,26 @@ impl Doors {
     fn close_where(
         &mut self,
         registry: &Registry,
-        to_close: impl Fn(&Door) -> bool,
+        to_close: impl Fn(&Listener) -> bool,
     ) -> io::Result<()> {
-        for place in &mut self.doors {
-            if let Some(mut door) = place.take_if(|door| to_close(door)) {
+        for place in &mut self.listeners {
+            if let Some(mut listener) = place.take_if(|listener| to_close(listener)) {
                 // The master's copy keeps the description open, so closing alone would leave it
                 // in the epoll set.
-                door.socket.source().deregister(registry)?;
+                listener.socket.source().deregister(registry)?;
             }
         }
         Ok(())
     }
 
-    /// Notes that somebody knocks; false if the token is no door's.
-    pub fn knock(&mut self, token: Token) -> bool {
+    /// Notes that somebody knocks; false if the token is no listener's.
+    pub fn mark_ready(&mut self, token: Token) -> bool {
         let Some(index) = token.0.checked_sub(self.first_token) else { return false };
-        match self.doors.get_mut(index) {
+        match self.listeners.get_mut(index) {
             Some(place) => {
-                // One that was closed in this turn may still be named.
-                if let Some(door) = place {
-                    door.ready = true;
+                // One that was closed in this tick may still be named.
+                if let Some(listener) = place {
+                    listener.ready = true;
                 }
                 true
             }
@@ -132,20 +132,22 @@ impl Doors {
 
     /// Is somebody to be let in.
     pub fn is_ready(&self) -> bool {
-        self.doors.iter().flatten().any(|door| door.ready)
+        self.listeners.iter().flatten().any(|listener| listener.ready)
     }
 
-    /// Lets the next client in, from one door after the other.
+    /// Lets the next client in, from one listener after the other.
     pub fn accept(&mut self) -> Accepted {
-        for _ in 0..self.doors.len() {
-            self.turn = (self.turn + 1) % self.doors.len();
-            let Some(door) = self.doors[self.turn].as_mut().filter(|door| door.ready) else {
+        for _ in 0..self.listeners.len() {
+            self.tick = (self.tick + 1) % self.listeners.len();
+            let Some(listener) =
+                self.listeners[self.tick].as_mut().filter(|listener| listener.ready)
+            else {
                 continue;
             };
-            match door.socket.accept() {
+            match listener.socket.accept() {
                 Ok((stream, address)) => return Accepted::Client(stream, address),
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => door.ready = false,
+                    io::ErrorKind::WouldBlock => listener.ready = false,
                     // The client's doing: it has gone again, or its route has.
                     kind if is_clients(kind) => {}
                     _ => return Accepted::NoRoom(error),
@@ -206,10 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn doors_are_asked_in_turn_and_closed_by_lane() {
+    fn listeners_are_asked_in_turn_and_closed_by_set() {
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut doors = Doors::new(10);
+        let mut listeners = Listeners::new(10);
         let (one, two) = (listener(), listener());
         let kept = two.try_clone().expect("a copy");
         let at = |listener: &std::net::TcpListener| listener.local_addr().expect("bound");
@@ -218,26 +220,26 @@ mod tests {
             .map(|address| TcpStream::connect(address).expect("connected"))
             .collect();
         let ports: [u16; 2] = [at(&one).port(), at(&two).port()];
-        doors.open_tcp(registry, 4, one).expect("opened");
-        doors.open_tcp(registry, 5, two).expect("opened");
-        assert!(doors.is_ready(), "who waited before is let in, too");
+        listeners.open_tcp(registry, 4, one).expect("opened");
+        listeners.open_tcp(registry, 5, two).expect("opened");
+        assert!(listeners.is_ready(), "who waited before is let in, too");
 
         let mut let_in = Vec::new();
-        while let Accepted::Client(Stream::Tcp(stream), Some(_)) = doors.accept() {
+        while let Accepted::Client(Stream::Tcp(stream), Some(_)) = listeners.accept() {
             let_in.push(stream.local_addr().expect("connected").port());
         }
         assert_eq!(let_in.len(), clients.len());
-        assert_ne!(let_in[0], let_in[1], "one door after the other");
+        assert_ne!(let_in[0], let_in[1], "one listener after the other");
         assert!(ports.iter().all(|port| let_in.contains(port)));
-        assert!(!doors.is_ready());
+        assert!(!listeners.is_ready());
 
-        doors.close_lane(registry, 5).expect("closed");
+        listeners.close_lane(registry, 5).expect("closed");
         TcpStream::connect(at(&kept)).expect("the other copy's queue takes it");
-        assert!(doors.knock(Token(11)), "named by an event of the same turn");
-        assert!(!doors.is_ready());
-        assert!(doors.knock(Token(10)) && doors.is_ready());
-        assert!(!doors.knock(Token(12)) && !doors.knock(Token(9)));
-        doors.close_all(registry).expect("closed");
-        assert!(matches!(doors.accept(), Accepted::Nobody));
+        assert!(listeners.mark_ready(Token(11)), "named by an event of the same tick");
+        assert!(!listeners.is_ready());
+        assert!(listeners.mark_ready(Token(10)) && listeners.is_ready());
+        assert!(!listeners.mark_ready(Token(12)) && !listeners.mark_ready(Token(9)));
+        listeners.close_all(registry).expect("closed");
+        assert!(matches!(listeners.accept(), Accepted::Nobody));
     }
 }

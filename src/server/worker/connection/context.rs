@@ -1,12 +1,12 @@
-//! The worker's side of a connection: what it lends, and how answers are run and written.
+//! The worker's context of a connection: what it lends, and how answers are run and written.
 //!
 //! Each request is answered whole and once, in its order: what is written at once waits for what is
 //! in the queue.
 
-use super::memo::Memos;
+use super::head_cache::HeadCache;
 use super::{Call, Rules, Serve};
 use crate::protocol::http::Head;
-use crate::protocol::reply::{self, Asker, Common, Kind, Manners, Persistence, Single};
+use crate::protocol::reply::{self, Asker, Common, Kind, Persistence, ResponseOptions, Single};
 use crate::protocol::{Decoded, Error, Format, Line, document, form};
 use frs::base::clock::Millis;
 use frs::conf::memory::{QUEUE, QUEUE_BYTES};
@@ -14,8 +14,8 @@ use frs::service::{Answer, Exchange, Request};
 
 /// Buffers for the request in hand: one for a worker, for all of its connections.
 #[derive(Debug, Default)]
-pub struct Scratch {
-    pub(super) memos: Memos,
+pub struct ConnectionBuffers {
+    pub(super) heads: HeadCache,
     pub(super) common: Common,
     pub(super) queue: Queue,
     pub(super) decoded: Decoded,
@@ -26,8 +26,8 @@ pub struct Scratch {
     pub(super) line: Line,
 }
 
-impl Scratch {
-    /// Starts a turn: the time that answers are dated with.
+impl ConnectionBuffers {
+    /// Starts a tick: the time that answers are dated with.
     pub fn set_now(&mut self, now: Millis) {
         self.common.set_now(now);
     }
@@ -35,16 +35,16 @@ impl Scratch {
     /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
     /// [`Error::PeerForbidden`].
     pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        self.refuse_by(Manners::CLOSE.into(), error, out);
+        self.refuse_by(ResponseOptions::CLOSE.into(), error, out);
     }
 
     pub(super) fn refuse_by(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
-        let Scratch { line, common, body, .. } = self;
+        let ConnectionBuffers { line, common, body, .. } = self;
         reply::write_error(out, line, common, asker, error, body);
     }
 }
 
-impl Scratch {
+impl ConnectionBuffers {
     /// Begins a batch of connections, whose answers go to an empty output.
     pub fn begin_batch(&mut self) {
         self.queue.lane_ends.clear();
@@ -63,7 +63,7 @@ impl Scratch {
 
     /// Runs and answers what the connections of the batch have read.
     pub fn flush<S: Serve>(&mut self, rules: Rules<'_>, serve: &mut S, out: &mut Vec<u8>) {
-        Side { rules, serve, scratch: self, out }.flush();
+        RequestContext { rules, serve, scratch: self, out }.flush();
     }
 }
 
@@ -71,7 +71,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// What the client said of itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Courtesy {
+pub(super) struct ClientPreferences {
     http10: bool,
     keep_alive: bool,
     head_only: bool,
@@ -81,10 +81,10 @@ pub(super) struct Courtesy {
     pub origin: Option<u32>,
 }
 
-impl Courtesy {
+impl ClientPreferences {
     /// Of a request in this format, of a page of this site.
-    pub fn of(head: &Head<'_, '_>, own: Format, origin: Option<u32>) -> Courtesy {
-        Courtesy {
+    pub fn of(head: &Head<'_, '_>, own: Format, origin: Option<u32>) -> ClientPreferences {
+        ClientPreferences {
             format: head.answer_format(own),
             origin,
             http10: head.http10,
@@ -93,22 +93,22 @@ impl Courtesy {
         }
     }
 
-    pub fn manners(&self, close: bool) -> Manners {
+    pub fn options(&self, close: bool) -> ResponseOptions {
         let persistence = match (close || !self.keep_alive, self.http10) {
             (true, _) => Persistence::Close,
             (false, true) => Persistence::KeepAlive,
             (false, false) => Persistence::Default,
         };
-        let Courtesy { head_only, format, origin, .. } = *self;
-        Manners { persistence, head_only, format, origin }
+        let ClientPreferences { head_only, format, origin, .. } = *self;
+        ResponseOptions { persistence, head_only, format, origin }
     }
 }
 
-/// The worker's side of a connection.
-pub(super) struct Side<'a, S> {
+/// The worker's context of a connection.
+pub(super) struct RequestContext<'a, S> {
     pub rules: Rules<'a>,
     pub serve: &'a mut S,
-    pub scratch: &'a mut Scratch,
+    pub scratch: &'a mut ConnectionBuffers,
     pub out: &'a mut Vec<u8>,
 }
 
@@ -132,7 +132,7 @@ struct Reply {
     call: Call,
     /// The status of a limited item; none: the items answer for themselves.
     refusal: Option<u16>,
-    manners: Manners,
+    options: ResponseOptions,
     lane: usize,
 }
 
@@ -156,13 +156,13 @@ impl Queue {
     }
 }
 
-impl<S: Serve> Side<'_, S> {
+impl<S: Serve> RequestContext<'_, S> {
     /// The request that was read is complete; it is run and answered by the next
-    /// [`Side::flush`].
-    pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, manners: Manners) {
+    /// [`RequestContext::flush`].
+    pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, options: ResponseOptions) {
         let queue = &mut self.scratch.queue;
         let lane = queue.lane();
-        queue.replies.push(Reply { call, refusal, manners, lane });
+        queue.replies.push(Reply { call, refusal, options, lane });
         queue.waiting += 1;
         if queue.waiting == QUEUE {
             self.flush();
@@ -187,7 +187,7 @@ impl<S: Serve> Side<'_, S> {
 
     /// Runs and answers what is in the queue.
     pub fn flush(&mut self) {
-        let Scratch { queue, common, body, line, .. } = self.scratch;
+        let ConnectionBuffers { queue, common, body, line, .. } = self.scratch;
         let waiting = std::mem::take(&mut queue.waiting);
         queue.bytes = 0;
         if waiting == 0 {
@@ -199,7 +199,7 @@ impl<S: Serve> Side<'_, S> {
         {
             debug_assert_eq!(answers.items.len(), request.items().len());
             body.clear();
-            document::write(reply.manners.format, body, line, request, answers);
+            document::write(reply.options.format, body, line, request, answers);
             let answer = match &answers.items[..] {
                 [answer] => Some(answer),
                 _ => None,
@@ -212,7 +212,7 @@ impl<S: Serve> Side<'_, S> {
                 (Some(_), None) => 503,
             };
             let document = (status, Kind::Document, &body[..]);
-            let asker = self.rules.asker(reply.manners);
+            let asker = self.rules.asker(reply.options);
             reply::write(self.out, line, common, asker, document, single);
             queue.lane_ends[reply.lane] = self.out.len();
             self.serve.answered(reply.call, status);
@@ -233,29 +233,29 @@ impl<S: Serve> Side<'_, S> {
         self.end_lane();
     }
 
-    pub fn write(&mut self, call: Call, manners: Manners, answer: (u16, Kind, &[u8])) {
+    pub fn write(&mut self, call: Call, options: ResponseOptions, answer: (u16, Kind, &[u8])) {
         self.flush();
-        let Scratch { common, line, .. } = self.scratch;
-        let asker = self.rules.asker(manners);
+        let ConnectionBuffers { common, line, .. } = self.scratch;
+        let asker = self.rules.asker(options);
         reply::write(self.out, line, common, asker, answer, None);
         self.end_lane();
         self.serve.answered(call, answer.0);
     }
 
     /// Tells a page what it may ask.
-    pub fn write_preflight(&mut self, manners: Manners) {
+    pub fn write_preflight(&mut self, options: ResponseOptions) {
         self.flush();
-        let Scratch { common, line, .. } = self.scratch;
-        let asker = self.rules.asker(manners);
+        let ConnectionBuffers { common, line, .. } = self.scratch;
+        let asker = self.rules.asker(options);
         reply::write_preflight(self.out, line, common, asker);
         self.end_lane();
         self.serve.answered(Call::Other, reply::PREFLIGHT);
     }
 
-    pub fn write_error(&mut self, call: Call, manners: Manners, error: &Error) {
+    pub fn write_error(&mut self, call: Call, options: ResponseOptions, error: &Error) {
         self.flush();
-        let Scratch { common, body, line, .. } = self.scratch;
-        let asker = self.rules.asker(manners);
+        let ConnectionBuffers { common, body, line, .. } = self.scratch;
+        let asker = self.rules.asker(options);
         reply::write_error(self.out, line, common, asker, error, body);
         self.end_lane();
         self.serve.answered(call, error.status());
