@@ -32,7 +32,7 @@ simulate seeds="0..1000000":
 # the policies against their model, millions of steps with overflow checks: just model 1000000
 model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
-        cargo test --release --target-dir target/model --test limit_model
+        cargo test --release --target-dir target/model --test it limits::model
 
 # benches of the inside (criterion); arguments choose: just bench crc
 bench *args:
@@ -60,7 +60,7 @@ corpus:
 
 # programs that share a small group and are killed at any moment: just torture 10000
 torture kills="10000":
-    FRS_TORTURE_KILLS={{ kills }} cargo test --release --test torture -- --nocapture
+    FRS_TORTURE_KILLS={{ kills }} cargo test --release --test it torture -- --nocapture
 
 # the Debian package, and its life on an overlay of this machine; needs cargo-deb and root
 deb:

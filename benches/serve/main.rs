@@ -10,7 +10,7 @@ mod load;
 mod policies;
 mod report;
 mod servers;
-#[path = "../../tests/common/tools.rs"]
+#[path = "../../tests/it/common/tools.rs"]
 mod tools;
 mod wrk;
 

@@ -1,7 +1,7 @@
 //! What each fuzz target does with an input. Hostile inputs are refused or answered: they never
 //! panic, hang, or change what they do not own.
 //!
-//! The targets in fuzz_targets/ call these functions with ever new inputs; tests/corpus.rs calls
+//! The targets in fuzz_targets/ call these functions with ever new inputs; tests/it/corpus.rs calls
 //! them with those that are kept in tests/corpus.
 
 pub mod conf;

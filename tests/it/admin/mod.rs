@@ -1,0 +1,4 @@
+//! The admin plane: its calls, and the clients that make them.
+
+mod calls;
+mod clients;

@@ -1,0 +1,361 @@
+//! Real servers for the tests: a configuration in a directory of its own, the frs binary started
+//! on it, clients over plain sockets.
+//!
+//! Nothing here waits for time, only for conditions, each with a bound.
+
+pub mod files;
+pub mod items;
+pub mod load;
+pub mod needs;
+pub mod plane;
+pub mod programs;
+pub mod tools;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use socket2::{Domain, Socket, Type};
+
+/// Long enough for anything that works, on a machine that is busy.
+pub const BOUND: Duration = Duration::from_secs(20);
+
+/// A directory with a configuration, and an address that nobody else gets.
+pub struct Setup {
+    pub dir: tempfile::TempDir,
+    pub address: SocketAddr,
+    /// Bound and never listened on: keeps the port for the server's own listeners.
+    _reserved: Socket,
+}
+
+/// What the tests set in srv.xml.
+#[derive(Clone)]
+pub struct Settings {
+    pub workers: u16,
+    /// Attributes of `<http>`.
+    pub http: String,
+    /// More elements.
+    pub more: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { workers: 2, http: String::new(), more: String::new() }
+    }
+}
+
+pub const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <biz id="1" name="plenty" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+  </biz>
+  <biz id="2" name="three" key="string">
+    <limit policy="interval" interval="1h" max="3"/>
+  </biz>
+</map>
+"#;
+
+impl Setup {
+    pub fn new(settings: &Settings) -> Setup {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_reuse_address(true).expect("set");
+        socket.set_reuse_port(true).expect("set");
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("bound");
+        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(dir.path().join("conf")).expect("created");
+        let setup = Setup { dir, address, _reserved: socket };
+        setup.write_srv(settings);
+        setup.write_map(MAP);
+        setup
+    }
+
+    /// With a map.xml of the test's own.
+    pub fn of_map(map: &str) -> Setup {
+        let setup = Setup::new(&Settings::default());
+        setup.write_map(map);
+        setup
+    }
+
+    pub fn write_srv(&self, settings: &Settings) {
+        let Settings { workers, http, more } = settings;
+        let address = self.address;
+        let text = format!(
+            "<srv><workers>{workers}</workers><listen>{address}</listen><http {http}/>{more}</srv>\n"
+        );
+        std::fs::write(self.path("conf/srv.xml"), text).expect("written");
+    }
+
+    pub fn write_map(&self, text: &str) {
+        std::fs::write(self.path("conf/map.xml"), text).expect("written");
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs a command of frs to its end.
+    pub fn frs(&self, arguments: &[&str]) -> Output {
+        frs_in(self.dir.path()).args(arguments).output().expect("frs runs")
+    }
+
+    /// frs-inspect, in its directory.
+    pub fn inspector(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(tools::tool("frs-inspect"));
+        command.current_dir(self.dir.path()).args(arguments);
+        command
+    }
+
+    /// Runs a command of frs-inspect to its end.
+    pub fn inspect(&self, arguments: &[&str]) -> Output {
+        self.inspector(arguments).output().expect("frs-inspect runs")
+    }
+
+    /// Starts the server and waits until it serves.
+    pub fn start(&self) -> Server<'_> {
+        self.start_unready().ready()
+    }
+
+    /// As [`Setup::start`], in a session of its own, as service managers do: when the master dies,
+    /// the kernel continues none of its children that are stopped.
+    pub fn start_apart(&self) -> Server<'_> {
+        let mut command = Command::new("setsid");
+        command.current_dir(self.dir.path()).arg(env!("CARGO_BIN_EXE_frs"));
+        self.spawn(&mut command).ready()
+    }
+
+    /// Starts the server.
+    pub fn start_unready(&self) -> Server<'_> {
+        self.spawn(frs_in(self.dir.path()).process_group(0))
+    }
+
+    fn spawn(&self, command: &mut Command) -> Server<'_> {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))
+            .expect("a log");
+        let child = command.stderr(log).stdout(Stdio::null()).spawn().expect("frs starts");
+        Server { setup: self, child }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+}
+
+fn frs_in(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frs"));
+    command.current_dir(dir);
+    command
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A running server; killed with all its processes when it is dropped.
+pub struct Server<'a> {
+    pub setup: &'a Setup,
+    child: Child,
+}
+
+impl Server<'_> {
+    /// Waits until it serves.
+    fn ready(mut self) -> Self {
+        wait_until("the server serves", || {
+            let ended = self.child.try_wait().expect("waited");
+            assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", self.setup.log());
+            let mut client = Client::try_connect(self.setup.address)?;
+            client.try_get("/health").ok().filter(|answer| answer.status == 200)
+        });
+        self
+    }
+
+    pub fn master(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.master(), signal).expect("signalled");
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.setup.address)
+    }
+
+    /// Process ids of the attached processes of a role, by `frs status`.
+    pub fn attached(&self, role: &str) -> Vec<Pid> {
+        let output = self.setup.frs(&["status"]);
+        text(&output.stdout)
+            .lines()
+            .filter(|line| line.starts_with(role) && !line.ends_with("dead"))
+            .filter_map(|line| line.split("process ").nth(1)?.split(',').next()?.parse().ok())
+            .map(Pid::from_raw)
+            .collect()
+    }
+
+    pub fn workers(&self) -> Vec<Pid> {
+        self.attached("worker")
+    }
+
+    /// Waits until there are this many workers, all of them attached.
+    pub fn wait_for_workers(&self, count: usize) -> Vec<Pid> {
+        wait_until("the workers are attached", || {
+            let workers = self.workers();
+            (workers.len() == count).then_some(workers)
+        })
+    }
+
+    /// How the master has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("waited")
+    }
+
+    /// Waits for the end of the master.
+    pub fn wait(&mut self) -> ExitStatus {
+        wait_until("the master ends", || self.child.try_wait().expect("waited"))
+    }
+
+    /// kill -9 of every process at once.
+    pub fn kill_all(&mut self) {
+        killpg(self.master(), Signal::SIGKILL).expect("killed");
+        self.wait();
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let _ = killpg(self.master(), Signal::SIGKILL);
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- the server's log\n{}---", self.setup.log());
+        }
+    }
+}
+
+/// Looks until there is an answer; panics when that takes too long.
+#[track_caller]
+pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = look() {
+            return answer;
+        }
+        assert!(begun.elapsed() < BOUND, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Is a process there (a zombie counts as gone).
+pub fn is_alive(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next()).is_some_and(|c| c != 'Z')
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn closes(&self) -> bool {
+        self.head.to_ascii_lowercase().contains("connection: close")
+    }
+
+    /// The value of an attribute of the one item.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.body.split(&format!(" {name}=\"")).nth(1)?.split('"').next()
+    }
+}
+
+/// A client's connection.
+pub struct Client {
+    pub stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Client {
+        Self::try_connect(address).expect("connected")
+    }
+
+    pub fn try_connect(address: SocketAddr) -> Option<Client> {
+        Some(Self::over(TcpStream::connect(address).ok()?))
+    }
+
+    /// A client on a connection that was made elsewhere.
+    pub fn over(stream: TcpStream) -> Client {
+        stream.set_read_timeout(Some(BOUND)).expect("set");
+        stream.set_write_timeout(Some(BOUND)).expect("set");
+        stream.set_nodelay(true).expect("set");
+        Client { stream, received: Vec::new() }
+    }
+
+    pub fn send(&mut self, bytes: &str) {
+        self.stream.write_all(bytes.as_bytes()).expect("sent");
+    }
+
+    pub fn get(&mut self, target: &str) -> Answer {
+        self.try_get(target).unwrap_or_else(|error| panic!("GET {target}: {error}"))
+    }
+
+    /// Charges a key of a business, which has room for it.
+    #[track_caller]
+    pub fn charge(&mut self, biz: &str, key: &str, count: u64) {
+        let answer = self.get(&format!("/update?biz={biz}&key={key}&count={count}"));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+
+    pub fn try_get(&mut self, target: &str) -> std::io::Result<Answer> {
+        write!(self.stream, "GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")?;
+        self.try_answer()
+    }
+
+    pub fn answer(&mut self) -> Answer {
+        self.try_answer().expect("an answer")
+    }
+
+    pub fn try_answer(&mut self) -> std::io::Result<Answer> {
+        loop {
+            if let Some(answer) = self.take_answer() {
+                return Ok(answer);
+            }
+            let mut room = [0; 16 << 10];
+            match self.stream.read(&mut room) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.received.extend_from_slice(&room[..read]),
+                // A child that is stopped or continued may interrupt it.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_answer(&mut self) -> Option<Answer> {
+        let end = self.received.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+        let head = text(&self.received[..end]);
+        let field = |name: &str| {
+            let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name))?;
+            line.split(": ").nth(1)?.trim().parse::<usize>().ok()
+        };
+        let length = field("content-length:").unwrap_or(0);
+        let body = text(self.received.get(end..end + length)?);
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        self.received.drain(..end + length);
+        Some(Answer { status, head, body })
+    }
+
+    /// Is the connection closed by the server, after everything it sent was taken.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0]), Ok(0))
+    }
+}

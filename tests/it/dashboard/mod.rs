@@ -1,0 +1,357 @@
+//! The dashboard in a real browser: what it shows is what /stats tells, what is changed on it is in
+//! force in the workers, and it says so when something is down.
+
+mod browser;
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::{Signal, kill};
+use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
+
+use crate::common::{Answer, Client, Server, Settings, Setup, wait_until};
+use browser::{Browser, chromium};
+
+const TOKEN: &str = "a-token-of-the-tests-0123456789";
+/// A key that would be an element, where it is not taken for text; the files keep it as it is.
+const HOSTILE: &str = "<img src onerror=h=1>\u{202E}";
+/// As the page shows it.
+const SHOWN: &str = "<img src onerror=h=1>\\u{202e}";
+
+/// A server with a dashboard on an address that nobody else gets.
+struct Plane {
+    setup: Setup,
+    address: SocketAddr,
+    _reserved: Socket,
+}
+
+impl Plane {
+    fn new() -> Plane {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_reuse_address(true).expect("set");
+        socket.set_reuse_port(true).expect("set");
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("bound");
+        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
+        let more = format!("<admin listen=\"{address}\" token-file=\"conf/token\"/>");
+        let setup = Setup::new(&Settings { more, ..Settings::default() });
+        let token = setup.path("conf/token");
+        std::fs::write(&token, format!("{TOKEN}\n")).expect("written");
+        std::fs::set_permissions(&token, Permissions::from_mode(0o600)).expect("set");
+        Plane { setup, address, _reserved: socket }
+    }
+
+    fn start(&self) -> Server<'_> {
+        let server = self.setup.start();
+        server.wait_for_workers(2);
+        wait_until("the admin plane serves", || {
+            self.try_get("/health").filter(|answer| answer.status == 200)
+        });
+        server
+    }
+
+    fn try_get(&self, target: &str) -> Option<Answer> {
+        let mut client = Client::try_connect(self.address)?;
+        let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n");
+        write!(client.stream, "{head}Accept: application/json\r\n\r\n").ok()?;
+        client.try_answer().ok()
+    }
+
+    fn stats(&self) -> Value {
+        let answer = self.try_get("/stats").expect("an answer");
+        serde_json::from_str(&answer.body).expect("JSON")
+    }
+
+    /// A browser that shows figures.
+    fn open(&self, program: &std::path::Path) -> Browser {
+        let mut browser = Browser::start(program);
+        browser.go(&format!("http://{}/", self.address));
+        browser.wait("document.getElementById('state')?.textContent == 'live'");
+        browser
+    }
+}
+
+/// Percent-encodes all of a text.
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+}
+
+/// The text of an element on the card of a business.
+fn shown(browser: &mut Browser, biz: &str, of: &str) -> String {
+    let selector = json!(format!("[data-biz={biz:?}] [data-of={of:?}]"));
+    let text = browser.value(&format!("document.querySelector({selector}).textContent"));
+    text.as_str().expect("a text").to_owned()
+}
+
+fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
+    let all = format!("[...document.querySelectorAll({})]", json!(selector));
+    let texts = browser.value(&format!("{all}.map(one => one.textContent)"));
+    serde_json::from_value(texts).expect("texts")
+}
+
+/// Digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn items(biz: &Value, outcomes: &[&str]) -> u64 {
+    let of = |command: &str| -> u64 {
+        outcomes.iter().map(|name| biz[command][name].as_u64().expect("a number")).sum()
+    };
+    of("queries") + of("updates")
+}
+
+fn make_load(server: &Server<'_>) {
+    let mut client = server.client();
+    for _ in 0..10 {
+        client.get("/update?biz=three&key=alice");
+    }
+    client.get(&format!("/update?biz=plenty&count=1500&key={}", encoded(HOSTILE)));
+    for nth in 0..40 {
+        client.get(&format!("/update?biz=plenty&key=k{nth}"));
+        client.get("/query?biz=plenty&key=k");
+    }
+    client.get("/update?biz=three&key=");
+    client.get("/update?biz=nope&key=x");
+}
+
+#[test]
+fn the_page_shows_what_stats_tells() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new();
+    let server = plane.start();
+    make_load(&server);
+    let mut browser = plane.open(&program);
+    let stats = plane.stats();
+    assert_eq!(items(&stats["bizs"][1], &["allowed"]), 3);
+    assert_eq!(items(&stats["bizs"][1], &["limited"]), 7);
+    for biz in stats["bizs"].as_array().expect("a list") {
+        let name = biz["name"].as_str().expect("a name");
+        for (kind, outcomes) in [
+            ("passed", &["allowed", "shadowed", "degraded", "listed"][..]),
+            ("refused", &["limited", "banned"]),
+            ("errors", &["error"]),
+        ] {
+            let expected = grouped(items(biz, outcomes));
+            assert_eq!(shown(&mut browser, name, kind), expected, "{kind} of {name}");
+        }
+        let words: Vec<&str> = biz["limits"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .flat_map(|l| l["words"].as_str())
+            .collect();
+        assert_eq!(texts(&mut browser, &format!("[data-biz={name:?}] .limits li")), words);
+    }
+    assert_eq!(shown(&mut browser, "three", "errors"), "1");
+    assert!(shown(&mut browser, "three", "share").contains("refused 64 % of all"));
+    shows_processes_and_groups(&mut browser, &stats);
+    shows_hostile_keys_as_text(&mut browser);
+    takes_a_clock_that_steps_back(&mut browser);
+    fits_any_screen(&mut browser);
+    // Of the page's own attempt, which was stopped.
+    browser.complaints.retain(|words| !words.contains("TrustedHTML"));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
+    let pids = texts(browser, "#processes td:nth-child(2)");
+    let expected: Vec<String> = stats["workers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|worker| worker["pid"].to_string())
+        .collect();
+    assert_eq!(pids, expected);
+    assert!(texts(browser, "#restarts")[0].contains("0 of workers"));
+    let group = &stats["groups"][0];
+    let evictions = texts(browser, "[data-group=default] [data-of=evictions]");
+    assert!(evictions[0].ends_with(&format!("{} created", group["creates"])), "{evictions:?}");
+    let chain = group["chain"].as_u64().expect("a number") as usize;
+    browser.wait(&format!(
+        "document.querySelectorAll('[data-group=default] rect').length == {}",
+        chain + 1
+    ));
+    // What the first look at all nodes found, and what a later one does.
+    browser.wait("/ 42 live,/.test(document.querySelector('[data-of=nodes]').textContent)");
+    let requests = texts(browser, "#requests tr");
+    for expected in ["update200", "update429", "update400", "query200"] {
+        let found = requests.iter().any(|row| row.starts_with(expected));
+        assert!(found, "{expected} {requests:?}");
+    }
+    assert!(texts(browser, "#errors tr").contains(&"unknown-biz1".to_owned()));
+    assert_eq!(texts(browser, "#latency .tile").len(), 5);
+}
+
+/// The chart begins anew, and nothing else happens.
+fn takes_a_clock_that_steps_back(browser: &mut Browser) {
+    let stepped = "(() => { const back = structuredClone(stats); back.server.now -= 3600000; \
+                   note(back); return looks.length })()";
+    assert_eq!(browser.value(stepped), 1);
+    browser.wait("looks.length > 1");
+}
+
+fn shows_hostile_keys_as_text(browser: &mut Browser) {
+    let first = "document.querySelector('[data-biz=plenty] td.key')";
+    browser.wait(&format!("!!{first} && {first}.textContent == {}", json!(SHOWN)));
+    assert_eq!(browser.value(&format!("{first}.nextSibling.textContent")), "1,500");
+    assert_eq!(browser.value("document.querySelectorAll('img').length"), 0);
+    assert_eq!(browser.value("typeof h"), "undefined");
+    // Not even the page itself could: its policy forbids it.
+    let injected = browser.value(
+        "(() => { try { document.body['inner' + 'HTML'] = '<b>'; return 'done' } \
+         catch (e) { return e.name } })()",
+    );
+    assert_eq!(injected, "TypeError");
+}
+
+fn fits_any_screen(browser: &mut Browser) {
+    let mut backs = Vec::new();
+    for scheme in ["light", "dark"] {
+        for width in [320, 800, 1400] {
+            browser.look_like(width, scheme);
+            let wide = browser.value("document.documentElement.scrollWidth");
+            assert!(wide.as_u64().expect("a number") <= u64::from(width), "{wide} of {width}");
+        }
+        backs.push(browser.value("getComputedStyle(document.body).backgroundColor"));
+    }
+    assert_ne!(backs[0], backs[1]);
+    let nameless = "[...document.querySelectorAll('main button, main input')].filter(one => \
+        !(one.textContent || one.ariaLabel || one.labels[0]).length && !one.labels?.length && \
+        !one.ariaLabel).length";
+    assert_eq!(browser.value(nameless), 0, "controls without a name");
+}
+
+/// The figures of one item's answers to some connections, at least one of each worker.
+fn answers(server: &Server<'_>, target: &str) -> Vec<Answer> {
+    let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
+    clients.iter_mut().map(|client| client.get(target)).collect()
+}
+
+fn give_token(browser: &mut Browser, token: &str) {
+    browser.wait("document.getElementById('ask').open");
+    browser.value(&format!("document.getElementById('ask-token').value = {}", json!(token)));
+    browser.press("#ask-yes");
+}
+
+#[test]
+fn what_is_changed_on_the_page_is_in_force() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new();
+    let server = plane.start();
+    make_load(&server);
+    let mut browser = plane.open(&program);
+    changes_a_limit(&mut browser, &server);
+    let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
+    assert!(map.contains("max=\"5\"") && map.contains("max=\"1000000\""), "{map}");
+
+    // A key: fresh again, and no other.
+    let key = "[data-biz=three] input";
+    browser.value(&format!("document.querySelector('{key}').value = 'alice'"));
+    let buttons = "[data-biz=three] .row:has(input) button";
+    browser.press(&format!("{buttons}:nth-of-type(1)"));
+    browser.wait("document.querySelector('[data-biz=three] pre').textContent.includes('3 of 5')");
+    browser.press(&format!("{buttons}:nth-of-type(2)"));
+    browser.press("#ask-yes");
+    wait_until("the key is fresh", || {
+        let answer = server.client().get("/query?biz=three&key=alice");
+        (answer.attribute("used") == Some("0")).then_some(())
+    });
+    // Into shadow, and back.
+    server.client().get("/update?biz=three&key=bob&count=5");
+    flips(&mut browser, "To shadow", "shadow: refuses nothing");
+    for answer in answers(&server, "/update?biz=three&key=bob") {
+        assert_eq!((answer.status, answer.attribute("shadow")), (200, Some("true")));
+    }
+    flips(&mut browser, "Enforce", "");
+    assert!(
+        answers(&server, "/update?biz=three&key=bob").iter().all(|answer| answer.status == 429)
+    );
+    // All of it.
+    browser.press("[data-biz=three] > .row:last-child button:nth-of-type(3)");
+    browser.press("#ask-yes");
+    browser.wait("document.getElementById('toast').textContent.includes('all counters are fresh')");
+    for answer in answers(&server, "/query?biz=three&key=bob") {
+        assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("0"), Some("5")));
+    }
+    // A business that is gone leaves its counters, and nothing to press.
+    let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
+    let (rest, _) = map.split_once("<biz id=\"2\"").expect("it is the last one");
+    plane.setup.write_map(&format!("{rest}</map>"));
+    assert!(plane.setup.frs(&["reload"]).status.success());
+    browser.wait("!!document.querySelector('[data-biz=\"2\"]')");
+    assert_eq!(browser.value("document.querySelector('[data-biz=\"2\"] button')"), Value::Null);
+    assert_eq!(browser.value("document.querySelector('[data-biz=three]')"), Value::Null);
+    // The browser notes each refusal of the server; the page itself has thrown nothing.
+    browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+/// Of `three` from 3 to 5: with a fault, then with wrong tokens, then rightly.
+fn changes_a_limit(browser: &mut Browser, server: &Server<'_>) {
+    let text = "document.getElementById('edit-text').value";
+    browser.press("[data-biz=three] > .row:last-child button:nth-of-type(1)");
+    browser.wait("document.getElementById('edit').open");
+    assert!(browser.value(text).as_str().expect("a text").contains("max=\"3\""));
+    browser.value(&format!("{text} = {text}.replace('max=\"3\"', 'max=\"many\"')"));
+    browser.press("#edit-save");
+    give_token(browser, "not-the-token-0123456789");
+    browser.wait("document.getElementById('ask-words').textContent == 'That was not the token.'");
+    give_token(browser, TOKEN);
+    browser.wait("!document.getElementById('edit-fault').hidden");
+    let fault = texts(browser, "#edit-fault").remove(0);
+    assert!(fault.contains("many"), "{fault}");
+    assert!(answers(server, "/query?biz=three&key=x")[0].body.contains("max=\"3\""));
+    browser.value(&format!("{text} = {text}.replace('max=\"many\"', 'max=\"5\"')"));
+    browser.press("#edit-save");
+    browser.wait("!document.getElementById('edit').open");
+    for answer in answers(server, "/query?biz=three&key=new") {
+        assert_eq!(answer.attribute("max"), Some("5"));
+    }
+    browser.wait("/^5 in /.test(document.querySelector('[data-biz=three] .limits').textContent)");
+    assert_eq!(browser.value("localStorage.length + sessionStorage.length"), 0, "no token is kept");
+}
+
+fn flips(browser: &mut Browser, label: &str, badge: &str) {
+    let button = "document.querySelector('[data-biz=three] [data-of=flip]')";
+    browser.wait(&format!("{button}.textContent == {} && !{button}.disabled", json!(label)));
+    browser.press("[data-biz=three] [data-of=flip]");
+    browser.press("#ask-yes");
+    let shown = "document.querySelector('[data-biz=three] .badge').textContent";
+    browser.wait(&format!("{shown} == {}", json!(badge)));
+}
+
+#[test]
+fn the_page_says_what_is_down() {
+    let Some(program) = chromium() else { return };
+    let plane = Plane::new();
+    let mut server = plane.start();
+    let mut browser = plane.open(&program);
+    let alerts = "document.getElementById('alerts').textContent";
+    assert_eq!(browser.value(alerts), "");
+    // A master that is stopped puts no other worker in its place.
+    server.signal(Signal::SIGSTOP);
+    kill(server.workers()[0], Signal::SIGKILL).expect("killed");
+    browser.wait(&format!("{alerts}.includes('A worker is down.')"));
+    assert_eq!(browser.value("document.title"), "frs: not well");
+    server.signal(Signal::SIGCONT);
+    browser.wait("document.getElementById('state').textContent == 'live'");
+    browser.wait(&format!("{alerts} == 'Workers restarted since this page was opened: 1.'"));
+    server.kill_all();
+    browser.wait(&format!("{alerts}.startsWith('Cannot reach the keeper since ')"));
+    assert_eq!(browser.value("document.body.className"), "stale");
+    assert_eq!(browser.value("document.title"), "frs: not reached");
+    drop(server);
+    let _server = plane.start();
+    browser.wait("document.title == 'frs' && document.body.className == ''");
+}

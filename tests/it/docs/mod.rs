@@ -1,0 +1,3 @@
+//! What the documents show is what happens.
+
+mod readme;

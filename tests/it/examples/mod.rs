@@ -1,0 +1,129 @@
+//! The worked examples of conf/examples: each is checked, of the shape its schemas say, and
+//! started; its story is told by HTTP requests as its comments and README.md say.
+//!
+//! No story waits: its windows are longer than it takes. What comes after a window is asked from
+//! the server's own files, by a Query of the library at a later time.
+
+mod advertising;
+mod api_tokens;
+mod flash_sale;
+mod in_flight;
+mod login;
+mod messages;
+mod open_platform;
+mod pages;
+mod post_paid;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+
+use crate::common::items::{self, Response};
+use crate::common::{Answer, Client, Settings, Setup};
+use frs::base::clock;
+use frs::limit::Verdict;
+use frs::service::{Answers, Command, Request, Role, Service};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// Where an example's files stand.
+fn example(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf/examples").join(name)
+}
+
+/// The example's files as they are, on an address of its own.
+fn setup(name: &str) -> Setup {
+    let read = |file: &str| std::fs::read_to_string(example(name).join(file)).expect("shipped");
+    let setup = Setup::new(&Settings::default());
+    let (srv, address) = (read("srv.xml"), setup.address.to_string());
+    assert!(srv.contains("127.0.0.1:7600"), "{srv}");
+    let here = srv.replace("127.0.0.1:7600", &address);
+    std::fs::write(setup.path("conf/srv.xml"), here).expect("written");
+    setup.write_map(&read("map.xml"));
+    setup
+}
+
+/// A running example and a client of it.
+struct Stage {
+    client: Client,
+    data: PathBuf,
+}
+
+/// Starts an example and plays its story.
+fn play(name: &str, story: impl FnOnce(&mut Stage)) {
+    let setup = setup(name);
+    let server = setup.start();
+    let data = setup.path("data/examples").join(name);
+    story(&mut Stage { client: server.client(), data });
+}
+
+/// The same for a story with limits that turn with the local date: told once more where it failed
+/// and the date has changed meanwhile. `at` is the local hour of the turn.
+fn play_in_a_day(name: &str, zone: &str, at: i64, story: impl Fn(&mut Stage)) {
+    let zone = TimeZone::get(zone).expect("a time zone");
+    let date = || -> Date {
+        let now = Timestamp::from_millisecond(clock::now() as i64).expect("a time of today");
+        let turned = now.to_zoned(zone.clone()).datetime() - SignedDuration::from_hours(at);
+        turned.date()
+    };
+    let begun = date();
+    let played = catch_unwind(AssertUnwindSafe(|| play(name, &story)));
+    match played {
+        Err(panic) if date() == begun => resume_unwind(panic),
+        Err(_) => play(name, &story),
+        Ok(()) => {}
+    }
+}
+
+impl Stage {
+    /// POST /update of a document.
+    fn update(&mut self, document: &str) -> Response {
+        items::post(&mut self.client, "/update", document)
+    }
+
+    /// POST /query of a document.
+    fn query(&mut self, document: &str) -> Response {
+        items::post(&mut self.client, "/query", document)
+    }
+
+    /// GET: the one item must say what the words do.
+    #[track_caller]
+    fn get(&mut self, target: &str, status: u16, words: &str) {
+        let response = items::get(&mut self.client, target);
+        assert_eq!(response.status, status, "{response:?}");
+        response.expect(false, &[words]);
+    }
+
+    /// GET: the answer as it came.
+    fn raw(&mut self, target: &str) -> Answer {
+        self.client.get(target)
+    }
+
+    /// What a Query will answer so many milliseconds from now, if nothing comes in between.
+    fn later(&self, after_ms: u64, biz: &str, key: &str) -> Verdict {
+        let mut service = Service::attach(&self.data, Role::Program).expect("attached");
+        let (mut request, mut answers) = (Request::default(), Answers::default());
+        request.begin(Command::Query);
+        request.push(biz, key, Some(1), false, false);
+        service.begin_tick();
+        service.run(&request, clock::now() + after_ms, &mut answers);
+        answers.items[0].result.expect("judged")
+    }
+}
+
+/// An atomic request of these items, each `biz key` or `biz key count`.
+fn together(rows: &[&str]) -> String {
+    let item = |row: &&str| {
+        let mut words = row.split(' ');
+        let (biz, key) = (words.next().expect("a biz"), words.next().expect("a key"));
+        let count = words.next().map_or(String::new(), |count| format!(" count=\"{count}\""));
+        format!("<item biz=\"{biz}\" key=\"{key}\"{count}/>")
+    };
+    let rows: String = rows.iter().map(item).collect();
+    format!("<request atomic=\"true\">{rows}</request>")
+}

@@ -1,0 +1,416 @@
+//! A full disk: an error that says so, nothing left behind, and no harm to who serves already.
+//!
+//! On a small file system in memory, which only root may mount: elsewhere these tests say that they
+//! are skipped, and fail if FRS_REQUIRE_ALL=1.
+
+use std::fs::{File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::plane::Plane;
+use crate::common::{Server, Settings, Setup, needs, text, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
+
+/// Both groups at once do not fit beside runtime.mmap, one of them does.
+const DISK_BYTES: u64 = 32 << 20;
+const GROUP: &str = r#"files="2" key-nodes="1024" chain="56" node-size="64""#;
+
+/// A file system, unmounted when it is dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// None: not permitted.
+    fn mount(at: &Path) -> Option<Disk> {
+        std::fs::create_dir(at).expect("created");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={DISK_BYTES}"), "frs-test"])
+            .arg(at)
+            .output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Disk(at.to_owned()));
+        }
+        needs::skip("mounting a file system is not permitted");
+        None
+    }
+
+    /// XFS on a file: it asks for room even where a file has its blocks. None: not to be had.
+    fn mount_xfs(at: &Path) -> Option<Disk> {
+        std::fs::create_dir(at).expect("created");
+        let image = at.with_extension("image");
+        // The smallest that mkfs.xfs makes.
+        File::create(&image).expect("created").set_len(300 << 20).expect("sparse");
+        let run = |command: &str, arguments: &[&str], path: &Path| {
+            let mut command = Command::new(command);
+            let output = command.args(arguments).arg(&image).arg(path).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if run("mkfs.xfs", &["-f"], Path::new("-q")) && run("mount", &["-o", "loop"], at) {
+            return Some(Disk(at.to_owned()));
+        }
+        needs::skip("making or mounting XFS is not to be had");
+        None
+    }
+
+    /// Removes a file and waits until its blocks are free, half of them at least, as others write:
+    /// a process that was just killed, or one that another test starts, holds it a moment longer.
+    fn remove(&self, path: &Path) {
+        let bytes = path.metadata().expect("there").blocks() * 512;
+        let before = self.free_bytes();
+        std::fs::remove_file(path).expect("removed");
+        wait_until("its blocks are free", || {
+            (self.free_bytes() >= before + bytes / 2).then_some(())
+        });
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let told = statvfs(&self.0).expect("a file system");
+        told.blocks_free() * told.fragment_size()
+    }
+
+    /// Takes all of its blocks but so many bytes.
+    fn fill(&self, but_bytes: u64) -> PathBuf {
+        let path = self.0.join("ballast");
+        let mut file = File::options().create(true).append(true).open(&path).expect("created");
+        while file.write_all(&[1; 4096]).is_ok() {}
+        let length = file.metadata().expect("there").len();
+        file.set_len(length - but_bytes).expect("cut");
+        path
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn map(groups: &[&str]) -> String {
+    let elements: String = groups
+        .iter()
+        .enumerate()
+        .map(|(nth, name)| {
+            let id = nth + 1;
+            format!(
+                "<group name=\"{name}\" {GROUP}/><biz id=\"{id}\" name=\"{name}\" group=\"{name}\" \
+                 key=\"string\"><limit policy=\"total\" max=\"9\"/></biz>"
+            )
+        })
+        .collect();
+    format!("<map>{elements}</map>")
+}
+
+/// Names in the data directory.
+fn files(disk: &Disk) -> Vec<String> {
+    let entries = std::fs::read_dir(disk.0.join("data")).expect("readable");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn expect_no_drafts(disk: &Disk, group: &str) {
+    let names = files(disk);
+    assert!(!names.iter().any(|name| name.ends_with(".new")), "drafts are left: {names:?}");
+    assert!(!names.iter().any(|name| name.starts_with(group)), "half a group: {names:?}");
+}
+
+fn setup() -> Option<(Disk, Setup)> {
+    let setup = Setup::new(&Settings::default());
+    let disk = Disk::mount(&setup.path("disk"))?;
+    let more = format!("<data dir=\"{}\"/>", disk.0.join("data").display());
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    setup.write_map(&map(&["one"]));
+    Some((disk, setup))
+}
+
+#[test]
+fn a_start_on_a_full_disk_says_so_and_leaves_nothing() {
+    let Some((disk, setup)) = setup() else { return };
+    // From no room at all to not quite enough.
+    for room in [0, 4096, 64 << 10, 512 << 10, 1 << 20, 2 << 20, 5 << 20] {
+        let ballast = disk.fill(room);
+        let status = setup.start_unready().wait();
+        let said = setup.log();
+        assert_eq!(status.code(), Some(1), "with {room} bytes: {said}");
+        assert!(said.contains("No space left on device"), "with {room} bytes: {said}");
+        assert!(said.contains(&disk.0.display().to_string()), "names no file: {said}");
+        if disk.0.join("data").exists() {
+            expect_no_drafts(&disk, "one.");
+        }
+        disk.remove(&ballast);
+        std::fs::remove_file(setup.path("log")).expect("a log");
+    }
+    let server = setup.start();
+    assert_eq!(server.client().get("/update?biz=one&key=k").status, 200);
+}
+
+#[test]
+fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
+    let Some((disk, setup)) = setup() else { return };
+    let server = setup.start();
+    let mut client = server.client();
+    assert_eq!(client.get("/update?biz=one&key=k").attribute("used"), Some("1"));
+    let before = files(&disk);
+    setup.write_map(&map(&["one", "two", "three"]));
+    for nth in 2..5 {
+        let output = setup.frs(&["reload"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+        assert!(said.contains("stays in force"), "{said}");
+        expect_no_drafts(&disk, "three.");
+        let answer = client.get("/update?biz=one&key=k");
+        assert_eq!(answer.attribute("used"), Some(nth.to_string().as_str()), "{answer:?}");
+        assert_eq!(client.get("/update?biz=two&key=k").attribute("error"), Some("unknown-biz"));
+    }
+    // What fits is taken, then as ever.
+    setup.write_map(&map(&["one", "two"]));
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(client.get("/update?biz=two&key=k").attribute("used"), Some("1"));
+    assert!(files(&disk).len() > before.len());
+}
+
+/// A server with an admin plane, its data on a disk that has no byte left.
+fn on_a_full_disk<'a>(plane: &'a Plane, disk: &Disk) -> Server<'a> {
+    let more = format!(
+        "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\"/>",
+        plane.address,
+        disk.0.join("data").display()
+    );
+    plane.setup.write_srv(&Settings { workers: 2, more, ..Settings::default() });
+    plane.setup.write_map(&map(&["one"]));
+    let server = plane.start(2);
+    disk.fill(0);
+    server
+}
+
+#[test]
+fn whoever_dies_is_replaced_on_a_full_disk() {
+    let plane = Plane::new(2);
+    let disk = Disk::mount(&plane.setup.path("disk"));
+    disk.iter().for_each(|disk| expect_replacements(&plane, disk));
+}
+
+#[test]
+fn whoever_dies_is_replaced_on_a_full_disk_of_xfs() {
+    let plane = Plane::new(2);
+    let disk = Disk::mount_xfs(&plane.setup.path("disk"));
+    disk.iter().for_each(|disk| expect_replacements(&plane, disk));
+}
+
+fn expect_replacements(plane: &Plane, disk: &Disk) {
+    let server = on_a_full_disk(plane, disk);
+    let mut used = 0;
+    for round in 0..6 {
+        let (workers, keepers) = (server.wait_for_workers(2), server.attached("keeper"));
+        let killed = match round {
+            0..3 => keepers,
+            _ => [workers, keepers].concat(),
+        };
+        assert!(!killed.is_empty());
+        killed.iter().for_each(|&pid| kill(pid, Signal::SIGKILL).expect("killed"));
+        wait_until("all are replaced", || {
+            let now = [server.workers(), server.attached("keeper")].concat();
+            let all_new = killed.iter().all(|pid| !now.contains(pid));
+            (all_new && now.len() == 3 && !server.attached("admin").is_empty()).then_some(())
+        });
+        used += 1;
+        let answer = wait_until("an answer", || {
+            crate::common::Client::try_connect(plane.setup.address)?
+                .try_get("/update?biz=one&key=k")
+                .ok()
+        });
+        assert_eq!(answer.attribute("used"), Some(used.to_string().as_str()), "{answer:?}");
+        assert_eq!(plane.ask("GET", "/stats", "").status, 200);
+    }
+    assert!(!plane.setup.log().contains("No space left"), "{}", plane.setup.log());
+}
+
+fn kept(server: &Server<'_>) -> String {
+    let answer = server.client().get("/query?biz=one&key=kept");
+    answer.attribute("used").expect("used").to_owned()
+}
+
+/// Killed, and what was left of the disk is taken by somebody else.
+fn kill_and_fill(mut server: Server<'_>, disk: &Disk) {
+    server.kill_all();
+    drop(server);
+    disk.fill(0);
+}
+
+#[test]
+fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
+    let Some((disk, setup)) = setup() else { return };
+    let server = setup.start();
+    server.client().charge("one", "kept", 7);
+    kill_and_fill(server, &disk);
+    // As it was.
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    kill_and_fill(server, &disk);
+    // With slots and logs of another boot, or without a header that holds.
+    for (at, word) in [(16, 1), (0, 7)] {
+        let path = disk.0.join("data/runtime.mmap");
+        let file = File::options().write(true).open(&path).expect("there");
+        file.write_all_at(&u64::to_le_bytes(word), at).expect("written");
+        drop(file);
+        let server = setup.start();
+        assert!(setup.log().contains("runtime.mmap is made anew"), "{}", setup.log());
+        assert_eq!(kept(&server), "7");
+        kill_and_fill(server, &disk);
+        std::fs::remove_file(setup.path("log")).expect("a log");
+    }
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
+    drop(server);
+    let server = setup.start();
+    assert_eq!(kept(&server), "7", "after an end in order, too");
+}
+
+/// What is not there of a file in memory cannot be read on a full disk: as of a disk with bad blocks.
+#[test]
+fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
+    let Some((disk, setup)) = setup() else { return };
+    setup.write_map(&map(&["one", "two"]));
+    let server = setup.start();
+    ["one", "two"].iter().for_each(|biz| server.client().charge(biz, "kept", 7));
+    kill_and_fill(server, &disk);
+    let path = disk.0.join("data/two.1.mmap");
+    let aside = setup.path("aside");
+    std::fs::copy(&path, &aside).expect("copied");
+    let (bytes, inode) = (std::fs::read(&path).expect("readable"), path.with_extension("inode"));
+    // Another file with a whole header and nothing behind it.
+    disk.remove(&path);
+    let file = File::create(&inode).expect("created");
+    file.write_all_at(&bytes[..4096], 0).expect("written");
+    file.set_len(bytes.len() as u64).expect("sparse");
+    std::fs::rename(&inode, &path).expect("renamed");
+    disk.fill(0);
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    let answer = server.client().get("/update?biz=two&key=kept");
+    assert_eq!((answer.status, answer.attribute("error")), (503, Some("store")), "{answer:?}");
+    let health = server.client().get("/health");
+    assert!(health.status == 200 && health.body.contains("two"), "{health:?}");
+    assert!(setup.log().contains("two.1.mmap; its group is quarantined"), "{}", setup.log());
+    let mut server = server;
+    server.kill_all();
+    drop(server);
+    let output = setup.frs(&["serve", "--strict"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("group two: a part of a file"), "{output:?}");
+    // With its blocks it is scanned, and served.
+    std::fs::remove_file(disk.0.join("ballast")).expect("removed");
+    std::fs::copy(&aside, &path).expect("copied");
+    let server = setup.start();
+    assert_eq!(kept(&server), "7");
+    let answer = server.client().get("/query?biz=two&key=kept");
+    assert_eq!(answer.attribute("used"), Some("7"), "{answer:?}");
+}
+
+#[test]
+fn a_changed_configuration_starts_on_a_full_disk_in_place_of_an_old_one() {
+    let Some((disk, setup)) = setup() else { return };
+    let server = setup.start();
+    server.client().charge("one", "kept", 7);
+    setup.write_map(&map(&["one"]).replace("max=\"9\"", "max=\"8\""));
+    assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
+    kill_and_fill(server, &disk);
+    setup.write_map(&map(&["one"]).replace("max=\"9\"", "max=\"5\""));
+    let server = setup.start();
+    let answer = server.client().get("/query?biz=one&key=kept");
+    assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("7"), Some("5")));
+    assert!(!files(&disk).iter().any(|name| name.ends_with("tmp")));
+}
+
+#[test]
+fn a_change_of_map_xml_that_does_not_fit_leaves_it_as_it_was() {
+    let plane = Plane::new(1);
+    let Some(disk) = Disk::mount(&plane.setup.path("disk")) else { return };
+    let (link, path) = (plane.setup.path("conf/map.xml"), disk.0.join("map.xml"));
+    std::fs::rename(&link, plane.setup.path("map")).expect("renamed");
+    std::fs::copy(plane.setup.path("map"), &path).expect("copied");
+    std::os::unix::fs::symlink(&path, &link).expect("linked");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("set");
+    let before = plane.map();
+    let server = plane.start(1);
+    let body = "<biz id=\"9\" name=\"b9\" key=\"string\"><limit policy=\"total\" max=\"1\"/></biz>";
+    let ballast = disk.fill(0);
+    for _ in 0..2 {
+        let answer = plane.ask("PUT", "/biz/9", body);
+        assert_eq!(answer.status, 500, "{answer:?}");
+        assert!(answer.body.contains("No space left on device"), "{answer:?}");
+        assert_eq!(plane.map(), before);
+        assert_eq!(std::fs::read_dir(&disk.0).expect("readable").count(), 2, "a draft is left");
+    }
+    assert_eq!(server.client().get("/query?biz=three&key=k").status, 200);
+    std::fs::remove_file(ballast).expect("removed");
+    assert_eq!(plane.ask("PUT", "/biz/9", body).status, 201);
+    assert_eq!(server.client().get("/query?biz=b9&key=k").status, 200);
+    assert!(std::fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+    assert_eq!(std::fs::read_dir(&disk.0).expect("readable").count(), 1);
+}
+
+#[test]
+fn a_switch_that_cannot_be_written_down_is_refused_at_once_and_not_half_done() {
+    let plane = Plane::new(1);
+    let Some(disk) = Disk::mount(&plane.setup.path("disk")) else { return };
+    let more = format!(
+        "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\"/>",
+        plane.address,
+        disk.0.join("data").display()
+    );
+    plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
+    let server = plane.start(1);
+    assert_eq!(server.client().get("/update?biz=three&key=k&count=3").status, 200);
+    let ballast = disk.fill(0);
+    for target in ["/degrade?on=true", "/biz/three/reset", "/degrade?on=true"] {
+        let answer = plane.ask("POST", target, "");
+        assert_eq!(answer.status, 422, "{target} {answer:?}");
+        assert!(answer.body.contains("No space left on device"), "{target} {answer:?}");
+        let answer = server.client().get("/update?biz=three&key=k");
+        assert_eq!((answer.status, answer.attribute("degraded")), (429, None), "{answer:?}");
+    }
+    std::fs::remove_file(ballast).expect("removed");
+    assert_eq!(plane.ask("POST", "/biz/three/reset", "").status, 200);
+    assert_eq!(server.client().get("/update?biz=three&key=k").status, 200);
+}
+
+/// There is room for the switch, and none for the generation that it is to be in force with.
+#[test]
+fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
+    let plane = Plane::new(1);
+    let Some(disk) = Disk::mount(&plane.setup.path("disk")) else { return };
+    let data = disk.0.join("data");
+    let more = format!(
+        "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\"/>",
+        plane.address,
+        data.display()
+    );
+    plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
+    plane.setup.write_map(&format!("{}<!-- {} -->\n", crate::common::MAP, "long ".repeat(4000)));
+    let mut server = plane.start(1);
+    assert_eq!(plane.ask("POST", "/biz/plenty/reset", "").status, 200);
+    let overlay = std::fs::read_to_string(data.join("overlay")).expect("there");
+    // It would make room.
+    std::fs::remove_file(data.join("conf.active.1")).expect("there");
+    let ballast = disk.fill(8192);
+    let answer = plane.ask("POST", "/degrade?on=true", "");
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(answer.body.contains("conf.active"), "the other one had room: {answer:?}");
+    assert_eq!(std::fs::read_to_string(data.join("overlay")).expect("there"), overlay);
+    let names = files(&disk);
+    assert!(!names.iter().any(|name| name.ends_with("tmp")), "a draft is left: {names:?}");
+    server.kill_all();
+    drop(server);
+    std::fs::remove_file(ballast).expect("removed");
+    let server = plane.start(1);
+    assert_eq!(server.client().get("/query?biz=three&key=k").attribute("degraded"), None);
+}

@@ -1,0 +1,136 @@
+//! Whatever stands in the place of a file of the data directory: frs-inspect never hangs on it, and after
+//! `verify --repair` the server serves, or it has been said what to remove, and with what loss.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::common::{Setup, text, wait_until};
+
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <biz id="1" name="plenty" key="string">
+    <limit policy="interval" interval="1h" max="1000000"/>
+  </biz>
+</map>
+"#;
+
+/// A server that has charged a key, was reset and degraded once, and was killed.
+fn killed() -> Setup {
+    let setup = Setup::of_map(MAP);
+    std::fs::create_dir(setup.path("data")).expect("made");
+    std::fs::write(setup.path("data/overlay"), "epoch 1 3\n").expect("written");
+    let mut server = setup.start();
+    server.wait_for_workers(2);
+    server.client().charge("plenty", "alice", 7);
+    server.kill_all();
+    drop(server);
+    setup
+}
+
+/// Runs frs-inspect to its end, which comes whatever stands in its way.
+fn inspect(setup: &Setup, arguments: &[&str]) -> Output {
+    let mut child = setup
+        .inspector(arguments)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("frs-inspect runs");
+    wait_until("it ends", || child.try_wait().expect("waited"));
+    child.wait_with_output().expect("heard")
+}
+
+const KINDS: [&str; 4] = ["garbage", "nothing", "directory", "pipe"];
+
+/// Puts something else in the place of a file.
+fn replace(path: &Path, kind: &str) {
+    let _ = std::fs::remove_file(path);
+    match kind {
+        "garbage" => {
+            // No two bytes alike that follow each other, of which many are no UTF-8.
+            let bytes: Vec<u8> = (0..20_000_u32).map(|n| (n * 151 + n / 256) as u8).collect();
+            std::fs::write(path, bytes).expect("written");
+        }
+        "nothing" => std::fs::write(path, "").expect("written"),
+        "directory" => std::fs::create_dir(path).expect("made"),
+        "pipe" => {
+            let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
+            assert!(made.success());
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Damages a file in each way; what is to be used of the key afterwards.
+fn damaged(name: &str, mut used: impl FnMut(&str) -> &'static str) {
+    let setup = killed();
+    let data = setup.path("data");
+    let kept = setup.path("kept");
+    let copy = |from: &Path, to: &Path| {
+        let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
+        assert!(copied.success());
+    };
+    copy(&data, &kept);
+    for kind in KINDS {
+        std::fs::remove_dir_all(&data).expect("removed");
+        copy(&kept, &data);
+        let path = data.join(name);
+        replace(&path, kind);
+        for command in ["verify", "dump", "stat"] {
+            inspect(&setup, &[command, "data"]);
+        }
+        let repaired = inspect(&setup, &["verify", "data", "--repair"]);
+        let said = text(&repaired.stdout) + &text(&repaired.stderr);
+        if !repaired.status.success() {
+            let is_group = name.ends_with(".mmap") && name != "runtime.mmap";
+            let remove = if is_group { "default.*.mmap".to_owned() } else { name.to_owned() };
+            assert!(
+                said.contains("remove") && said.contains(&format!("data/{remove}")),
+                "{name}, {kind}: {said}"
+            );
+            assert!(said.contains("costs") || said.contains("is lost"), "{name}, {kind}: {said}");
+            let others = ["default.0.mmap", "default.1.mmap"];
+            let all = if is_group { &others[..] } else { &[name][..] };
+            for path in all.iter().map(|name| data.join(name)) {
+                std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path)).expect("gone");
+            }
+        }
+        let mut server = setup.start();
+        let answer = server.client().get("/query?biz=plenty&key=alice");
+        assert_eq!(answer.attribute("used"), Some(used(kind)), "{name}, {kind}: {said}");
+        server.kill_all();
+    }
+}
+
+#[test]
+fn in_place_of_what_was_switched_and_reset() {
+    // Written again as it was published; a directory is not replaced: the reset is forgotten, and
+    // what was counted since is of another epoch.
+    damaged("overlay", |kind| match kind {
+        "directory" => "0",
+        // As if nothing had ever been reset: an empty file is a sound one.
+        "nothing" => "0",
+        _ => "7",
+    });
+}
+
+#[test]
+fn in_place_of_the_published_configuration() {
+    damaged("conf.active.1", |_| "7");
+}
+
+#[test]
+fn in_place_of_the_answers_to_commands() {
+    damaged("reload", |_| "7");
+    damaged("asked", |_| "7");
+}
+
+#[test]
+fn in_place_of_runtime_mmap() {
+    damaged("runtime.mmap", |_| "7");
+}
+
+#[test]
+fn in_place_of_a_groups_files() {
+    damaged("default.0.mmap", |_| "0");
+    damaged("default.1.mmap", |_| "0");
+}

@@ -1,0 +1,66 @@
+//! The page of the gateways: it names every file, and says of each what is in it.
+
+use std::path::Path;
+
+use super::programs::{envoy, example, haproxy, nginx};
+
+const PAGE: &str = include_str!("../../../conf/examples/gateways/README.md");
+
+/// The files below a directory, by their path from there.
+fn files(dir: &Path, below: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("readable") {
+        let entry = entry.expect("readable");
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path(), &format!("{name}/")));
+        } else if name != "README.md" {
+            found.push(name);
+        }
+    }
+    found
+}
+
+#[test]
+fn the_page_names_every_file_and_no_other() {
+    let links = PAGE.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let mut links: Vec<_> = links.map(str::to_owned).collect();
+    let mut files = files(&example(), "");
+    links.sort();
+    files.sort();
+    assert_eq!(links, files);
+}
+
+#[test]
+fn every_example_is_closed_and_says_how_to_open_it() {
+    for gateway in [nginx(), haproxy(), envoy()] {
+        let text = gateway.shipped(gateway.files[0]);
+        assert!(text.contains("(closed); for the other way see OPEN below."), "{}", gateway.name);
+        assert_eq!(text.matches("# OPEN: ").count(), 1, "{}", gateway.name);
+        for (from, _) in gateway.open {
+            assert_eq!(text.matches(from).count(), 1, "{}: {from}", gateway.name);
+        }
+    }
+}
+
+#[test]
+fn the_addresses_that_the_page_names_are_those_of_the_files() {
+    let shipped = |file: &str| std::fs::read_to_string(example().join(file)).expect("shipped");
+    for (port, file) in [
+        ("7600", "srv.xml"),
+        ("8080", "nginx/frs.conf"),
+        ("3000", "nginx/frs.conf"),
+        ("7600", "nginx/frs.conf"),
+        ("8080", "haproxy/haproxy.cfg"),
+        ("3000", "haproxy/haproxy.cfg"),
+        ("7600", "haproxy/haproxy.cfg"),
+        ("7610", "haproxy/haproxy.cfg"),
+        ("7610", "haproxy/frs.lua"),
+        ("8080", "envoy/envoy.yaml"),
+        ("3000", "envoy/envoy.yaml"),
+        ("7600", "envoy/envoy.yaml"),
+    ] {
+        assert!(PAGE.contains(&format!("127.0.0.1:{port}")), "{port}");
+        assert!(shipped(file).contains(port), "{file} {port}");
+    }
+}

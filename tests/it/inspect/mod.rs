@@ -1,0 +1,4 @@
+//! frs-inspect on real data directories.
+
+mod files;
+mod safety;

@@ -1,0 +1,152 @@
+//! Life on a server: new binaries taking over under load, systemd's notification and sockets, logs
+//! that are rotated.
+
+mod changes;
+mod logs;
+mod systemd;
+mod upgrade;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicU64;
+use std::thread;
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use crate::common::{Client, Setup, is_alive, load, text, wait_until};
+
+/// A server whose master may become another process; killed with all of them when it is dropped.
+struct Life<'a> {
+    setup: &'a Setup,
+    first: Child,
+}
+
+impl<'a> Life<'a> {
+    /// Starts the test's own copy of the binary, which may be replaced.
+    fn start(setup: &'a Setup) -> Life<'a> {
+        install(setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+        Self::start_command(setup, &mut Command::new("./frs"))
+    }
+
+    fn start_command(setup: &'a Setup, command: &mut Command) -> Life<'a> {
+        let mut life = Self::spawn(setup, command);
+        wait_until("the server serves", || {
+            let ended = life.first.try_wait().expect("waited");
+            assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", setup.log());
+            Client::try_connect(setup.address)?.try_get("/health").ok()
+        });
+        life
+    }
+
+    fn spawn(setup: &'a Setup, command: &mut Command) -> Life<'a> {
+        let log = fs::File::options().create(true).append(true).open(setup.path("log"));
+        let first = command
+            .current_dir(setup.dir.path())
+            .stderr(log.expect("a log"))
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("frs starts");
+        Life { setup, first }
+    }
+
+    fn first(&self) -> Pid {
+        Pid::from_raw(self.first.id() as i32)
+    }
+
+    fn status(&self) -> String {
+        text(&self.setup.frs(&["status"]).stdout)
+    }
+
+    fn try_master(&self) -> Option<Pid> {
+        let status = self.status();
+        let pid = status.strip_prefix("master       process ")?.lines().next()?;
+        Some(Pid::from_raw(pid.parse().ok()?))
+    }
+
+    fn master(&self) -> Pid {
+        wait_until("a master is there", || self.try_master())
+    }
+
+    fn workers(&self) -> BTreeSet<i32> {
+        let status = self.status();
+        let workers = status.lines().filter(|line| line.starts_with("worker "));
+        let pid = |line: &str| line.split("process ").nth(1)?.split(',').next()?.parse().ok();
+        workers.filter_map(pid).collect()
+    }
+
+    /// Asks for the binary that is installed now, and waits until it is the only one.
+    fn upgrade(&self) -> Pid {
+        let old = self.master();
+        kill(old, Signal::SIGUSR2).expect("signalled");
+        let new =
+            wait_until("another master is named", || self.try_master().filter(|&pid| pid != old));
+        wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+        assert!(is_alive(new));
+        new
+    }
+
+    fn stop(mut self) -> ExitStatus {
+        let master = self.master();
+        let output = self.setup.frs(&["stop"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        wait_until("it has ended", || (!is_alive(master)).then_some(()));
+        self.first.wait().expect("waited")
+    }
+
+    fn wait_for_log(&self, what: &str) {
+        wait_until(&format!("the log says {what:?}"), || {
+            self.setup.log().contains(what).then_some(())
+        });
+    }
+}
+
+impl Drop for Life<'_> {
+    fn drop(&mut self) {
+        let _ = killpg(self.first(), Signal::SIGKILL);
+        let _ = self.first.wait();
+        if thread::panicking() {
+            eprintln!("--- the server's log\n{}---", self.setup.log());
+        }
+    }
+}
+
+/// Puts a program under the name of the server's binary, as a package manager does.
+fn install(setup: &Setup, program: &Path) {
+    let draft = setup.path("frs.new");
+    std::os::unix::fs::symlink(program, &draft).expect("linked");
+    fs::rename(draft, setup.path("frs")).expect("renamed");
+}
+
+/// Puts a script there.
+fn install_script(setup: &Setup, script: &str, mode: &str) {
+    // By a program: a file that this process had open for writing could still be so in a child
+    // that another test has just forked, and cannot be run then.
+    let made = Command::new("sh")
+        .args(["-c", "printf %s \"$0\" > frs.new && chmod \"$1\" frs.new && mv -f frs.new frs"])
+        .args([script, mode])
+        .current_dir(setup.dir.path())
+        .status()
+        .expect("run");
+    assert!(made.success());
+}
+
+/// As [`load::under_load`]; a request that is counted other than once fails the test too.
+fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) {
+    let key = |nth: usize| format!("load{nth}");
+    let before: Vec<u64> = (0..load::CLIENTS).map(|nth| used(address, &key(nth))).collect();
+    let answered = load::under_load(address, act);
+    for (nth, (own, before)) in answered.into_iter().zip(before).enumerate() {
+        assert_eq!(used(address, &key(nth)), before + own, "of client {nth}");
+    }
+}
+
+fn used(address: SocketAddr, key: &str) -> u64 {
+    let answer = Client::connect(address).get(&format!("/query?biz=plenty&key={key}"));
+    answer.attribute("used").and_then(|used| used.parse().ok()).expect("used")
+}

@@ -1,0 +1,587 @@
+//! A newly started binary takes over from the one that runs, or does not and harms nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use frs::base::sys::process::{self, Channel, Delivery};
+use frs::conf::{Conf, active};
+use frs::service::{Role, Service};
+use frs::store::Runtime;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::systemd::Systemd;
+use super::{Life, install, install_script, under_load};
+use crate::common::load::wait_for_more;
+use crate::common::programs::test_name;
+use crate::common::{BOUND, Client, Settings, Setup, is_alive, needs, text, wait_until};
+
+#[test]
+fn new_binaries_take_over_under_load_without_a_failed_request() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let mut masters = BTreeSet::from([life.master().as_raw()]);
+    under_load(setup.address, |answered| {
+        for _ in 0..4 {
+            let old_workers = life.workers();
+            install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+            let master = life.upgrade();
+            assert!(masters.insert(master.as_raw()), "another process each time");
+            let workers = life.workers();
+            assert_eq!(workers.len(), 2);
+            assert!(workers.is_disjoint(&old_workers), "{workers:?} {old_workers:?}");
+            wait_for_more(answered, 200);
+        }
+        let output = setup.frs(&["reload"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(text(&output.stdout), "taken: generation 2\n", "none was published before");
+    });
+    assert!(life.stop().success(), "the first one's status");
+    let log = setup.log();
+    assert!(log.contains("marked clean") && !log.contains("not marked clean"), "{log}");
+    assert!(!log.contains("ERROR"), "{log}");
+}
+
+#[test]
+fn an_upgrade_changes_the_number_of_workers_and_the_configuration() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    under_load(setup.address, |answered| {
+        for workers in [4, 1, 3] {
+            setup.write_srv(&Settings { workers, ..Settings::default() });
+            setup.write_map(
+                &crate::common::MAP.replace("max=\"3\"", &format!("max=\"{workers}0\"")),
+            );
+            life.upgrade();
+            assert_eq!(life.workers().len(), usize::from(workers));
+            let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+            assert_eq!(answer.attribute("max"), Some(format!("{workers}0").as_str()));
+            wait_for_more(answered, 200);
+        }
+    });
+    life.stop();
+}
+
+#[test]
+fn a_binary_or_configuration_that_does_not_start_leaves_the_old_one_serving() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let master = life.master();
+    let asked = std::cell::Cell::new(0);
+    let fails = |said: &str| {
+        kill(master, Signal::SIGUSR2).expect("signalled");
+        asked.set(asked.get() + 1);
+        wait_until("the failure is logged", || {
+            (setup.log().matches("this one goes on").count() == asked.get()).then_some(())
+        });
+        assert!(setup.log().contains(said), "{said:?} in {}", setup.log());
+        assert!(is_alive(master));
+    };
+    under_load(setup.address, |answered| {
+        install_script(&setup, "#!/bin/sh\nexit 3\n", "755");
+        fails("it has ended");
+        install_script(&setup, "no program at all", "644");
+        fails("cannot become the new binary");
+        fs::remove_file(setup.path("frs")).expect("removed");
+        fails("No such file or directory");
+        install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+        setup.write_map("<map><nonsense/></map>");
+        fails("conf/map.xml:1:6");
+        setup.write_map(&crate::common::MAP.replace("chain=\"8\"", "chain=\"9\""));
+        fails("frs-inspect migrate");
+        setup.write_map(crate::common::MAP);
+        let srv = fs::read_to_string(setup.path("conf/srv.xml")).expect("readable");
+        let other = |setting: &str| srv.replace("</srv>", &format!("{setting}</srv>"));
+        fs::write(setup.path("conf/srv.xml"), other("<data dir='other'/>")).expect("written");
+        fails("<data> needs a restart");
+        assert!(!setup.path("other").exists());
+        fs::write(setup.path("conf/srv.xml"), other("<data live='live'/>")).expect("written");
+        fails("<data> differs from the one in force");
+        let elsewhere = srv.replace(&setup.address.to_string(), "127.0.0.1:1");
+        fs::write(setup.path("conf/srv.xml"), elsewhere).expect("written");
+        fails("no <listen> names");
+        fs::write(setup.path("conf/srv.xml"), srv).expect("written");
+        assert_eq!(life.master(), master);
+        wait_for_more(answered, 100);
+        let output = setup.frs(&["reload"]);
+        assert_eq!(output.status.code(), Some(0), "it reloads as ever: {output:?}");
+        assert_ne!(life.upgrade(), master, "a good one takes over after all");
+    });
+    life.stop();
+}
+
+#[test]
+fn unix_sockets_and_new_addresses_live_on_in_the_new_binary() {
+    let more = "<listen>unix:frs.sock</listen>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    let spare = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+    let more = format!("<listen>unix:frs.sock</listen><listen>{spare}</listen>");
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    for _ in 0..2 {
+        life.upgrade();
+        assert_eq!(Client::connect(spare).get("/health").status, 200);
+        UnixStream::connect(setup.path("frs.sock")).expect("served");
+    }
+    life.stop();
+    assert!(!setup.path("frs.sock").exists());
+}
+
+/// What the admin plane on a unix socket answers.
+fn ask_admin(setup: &Setup, method: &str, target: &str) -> String {
+    try_ask_admin(setup, method, target).expect("answered")
+}
+
+fn try_ask_admin(setup: &Setup, method: &str, target: &str) -> io::Result<String> {
+    let mut stream = UnixStream::connect(setup.path("admin.sock"))?;
+    stream.set_read_timeout(Some(BOUND))?;
+    let head =
+        format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn the_admin_plane_and_what_it_switched_and_reset_live_on_in_the_new_binary() {
+    let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    let change = |target: &str| {
+        let answer = ask_admin(&setup, "POST", target);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    };
+    let update = || Client::connect(setup.address).get("/update?biz=three&key=k&count=3");
+    assert_eq!(update().attribute("limited"), Some("false"));
+    assert_eq!(update().attribute("limited"), Some("true"));
+    change("/biz/three/reset");
+    let socket = fs::metadata(setup.path("admin.sock")).expect("there").ino();
+    for _ in 0..2 {
+        assert_eq!(update().attribute("limited"), Some("false"), "it was reset");
+        assert_eq!(update().attribute("limited"), Some("true"), "and counts since");
+        change("/degrade?on=true");
+        life.upgrade();
+        let answer = update();
+        assert!(answer.body.contains("degraded=\"true\""), "{answer:?}");
+        assert_eq!(fs::metadata(setup.path("admin.sock")).expect("there").ino(), socket);
+        change("/degrade?on=false");
+        assert_eq!(update().attribute("limited"), Some("true"), "a reset is not forgotten");
+        change("/biz/three/reset");
+        change("/reload");
+    }
+    let log = setup.log();
+    assert!(!log.contains("ERROR"), "{log}");
+    life.stop();
+    assert!(!setup.path("admin.sock").exists());
+}
+
+#[test]
+fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten() {
+    let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let life = Life::start(&setup);
+    let check = |is_on: bool| {
+        let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+        assert_eq!(answer.body.contains("degraded=\"true\""), is_on, "{answer:?}");
+    };
+    let change = |on: bool| {
+        let answer = ask_admin(&setup, "POST", &format!("/degrade?on={on}"));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    };
+    for round in 0..6 {
+        // Where it stays on, nothing is ever in doubt: who forgets it is found out in any order of
+        // events. Where it is switched to and fro, whoever reads it too early is.
+        let stays_on = round % 2 == 0;
+        let mut is_on = Some(stays_on);
+        change(stays_on);
+        let old = life.master();
+        kill(old, Signal::SIGUSR2).expect("signalled");
+        let begun = Instant::now();
+        while life.try_master().is_none_or(|pid| pid == old) {
+            assert!(begun.elapsed() < BOUND, "no other master in round {round}");
+            let wanted = stays_on || is_on != Some(true);
+            match try_ask_admin(&setup, "POST", &format!("/degrade?on={wanted}")) {
+                Ok(said) if said.starts_with("HTTP/1.1 200 ") => is_on = Some(wanted),
+                Ok(said) if said.starts_with("HTTP/1.1 422 ") => {
+                    assert!(said.contains("taking over"), "{said}");
+                }
+                // Who asked the old keeper last may be left without an answer.
+                _ => is_on = is_on.filter(|&is_on| is_on == wanted),
+            }
+            is_on.into_iter().for_each(check);
+        }
+        wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+        assert!(is_on.is_some() || !stays_on);
+        is_on.into_iter().for_each(check);
+    }
+    change(false);
+    check(false);
+    life.stop();
+}
+
+#[test]
+fn an_idle_connection_is_served_to_its_end_by_the_old_binary() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let mut idle = Client::connect(setup.address);
+    assert_eq!(idle.get("/health").status, 200);
+    let old = life.master();
+    kill(old, Signal::SIGUSR2).expect("signalled");
+    wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
+    life.wait_for_log("finishes what it has begun");
+    assert!(is_alive(old), "it waits for its client");
+    let answer = wait_until("it is told to go", || {
+        let answer = idle.get("/health");
+        assert_eq!(answer.status, 200, "the server is as healthy as ever");
+        answer.closes().then_some(answer)
+    });
+    assert!(answer.closes() && idle.is_closed());
+    wait_until("the old one has ended", || (!is_alive(old)).then_some(()));
+    life.stop();
+}
+
+#[test]
+fn an_old_binary_that_drains_stands_in_nobodys_way() {
+    let more = "<listen>unix:frs.sock</listen>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let mut life = Life::start(&setup);
+    let mut idle = Client::connect(setup.address);
+    assert_eq!(idle.get("/update?biz=plenty&key=k").status, 200);
+    let old = life.master();
+    kill(old, Signal::SIGUSR2).expect("signalled");
+    let new = wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
+    life.wait_for_log("finishes what it has begun");
+    let output = setup.frs(&["stop"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    wait_until("the new one has ended", || (!is_alive(new)).then_some(()));
+    assert!(!setup.path("frs.sock").exists());
+    let again = Life::start(&setup);
+    assert_eq!(again.master(), again.first(), "the lock is free");
+    UnixStream::connect(setup.path("frs.sock")).expect("served");
+    let answer = Client::connect(setup.address).get("/update?biz=plenty&key=k");
+    assert_eq!(answer.attribute("used"), Some("2"));
+    assert!(is_alive(old));
+    assert_eq!(idle.get("/update?biz=plenty&key=k").attribute("used"), Some("3"), "by the old one");
+    assert!(life.first.wait().expect("waited").success());
+    assert_eq!(again.master(), again.first());
+    assert!(setup.path("frs.sock").exists(), "the old one has removed nothing");
+    again.stop();
+}
+
+#[test]
+fn an_upgrade_without_slots_for_its_workers_is_refused() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let programs: Vec<Service> = (0..60)
+        .map(|_| Service::attach(&setup.path("data"), Role::Program).expect("attached"))
+        .collect();
+    setup.write_srv(&Settings { workers: 200, ..Settings::default() });
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("this one goes on");
+    assert!(setup.log().contains("slots are in use, 202 are needed"), "{}", setup.log());
+    assert_eq!(life.master(), life.first());
+    drop(programs);
+    setup.write_srv(&Settings::default());
+    assert_ne!(life.upgrade(), life.first());
+    life.stop();
+}
+
+/// The new binary that was started last.
+fn newcomer(setup: &Setup) -> Pid {
+    let log = setup.log();
+    let pid = log.rsplit("take over child=").next().and_then(|rest| rest.lines().next());
+    Pid::from_raw(pid.expect("named").parse().expect("a pid"))
+}
+
+fn parent_of(pid: Pid) -> Pid {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
+    let mut fields = stat.rsplit(')').next().expect("after the name").split_whitespace();
+    Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
+}
+
+/// Waits until the process reads its signals instead of being ended by them.
+fn wait_for_signalfd(pid: Pid) {
+    wait_until("it reads its signals", || {
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        links.into_iter().any(|link| link.ends_with("anon_inode:[signalfd]")).then_some(())
+    });
+}
+
+/// Asks for a new binary, and stops the older master before that one can begin.
+fn begin_and_halt(life: &Life<'_>) -> Pid {
+    let frs = env!("CARGO_BIN_EXE_frs");
+    let script =
+        format!("#!/bin/sh\nwhile [ ! -e begin ]; do sleep 0.01; done\nexec {frs} \"$@\"\n");
+    install_script(life.setup, &script, "755");
+    let _ = fs::remove_file(life.setup.path("begin"));
+    let started = life.setup.log().matches("a new binary is started").count();
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    wait_until("a new binary is started", || {
+        let log = life.setup.log();
+        (log.matches("a new binary is started").count() > started).then_some(())
+    });
+    kill(life.first(), Signal::SIGSTOP).expect("stopped");
+    fs::write(life.setup.path("begin"), "").expect("written");
+    let new = newcomer(life.setup);
+    wait_for_signalfd(new);
+    new
+}
+
+/// It asks for the server then, and hears signals when it has an answer.
+fn wait_until_prepared(setup: &Setup, new: Pid) {
+    wait_until("it is prepared", || {
+        let children = fs::read_to_string(format!("/proc/{new}/task/{new}/children")).ok()?;
+        let is_done = !text(&setup.frs(&["status"]).stdout).contains("prepare");
+        (children.is_empty() && is_done).then_some(())
+    });
+}
+
+#[test]
+fn a_reload_asked_of_a_new_binary_too_early_is_made_when_it_has_the_server() {
+    for prepared in [false, true] {
+        let setup = Setup::new(&Settings::default());
+        let life = Life::start(&setup);
+        let new = begin_and_halt(&life);
+        if prepared {
+            wait_until_prepared(&setup, new);
+        }
+        setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
+        kill(new, Signal::SIGHUP).expect("signalled");
+        kill(life.first(), Signal::SIGCONT).expect("continued");
+        wait_until("it is the master", || life.try_master().filter(|&pid| pid == new));
+        life.wait_for_log("the new configuration is in force");
+        let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+        assert_eq!(answer.attribute("max"), Some("30"));
+        assert!(!setup.log().contains("is refused"), "{}", setup.log());
+        life.stop();
+    }
+}
+
+#[test]
+fn a_new_binary_that_is_stopped_before_it_serves_is_not_handed_the_server() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let new = begin_and_halt(&life);
+    wait_until_prepared(&setup, new);
+    kill(new, Signal::SIGTERM).expect("signalled");
+    kill(life.first(), Signal::SIGCONT).expect("continued");
+    life.wait_for_log("this one goes on");
+    assert_eq!(life.master(), life.first());
+    assert_eq!(Client::connect(setup.address).get("/health").status, 200);
+    assert_ne!(life.upgrade(), life.first());
+    life.stop();
+}
+
+#[test]
+fn whichever_of_both_masters_is_killed_the_other_one_serves() {
+    let setup = Setup::new(&Settings::default());
+    let mut life = Life::start(&setup);
+    let new = begin_and_halt(&life);
+    kill(new, Signal::SIGKILL).expect("killed");
+    kill(life.first(), Signal::SIGCONT).expect("continued");
+    life.wait_for_log("this one goes on");
+    assert_eq!(life.master(), life.first());
+    let newer = begin_and_halt(&life);
+    wait_until_prepared(&setup, newer);
+    kill(life.first(), Signal::SIGKILL).expect("killed");
+    life.first.wait().expect("waited");
+    wait_until("it is the master", || life.try_master().filter(|&pid| pid == newer));
+    wait_until("it has its workers", || {
+        (life.status().matches(", generation 1").count() == 3).then_some(())
+    });
+    assert_eq!(Client::connect(setup.address).get("/update?biz=three&key=k").status, 200);
+    assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
+    life.stop();
+}
+
+/// Is a new binary that never says a word.
+const SILENT: &str = "#!/bin/sh\nexec sleep 1000\n";
+
+#[test]
+fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
+    let setup = Setup::new(&Settings::default());
+    let mut life = Life::start(&setup);
+    install_script(&setup, SILENT, "755");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("a new binary is started");
+    let silent = newcomer(&setup);
+    // systemd waits for the end of a main process, and sees it, only where that is its own child.
+    assert_ne!(parent_of(silent), life.first(), "whoever adopts orphans is its parent");
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("a new binary is taking over"), "{output:?}");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("one is taking over already");
+    assert!(is_alive(silent));
+    kill(life.first(), Signal::SIGTERM).expect("signalled");
+    assert!(life.first.wait().expect("waited").success());
+    assert!(!is_alive(silent));
+    assert!(setup.log().contains("marked clean"), "{}", setup.log());
+}
+
+#[test]
+fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
+    if !nix::unistd::geteuid().is_root() {
+        return needs::skip("it takes root");
+    }
+    let user = nix::unistd::User::from_name("nobody").expect("asked").expect("there");
+    let more = "<user>nobody</user><log file=\"logs/frs.log\"/>".to_owned();
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    fs::set_permissions(setup.dir.path(), fs::Permissions::from_mode(0o755)).expect("set");
+    fs::set_permissions(setup.path("conf/map.xml"), fs::Permissions::from_mode(0o600))
+        .expect("set");
+    fs::create_dir(setup.path("logs")).expect("created");
+    nix::unistd::chown(&setup.path("logs"), Some(user.uid), None).expect("given");
+    let life = Life::start(&setup);
+    under_load(setup.address, |_| {
+        for _ in 0..2 {
+            let master = life.upgrade();
+            fs::rename(setup.path("logs/frs.log"), setup.path("logs/old")).expect("renamed");
+            kill(master, Signal::SIGUSR1).expect("signalled");
+            wait_until("it is opened anew", || {
+                let log = fs::read_to_string(setup.path("logs/frs.log")).unwrap_or_default();
+                log.contains("the log is opened anew").then_some(())
+            });
+            assert_eq!(setup.frs(&["reload"]).status.code(), Some(0), "root's file is read");
+        }
+    });
+    let log = fs::metadata(setup.path("logs/frs.log")).expect("there");
+    assert_eq!((log.uid(), log.mode() & 0o777), (user.uid.as_raw(), 0o640));
+    life.stop();
+}
+
+/// Tells the program below what it does when it has the server.
+const PRETEND: &str = "FRS_TEST_PRETEND";
+/// What it leaves behind when it has the server: the tests below are about that.
+const PRETENDED: &str = "pretended";
+
+/// No test: a new binary that fails when it has the server already.
+#[test]
+#[ignore = "a program that other tests start"]
+fn pretends_to_take_over() {
+    let manner = std::env::var(PRETEND).expect("the test that starts it says what it does");
+    let words = std::env::var("FRS_HANDOVER").expect("handed over");
+    let channel = words.split(' ').find_map(|word| word.strip_prefix("channel="));
+    let fd = channel.expect("a channel").parse().expect("a number");
+    let mut adopted = process::adopt(&[fd]).expect("open");
+    let channel = Channel::from_inherited(adopted.pop().expect("a channel"));
+    assert!(channel.send(b"prepared", &[]).expect("sent"));
+    let answer = wait_until("there is an answer", || match channel.receive().expect("received") {
+        Delivery::Message(word, _) => Some(word),
+        Delivery::Nothing => None,
+        Delivery::Closed => panic!("the older master is gone"),
+    });
+    assert_eq!(answer, b"yours");
+    fs::write(PRETENDED, &manner).expect("written");
+    let data = Path::new("data");
+    if manner == "publishes" {
+        let runtime = Runtime::open(data).expect("opened");
+        let (_, texts) = Conf::load_texts(Path::new("conf")).expect("no faults");
+        let generation = runtime.generation() + 1;
+        active::write(data, generation, &texts).expect("written");
+        runtime.publish(generation);
+    }
+    if manner == "serves" {
+        // What it says last is heard together with its end.
+        let old = fs::read_to_string(data.join("lock")).expect("readable");
+        let old = Pid::from_raw(old.trim().parse().expect("a pid"));
+        kill(old, Signal::SIGSTOP).expect("stopped");
+        assert!(channel.send(b"serving", &[]).expect("sent"));
+    }
+}
+
+/// Removes what the program has left, and fails if that is nothing.
+fn assert_pretended(setup: &Setup) {
+    fs::remove_file(setup.path(PRETENDED)).expect("the program has had the server");
+}
+
+fn install_pretender(setup: &Setup, manner: &str) {
+    let this = std::env::current_exe().expect("a path");
+    let script = format!(
+        "#!/bin/sh\n{PRETEND}={manner} exec {} --ignored --exact {}\n",
+        this.display(),
+        test_name(module_path!(), "pretends_to_take_over")
+    );
+    install_script(setup, &script, "755");
+}
+
+#[test]
+fn a_new_binary_that_fails_late_gives_the_server_back() {
+    let setup = Setup::new(&Settings::default());
+    install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+    let path = setup.path("notify");
+    let systemd = Systemd::new(&path);
+    let life = Life::spawn(&setup, Command::new("./frs").env("NOTIFY_SOCKET", &path));
+    systemd.wait_for("READY=1");
+    install_pretender(&setup, "fails");
+    under_load(setup.address, |answered| {
+        for round in 1..=2 {
+            kill(life.first(), Signal::SIGUSR2).expect("signalled");
+            wait_until("it goes on", || {
+                (setup.log().matches("this one goes on").count() == round).then_some(())
+            });
+            assert_pretended(&setup);
+            assert_eq!(life.master(), life.first());
+            wait_for_more(answered, 100);
+        }
+        assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
+        let told = systemd.wait_for("");
+        assert!(told.starts_with("RELOADING=1"), "the main process was never another: {told}");
+        install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
+        assert_ne!(life.upgrade(), life.first());
+    });
+    life.stop();
+}
+
+#[test]
+fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    // What a new binary takes and a reload does not.
+    let more = "<listen>unix:other.sock</listen>".to_owned();
+    setup.write_srv(&Settings { more, ..Settings::default() });
+    setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
+    install_pretender(&setup, "publishes");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("this one goes on");
+    wait_until("all have what was before", || {
+        (life.status().matches(", generation 3").count() == 3).then_some(())
+    });
+    assert_pretended(&setup);
+    let max = || {
+        let answer = Client::connect(setup.address).get("/query?biz=three&key=k");
+        answer.attribute("max").map(str::to_owned)
+    };
+    assert_eq!(max().as_deref(), Some("3"));
+    setup.write_srv(&Settings::default());
+    let output = setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(max().as_deref(), Some("30"));
+    life.stop();
+}
+
+#[test]
+fn a_new_binary_that_dies_as_it_says_that_it_serves_has_not_taken_over() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    install_pretender(&setup, "serves");
+    kill(life.first(), Signal::SIGUSR2).expect("signalled");
+    life.wait_for_log("a new binary is started");
+    let new = newcomer(&setup);
+    wait_until("it is gone", || (!is_alive(new)).then_some(()));
+    kill(life.first(), Signal::SIGCONT).expect("continued");
+    life.wait_for_log("this one goes on");
+    assert_pretended(&setup);
+    assert_eq!(life.master(), life.first());
+    assert_eq!(Client::connect(setup.address).get("/health").status, 200);
+    life.stop();
+}

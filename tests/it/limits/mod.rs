@@ -1,0 +1,10 @@
+//! The policies: their cases by name, and all of them against plain models.
+
+mod calendar;
+mod cases;
+mod changes;
+mod model;
+mod published;
+mod record;
+mod sliding;
+mod token;

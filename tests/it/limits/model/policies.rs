@@ -1,0 +1,394 @@
+//! Each policy in words: what a state is at a time, what it admits, and what it shows.
+//!
+//! Waiting times are searched for by their meaning, the first time at which something holds, not
+//! computed by the formula that the code has for them.
+
+use frs::conf::{Calendar, Count, Policy, Token, Turns};
+
+use super::windows::window;
+
+/// The most uses a state counts.
+pub const MOST_USED: i128 = (1 << 53) - 1;
+/// Parts of a token.
+const TOKEN: i128 = 86_400_000;
+
+/// A state in which something is used; one that is not there is fresh.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum State {
+    /// Of an interval or a calendar.
+    Window { start: i128, used: i128 },
+    /// Of a sliding-counter.
+    Counters { start: i128, cur: i128, prev: i128 },
+    /// Of a token bucket, in parts of a token.
+    Bucket { level: i128, last: i128 },
+    /// Of what never resets.
+    Ever { used: i128 },
+}
+
+/// One limit as an item meets it: with the clock it goes by.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub now: i128,
+    pub state: Option<State>,
+    /// Of a sliding limit: the uses it counts, from the oldest.
+    pub uses: Vec<i128>,
+    /// All that its ring holds.
+    ring: Vec<i128>,
+}
+
+/// What a state becomes by `now`, as the clock section has it.
+pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> View {
+    let (now, state) = match state {
+        Some(state) => set_back(policy, state, now),
+        None => (now, None),
+    };
+    let (uses, ring) = match policy {
+        Policy::Sliding(limit) => (counted(limit.interval_ms, ring, now), ring.to_vec()),
+        _ => Default::default(),
+    };
+    let state = state.and_then(|state| roll(policy, state, now));
+    View { now, state, uses, ring }
+}
+
+/// The time the state goes by, and the state unless the clock was set back too far.
+fn set_back(policy: &Policy, state: State, now: i128) -> (i128, Option<State>) {
+    match time(state) {
+        Some(time) if now < time && time - now < leave(policy, time) => (time, Some(state)),
+        Some(time) if now < time => (now, None),
+        _ => (now, Some(state)),
+    }
+}
+
+fn time(state: State) -> Option<i128> {
+    match state {
+        State::Window { start, .. } | State::Counters { start, .. } => Some(start),
+        State::Bucket { last, .. } => Some(last),
+        State::Ever { .. } => None,
+    }
+}
+
+/// By how much the clock can be set back from a state's time before the state is fresh.
+fn leave(policy: &Policy, time: i128) -> i128 {
+    match policy {
+        Policy::Interval(limit) => limit.interval_ms.into(),
+        Policy::Sliding(limit) => limit.interval_ms.into(),
+        Policy::SlidingCounter(limit) => limit.interval_ms.into(),
+        Policy::Token(limit) => fill_ms(limit),
+        _ => turns(policy).map_or(0, |turns| {
+            let (start, turn) = window(turns, time);
+            turn - start
+        }),
+    }
+}
+
+/// The latest time to which the clock can be set back and a state is fresh, or the newest use of a
+/// ring counts no more.
+pub fn forgetting(policy: &Policy, state: Option<State>, ring: &[i128]) -> Option<i128> {
+    let time = match policy {
+        Policy::Sliding(_) => ring.last().copied(),
+        _ => state.and_then(time),
+    }?;
+    Some(time - leave(policy, time))
+}
+
+fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
+    match (policy, state) {
+        (Policy::Interval(limit), State::Window { start, used }) => {
+            let interval = i128::from(limit.interval_ms);
+            let turns = (now - start) / interval;
+            let left = match (turns, limit.debt) {
+                (0, _) => used,
+                (_, 0) => 0,
+                _ => used - turns * i128::from(limit.max),
+            };
+            (left > 0).then_some(State::Window { start: start + turns * interval, used: left })
+        }
+        (Policy::Calendar(limit), State::Window { start, used }) => {
+            turn_by_turn(&limit.turns, limit, start, used, now)
+        }
+        (Policy::Count(Count { turns: Some(turns) }), State::Window { start, .. }) => {
+            (window(turns, now).0 == start).then_some(state)
+        }
+        (Policy::SlidingCounter(limit), State::Counters { start, cur, prev }) => {
+            let interval = i128::from(limit.interval_ms);
+            let current = now - now % interval;
+            let (cur, prev) = match (current - start) / interval {
+                0 => (cur, prev),
+                1 => (0, cur),
+                _ => (0, 0),
+            };
+            (cur + prev > 0).then_some(State::Counters { start: current, cur, prev })
+        }
+        (Policy::Token(limit), State::Bucket { level, last }) => {
+            let level = level - drained(limit, now - last);
+            (level > 0).then_some(State::Bucket { level, last: now })
+        }
+        _ => Some(state),
+    }
+}
+
+/// One calendar window after the other: each settles max uses of a debt, and all without one.
+fn turn_by_turn(
+    turns: &Turns,
+    limit: &Calendar,
+    mut start: i128,
+    mut used: i128,
+    now: i128,
+) -> Option<State> {
+    let mut turn = window(turns, start).1;
+    while turn <= now {
+        used = settled(limit, used);
+        if used <= 0 {
+            return None;
+        }
+        (start, turn) = window(turns, turn);
+    }
+    Some(State::Window { start, used })
+}
+
+fn settled(limit: &Calendar, used: i128) -> i128 {
+    if limit.debt > 0 { (used - i128::from(limit.max)).max(0) } else { 0 }
+}
+
+/// The uses less than the interval away from now, on either side.
+pub fn counted(interval_ms: u64, ring: &[i128], now: i128) -> Vec<i128> {
+    let near = |&&time: &&i128| (now - time).abs() < i128::from(interval_ms);
+    let mut uses: Vec<i128> = ring.iter().filter(near).copied().collect();
+    uses.sort_unstable();
+    uses
+}
+
+fn drained(limit: &Token, ms: i128) -> i128 {
+    // Divides for every unit of a rate.
+    (i128::from(limit.rate) * TOKEN / i128::from(limit.per_ms)).saturating_mul(ms)
+}
+
+fn fill_ms(limit: &Token) -> i128 {
+    let full = i128::from(limit.burst) * TOKEN;
+    first(1, full, |ms| drained(limit, ms) >= full)
+}
+
+/// The calendar of a policy that has one.
+pub fn turns(policy: &Policy) -> Option<&Turns> {
+    match policy {
+        Policy::Calendar(limit) => Some(&limit.turns),
+        Policy::Count(limit) => limit.turns.as_ref(),
+        _ => None,
+    }
+}
+
+/// The least number from `low` on for which it holds, as it does for `high` and all above it.
+fn first(low: i128, high: i128, holds: impl Fn(i128) -> bool) -> i128 {
+    let (mut low, mut high) = (low, high);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// What fits in all, debt included.
+pub fn most(policy: &Policy) -> i128 {
+    let debt = match policy {
+        Policy::Interval(limit) => limit.debt,
+        Policy::Calendar(limit) => limit.debt,
+        _ => 0,
+    };
+    max(policy) + i128::from(debt)
+}
+
+pub fn max(policy: &Policy) -> i128 {
+    i128::from(match policy {
+        Policy::Interval(limit) => limit.max,
+        Policy::Calendar(limit) => limit.max,
+        Policy::Sliding(limit) => limit.max,
+        Policy::SlidingCounter(limit) => limit.max,
+        Policy::Token(limit) => limit.burst,
+        Policy::Total(limit) => limit.max,
+        Policy::Count(_) => 0,
+    })
+}
+
+/// Part of the window that a sliding-counter has left, in milliseconds.
+fn ahead(interval_ms: u64, start: i128, now: i128) -> i128 {
+    start + i128::from(interval_ms) - now
+}
+
+impl View {
+    /// The state of a sliding limit is the ring that it shares.
+    pub fn is_fresh(&self) -> bool {
+        self.state.is_none() && self.ring.is_empty()
+    }
+
+    pub fn admits(&self, policy: &Policy, count: i128) -> bool {
+        match (policy, self.state) {
+            (Policy::Count(_), _) => true,
+            (Policy::SlidingCounter(limit), Some(State::Counters { start, cur, prev })) => {
+                let interval = i128::from(limit.interval_ms);
+                let weighed = prev * ahead(limit.interval_ms, start, self.now);
+                (cur + count) * interval + weighed <= max(policy) * interval
+            }
+            (Policy::Token(limit), Some(State::Bucket { level, .. })) => {
+                level + count * TOKEN <= i128::from(limit.burst) * TOKEN
+            }
+            _ => self.used(policy) + count <= most(policy),
+        }
+    }
+
+    pub fn used(&self, policy: &Policy) -> i128 {
+        match (policy, self.state) {
+            (Policy::Sliding(_), _) => self.uses.len() as i128,
+            (_, None) => 0,
+            (_, Some(State::Window { used, .. } | State::Ever { used })) => used,
+            (Policy::SlidingCounter(limit), Some(State::Counters { start, cur, prev })) => {
+                // Whole uses that cover the part: rounded up.
+                let interval = i128::from(limit.interval_ms);
+                let part = prev * ahead(limit.interval_ms, start, self.now);
+                (cur + first(0, prev, |whole| whole * interval >= part)).min(MOST_USED)
+            }
+            _ => max(policy) - self.remaining(policy),
+        }
+    }
+
+    pub fn remaining(&self, policy: &Policy) -> i128 {
+        match (policy, self.state) {
+            (Policy::Count(_), _) => 0,
+            (Policy::Token(limit), Some(State::Bucket { level, .. })) => {
+                let free = i128::from(limit.burst) * TOKEN - level;
+                if free > 0 { free / TOKEN } else { 0 }
+            }
+            (Policy::Token(limit), _) => limit.burst.into(),
+            _ => (most(policy) - self.used(policy)).max(0),
+        }
+    }
+
+    /// None: never.
+    pub fn reset(&self, policy: &Policy) -> Option<i128> {
+        if let Policy::Sliding(limit) = policy {
+            let newest = self.uses.last().map(|time| time + i128::from(limit.interval_ms));
+            return Some(newest.map_or(0, |leaves| leaves - self.now));
+        }
+        let Some(state) = self.state else {
+            return Some(0);
+        };
+        match (policy, state) {
+            (Policy::Interval(limit), State::Window { start, .. }) => {
+                Some(ahead(limit.interval_ms, start, self.now))
+            }
+            (Policy::SlidingCounter(limit), State::Counters { start, cur, .. }) => {
+                let next = if cur > 0 { i128::from(limit.interval_ms) } else { 0 };
+                Some(ahead(limit.interval_ms, start, self.now) + next)
+            }
+            (Policy::Token(limit), State::Bucket { level, .. }) => {
+                Some(first(1, level, |ms| drained(limit, ms) >= level))
+            }
+            (_, State::Window { .. }) => {
+                Some(window(turns(policy).unwrap(), self.now).1 - self.now)
+            }
+            _ => None,
+        }
+    }
+
+    /// Milliseconds until a count that is not admitted is. None: never.
+    pub fn retry(&self, policy: &Policy, count: i128) -> Option<i128> {
+        if count > most(policy) {
+            return None;
+        }
+        match policy {
+            Policy::Interval(limit) => {
+                let settles = if limit.debt > 0 { i128::from(limit.max) } else { MOST_USED };
+                let used = self.used(policy);
+                let left = |turns: i128| (used - turns * settles).max(0);
+                let turns = first(1, used + 1, |turns| left(turns) + count <= most(policy));
+                Some(self.reset(policy)? + (turns - 1) * i128::from(limit.interval_ms))
+            }
+            Policy::Calendar(limit) => {
+                let mut turn = window(&limit.turns, self.now).1;
+                let mut used = settled(limit, self.used(policy));
+                while used + count > most(policy) {
+                    turn = window(&limit.turns, turn).1;
+                    used = settled(limit, used);
+                }
+                Some(turn - self.now)
+            }
+            Policy::Sliding(limit) => {
+                // Where the clock was set back, uses of a later time come to count again.
+                let interval = i128::from(limit.interval_ms);
+                let leaves = self.ring.iter().map(|time| time + interval).filter(|&t| t > self.now);
+                let admits =
+                    |&then: &i128| view(policy, None, &self.ring, then).admits(policy, count);
+                Some(leaves.filter(admits).min()? - self.now)
+            }
+            Policy::SlidingCounter(limit) => {
+                let latest = 2 * i128::from(limit.interval_ms);
+                Some(self.first_admitting(policy, count, latest))
+            }
+            Policy::Token(_) => {
+                let Some(State::Bucket { level, .. }) = self.state else { return None };
+                Some(self.first_admitting(policy, count, level))
+            }
+            Policy::Total(_) | Policy::Count(_) => None,
+        }
+    }
+
+    fn first_admitting(&self, policy: &Policy, count: i128, latest: i128) -> i128 {
+        first(1, latest, |ms| view(policy, self.state, &[], self.now + ms).admits(policy, count))
+    }
+
+    /// The state after `count` more, or given back.
+    pub fn charged(&self, policy: &Policy, count: i128) -> Option<State> {
+        let more = |used: i128| (used + count).clamp(0, MOST_USED);
+        match (policy, self.state) {
+            (Policy::Sliding(_), _) => None,
+            (Policy::Token(_), state) => {
+                let (level, last) = match state {
+                    Some(State::Bucket { level, last }) => (level, last),
+                    _ => (0, self.now),
+                };
+                // What a state can hold.
+                let level = (level + count * TOKEN).clamp(0, u64::MAX.into());
+                (level > 0).then_some(State::Bucket { level, last })
+            }
+            (Policy::SlidingCounter(limit), state) => {
+                let (start, cur, prev) = match state {
+                    Some(State::Counters { start, cur, prev }) => (start, cur, prev),
+                    _ => (self.now - self.now % i128::from(limit.interval_ms), 0, 0),
+                };
+                let cur = more(cur);
+                (cur + prev > 0).then_some(State::Counters { start, cur, prev })
+            }
+            (Policy::Total(_) | Policy::Count(Count { turns: None }), _) => {
+                let used = more(self.used(policy));
+                (used > 0).then_some(State::Ever { used })
+            }
+            (_, state) => {
+                let start = match (state, turns(policy)) {
+                    (Some(State::Window { start, .. }), _) => start,
+                    (_, Some(turns)) => window(turns, self.now).0,
+                    (_, None) => self.now,
+                };
+                let used = more(self.used(policy));
+                (used > 0).then_some(State::Window { start, used })
+            }
+        }
+    }
+
+    /// Length of the window, where the policy has one to show.
+    pub fn window_ms(&self, policy: &Policy) -> Option<i128> {
+        Some(match policy {
+            Policy::Interval(limit) => limit.interval_ms.into(),
+            Policy::Sliding(limit) => limit.interval_ms.into(),
+            Policy::SlidingCounter(limit) => limit.interval_ms.into(),
+            Policy::Token(limit) => fill_ms(limit),
+            Policy::Calendar(limit) => {
+                let (start, turn) = window(&limit.turns, self.now);
+                turn - start
+            }
+            Policy::Total(_) | Policy::Count(_) => return None,
+        })
+    }
+}

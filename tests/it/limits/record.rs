@@ -1,0 +1,137 @@
+//! The node of one key under limits, standing for service and store: what a command may not change
+//! is as it was before it.
+
+use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
+use frs::limit::{LimitFigures, Rules, States, Verdict};
+use frs::store::Rank;
+
+/// A time to begin at.
+pub const T0: u64 = 1_700_000_000_000;
+pub const SECOND: u64 = 1000;
+pub const MINUTE: u64 = 60 * SECOND;
+pub const HOUR: u64 = 60 * MINUTE;
+pub const DAY: u64 = 24 * HOUR;
+
+pub fn sliding(interval_ms: u64, max: u64) -> Limit {
+    Limit::new(Scope::Key, Policy::Sliding(Sliding { interval_ms, max }))
+}
+
+pub fn token(rate: u64, per_ms: u64, burst: u64) -> Limit {
+    Limit::new(Scope::Key, Policy::Token(Token { rate, per_ms, burst }))
+}
+
+fn rules(limits: &[Limit]) -> Rules {
+    Rules::new(&Biz::new(1, "biz", KeyType::String, limits.to_vec()))
+}
+
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub rules: Rules,
+    /// All of the node's words behind its key field, of which the first are those of the rules.
+    pub node: Vec<u64>,
+}
+
+impl Record {
+    pub fn new(limits: &[Limit]) -> Record {
+        let rules = rules(limits);
+        let node = vec![0; rules.words(Scope::Key)];
+        Record { rules, node }
+    }
+
+    /// The words that the limits use.
+    pub fn words(&self) -> usize {
+        self.rules.words(Scope::Key)
+    }
+
+    /// Other limits of the same shape; the node has room for both.
+    pub fn reload(&mut self, limits: &[Limit]) {
+        let (old, new) = (self.rules.clone(), rules(limits));
+        assert_eq!(old.shape(Scope::Key), new.shape(Scope::Key));
+        self.node.resize(self.node.len().max(new.words(Scope::Key)), 0);
+        if !new.is_adopted(Scope::Key, old.has_ban(), &self.node) {
+            new.adopt(Scope::Key, old.has_ban(), &mut self.node);
+        }
+        self.rules = new;
+    }
+
+    /// The same words under other limits.
+    pub fn under(&self, limits: &[Limit]) -> Record {
+        Record { node: self.node.clone(), ..Record::new(limits) }
+    }
+
+    /// A copy whose limits have been told the time.
+    fn at(&self, now: u64) -> Record {
+        let mut copy = self.clone();
+        copy.rules.set_now(now);
+        copy
+    }
+
+    pub fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
+        let words = self.words();
+        let mut states = States { key: &mut self.node[..words], biz: &mut [] };
+        work(&self.rules, &mut states)
+    }
+
+    /// The answer to a command; what it charges is kept if it is not refused.
+    fn command(&mut self, now: u64, count: i32, charges: impl Fn(bool) -> bool) -> Verdict {
+        let mut copy = self.at(now);
+        let (charged, verdict) = copy.on_states(|rules, states| {
+            rules.roll(states, now);
+            let judgement = rules.judge(states, now, count);
+            let charged = charges(judgement.limited);
+            if charged {
+                rules.charge(states, now, count);
+            }
+            (charged, rules.verdict(states, now, &judgement))
+        });
+        if charged {
+            *self = copy;
+        }
+        verdict
+    }
+
+    pub fn query(&self, now: u64, count: i32) -> Verdict {
+        self.clone().command(now, count, |_| false)
+    }
+
+    pub fn update(&mut self, now: u64, count: i32) -> Verdict {
+        self.command(now, count, |limited| !limited)
+    }
+
+    pub fn force(&mut self, now: u64, count: i32) -> Verdict {
+        self.command(now, count, |_| true)
+    }
+
+    /// What each limit says of a Query.
+    pub fn details(&self, now: u64, count: i32) -> Vec<LimitFigures> {
+        let mut details = Vec::new();
+        self.at(now).on_states(|rules, states| {
+            rules.roll(states, now);
+            rules.details(states, now, count, &mut details);
+        });
+        details
+    }
+
+    pub fn is_fresh(&self, now: u64) -> bool {
+        self.at(now).on_states(|rules, states| {
+            rules.roll(states, now);
+            rules.is_fresh(states, Scope::Key)
+        })
+    }
+
+    pub fn rank(&self, now: u64) -> Rank {
+        let mut copy = self.at(now);
+        let words = copy.words();
+        copy.rules.rank(Scope::Key, &mut copy.node[..words], now)
+    }
+
+    pub fn longest_life_ms(&self) -> Option<u64> {
+        self.rules.longest_life_ms(Scope::Key)
+    }
+}
+
+/// used, remaining, reset, retry
+pub fn brief(verdict: &Verdict) -> (u64, u64, Option<u64>, Option<u64>) {
+    let figures = verdict.figures;
+    (figures.used, figures.remaining, figures.reset_ms, verdict.retry_ms)
+}

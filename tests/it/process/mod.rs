@@ -1,0 +1,8 @@
+//! The server's processes and the programs beside them: starts, ends, deaths, reloads.
+
+mod keeper;
+mod orphans;
+mod programs;
+mod reloads;
+mod server;
+mod torture;

@@ -1,0 +1,136 @@
+//! A thousand reloads under load, good ones and bad ones: no request fails, and no process holds
+//! more afterwards than before.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use nix::unistd::Pid;
+
+use crate::common::load::{under_load, wait_for_more};
+use crate::common::{Server, Settings, Setup, text, wait_until};
+
+/// Reloads until whatever is made once has been made.
+const FIRST: usize = 99;
+const THEN: usize = 900;
+/// What the memory of a process may differ by and yet not grow: an allocator's page here or there.
+/// A kilobyte lost in each reload is more than that.
+const SLACK_BYTES: u64 = 512 << 10;
+
+/// What a process holds.
+#[derive(Debug)]
+struct Held {
+    heap_bytes: u64,
+    maps: usize,
+    descriptors: usize,
+}
+
+fn processes(server: &Server<'_>) -> Vec<(String, Pid)> {
+    let mut processes = vec![("master".to_owned(), server.master())];
+    for role in ["keeper", "worker"] {
+        let named = server.attached(role).into_iter().map(|pid| (format!("{role} {pid}"), pid));
+        processes.extend(named);
+    }
+    processes
+}
+
+fn proc(pid: Pid, name: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it is there")
+}
+
+/// How many parts of files a process has mapped; an allocator's own maps part and join as it likes.
+fn maps(pid: Pid, of: &str) -> usize {
+    proc(pid, "maps").lines().filter(|line| line.contains(of)).count()
+}
+
+fn held(server: &Server<'_>) -> BTreeMap<String, Held> {
+    let held = processes(server).into_iter().map(|(name, pid)| {
+        let status = proc(pid, "status");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("readable").count();
+        let heap_bytes = kib.expect("a number of KiB") << 10;
+        (name, Held { heap_bytes, maps: maps(pid, "/"), descriptors })
+    });
+    held.collect()
+}
+
+/// A configuration with more groups, businesses, lists and limits, and one with fewer.
+fn configurations() -> [String; 3] {
+    // Nobody gets there, however long it takes.
+    let fewer = crate::common::MAP.replace("max=\"1000000\"", "max=\"9007199254740991\"");
+    let more = fewer.replace(
+        "</map>",
+        "<group name=\"second\" files=\"3\" key-nodes=\"8\" chain=\"8\" node-size=\"192\"/>
+         <biz id=\"7\" name=\"new\" group=\"second\" key=\"string\">
+           <limit policy=\"sliding\" interval=\"1m\" max=\"9\"/>
+           <limit policy=\"calendar\" unit=\"day\" tz=\"Asia/Shanghai\" max=\"9\" scope=\"biz\"/>
+           <allow key=\"friend\"/><deny key=\"foe\"/>
+         </biz></map>",
+    );
+    let bad = more.replace("max=\"9\"", "max=\"many\"");
+    [more, fewer, bad]
+}
+
+/// Reloads so often under load, every third one refused; the last one taken has fewer groups.
+fn reload(server: &Server<'_>, times: usize) {
+    let configurations = configurations();
+    under_load(server.setup.address, |answered| {
+        for (nth, map) in configurations.iter().cycle().take(times).enumerate() {
+            server.setup.write_map(map);
+            let output = server.setup.frs(&["reload"]);
+            let expected = i32::from(nth % configurations.len() == 2);
+            assert_eq!(output.status.code(), Some(expected), "{}", text(&output.stderr));
+            if nth % 50 == 0 {
+                look(server);
+                wait_for_more(answered, 10);
+            }
+        }
+        // A process looks after each second whether all others have left a group that is gone.
+        wait_until("nobody maps a group that is gone", || {
+            look(server);
+            let mapped = |(_, pid): &(String, Pid)| maps(*pid, "/second.") > 0;
+            (!processes(server).iter().any(mapped)).then_some(())
+        });
+    });
+    // Idle again, with all connections closed and nothing half read.
+    wait_until("nobody is connected", || look(server).contains(" connections=\"0\"").then_some(()));
+}
+
+/// What the admin plane tells, the files looked into.
+fn look(server: &Server<'_>) -> String {
+    let ask = |target: &str| {
+        let mut stream = UnixStream::connect(server.setup.path("admin.sock")).expect("it listens");
+        let head = "Host: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}").as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer
+    };
+    ask("/top?biz=plenty");
+    ask("/stats")
+}
+
+#[test]
+fn a_thousand_reloads_under_load_fail_no_request_and_leave_nothing_behind() {
+    let more = "<admin listen=\"unix:admin.sock\"/>".to_owned();
+    let setup = Setup::new(&Settings { workers: 2, more, ..Settings::default() });
+    setup.write_map(&configurations()[1]);
+    let server = setup.start();
+    server.wait_for_workers(2);
+    let files = |name: &str| std::fs::read_dir(setup.path(name)).expect("readable").count();
+    reload(&server, FIRST);
+    let (before, files_before) = (held(&server), files("data"));
+    reload(&server, THEN);
+    let after = held(&server);
+    println!("before: {before:#?}\nafter: {after:#?}");
+    assert_eq!(files("data"), files_before);
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "none died");
+    for (name, after) in &after {
+        let before = &before[name];
+        assert!(after.heap_bytes <= before.heap_bytes + SLACK_BYTES, "{name}: memory grows");
+        assert_eq!(after.maps, before.maps, "{name}: files stay mapped");
+        assert_eq!(after.descriptors, before.descriptors, "{name}: descriptors stay open");
+    }
+}

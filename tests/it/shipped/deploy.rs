@@ -1,0 +1,106 @@
+//! What deploy/ holds is sound: the packaged configuration, the systemd units, logrotate's settings.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::common::needs;
+use frs::conf::{Conf, Listen};
+
+fn deploy(name: &str) -> String {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy").join(name);
+    std::fs::read_to_string(path).expect("readable")
+}
+
+fn shipped(name: &str) -> String {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf").join(name);
+    std::fs::read_to_string(path).expect("readable")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
+}
+
+#[test]
+fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
+    let map = shipped("map.xml");
+    let parse = |srv: &str| Conf::parse("srv.xml", srv, "map.xml", &map).expect("no faults");
+    let (mut packaged, shipped) = (parse(&deploy("srv.xml")), parse(&shipped("srv.xml")));
+    assert_eq!(packaged.srv.data.dir, Path::new("/var/lib/frs"));
+    packaged.srv.data.dir = shipped.srv.data.dir.clone();
+    // Whoever installs the package decides whether there is an admin plane.
+    assert_eq!(packaged.srv.admin, None);
+    packaged.srv.admin = shipped.srv.admin.clone();
+    assert_eq!(packaged.srv, shipped.srv);
+    let proposed =
+        deploy("srv.xml").replace("  <admin", "  --><admin").replace("sock\"/>\n  -->", "sock\"/>");
+    let admin = parse(&proposed).srv.admin.expect("the proposed one");
+    assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_units() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // The one setting that names what is there only once the package is installed.
+    let unit = deploy("frs.service").replace("/usr/bin/frs", env!("CARGO_BIN_EXE_frs"));
+    let (service, socket) = (dir.path().join("frs.service"), dir.path().join("frs.socket"));
+    std::fs::write(&service, &unit).expect("written");
+    std::fs::write(&socket, deploy("frs.socket")).expect("written");
+    let mut verify = Command::new("systemd-analyze");
+    let Some(output) = needs::output(verify.args(["verify", "--man=no"]).args([&service, &socket]))
+    else {
+        return;
+    };
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(said(&output), "");
+    let mut security = Command::new("systemd-analyze");
+    security.args(["security", "--offline=true", "--no-pager", "--threshold=20"]).arg(&service);
+    let output = needs::output(&mut security).expect("it was there");
+    if !output.status.success() && said(&output).contains("offline") {
+        return needs::skip("this systemd-analyze looks at the security of running units only");
+    }
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn the_unit_allows_what_the_server_needs() {
+    let unit = deploy("frs.service");
+    for line in [
+        "Type=notify",
+        "NotifyAccess=main",
+        "ExecStart=/usr/bin/frs serve --conf /etc/frs",
+        "WorkingDirectory=/var/lib/frs",
+        "StateDirectory=frs",
+        "RuntimeDirectory=frs",
+        "ProtectSystem=strict",
+        "NoNewPrivileges=yes",
+        "KillMode=mixed",
+        "User=frs",
+    ] {
+        assert!(unit.lines().any(|found| found == line), "{line}");
+    }
+    // With it systemd removes live files of /dev/shm whenever the server ends, killed or not.
+    assert!(!unit.contains("RemoveIPC=yes"), "counters are kept");
+}
+
+#[test]
+fn logrotate_understands_its_settings() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("frs.log");
+    std::fs::write(&log, "a line\n").expect("written");
+    // The directories and the user of this machine in place of the package's.
+    let settings: String = deploy("frs.logrotate")
+        .replace("/var/log/frs", &dir.path().display().to_string())
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("su "))
+        .map(|line| line.replace("create 0640 frs frs", "create 0640") + "\n")
+        .collect();
+    let (file, state) = (dir.path().join("settings"), dir.path().join("state"));
+    std::fs::write(&file, settings).expect("written");
+    let mut logrotate = Command::new("logrotate");
+    logrotate.arg("--force").arg("--state").arg(&state).arg(&file);
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let Some(output) = needs::output(logrotate.env("PATH", path)) else { return };
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(std::fs::read_to_string(dir.path().join("frs.log.1")).expect("rotated"), "a line\n");
+    assert_eq!(std::fs::read_to_string(&log).expect("made anew"), "");
+}

@@ -1,0 +1,4 @@
+//! What is shipped with the programs is sound.
+
+mod deploy;
+mod schema;
