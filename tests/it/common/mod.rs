@@ -3,6 +3,7 @@
 //!
 //! Nothing here waits for time, only for conditions, each with a bound.
 
+pub mod address;
 pub mod files;
 pub mod items;
 pub mod load;
@@ -12,7 +13,7 @@ pub mod programs;
 pub mod tools;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use socket2::{Domain, Socket, Type};
+
+use address::Reserved;
 
 /// Long enough for anything that works, on a machine that is busy.
 pub const BOUND: Duration = Duration::from_secs(20);
@@ -29,8 +31,7 @@ pub const BOUND: Duration = Duration::from_secs(20);
 pub struct Setup {
     pub dir: tempfile::TempDir,
     pub address: SocketAddr,
-    /// Bound and never listened on: keeps the port for the server's own listeners.
-    _reserved: Socket,
+    _reserved: Reserved,
 }
 
 /// What the tests set in srv.xml.
@@ -62,14 +63,10 @@ pub const MAP: &str = r#"<map>
 
 impl Setup {
     pub fn new(settings: &Settings) -> Setup {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        socket.set_reuse_address(true).expect("set");
-        socket.set_reuse_port(true).expect("set");
-        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("bound");
-        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
+        let reserved = Reserved::new();
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(dir.path().join("conf")).expect("created");
-        let setup = Setup { dir, address, _reserved: socket };
+        let setup = Setup { dir, address: reserved.address, _reserved: reserved };
         setup.write_srv(settings);
         setup.write_map(MAP);
         setup

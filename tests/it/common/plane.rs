@@ -1,10 +1,9 @@
 //! A server with an admin plane over TCP.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
-use socket2::{Domain, Socket, Type};
-
+use super::address::Reserved;
 use super::{Answer, Client, Server, Settings, Setup, wait_until};
 
 /// The token of its srv.xml.
@@ -14,18 +13,14 @@ pub const TOKEN: &str = "a-token-of-the-tests-0123456789";
 pub struct Plane {
     pub setup: Setup,
     pub address: SocketAddr,
-    _reserved: Socket,
+    _reserved: Reserved,
 }
 
 impl Plane {
     pub fn new(workers: u16) -> Plane {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        socket.set_reuse_address(true).expect("set");
-        socket.set_reuse_port(true).expect("set");
-        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("bound");
-        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
+        let reserved = Reserved::new();
         let setup = Setup::new(&Settings::default());
-        let plane = Plane { setup, address, _reserved: socket };
+        let plane = Plane { setup, address: reserved.address, _reserved: reserved };
         plane.write_srv(workers, "token-file=\"conf/token\"");
         std::fs::write(plane.setup.path("conf/token"), format!("{TOKEN}\n")).expect("written");
         plane

@@ -3,74 +3,30 @@
 
 mod browser;
 
-use std::fs::Permissions;
-use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
-
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
-use socket2::{Domain, Socket, Type};
 
-use crate::common::{Answer, Client, Server, Settings, Setup, wait_until};
+use crate::common::plane::{Plane, TOKEN, ask};
+use crate::common::{Answer, Client, Server, wait_until};
 use browser::{Browser, chromium};
 
-const TOKEN: &str = "a-token-of-the-tests-0123456789";
 /// A key that would be an element, where it is not taken for text; the files keep it as it is.
 const HOSTILE: &str = "<img src onerror=h=1>\u{202E}";
 /// As the page shows it.
 const SHOWN: &str = "<img src onerror=h=1>\\u{202e}";
 
-/// A server with a dashboard on an address that nobody else gets.
-struct Plane {
-    setup: Setup,
-    address: SocketAddr,
-    _reserved: Socket,
+fn stats(plane: &Plane) -> Value {
+    let mut client = plane.client();
+    let answer = ask(&mut client, "GET", "/stats", "Accept: application/json\r\n", "");
+    serde_json::from_str(&answer.expect("an answer").body).expect("JSON")
 }
 
-impl Plane {
-    fn new() -> Plane {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        socket.set_reuse_address(true).expect("set");
-        socket.set_reuse_port(true).expect("set");
-        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("bound");
-        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
-        let more = format!("<admin listen=\"{address}\" token-file=\"conf/token\"/>");
-        let setup = Setup::new(&Settings { more, ..Settings::default() });
-        let token = setup.path("conf/token");
-        std::fs::write(&token, format!("{TOKEN}\n")).expect("written");
-        std::fs::set_permissions(&token, Permissions::from_mode(0o600)).expect("set");
-        Plane { setup, address, _reserved: socket }
-    }
-
-    fn start(&self) -> Server<'_> {
-        let server = self.setup.start();
-        server.wait_for_workers(2);
-        wait_until("the admin plane serves", || {
-            self.try_get("/health").filter(|answer| answer.status == 200)
-        });
-        server
-    }
-
-    fn try_get(&self, target: &str) -> Option<Answer> {
-        let mut client = Client::try_connect(self.address)?;
-        let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n");
-        write!(client.stream, "{head}Accept: application/json\r\n\r\n").ok()?;
-        client.try_answer().ok()
-    }
-
-    fn stats(&self) -> Value {
-        let answer = self.try_get("/stats").expect("an answer");
-        serde_json::from_str(&answer.body).expect("JSON")
-    }
-
-    /// A browser that shows figures.
-    fn open(&self, program: &std::path::Path) -> Browser {
-        let mut browser = Browser::start(program);
-        browser.go(&format!("http://{}/", self.address));
-        browser.wait("document.getElementById('state')?.textContent == 'live'");
-        browser
-    }
+/// A browser that shows figures.
+fn open(plane: &Plane, program: &std::path::Path) -> Browser {
+    let mut browser = Browser::start(program);
+    browser.go(&format!("http://{}/", plane.address));
+    browser.wait("document.getElementById('state')?.textContent == 'live'");
+    browser
 }
 
 /// Percent-encodes all of a text.
@@ -128,11 +84,11 @@ fn make_load(server: &Server<'_>) {
 #[test]
 fn the_page_shows_what_stats_tells() {
     let Some(program) = chromium() else { return };
-    let plane = Plane::new();
-    let server = plane.start();
+    let plane = Plane::new(2);
+    let server = plane.start(2);
     make_load(&server);
-    let mut browser = plane.open(&program);
-    let stats = plane.stats();
+    let mut browser = open(&plane, &program);
+    let stats = stats(&plane);
     assert_eq!(items(&stats["bizs"][1], &["allowed"]), 3);
     assert_eq!(items(&stats["bizs"][1], &["limited"]), 7);
     for biz in stats["bizs"].as_array().expect("a list") {
@@ -247,10 +203,10 @@ fn give_token(browser: &mut Browser, token: &str) {
 #[test]
 fn what_is_changed_on_the_page_is_in_force() {
     let Some(program) = chromium() else { return };
-    let plane = Plane::new();
-    let server = plane.start();
+    let plane = Plane::new(2);
+    let server = plane.start(2);
     make_load(&server);
-    let mut browser = plane.open(&program);
+    let mut browser = open(&plane, &program);
     changes_a_limit(&mut browser, &server);
     let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
     assert!(map.contains("max=\"5\"") && map.contains("max=\"1000000\""), "{map}");
@@ -334,9 +290,9 @@ fn flips(browser: &mut Browser, label: &str, badge: &str) {
 #[test]
 fn the_page_says_what_is_down() {
     let Some(program) = chromium() else { return };
-    let plane = Plane::new();
-    let mut server = plane.start();
-    let mut browser = plane.open(&program);
+    let plane = Plane::new(2);
+    let mut server = plane.start(2);
+    let mut browser = open(&plane, &program);
     let alerts = "document.getElementById('alerts').textContent";
     assert_eq!(browser.value(alerts), "");
     // A master that is stopped puts no other worker in its place.
@@ -352,6 +308,6 @@ fn the_page_says_what_is_down() {
     assert_eq!(browser.value("document.body.className"), "stale");
     assert_eq!(browser.value("document.title"), "frs: not reached");
     drop(server);
-    let _server = plane.start();
+    let _server = plane.start(2);
     browser.wait("document.title == 'frs' && document.body.className == ''");
 }

@@ -11,6 +11,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::application::Application;
 use super::programs::{Gateway, example};
+use crate::common::address::Reserved;
 use crate::common::{Answer, Client, Server, Settings, Setup, wait_until};
 
 /// Which of the two lines of an example is in force.
@@ -20,23 +21,6 @@ pub enum Away {
     Open,
     /// Closed; and clients' header fields are handed on, as they are by many a gateway.
     HandingOn,
-}
-
-/// An address that the gateway can listen on and nobody else gets: bound, never listened on.
-struct Reserved {
-    address: SocketAddr,
-    _socket: Socket,
-}
-
-impl Reserved {
-    fn new() -> Reserved {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        socket.set_reuse_address(true).expect("set");
-        socket.set_reuse_port(true).expect("set");
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bound");
-        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
-        Reserved { address, _socket: socket }
-    }
 }
 
 /// The configuration of frs as shipped, on an address of its own.

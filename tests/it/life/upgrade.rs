@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,6 +18,7 @@ use nix::unistd::Pid;
 
 use super::systemd::Systemd;
 use super::{Life, install, install_script, under_load};
+use crate::common::address::Reserved;
 use crate::common::load::wait_for_more;
 use crate::common::programs::test_name;
 use crate::common::{BOUND, Client, Settings, Setup, is_alive, needs, text, wait_until};
@@ -122,7 +122,8 @@ fn unix_sockets_and_new_addresses_live_on_in_the_new_binary() {
     let more = "<listen>unix:frs.sock</listen>".to_owned();
     let setup = Setup::new(&Settings { more, ..Settings::default() });
     let life = Life::start(&setup);
-    let spare = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+    let reserved = Reserved::new();
+    let spare = reserved.address;
     let more = format!("<listen>unix:frs.sock</listen><listen>{spare}</listen>");
     setup.write_srv(&Settings { more, ..Settings::default() });
     for _ in 0..2 {
