@@ -1,7 +1,7 @@
 //! Time as a value: the one place that reads a clock.
 //!
 //! Everything below and beside takes the time as an argument, so that tests set it and a worker
-//! reads it once for each turn.
+//! reads it once a tick.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -14,7 +14,7 @@ use super::value::{
 };
 use super::walk::Shape;
 use super::xml::Element;
-use super::{turns_read, weight_read};
+use super::{calendar_read, weight_read};
 
 const LIMIT: Shape = Shape {
     attributes: &[
@@ -117,7 +117,7 @@ fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "debt", whole(0, MAX_COUNT));
     let _noted = element.optional(notes, "rate", rate(most_rate));
     let _noted = element.optional(notes, "burst", whole(1, MAX_BURST));
-    turns_read::look(notes, element);
+    calendar_read::look(notes, element);
 }
 
 fn policy(notes: &mut Notes<'_>, element: &Element, name: &str) -> Checked<Policy> {
@@ -128,7 +128,7 @@ fn policy(notes: &mut Notes<'_>, element: &Element, name: &str) -> Checked<Polic
         "sliding-counter" => sliding_counter(notes, element).map(Policy::SlidingCounter),
         "token" => token(notes, element).map(Policy::Token),
         "total" => Ok(Policy::Total(Total { max: max(notes, element)? })),
-        "count" => Ok(Policy::Count(Count { turns: turns_read::optional(notes, element)? })),
+        "count" => Ok(Policy::Count(Count { turns: calendar_read::optional(notes, element)? })),
         _ => Err(Faulty),
     }
 }
@@ -150,7 +150,7 @@ fn interval(notes: &mut Notes<'_>, element: &Element) -> Checked<Interval> {
 }
 
 fn calendar(notes: &mut Notes<'_>, element: &Element) -> Checked<Calendar> {
-    let turns = turns_read::required(notes, element);
+    let turns = calendar_read::required(notes, element);
     let (max, debt) = (max(notes, element), debt(notes, element));
     let limit = Calendar { turns: turns?, max: max?, debt: debt? };
     pays_back(notes, element, Credit::of_calendar(&limit), limit.max)?;

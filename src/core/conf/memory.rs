@@ -17,7 +17,7 @@ pub const POOL_BUFFERS: usize = 256;
 /// Larger buffers are not kept for that.
 pub const POOLED_BYTES: usize = 64 << 10;
 /// Once so much is answered to a connection in a tick, its next request waits for the next one.
-pub const TURN_ANSWER_BYTES: usize = 64 << 10;
+pub const TICK_ANSWER_BYTES: usize = 64 << 10;
 /// Requests of a worker that wait to be run together, at most.
 pub const QUEUE: usize = 16;
 /// Once they have so many bytes, they are run.
@@ -172,7 +172,7 @@ pub fn queue_bytes(map: &Map) -> u64 {
 /// Bytes of the answers to one connection in a tick: the last of them, or what waits with it, may
 /// go beyond the bound.
 fn answers_bytes(http: &Http, map: &Map) -> u64 {
-    TURN_ANSWER_BYTES as u64 + queue_bytes(map) + reply_bytes(http, map)
+    TICK_ANSWER_BYTES as u64 + queue_bytes(map) + reply_bytes(http, map)
 }
 
 /// Bytes that are kept of a request that is not complete, or not answered yet.

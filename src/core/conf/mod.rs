@@ -5,8 +5,10 @@
 //! (bounds.rs, fit.rs). Relative paths in it are relative to the working directory of the reader,
 //! except in what [`active::read`] answers.
 
+mod admin_token;
 mod authority;
 mod bounds;
+mod calendar_read;
 mod cidr;
 mod describe;
 mod fault;
@@ -24,8 +26,6 @@ mod srv_read;
 mod suggest;
 #[cfg(test)]
 mod tests;
-mod token;
-mod turns_read;
 mod value;
 mod walk;
 mod weight_read;
@@ -37,6 +37,7 @@ pub mod guard;
 pub mod memory;
 pub mod report;
 
+pub use admin_token::{AdminToken, TokenError};
 pub use authority::{Authority, HostName, Origin};
 pub use cidr::{Cidr, CidrError};
 pub use describe::{biz_words, limit_words};
@@ -51,7 +52,6 @@ pub use map::{
 };
 pub use overlay::{Overlay, OverlayError};
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
-pub use token::{AdminToken, TokenError};
 pub use value::{MAX_COUNT, duration};
 
 /// A checked configuration: both files.

@@ -11,7 +11,7 @@ use super::machine::{Filesystem, Machine};
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory::{
     self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
-    RUNTIME_BYTES, TURN_ANSWER_BYTES, groups_bytes, slot_bytes,
+    RUNTIME_BYTES, TICK_ANSWER_BYTES, groups_bytes, slot_bytes,
 };
 use super::srv::SLOTS;
 use super::value::size_text;
@@ -136,7 +136,7 @@ fn memory_text(text: &mut String, conf: &Conf) {
     let (http, map, workers) = (&conf.srv.http, &conf.map, conf.srv.workers);
     let memory = Memory::of(conf);
     let kept = size_text(memory::input_bytes(http));
-    let turn = size_text(TURN_ANSWER_BYTES as u64);
+    let tick = size_text(TICK_ANSWER_BYTES as u64);
     let words = u64::from(http.max_atomic_items) * map.item_undo_words();
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
@@ -156,7 +156,7 @@ fn memory_text(text: &mut String, conf: &Conf) {
          reload{twice}), at most {programs} for programs\n  \
          processes: {} = ({workers} workers + keeper + master) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
-         {turn} + queue {} + reply {} + {CLIENT_BYTES})\n    \
+         {tick} + queue {} + reply {} + {CLIENT_BYTES})\n    \
          input: the largest of max-head, max-body and {}\n    \
          reply, the longest to one request: {} items × {ANSWER_BYTES} × (1 + limits of a biz) + \
          {ECHO_FACTOR} × the rest of max-body (echoed, escaped)\n  \

@@ -119,7 +119,7 @@ pub struct Http {
     pub idle_timeout_ms: u64,
     /// A request begun must be whole within this.
     pub request_timeout_ms: u64,
-    /// Waiting for semaphores of one turn.
+    /// Waiting for semaphores of one tick.
     pub lock_timeout_ms: u64,
     /// Hosts that requests may name; none: any.
     pub hosts: Vec<HostName>,

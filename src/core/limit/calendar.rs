@@ -7,8 +7,8 @@
 //! The current window is computed when a time outside it is told, so that no request computes
 //! one, but for those on states of another window.
 
+use super::calendar_windows::{self as windows, Span};
 use super::interval::Window;
-use super::turns::{self, Span};
 use super::{Figures, MAX_USED, use_more};
 use crate::conf;
 use crate::conf::{Turns, Unit};
@@ -40,7 +40,7 @@ impl Calendar {
     #[inline]
     pub fn set_now(&mut self, now: u64) -> Span {
         if !self.current.holds(now) {
-            self.current = turns::window_at(&self.limit.turns, now);
+            self.current = windows::window_at(&self.limit.turns, now);
         }
         self.current
     }
@@ -67,7 +67,7 @@ impl Calendar {
 
     #[cold]
     fn other_window(&self, start: u64) -> Span {
-        turns::window_at(&self.limit.turns, start)
+        windows::window_at(&self.limit.turns, start)
     }
 
     /// The state at `now`, where its window is not the current one.
@@ -80,7 +80,7 @@ impl Calendar {
             }
             (own, 0)
         } else {
-            (self.current, turns::turns_between(&self.limit.turns, start, self.current.from))
+            (self.current, windows::turns_between(&self.limit.turns, start, self.current.from))
         };
         if window.from == start {
             return window_of(start, used);
@@ -160,7 +160,7 @@ pub(super) fn retry_ms(limit: &Calendar, window: Window, now: u64, count: u32) -
         return Some(reset_ms(limit, window, now));
     }
     let time = now.max(window.start);
-    let turn = turns::turn_after(&limit.limit.turns, time, turns)?;
+    let turn = windows::turn_after(&limit.limit.turns, time, turns)?;
     Some(turn.saturating_sub(time))
 }
 

@@ -17,6 +17,7 @@
 //! how an atomic request is judged item by item and answered with figures as stored.
 
 mod calendar;
+mod calendar_windows;
 mod count;
 mod interval;
 mod lists;
@@ -27,12 +28,11 @@ mod sliding;
 mod sliding_counter;
 mod token;
 mod total;
-mod turns;
 mod weight;
 
+pub use calendar_windows::Span;
 pub use lists::{Listing, Lists};
 pub use rules::{Judgement, Rules, StateWord, States, WordUnit};
-pub use turns::Span;
 
 /// The most uses a state can hold, 2^53 - 1: what a JSON reader can take for exact.
 pub const MAX_USED: u64 = crate::conf::MAX_COUNT;

@@ -4,10 +4,10 @@
 //! it shares. A policy keeps nothing elsewhere.
 
 use super::calendar::{self, Calendar};
+use super::calendar_windows::Span;
 use super::interval::{self, Window};
 use super::sliding_counter::{self, Counters};
 use super::token::{self, Bucket, Level};
-use super::turns::Span;
 use super::{Figures, WordUnit, count, ring, sliding, total};
 use crate::conf;
 use crate::conf::{Interval, Sliding, SlidingCounter, Total};

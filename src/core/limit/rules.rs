@@ -9,9 +9,9 @@
 
 mod look;
 
+use super::calendar_windows::Span;
 use super::policy::{self, Policy};
 use super::ring::{self, Ring};
-use super::turns::Span;
 use super::weight::Weights;
 use super::{Figures, LimitFigures, Verdict};
 use crate::base::hash;

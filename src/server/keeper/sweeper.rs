@@ -14,7 +14,7 @@ use frs::store::Sweep;
 
 /// Nodes and heads looked at in a tick.
 const PORTION: usize = 2048;
-/// Between two turns of a look.
+/// Between two ticks of a look.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Between two looks at all nodes, at least.
 const REST: Duration = Duration::from_secs(10);

@@ -20,7 +20,7 @@ use crate::protocol::http::{self, Body, Head, Lone, Search};
 use crate::protocol::reply::{Kind, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, document, form};
-use frs::conf::memory::TURN_ANSWER_BYTES;
+use frs::conf::memory::TICK_ANSWER_BYTES;
 use frs::conf::{Authority, Http};
 use frs::service::Command;
 
@@ -30,7 +30,7 @@ use head_cache::ConnectionSlot;
 pub use serve::{Call, Problem, Rules, Serve};
 
 /// Requests of one connection that are answered in a tick.
-pub const MAX_REQUESTS_PER_TURN: usize = 256;
+pub const MAX_REQUESTS_PER_TICK: usize = 256;
 
 /// The status of a limited item where the request names no other.
 const LIMITED: u16 = 429;
@@ -172,7 +172,7 @@ impl Connection {
         let (mut consumed, mut answered, mut need) = (0, 0, 1);
         let from = context.out.len();
         let is_full = |answered, context: &RequestContext<'_, S>| {
-            answered == MAX_REQUESTS_PER_TURN || context.answered_bytes(from) >= TURN_ANSWER_BYTES
+            answered == MAX_REQUESTS_PER_TICK || context.answered_bytes(from) >= TICK_ANSWER_BYTES
         };
         while !is_full(answered, &context) {
             match self.step(&input[consumed..], &mut context) {

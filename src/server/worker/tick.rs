@@ -39,7 +39,7 @@ const FIRST_LISTENER: usize = 2;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_TICK: usize = 64;
 /// A pause after so long a time without one is worth a line in the log.
 const QUIET_MS: u64 = 10_000;
 /// Clients whose requests are run together: the memory of one is fetched while others are at work.
@@ -520,7 +520,7 @@ impl Worker {
         if self.paused_until_ms > self.now_ms {
             return;
         }
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_TICK {
             if !self.listeners.is_ready() {
                 return;
             }

@@ -147,7 +147,7 @@ fn no_step_makes_a_ban_longer_than_it_was_to_be() {
         let mut ask = |at| service.one(Command::Query, "bans", "a", 1, at).unwrap();
         let first = ask(stepped);
         // Before its start it would end later than a ban started now: then it is none, but for the
-        // second by which turns may have read their clocks apart.
+        // second by which ticks may have read their clocks apart.
         assert_eq!(first.banned, (-1000..BAN as i64).contains(&step), "after a step of {step} ms");
         assert!(first.retry_ms.unwrap_or(0) <= BAN, "after a step of {step} ms: {first:?}");
         let over = (now + BAN).max(stepped + 2 * MINUTE);

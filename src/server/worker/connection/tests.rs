@@ -458,12 +458,12 @@ fn draining() {
 fn a_tick_is_bounded() {
     let mut line = Line::new();
     let request = get("/health");
-    line.push(request.repeat(MAX_REQUESTS_PER_TURN * 2 + 1).as_bytes());
-    assert_eq!(statuses(&line.text()).len(), MAX_REQUESTS_PER_TURN * 2 + 1);
+    line.push(request.repeat(MAX_REQUESTS_PER_TICK * 2 + 1).as_bytes());
+    assert_eq!(statuses(&line.text()).len(), MAX_REQUESTS_PER_TICK * 2 + 1);
     assert_eq!(line.ticks, 3);
 
     let mut line = Line::new();
-    line.push(request.repeat(MAX_REQUESTS_PER_TURN).as_bytes());
+    line.push(request.repeat(MAX_REQUESTS_PER_TICK).as_bytes());
     assert_eq!(line.ticks, 1);
 }
 

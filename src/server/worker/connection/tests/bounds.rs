@@ -33,15 +33,15 @@ fn answers_of_a_tick_are_bounded_in_bytes() {
     let request = get("/query?biz=login&key=a");
     line.push(request.as_bytes());
     let answer = line.out.len();
-    assert!(TURN_ANSWER_BYTES / answer + QUEUE < MAX_REQUESTS_PER_TURN, "{answer}");
-    let pipeline = request.repeat(MAX_REQUESTS_PER_TURN);
+    assert!(TICK_ANSWER_BYTES / answer + QUEUE < MAX_REQUESTS_PER_TICK, "{answer}");
+    let pipeline = request.repeat(MAX_REQUESTS_PER_TICK);
     let mut line = Line::new();
     let Line { connection, stub, scratch, out, .. } = &mut line;
     let progress = connection.advance(pipeline.as_bytes(), RULES, stub, scratch, out);
     let answered = progress.consumed / request.len();
     assert_eq!(out.len(), answered * answer, "all that was taken is answered");
     // Those that wait with the one that reaches the bound go beyond it.
-    let beyond = (out.len() - TURN_ANSWER_BYTES).div_ceil(answer);
+    let beyond = (out.len() - TICK_ANSWER_BYTES).div_ceil(answer);
     assert!(progress.more && beyond <= QUEUE, "{beyond}");
     // What was in the buffer before does not count.
     let progress = connection.advance(request.as_bytes(), RULES, stub, scratch, out);
