@@ -7,7 +7,8 @@
 
 use super::region::copy_in;
 use super::semaphore::Semaphore;
-use super::slot::{Intent, LogFull, SlotWords, UndoLog};
+use super::slot::{Intent, SlotWords};
+use super::undo_log::{LogFull, UndoLog};
 use crate::base::sync::{AtomicU64, Ordering, compiler_fence};
 
 /// The key-nodes of a transaction, in the global order, each once.

@@ -9,6 +9,7 @@ mod orphan;
 pub mod region;
 pub mod semaphore;
 pub mod slot;
+pub mod undo_log;
 
 #[cfg(test)]
 pub(crate) mod crash;

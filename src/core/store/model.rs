@@ -1,6 +1,6 @@
 //! Model check of the commit protocol and of recovery over boxed words: a transaction that dies at any
 //! of its stores, a waiter that recovers it, and one that only goes on. They run `commit.rs`,
-//! `slot.rs` and `semaphore.rs` as they serve.
+//! `slot.rs`, `undo_log.rs` and `semaphore.rs` as they serve.
 //!
 //! Under `--cfg loom` every interleaving of them is looked at:
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib store::model`. Without it the dying one goes
@@ -12,7 +12,8 @@ use super::layout::{PAGE_WORDS, slot};
 use super::orphan;
 use super::region::Region;
 use super::semaphore::{Semaphore, Token};
-use super::slot::{Files, Intent, LogFull, PlaceOf, SlotWords, State, Undo, UndoLog};
+use super::slot::{Intent, SlotWords, State};
+use super::undo_log::{Files, LogFull, PlaceOf, Undo, UndoLog};
 
 #[cfg(loom)]
 use loom::{

@@ -1,0 +1,273 @@
+//! The undo log of a slot: logging old values, the commit point, and undoing a dead owner's work.
+//!
+//! Invariant: whatever instruction the owner dies at, either `phase` is 0 and every node is as some
+//! whole transaction left it, or the first `phase` entries of the log put it back so. A recoverer
+//! checks the log against the intent list, and replays nothing that does not fit.
+
+use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
+
+use super::layout::slot::{INTENTS_MAX, PHASE, UNDO_LOG, UNDO_MAX, UNDO_WORDS};
+use super::region::{put, put_release};
+use super::semaphore::Token;
+use super::slot::{Intent, SlotWords, State};
+
+/// One entry of the undo log: a word about to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undo {
+    /// Id of the group.
+    pub group: u64,
+    /// File of the group.
+    pub file: u32,
+    /// Word of the file.
+    pub at: u64,
+    /// Its value before.
+    pub old: u64,
+}
+
+/// The undo log of a slot while its owner fills it.
+#[derive(Debug)]
+pub struct UndoLog<'a> {
+    entries: &'a [[AtomicU64; UNDO_WORDS]],
+    len: usize,
+}
+
+/// The undo log has no room for another entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogFull;
+
+impl<'a> UndoLog<'a> {
+    /// The empty log of a slot. Nothing in it counts before `phase` does.
+    #[inline]
+    pub fn of(slot: SlotWords<'a>) -> UndoLog<'a> {
+        UndoLog { entries: slot.list(UNDO_LOG, UNDO_MAX), len: 0 }
+    }
+
+    /// Entries so far.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Is there no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Logs the old values of those words of `stored` that `new` differs from; `at` is the first
+    /// one's place in the file of `intent`.
+    ///
+    /// # Errors
+    /// If there are more than the log holds.
+    #[inline(always)]
+    pub fn changes(
+        &mut self,
+        intent: &Intent,
+        stored: &[AtomicU64],
+        new: &[u64],
+        at: usize,
+    ) -> Result<(), LogFull> {
+        let place = u64::from(intent.file) << 48 | at as u64;
+        for (index, (word, &new)) in stored.iter().zip(new).enumerate() {
+            let old = word.load(Ordering::Relaxed);
+            if old != new {
+                let [group, at, value] = self.entries.get(self.len).ok_or(LogFull)?;
+                put(group, intent.group);
+                put(at, place + index as u64);
+                put(value, old);
+                self.len += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SlotWords<'_> {
+    /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
+    #[inline(always)]
+    pub(super) fn begin(self, entries: usize) {
+        compiler_fence(Ordering::SeqCst);
+        // Release: the log is whole before `phase` tells of it; pairs with `phase` of a recoverer.
+        fence(Ordering::Release);
+        put(self.word(PHASE), entries as u64);
+        // Release: no word of a node changes before `phase` has.
+        fence(Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The commit point: one store.
+    #[inline(always)]
+    pub(super) fn commit(self) {
+        compiler_fence(Ordering::SeqCst);
+        // Release: every word of the nodes is written before; pairs with `phase` of a recoverer.
+        put_release(self.word(PHASE), 0);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Entries of the undo log that count; more than [`UNDO_MAX`] is damage.
+    #[inline]
+    pub fn phase(self) -> usize {
+        self.word(PHASE).load(Ordering::Acquire) as usize
+    }
+
+    fn undo(self, index: usize) -> Undo {
+        let words = &self.list::<UNDO_WORDS>(UNDO_LOG, UNDO_MAX)[index];
+        let [group, place, old] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        Undo { group, file: (place >> 48) as u32, at: place & 0xffff_ffff_ffff, old }
+    }
+
+    /// Undoes the open transaction, if there is one: by its owner when it gives up, by a recoverer
+    /// when the owner is dead. Can be repeated from any point.
+    pub fn roll_back(self, files: &dyn Files) {
+        // The newest entry first: should a word ever stand twice, its oldest value stays.
+        for index in (0..self.phase().min(UNDO_MAX)).rev() {
+            let undo = self.undo(index);
+            files.restore(&undo);
+        }
+        fence(Ordering::Release);
+        self.commit();
+    }
+
+    /// Recovers the slot of a dead owner; the caller holds the slot's lock and has read its state
+    /// under it. Can be repeated from any point. A log that does not fit the intent list is not
+    /// replayed: the groups of which the dead owner still holds key-nodes are quarantined first.
+    pub fn recover(self, slot: u32, files: &dyn Files) -> Recovered {
+        let state = self.state();
+        if !state.used {
+            return Recovered::default();
+        }
+        let dead = Token::new(slot, state.epoch);
+        let damage = self.damage(files);
+        let undone = if damage.is_none() { self.phase() } else { 0 };
+        if damage.is_none() {
+            self.roll_back(files);
+        } else if self.phase() != 0 {
+            // Whoever goes on after a recoverer that dies from here on must not find that the log fits,
+            // with the groups out of reach that this one has quarantined.
+            put_release(self.word(PHASE), UNDO_MAX as u64 + 1);
+            files.quarantine(&self.groups_at_work(files, dead));
+            self.commit();
+        }
+        let freed = self.intents().filter(|intent| files.release_for(intent, dead)).count();
+        self.withdraw();
+        self.set_state(State { used: false, epoch: state.epoch });
+        Recovered { undone, freed, damage }
+    }
+
+    /// The groups of which a dead owner still holds a key-node that its logs name. Of a damaged log any
+    /// entry may be the right one: what the owner holds tells where it was at work.
+    fn groups_at_work(self, files: &dyn Files, dead: Token) -> Vec<u64> {
+        let of_entries = (0..UNDO_MAX).filter_map(|index| {
+            let undo = self.undo(index);
+            let Undo { group, file, .. } = undo;
+            match files.place_of(&undo) {
+                PlaceOf::KeyNode(key_node) => Some(Intent { group, file, key_node }),
+                PlaceOf::OutOfReach | PlaceOf::Nothing => None,
+            }
+        });
+        let held = self.intents().chain(of_entries).filter(|intent| files.is_held(intent, dead));
+        let mut groups: Vec<u64> = held.map(|intent| intent.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// What of the logs cannot have been written by their owner.
+    fn damage(self, files: &dyn Files) -> Option<Damage> {
+        let (phase, intents) = (self.phase(), self.intents_told());
+        if phase > UNDO_MAX {
+            return Some(Damage::Phase { found: phase as u64 });
+        }
+        if intents > INTENTS_MAX as u64 {
+            return Some(Damage::Intents { found: intents });
+        }
+        if phase == 0 {
+            return None;
+        }
+        let mut announced: Vec<Intent> = self.intents().collect();
+        announced.sort_unstable();
+        let fits = |undo: &Undo| match files.place_of(undo) {
+            PlaceOf::KeyNode(key_node) => {
+                let intent = Intent { group: undo.group, file: undo.file, key_node };
+                announced.binary_search(&intent).is_ok()
+            }
+            // Nothing is written there: it is enough that the owner was at work in that file.
+            PlaceOf::OutOfReach => announced
+                .iter()
+                .any(|intent| (intent.group, intent.file) == (undo.group, undo.file)),
+            PlaceOf::Nothing => false,
+        };
+        let strange = (0..phase).find(|&index| !fits(&self.undo(index)))?;
+        Some(Damage::Entry { index: strange, entry: self.undo(strange) })
+    }
+
+    /// Calls `look` with the id of each group that undo log or intent list name.
+    pub fn for_each_group(self, mut look: impl FnMut(u64)) {
+        (0..self.phase().min(UNDO_MAX)).for_each(|index| look(self.undo(index).group));
+        self.intents().for_each(|intent| look(intent.group));
+    }
+}
+
+/// What became of a dead owner's slot.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Words written back.
+    pub undone: usize,
+    /// Semaphores freed.
+    pub freed: usize,
+    /// The logs were damaged: nothing was written back.
+    pub damage: Option<Damage>,
+}
+
+/// What of a slot's logs cannot have been written by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// More entries than the undo log holds.
+    #[error("phase: found {found}, expected at most {UNDO_MAX}")]
+    Phase {
+        /// The number.
+        found: u64,
+    },
+    /// More key-nodes than the intent list holds.
+    #[error("number of intents: found {found}, expected at most {INTENTS_MAX}")]
+    Intents {
+        /// The number.
+        found: u64,
+    },
+    /// An entry of the undo log names a word that no key-node of the intent list has.
+    #[error(
+        "undo entry {index}: found word {} of file {} of group {:016x}, expected a word of a \
+         key-node of the intent list",
+        entry.at, entry.file, entry.group
+    )]
+    Entry {
+        /// Its index.
+        index: usize,
+        /// What it names.
+        entry: Undo,
+    },
+}
+
+/// Where the word of an undo entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceOf {
+    /// In this key-node's tags or nodes.
+    KeyNode(u32),
+    /// In a group that is not served any more, or is quarantined.
+    OutOfReach,
+    /// In no key-node: the group has no such file, or the file no such word.
+    Nothing,
+}
+
+/// The group files as a recoverer reaches them. What it cannot reach it passes over.
+pub trait Files {
+    /// Where a word stands.
+    fn place_of(&self, undo: &Undo) -> PlaceOf;
+    /// Writes an old value back.
+    fn restore(&self, undo: &Undo);
+    /// Frees the semaphore of a key-node if it names `dead`; whether it did.
+    fn release_for(&self, intent: &Intent, dead: Token) -> bool;
+    /// Does a key-node's semaphore name `dead`.
+    fn is_held(&self, intent: &Intent, dead: Token) -> bool;
+    /// Quarantines these groups: a transaction over them may be half written.
+    fn quarantine(&self, groups: &[u64]);
+}
