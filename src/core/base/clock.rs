@@ -22,3 +22,9 @@ pub fn instant() -> Instant {
     }
     Instant::now()
 }
+
+/// The monotonic clock in nanoseconds; one clock for all processes of a boot.
+pub fn monotonic_ns() -> u64 {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}

@@ -23,7 +23,7 @@ use crate::stats::hottest::Hottest;
 use crate::stats::metrics;
 use crate::stats::snapshot::{self, Stats};
 use frs::base::clock;
-use frs::base::sys::process::{self, Pid};
+use frs::base::sys::process::Pid;
 use frs::conf::active;
 use frs::conf::edit::{self, BizName};
 use frs::conf::{AdminToken, TokenError};
@@ -234,7 +234,7 @@ impl Handler {
             tell.push((who, reply));
         }
         self.go_on_sweeping(tell);
-        let now_ns = process::monotonic_ns();
+        let now_ns = clock::monotonic_ns();
         if let Some((who, done)) = self.changes.poll(now_ns) {
             let reply = answer(&who, done);
             tell.push((who, reply));
@@ -265,7 +265,7 @@ impl Handler {
 
     fn ask_master(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Reply)>) {
         let runtime = self.service.handle().runtime();
-        let begun = self.changes.begin(wanted, runtime, process::monotonic_ns());
+        let begun = self.changes.begin(wanted, runtime, clock::monotonic_ns());
         if let Some((who, done)) = begun {
             let reply = answer(&who, done);
             tell.push((who, reply));
@@ -283,7 +283,7 @@ impl Handler {
     fn go_on_sweeping(&mut self, tell: &mut Vec<(Who, Reply)>) {
         let Some(mut sweeping) = self.sweeping.take() else { return };
         let Sweeping { biz_id, sweep, stuck_ns, .. } = &mut sweeping;
-        let now_ns = process::monotonic_ns();
+        let now_ns = clock::monotonic_ns();
         match self.service.clear_void(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
             Ok(false) => *stuck_ns = None,
             Ok(true) => {

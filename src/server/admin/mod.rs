@@ -49,7 +49,8 @@ use mio::{Poll, Waker};
 use crate::net::listeners::AdminListener;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
-use frs::base::sys::process::{self, Channel, Pid};
+use frs::base::clock;
+use frs::base::sys::process::{Channel, Pid};
 use frs::service::{Role, Service};
 use handler::{Handler, HandlerParts};
 use server::Server;
@@ -80,7 +81,7 @@ pub struct Pulse {
 impl Pulse {
     /// A flush begins, or has ended.
     pub fn set_flushing(&self, flushing: bool) {
-        let since_ns = if flushing { process::monotonic_ns() } else { 0 };
+        let since_ns = if flushing { clock::monotonic_ns() } else { 0 };
         self.flushing_since_ns.store(since_ns, Ordering::Relaxed);
     }
 
@@ -88,7 +89,7 @@ impl Pulse {
     pub fn flushing_ms(&self) -> Option<u64> {
         match self.flushing_since_ns.load(Ordering::Relaxed) {
             0 => None,
-            since_ns => Some(process::monotonic_ns().saturating_sub(since_ns) / 1_000_000),
+            since_ns => Some(clock::monotonic_ns().saturating_sub(since_ns) / 1_000_000),
         }
     }
 }

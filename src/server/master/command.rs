@@ -74,7 +74,7 @@ pub enum CommandError {
 pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
     let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
-    let asked_ns = process::monotonic_ns();
+    let asked_ns = clock::monotonic_ns();
     signal(pid, Signal::SIGHUP)?;
     wait(&data_dir, pid, RELOAD, || {
         let outcome = Outcome::read(&data_dir).map_err(CommandError::Answer)?;

@@ -20,7 +20,7 @@ use crate::process::log;
 use crate::process::message::{Ask, ToChild};
 use crate::process::outcome::{Outcome, Reloaded};
 use frs::base::clock;
-use frs::base::sys::process::{self, Exit, Pid};
+use frs::base::sys::process::{Exit, Pid};
 use frs::conf::active::{self, ActiveError};
 use frs::conf::{Conf, Faults, Overlay, OverlayError, Texts};
 use frs::store::{self, Unserved};
@@ -121,7 +121,7 @@ impl Master {
             return;
         }
         self.answer_early();
-        let begun_ns = process::monotonic_ns();
+        let begun_ns = clock::monotonic_ns();
         let report = Report { begun_ns: Some(begun_ns), asked };
         // Before it serves there is nothing to reload for systemd, and it is not ready yet.
         if self.announced {
@@ -178,7 +178,7 @@ impl Master {
     }
 
     fn wait_for(&mut self, report: Report, generation: u64) {
-        let published_ns = process::monotonic_ns();
+        let published_ns = clock::monotonic_ns();
         self.acknowledging.push(Acknowledging { report, generation, published_ns });
     }
 
@@ -262,7 +262,7 @@ impl Master {
     fn follow_acknowledging(&mut self, acknowledging: Acknowledging) {
         let Acknowledging { report, generation, published_ns } = acknowledging;
         let laggards = self.laggards(generation);
-        let waited_ns = process::monotonic_ns().saturating_sub(published_ns);
+        let waited_ns = clock::monotonic_ns().saturating_sub(published_ns);
         if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
             self.acknowledging.push(acknowledging);
             return;

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Command;
 
-use frs::base::sys::process::{self};
+use frs::base::clock;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -99,7 +99,7 @@ fn systemd_is_told_of_readiness_reloads_new_masters_and_the_end() {
 }
 
 fn monotonic_us() -> u64 {
-    process::monotonic_ns() / 1000
+    clock::monotonic_ns() / 1000
 }
 
 /// Starts frs as systemd does where a socket unit stands beside it.

@@ -1,0 +1,229 @@
+//! What is done before a signal ends the process: the group of a file that failed under its map is
+//! quarantined, and a terminal that was drawn on is given back.
+//!
+//! Invariant: a handler only does what is async-signal-safe, and reads only what is never freed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+
+use nix::libc;
+
+/// Exit status of a process that a mapped file failed under.
+pub const EXIT_SIGBUS: i32 = 86;
+
+/// A map that the SIGBUS handler knows: where it is, what to mark and what to call it.
+struct Watched {
+    start: AtomicUsize,
+    len: AtomicUsize,
+    mark: AtomicUsize,
+    bits: AtomicU64,
+    header_mark: AtomicUsize,
+    name: AtomicUsize,
+    name_len: AtomicUsize,
+}
+
+const WATCHED_MAX: usize = 4096;
+static WATCHED: [Watched; WATCHED_MAX] = [const {
+    Watched {
+        start: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        mark: AtomicUsize::new(0),
+        bits: AtomicU64::new(0),
+        header_mark: AtomicUsize::new(0),
+        name: AtomicUsize::new(0),
+        name_len: AtomicUsize::new(0),
+    }
+}; WATCHED_MAX];
+
+/// Keeps a map in the register of the SIGBUS handler; dropping it takes the map out.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    index: usize,
+    start: usize,
+}
+
+/// Registers a map of a file: when the file fails under it (a page that is gone or cannot be
+/// read), `bits` are set in `mark`, the header's quarantine word is set, the file is named on
+/// standard error and the process ends with [`EXIT_SIGBUS`].
+///
+/// `mark` and `header_mark` must stay mapped as long as the [`Watch`] lives: the caller keeps the
+/// watch beside the regions they stand in, dropped first.
+pub(crate) fn watch(
+    span: (usize, usize),
+    mark: &AtomicU64,
+    bits: u64,
+    header_mark: &AtomicU64,
+    path: &Path,
+) -> Option<Watch> {
+    install_sigbus_handler();
+    let name = kept_name(path);
+    let (start, len) = span;
+    let index = WATCHED.iter().position(|entry| {
+        entry.len.compare_exchange(0, usize::MAX, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    })?;
+    let entry = &WATCHED[index];
+    entry.start.store(start, Ordering::Relaxed);
+    entry.mark.store(std::ptr::from_ref(mark) as usize, Ordering::Relaxed);
+    entry.bits.store(bits, Ordering::Relaxed);
+    entry.header_mark.store(std::ptr::from_ref(header_mark) as usize, Ordering::Relaxed);
+    entry.name.store(name.as_ptr() as usize, Ordering::Relaxed);
+    entry.name_len.store(name.len(), Ordering::Relaxed);
+    // Release: pairs with the Acquire in the handler.
+    entry.len.store(len, Ordering::Release);
+    Some(Watch { index, start })
+}
+
+/// A path in words. The handler may read it at any time, so it is never freed; files are opened
+/// again and again by reloads, so each path is kept once.
+fn kept_name(path: &Path) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = path.display().to_string();
+    if let Some(kept) = names.get(name.as_str()) {
+        return kept;
+    }
+    let kept: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(kept);
+    kept
+}
+
+/// As [`watch`], of a map for reading: the file is named and the process ends, nothing is marked.
+pub(crate) fn watch_reading(span: (usize, usize), path: &Path) -> Option<Watch> {
+    // Words of this process, for the handler to write to.
+    static MARKS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    watch(span, &MARKS[0], 0, &MARKS[1], path)
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let entry = &WATCHED[self.index];
+        if entry.start.load(Ordering::Relaxed) == self.start {
+            entry.len.store(0, Ordering::Release);
+        }
+    }
+}
+
+fn install_sigbus_handler() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        // SAFETY: a zeroed sigaction is a valid one; the handler only does what is
+        // async-signal-safe (atomics, write, _exit, signal, raise).
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_sigbus as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigemptyset(&raw mut action.sa_mask);
+            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        }
+    });
+}
+
+extern "C" fn on_sigbus(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    _context: *mut libc::c_void,
+) {
+    give_terminal_back();
+    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler of SIGBUS.
+    let address = unsafe { (*info).si_addr() } as usize;
+    for entry in &WATCHED {
+        let len = entry.len.load(Ordering::Acquire);
+        let start = entry.start.load(Ordering::Relaxed);
+        if len == 0 || len == usize::MAX || address < start || address - start >= len {
+            continue;
+        }
+        say(b"frs: SIGBUS: cannot read ");
+        let name = entry.name.load(Ordering::Relaxed) as *const u8;
+        // SAFETY: `watch` stored the address and length of a leaked str.
+        say(unsafe { std::slice::from_raw_parts(name, entry.name_len.load(Ordering::Relaxed)) });
+        let bits = entry.bits.load(Ordering::Relaxed);
+        say(if bits == 0 { b"\n" } else { b"; its group is quarantined\n" });
+        let mark = entry.mark.load(Ordering::Relaxed) as *const AtomicU64;
+        // SAFETY: `watch` demands that the word outlives the registration.
+        unsafe { (*mark).fetch_or(bits, Ordering::Relaxed) };
+        let header_mark = entry.header_mark.load(Ordering::Relaxed) as *const AtomicU64;
+        // SAFETY: as above. Should this page be gone too, the kernel ends the process here: the
+        // master takes both ends alike.
+        unsafe { (*header_mark).store(1, Ordering::Relaxed) };
+        // SAFETY: ends the process without running anything of it.
+        unsafe { libc::_exit(EXIT_SIGBUS) };
+    }
+    // SAFETY: no file of ours: the default action, again and for good.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// How a terminal was before a program drew on it.
+struct Terminal {
+    settings: libc::termios,
+    undo: &'static [u8],
+}
+
+static TERMINAL: AtomicPtr<Terminal> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Keeps how the terminal of standard output is set now. A signal that ends this process, a SIGBUS
+/// too, first gives it back so, after `undo` was written to it. For a program that draws full screen,
+/// once, before it begins.
+pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
+    // SAFETY: a zeroed termios is a valid one, and the call fills it.
+    let (kept, settings) = unsafe {
+        let mut settings: libc::termios = std::mem::zeroed();
+        (libc::tcgetattr(libc::STDOUT_FILENO, &raw mut settings), settings)
+    };
+    if kept != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Never freed: a handler may read it at any time. Release: pairs with the Acquire there.
+    TERMINAL.store(Box::into_raw(Box::new(Terminal { settings, undo })), Ordering::Release);
+    install_sigbus_handler();
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: the handler only does what is async-signal-safe (write, tcsetattr, signal, raise).
+        unsafe { libc::signal(signal, on_end as *const () as libc::sighandler_t) };
+    }
+    Ok(())
+}
+
+extern "C" fn on_end(signal: libc::c_int) {
+    give_terminal_back();
+    // SAFETY: the default action, for good.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+fn give_terminal_back() {
+    let terminal = TERMINAL.load(Ordering::Acquire);
+    if terminal.is_null() {
+        return;
+    }
+    // SAFETY: `keep_terminal` stored a box that is never freed; write and tcsetattr are
+    // async-signal-safe. In the background, where it would stop this process, TTOU is ignored.
+    unsafe {
+        libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+        let undo = (*terminal).undo;
+        libc::write(libc::STDOUT_FILENO, undo.as_ptr().cast(), undo.len());
+        libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const (*terminal).settings);
+    }
+}
+
+fn say(bytes: &[u8]) {
+    // SAFETY: writes a slice to standard error; write is async-signal-safe.
+    unsafe { libc::write(io::stderr().as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_path_is_kept_once() {
+        let kept = |path: &str| super::kept_name(path.as_ref()).as_ptr();
+        assert_eq!(kept("a/file"), kept("a/file"));
+        assert_ne!(kept("a/file"), kept("another"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Opening files, their blocks on the disk, their file system.
+//!
+//! Invariant: an open never waits for another process.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use nix::libc;
+
+/// Opens what must be a regular file, without waiting: a pipe in its place might have no other end.
+pub fn open_regular(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = options.clone().custom_flags(flags).open(path)?;
+    let found = match file.metadata()?.file_type() {
+        kind if kind.is_file() => return Ok(file),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    let words = format!("found {found}, expected a regular file");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, words))
+}
+
+/// As [`open_regular`], for reading.
+pub fn open_to_read(path: &Path) -> io::Result<File> {
+    open_regular(std::fs::OpenOptions::new().read(true), path)
+}
+
+/// Is the file system of this path in memory (tmpfs).
+pub fn is_in_memory(path: &Path) -> io::Result<bool> {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    Ok(rustix::fs::statfs(path)?.f_type as i64 == TMPFS_MAGIC)
+}
+
+/// Allocates the blocks of a byte range, so that a full disk is an error now and no SIGBUS later.
+/// A range that has its blocks is no error on a full disk.
+pub fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
+    use rustix::io::Errno;
+    match rustix::fs::fallocate(file.as_fd(), rustix::fs::FallocateFlags::empty(), start, len) {
+        // XFS asks for as much room again, before it looks whether there are blocks to allocate.
+        Err(Errno::NOSPC | Errno::DQUOT) if has_blocks(file, start, len).unwrap_or(false) => Ok(()),
+        result => result.map_err(io::Error::from),
+    }
+}
+
+/// Extents that the kernel is asked for at once.
+const EXTENTS: usize = 32;
+
+/// `struct fiemap_extent` of linux/fiemap.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` of linux/fiemap.h, with room for extents.
+#[repr(C)]
+#[derive(Default)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS],
+}
+
+/// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`, whose size is without extents.
+const FS_IOC_FIEMAP: u32 = 0xc020_660b;
+const _: () = assert!(size_of::<Fiemap>() == 32 + 56 * EXTENTS);
+
+/// Has every byte of a range a block on the disk, written or not; an error where the file system
+/// cannot tell.
+fn has_blocks(file: &File, start: u64, len: u64) -> io::Result<bool> {
+    let (mut at, end) = (start, start + len);
+    while at < end {
+        let mut map =
+            Fiemap { start: at, length: end - at, count: EXTENTS as u32, ..Fiemap::default() };
+        // SAFETY: the kernel reads the head of the struct, and writes it and at most `count`
+        // extents behind it, for which there is room.
+        let told =
+            unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as libc::Ioctl, &raw mut map) };
+        if told != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let before = at;
+        for extent in &map.extents[..EXTENTS.min(map.mapped as usize)] {
+            if extent.logical > at {
+                return Ok(false);
+            }
+            at = at.max(extent.logical.saturating_add(extent.length));
+        }
+        if at == before {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,45 @@
+//! What the kernel tells of this machine: its boot, its random source, time on its processors.
+//!
+//! Invariant: nothing here is needed to serve a request.
+
+use std::io;
+
+/// Fills a buffer from the kernel's random source.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let got =
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+        filled += got;
+    }
+    Ok(())
+}
+
+/// Identifies this boot of this machine (`/proc/sys/kernel/random/boot_id`).
+pub fn boot_id() -> io::Result<[u64; 2]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    parse_boot_id(&text).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("boot_id: expected a UUID, found {text:?}"),
+        )
+    })
+}
+
+fn parse_boot_id(text: &str) -> Option<[u64; 2]> {
+    let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
+    let id = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
+    Some([(id >> 64) as u64, id as u64])
+}
+
+/// The time that a process has spent on processors, milliseconds; none if that cannot be told.
+/// (Fields 14 and 15 of proc_pid_stat(5), in ticks.)
+pub fn cpu_ms(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it may hold anything, brackets too.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut ticks = rest.split_ascii_whitespace().skip(11);
+    let (user, system): (u64, u64) = (ticks.next()?.parse().ok()?, ticks.next()?.parse().ok()?);
+    let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    user.saturating_add(system).saturating_mul(1000).checked_div(u64::try_from(per_s).ok()?)
+}

@@ -1,0 +1,16 @@
+//! Processes: children, signals, descriptors, and the channel between master and child.
+//!
+//! Invariant: a call of a parent about its children never waits, but for those that say so.
+
+mod channel;
+mod children;
+mod descriptors;
+mod signals;
+
+pub use channel::{Channel, DESCRIPTORS_MAX, Delivery};
+pub use children::{Change, Exit, Forked, fork, is_ending, next_change, parent_of, wait_for};
+pub use descriptors::{adopt, pass_on, poll, raise_file_limit, take_variable};
+pub use nix::poll::{PollFd, PollFlags};
+pub use nix::sys::signal::Signal;
+pub use nix::unistd::Pid;
+pub use signals::{Signals, follow_parent, ignore, signal, stop_ignoring};
