@@ -189,6 +189,11 @@ mod tests {
             "<node key=\"a&quot;&lt;&#10;\">\n  <limit index=\"1\" limited=\"true\"/>\n  \
              <fault>x &amp; y\nz</fault>\n  <store ok=\"true\"/></node>\n"
         );
+        assert_eq!(
+            text(Format::Json),
+            "{\"node\":{\"faults\":[\"x & y\\nz\"],\"key\":\"a\\\"<\\n\",\
+             \"limits\":[{\"index\":1,\"limited\":true}],\"store\":{\"ok\":true}}}\n"
+        );
         let json: Value = serde_json::from_str(&text(Format::Json)).unwrap();
         assert_eq!(json["node"]["key"], "a\"<\n");
         assert_eq!(json["node"]["limits"][0]["limited"], true);
@@ -203,6 +208,18 @@ mod tests {
         let xml = "<node key=\"a&#x202e;b&#x85;\">&#x9b;</node>\n";
         assert_eq!(text(Format::Xml), xml);
         let json = "{\"node\":{\"key\":\"a\\u202eb\\u0085\",\"message\":\"\\u009b\"}}\n";
+        assert_eq!(text(Format::Json), json);
+    }
+
+    /// XML has no such characters; JSON has them all.
+    #[test]
+    fn what_is_no_character_of_xml_is_shown_in_json() {
+        let root = Element::new("node").with("key", "\u{1}\u{8}\u{C}\u{7F}\u{FFFE}/\\\t\r");
+        let text = |format| String::from_utf8(root.document(format)).unwrap();
+        let fffd = "\u{FFFD}";
+        let xml = format!("<node key=\"{fffd}{fffd}{fffd}&#x7f;{fffd}/\\&#9;&#13;\"/>\n");
+        assert_eq!(text(Format::Xml), xml);
+        let json = "{\"node\":{\"key\":\"\\u0001\\b\\f\\u007f\u{FFFE}/\\\\\\t\\r\"}}\n";
         assert_eq!(text(Format::Json), json);
     }
 

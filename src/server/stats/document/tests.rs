@@ -147,3 +147,14 @@ fn figures_stand_where_they_belong() {
     assert_eq!(at("/bizs/0/rates/0/allowed"), 0.5);
     assert_eq!(at("/bizs/0/hottest/0/key"), "al\u{FFFD}ice\n");
 }
+
+/// The bytes of both forms, of a server with figures of each kind and of one with none: clients
+/// compare and cache what they get.
+#[test]
+fn documents_are_the_same_byte_for_byte() {
+    let full = stats();
+    assert_eq!(stats_json(&full), include_str!("tests/full.json"));
+    assert_eq!(stats_xml(&full), include_str!("tests/full.xml"));
+    assert_eq!(stats_json(&Stats::default()), include_str!("tests/empty.json"));
+    assert_eq!(stats_xml(&Stats::default()), include_str!("tests/empty.xml"));
+}
