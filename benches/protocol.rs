@@ -7,7 +7,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use frs::conf::{AuthzKey, Http};
 use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
 use frs_server::protocol::http::{self, Head};
-use frs_server::protocol::{Bounds, Decoded, Format, Line, document};
+use frs_server::protocol::{Bounds, Decoded, Format, Line, codec};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
 const BOUNDS: Bounds = Bounds { max_items: 1024, max_atomic_items: 64 };
@@ -111,8 +111,7 @@ fn documents(c: &mut Criterion) {
                 b.iter(|| {
                     let body = black_box(text.as_bytes());
                     let command = Command::Update;
-                    document::read(format, body, command, BOUNDS, &mut decoded, &mut request)
-                        .unwrap();
+                    codec::read(format, body, command, BOUNDS, &mut decoded, &mut request).unwrap();
                 });
             });
             let answers = Answers { items: vec![allowed(); count], ..Answers::default() };
@@ -121,7 +120,7 @@ fn documents(c: &mut Criterion) {
                 b.iter(|| {
                     out.clear();
                     let (request, answers) = (black_box(&request), black_box(&answers));
-                    document::write(format, &mut out, &mut line, request, answers);
+                    codec::write(format, &mut out, &mut line, request, answers);
                 });
             });
         }

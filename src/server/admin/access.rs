@@ -8,7 +8,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::reply::Refusal;
+use super::response::Refusal;
 use super::route::{Route, route};
 use crate::protocol::Error;
 use crate::protocol::http::{Head, Lone};

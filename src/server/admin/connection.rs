@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::reply::{Manner, Refusal, Reply, head};
+use super::response::{Manner, Refusal, Reply, head};
 use super::route::Route;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use mio::Waker;
 
 use super::document::Element;
-use super::reply::Refusal;
+use super::response::Refusal;
 use super::route::Which;
 use frs::base::clock;
 use frs::conf::Scope;
@@ -30,7 +30,7 @@ pub enum Inspection {
 pub type Found = Result<Element, Refusal>;
 
 /// Inspections that are asked for and not answered, at most: half of those that may wait.
-pub const MOST: usize = super::places::MAX_HOLDING / 2;
+pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
 
 /// The other end of the thread.
 pub struct InspectQueue<W> {

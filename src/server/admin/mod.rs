@@ -8,15 +8,15 @@
 //! | --- | --- |
 //! | [`access`] | who may ask for what |
 //! | [`brake`] | wrong tokens |
-//! | [`places`] | who makes room for others |
+//! | [`client_eviction`] | who makes room for others |
 //! | [`ration`] | log lines that clients can cause |
 //! | [`route`] | method and target to what is asked |
 //! | [`connection`] | bytes in, a request out; an answer in, bytes out |
-//! | [`reply`] | answers and refusals |
+//! | [`response`] | answers and refusals |
 //! | [`document`] | documents, in XML and JSON |
 //! | [`health`] | is the server well |
 //! | [`page`] | the dashboard |
-//! | [`changes`] | changes of the configuration, one after the other |
+//! | [`map_changes`] | changes of the configuration, one after the other |
 //! | [`files`] | map.xml on the disk |
 //! | [`inspections`] | looking into the group files, on a thread of its own |
 //! | [`handler`] | what requests are answered with |
@@ -24,17 +24,17 @@
 
 pub mod access;
 pub mod brake;
-pub mod changes;
+pub mod client_eviction;
 pub mod connection;
 pub mod document;
 pub mod files;
 pub mod handler;
 pub mod health;
 pub mod inspections;
+pub mod map_changes;
 pub mod page;
-pub mod places;
 pub mod ration;
-pub mod reply;
+pub mod response;
 pub mod route;
 pub mod server;
 
@@ -114,7 +114,7 @@ impl Admin {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
-        let changes = changes::Changes::new(conf_dir, data_dir.clone(), channel);
+        let changes = map_changes::Changes::new(conf_dir, data_dir.clone(), channel);
         let inspections = inspections::InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
         let told = Arc::clone(&pulse);
         let parts =

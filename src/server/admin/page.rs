@@ -3,7 +3,7 @@
 //! Invariant: a browser runs nothing on it but its own script, by its digest, and lets it talk to
 //! this plane alone: neither a key's text nor another site can make it do anything.
 
-use super::reply::Reply;
+use super::response::Reply;
 
 /// The page.
 const PAGE: &str = include_str!("dashboard.html");

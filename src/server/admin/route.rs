@@ -3,7 +3,7 @@
 //! Invariant: no part of a target ever names a file. A path that is none of those below, in
 //! whatever encoding, is not found.
 
-use super::reply::Refusal;
+use super::response::Refusal;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::Target;
 use frs::conf::edit::BizName;

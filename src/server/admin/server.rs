@@ -17,11 +17,11 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::access::{self, Over};
 use super::brake::{Brake, DELAY};
+use super::client_eviction::{MAX_CLIENTS, MAX_HOLDING, Seat, State, who_goes};
 use super::connection::{Connection, Step};
 use super::handler::{Handler, Who};
-use super::places::{MAX_CLIENTS, MAX_HOLDING, Seat, State, who_goes};
 use super::ration::Ration;
-use super::reply::{Refusal, Reply};
+use super::response::{Refusal, Reply};
 use crate::net::listeners::AdminListener;
 use crate::net::stream::Stream;
 use crate::process::log::LogThrottle;

@@ -3,11 +3,11 @@
 //! It forks, reaps and tells; it serves no request and maps no group. Its decisions are values in,
 //! values out ([`supervise`]); everything else carries them out. It stays a single thread.
 
-pub mod changes;
 pub mod command;
 mod detached;
 mod inherit;
 mod keep;
+pub mod needs_restart;
 pub mod notify;
 mod orphans;
 pub mod prepare;

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::changes::{self, Change};
+use super::needs_restart::{self, Change};
 use super::prepare::{Preparation, PrepareError};
 use super::run::Master;
 use super::start::{become_for_good, tell_prepared, unserved_lines, with_sources};
@@ -283,7 +283,7 @@ impl Master {
     fn check(&mut self) -> Result<(Preparation, (Conf, Texts)), ReloadError> {
         let conf_dir = self.conf_dir.clone();
         let (conf, texts) = self.as_root(|_| Ok(Conf::load_texts(&conf_dir)?))?;
-        let refused = changes::refused(&self.conf, &conf);
+        let refused = needs_restart::refused(&self.conf, &conf);
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Ended;
-use super::changes::{self, Change};
 use super::inherit::{Inherited, Predecessor};
+use super::needs_restart::{self, Change};
 use super::orphans;
 use super::prepare::{Preparation, PrepareError, Work};
 use super::run::{Master, MasterParts};
@@ -299,7 +299,7 @@ fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime
     let runtime = Runtime::open(data_dir)?;
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
-    let refused = changes::refused_to_a_new_binary(&old, &new);
+    let refused = needs_restart::refused_to_a_new_binary(&old, &new);
     if !refused.is_empty() {
         return Err(MasterError::Changes(refused));
     }

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use httparse::Header;
 
 use super::Error;
-use super::accept::Accept;
+use super::accept_header::Accept;
 use super::chunked::is_token;
 use super::format::Format;
 use frs::conf::Authority;

@@ -13,26 +13,26 @@
 //! | [`route`] | method and target to what is asked |
 //! | [`form`] | the parameters of a GET |
 //! | [`authz`] | the key of an /authz request |
-//! | [`accept`] | which format the client would rather have |
+//! | [`accept_header`] | which format the client would rather have |
 //! | [`mod@format`] | what the formats share |
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
-//! | [`document`] | a document in whichever of them |
-//! | [`reply`] | status lines, header fields, answers of the whole request |
+//! | [`codec`] | a document in whichever of them |
+//! | [`response_head`] | status lines, header fields, answers of the whole request |
 //! | [`error`] | what can be wrong with a whole request |
 //! | [`visible`] | characters that nobody sees, shown by number |
 
-pub mod accept;
+pub mod accept_header;
 pub mod authz;
 pub mod chunked;
-pub mod document;
+pub mod codec;
 pub mod error;
 pub mod form;
 pub mod format;
 pub mod http;
 pub mod json;
 mod line;
-pub mod reply;
+pub mod response_head;
 pub mod route;
 pub mod visible;
 pub mod xml;

@@ -17,9 +17,9 @@ use std::net::IpAddr;
 use super::buffers::make_room;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Lone, Search};
-use crate::protocol::reply::{Kind, Persistence, ResponseOptions};
+use crate::protocol::response_head::{Kind, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
-use crate::protocol::{Error, Format, authz, document, form};
+use crate::protocol::{Error, Format, authz, codec, form};
 use frs::conf::memory::TICK_ANSWER_BYTES;
 use frs::conf::{Authority, Http};
 use frs::service::Command;
@@ -555,7 +555,7 @@ impl Connection {
         let Pending { command, format, preferences } = pending;
         let ConnectionBuffers { queue, decoded, .. } = context.scratch;
         let bounds = context.rules.http.into();
-        let read = document::read(format, body, command, bounds, decoded, queue.request());
+        let read = codec::read(format, body, command, bounds, decoded, queue.request());
         let close = read.is_err_and(|error| error.closes()) || (last && context.serve.draining());
         let options = preferences.options(close);
         if options.persistence == Persistence::Close {

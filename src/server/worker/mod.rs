@@ -7,9 +7,9 @@ mod buffers;
 mod client;
 pub mod connection;
 mod listeners;
+mod overload_log;
 mod request_handler;
 mod tick;
-mod turned_away;
 
 use std::io;
 

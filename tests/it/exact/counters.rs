@@ -7,7 +7,7 @@ use crate::common::{Client, Server, Settings, Setup, wait_until};
 use frs::store::counter::{Asked, GroupCounter, OUTCOMES};
 use frs::store::{Counter, Outcome};
 use frs_server::stats::snapshot::{self, Stats};
-use frs_server::stats::{document, metrics};
+use frs_server::stats::{metrics, stats_document};
 use nix::sys::signal::{Signal, kill};
 
 fn stats(setup: &Setup) -> Stats {
@@ -248,7 +248,7 @@ fn master_and_keeper_are_counted_and_the_documents_are_whole() {
     assert_eq!(all.sums.count(Counter::FlushErrors), 0);
     assert!(all.processes.iter().all(|process| process.cpu_ms.is_some()));
     assert_eq!(all.bizs[0].limits.len(), 1);
-    assert!(document::stats_json(&all).starts_with("{\"server\":{\"version\":"));
-    assert!(document::stats_xml(&all).starts_with("<stats><server version="));
+    assert!(stats_document::stats_json(&all).starts_with("{\"server\":{\"version\":"));
+    assert!(stats_document::stats_xml(&all).starts_with("<stats><server version="));
     assert!(metrics::text(&all).contains("frs_nodes{group=\"default\",state=\"free\"}"));
 }

@@ -6,8 +6,10 @@
 use super::head_cache::HeadCache;
 use super::{Call, Rules, Serve};
 use crate::protocol::http::Head;
-use crate::protocol::reply::{self, Asker, Common, Kind, Persistence, ResponseOptions, Single};
-use crate::protocol::{Decoded, Error, Format, Line, document, form};
+use crate::protocol::response_head::{
+    self, Asker, Common, Kind, Persistence, ResponseOptions, Single,
+};
+use crate::protocol::{Decoded, Error, Format, Line, codec, form};
 use frs::base::clock::Millis;
 use frs::conf::memory::{QUEUE, QUEUE_BYTES};
 use frs::service::{Answer, Exchange, Request};
@@ -40,7 +42,7 @@ impl ConnectionBuffers {
 
     pub(super) fn refuse_by(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
         let ConnectionBuffers { line, common, body, .. } = self;
-        reply::write_error(out, line, common, asker, error, body);
+        response_head::write_error(out, line, common, asker, error, body);
     }
 }
 
@@ -199,7 +201,7 @@ impl<S: Serve> RequestContext<'_, S> {
         {
             debug_assert_eq!(answers.items.len(), request.items().len());
             body.clear();
-            document::write(reply.options.format, body, line, request, answers);
+            codec::write(reply.options.format, body, line, request, answers);
             let answer = match &answers.items[..] {
                 [answer] => Some(answer),
                 _ => None,
@@ -208,12 +210,12 @@ impl<S: Serve> RequestContext<'_, S> {
             let single = answer.and_then(|answer| single(answer, self.serve, proxied));
             let status = match (reply.refusal, answer) {
                 (None, _) => 200,
-                (Some(refusal), Some(answer)) => reply::status_of(answer, refusal),
+                (Some(refusal), Some(answer)) => response_head::status_of(answer, refusal),
                 (Some(_), None) => 503,
             };
             let document = (status, Kind::Document, &body[..]);
             let asker = self.rules.asker(reply.options);
-            reply::write(self.out, line, common, asker, document, single);
+            response_head::write(self.out, line, common, asker, document, single);
             queue.lane_ends[reply.lane] = self.out.len();
             self.serve.answered(reply.call, status);
         }
@@ -237,7 +239,7 @@ impl<S: Serve> RequestContext<'_, S> {
         self.flush();
         let ConnectionBuffers { common, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
-        reply::write(self.out, line, common, asker, answer, None);
+        response_head::write(self.out, line, common, asker, answer, None);
         self.end_lane();
         self.serve.answered(call, answer.0);
     }
@@ -247,16 +249,16 @@ impl<S: Serve> RequestContext<'_, S> {
         self.flush();
         let ConnectionBuffers { common, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
-        reply::write_preflight(self.out, line, common, asker);
+        response_head::write_preflight(self.out, line, common, asker);
         self.end_lane();
-        self.serve.answered(Call::Other, reply::PREFLIGHT);
+        self.serve.answered(Call::Other, response_head::PREFLIGHT);
     }
 
     pub fn write_error(&mut self, call: Call, options: ResponseOptions, error: &Error) {
         self.flush();
         let ConnectionBuffers { common, body, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
-        reply::write_error(self.out, line, common, asker, error, body);
+        response_head::write_error(self.out, line, common, asker, error, body);
         self.end_lane();
         self.serve.answered(call, error.status());
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::reply::{Asker, ResponseOptions};
+use crate::protocol::response_head::{Asker, ResponseOptions};
 use frs::conf::{AuthzKey, Cidr, Http, Srv};
 use frs::service::{Answers, Command, Exchange, Request};
 

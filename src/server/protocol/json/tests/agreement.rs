@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::protocol::{Format, document};
+use crate::protocol::{Format, codec};
 use frs::service::{Figures, LimitFigures, List, Verdict};
 
 /// An element or object: its name in XML, its attributes or members, what it holds.
@@ -166,7 +166,7 @@ fn exchange(name: &'static str, most_items: usize) -> impl Strategy<Value = (Req
 
 fn text(format: Format, request: &Request, answers: &Answers) -> String {
     let mut out = Vec::new();
-    document::write(format, &mut out, &mut Line::default(), request, answers);
+    codec::write(format, &mut out, &mut Line::default(), request, answers);
     String::from_utf8(out).expect("UTF-8")
 }
 
@@ -447,7 +447,7 @@ fn the_longest_answers_are_within_their_bound() {
             let actions = actions.clone();
             let answers = Answers { items: vec![answer; items], details, actions, refused: true };
             let mut out = Vec::new();
-            document::write(format, &mut out, &mut Line::default(), &request, &answers);
+            codec::write(format, &mut out, &mut Line::default(), &request, &answers);
             out.len()
         };
         let item = [true, false].map(|limited| length(Some(flags(limited)), 0)).into_iter().max();

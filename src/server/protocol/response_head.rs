@@ -5,7 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Error, Format, Line, Pen, document};
+use super::{Error, Format, Line, Pen, codec};
 use frs::base::clock::Millis;
 use frs::conf::Origin;
 use frs::service::{Answer, ItemError, Verdict};
@@ -205,7 +205,7 @@ pub fn write_error(
     body: &mut Vec<u8>,
 ) {
     body.clear();
-    document::write_error(options.format, body, line, error);
+    codec::write_error(options.format, body, line, error);
     let mut pen = line.pen();
     begin(out, &mut pen, common, options, (error.status(), Kind::Document), body.len());
     if let Some(origin) = origin {

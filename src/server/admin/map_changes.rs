@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::Element;
 use super::files::{self, ReplaceError};
-use super::reply::Refusal;
+use super::response::Refusal;
 use super::route::Change;
 use crate::process::message::{self, Ask};
 use crate::process::outcome::{Outcome, Reloaded};

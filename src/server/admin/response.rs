@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::document::Element;
-use crate::protocol::reply::reason;
+use crate::protocol::response_head::reason;
 use crate::protocol::{self, Format};
 use frs::base::clock::Millis;
 
