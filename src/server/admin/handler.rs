@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use super::Pulse;
 use super::connection::Asked;
-use super::document::Element;
 use super::health::HealthReport;
 use super::inspections::{InspectQueue, Inspection};
 use super::map_changes::{Changes, Done, UNKNOWN, Wanted};
@@ -17,6 +16,7 @@ use super::page;
 use super::response::{JSON, Refusal, Reply, XML};
 use super::route::{Change, Route};
 use crate::protocol::Format;
+use crate::protocol::element::Element;
 use crate::stats::history::{self, History};
 use crate::stats::hottest::Hottest;
 use crate::stats::metrics;

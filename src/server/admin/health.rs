@@ -2,7 +2,7 @@
 //!
 //! Pure: everything that is known comes in as values.
 
-use super::document::Element;
+use crate::protocol::element::Element;
 
 /// What was found.
 #[derive(Debug, Clone, Default)]

@@ -9,9 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use mio::Waker;
 
-use super::document::Element;
 use super::response::Refusal;
 use super::route::Which;
+use crate::protocol::element::Element;
 use frs::base::clock;
 use frs::conf::Scope;
 use frs::inspect::{By, Error, Look, NodeRecord, Reader};

@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use super::document::Element;
 use super::files::{self, ReplaceError};
 use super::response::Refusal;
 use super::route::Change;
 use crate::process::message::{self, Ask};
 use crate::process::outcome::{Outcome, Reloaded};
+use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
 use frs::conf::edit::{self, BizName, EditError};
 use frs::conf::guard::Guard;

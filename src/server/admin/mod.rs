@@ -13,7 +13,6 @@
 //! | [`route`] | method and target to what is asked |
 //! | [`connection`] | bytes in, a request out; an answer in, bytes out |
 //! | [`response`] | answers and refusals |
-//! | [`document`] | documents, in XML and JSON |
 //! | [`health`] | is the server well |
 //! | [`page`] | the dashboard |
 //! | [`map_changes`] | changes of the configuration, one after the other |
@@ -26,7 +25,6 @@ pub mod access;
 pub mod brake;
 pub mod client_eviction;
 pub mod connection;
-pub mod document;
 pub mod files;
 pub mod handler;
 pub mod health;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::document::Element;
+use crate::protocol::element::Element;
 use crate::protocol::response_head::reason;
 use crate::protocol::{self, Format};
 use frs::base::clock::Millis;

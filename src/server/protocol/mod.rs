@@ -18,6 +18,7 @@
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
 //! | [`codec`] | a document in whichever of them |
+//! | [`element`] | a tree of elements, written as XML or as JSON |
 //! | [`response_head`] | status lines, header fields, answers of the whole request |
 //! | [`error`] | what can be wrong with a whole request |
 //! | [`visible`] | characters that nobody sees, shown by number |
@@ -26,6 +27,7 @@ pub mod accept_header;
 pub mod authz;
 pub mod chunked;
 pub mod codec;
+pub mod element;
 pub mod error;
 pub mod form;
 pub mod format;

@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::protocol::xml::write_escaped;
-use crate::protocol::{Format, visible};
+use super::xml::write_escaped;
+use super::{Format, visible};
 
 /// An element.
 #[derive(Debug, Clone, Default, PartialEq)]
