@@ -81,6 +81,7 @@ impl HealthReport {
 mod tests {
     use super::*;
     use crate::protocol::Format;
+    use crate::protocol::element::Layout;
 
     #[test]
     fn each_part_is_named_when_it_is_wrong() {
@@ -94,7 +95,7 @@ mod tests {
             (HealthReport { quarantined: vec!["log".into()], ..well.clone() }, "store"),
         ] {
             let (status, root) = ill.document();
-            let text = String::from_utf8(root.document(Format::Xml)).unwrap();
+            let text = root.document(Format::Xml, Layout::Lines);
             assert_eq!(status, 503);
             assert!(text.contains(&format!("<{part} ok=\"false\"")), "{text}");
             assert_eq!(text.matches("ok=\"false\"").count(), 2, "{text}");

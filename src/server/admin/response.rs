@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::protocol::element::Element;
+use crate::protocol::element::{Element, Layout};
 use crate::protocol::response_head::reason;
 use crate::protocol::{self, Format};
 use frs::base::clock::Millis;
@@ -31,7 +31,12 @@ impl Reply {
             Format::Xml => XML,
             Format::Json => JSON,
         };
-        Reply { status, kind, body: root.document(format).into(), field: None }
+        Reply {
+            status,
+            kind,
+            body: root.document(format, Layout::Lines).into_bytes().into(),
+            field: None,
+        }
     }
 
     /// Text in XML that stands as it is.

@@ -1,55 +1,100 @@
-//! Documents of the admin plane: a small tree, written as XML or as JSON.
+//! A tree of elements: one document, written as XML or as JSON.
 //!
-//! Invariant: both formats say the same. An element's attributes are a JSON object's members; its
-//! children stand in lists, `limits` of each `<limit>`, but for one that is always one; an element of
-//! text alone is a string there.
+//! Invariant: both formats are written from one tree, so they say the same. An element's attributes
+//! are a JSON object's members; its children stand there in lists, but for those of which there is
+//! always one; an element of text alone is a string there.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 use super::xml::write_escaped;
 use super::{Format, visible};
 
-/// An element.
+/// An element, or an object.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Element {
     name: &'static str,
-    fields: Vec<(&'static str, Field)>,
-    children: Vec<Element>,
+    attributes: Vec<(&'static str, Value)>,
     text: Option<String>,
-    /// Its parent has one of it.
-    single: bool,
+    parts: Vec<Part>,
 }
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs)]
-pub enum Field {
+pub enum Value {
     Text(String),
     Number(u64),
+    /// Written with three decimals at most.
+    Decimal(f64),
     Flag(bool),
 }
 
-impl From<&str> for Field {
-    fn from(text: &str) -> Field {
-        Field::Text(text.to_owned())
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    /// A child of which there is always one.
+    One(Element),
+    /// One of any number of children: in JSON they stand in a list of their name and an `s`.
+    Child(Element),
+    /// A list with a name of its own, which is there if it is empty, too.
+    List(&'static str, Vec<Element>),
+    Numbers(&'static str, Vec<u64>),
+}
+
+/// How a document is laid out. Each call of the admin plane keeps its layout: clients compare what
+/// they get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// XML has a line for each child; JSON names the root, and has its members by name.
+    Lines,
+    /// XML is one line; JSON is the root's object, and has its members as they were added.
+    Dense,
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.to_owned())
     }
 }
 
-impl From<String> for Field {
-    fn from(text: String) -> Field {
-        Field::Text(text)
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Text(text)
     }
 }
 
-impl From<u64> for Field {
-    fn from(number: u64) -> Field {
-        Field::Number(number)
+impl From<Cow<'_, str>> for Value {
+    fn from(text: Cow<'_, str>) -> Value {
+        Value::Text(text.into_owned())
     }
 }
 
-impl From<bool> for Field {
-    fn from(flag: bool) -> Field {
-        Field::Flag(flag)
+impl From<u64> for Value {
+    fn from(number: u64) -> Value {
+        Value::Number(number)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Value {
+        Value::Number(number.into())
+    }
+}
+
+impl From<u16> for Value {
+    fn from(number: u16) -> Value {
+        Value::Number(number.into())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Value {
+        Value::Decimal(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Value {
+        Value::Flag(flag)
     }
 }
 
@@ -65,13 +110,13 @@ impl Element {
     }
 
     /// The same with another attribute.
-    pub fn with(mut self, name: &'static str, value: impl Into<Field>) -> Element {
-        self.fields.push((name, value.into()));
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Element {
+        self.attributes.push((name, value.into()));
         self
     }
 
     /// The same with another attribute, if there is a value.
-    pub fn with_some(self, name: &'static str, value: Option<impl Into<Field>>) -> Element {
+    pub fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Element {
         match value {
             Some(value) => self.with(name, value),
             None => self,
@@ -80,48 +125,61 @@ impl Element {
 
     /// The same with a child of which there is always one.
     pub fn holding_one(mut self, child: Element) -> Element {
-        self.children.push(Element { single: true, ..child });
+        self.parts.push(Part::One(child));
         self
     }
 
     /// The same with more children.
     pub fn holding(mut self, children: impl IntoIterator<Item = Element>) -> Element {
-        self.children.extend(children);
+        self.parts.extend(children.into_iter().map(Part::Child));
+        self
+    }
+
+    /// The same with a list of children, which has a name of its own.
+    pub fn listing(
+        mut self,
+        name: &'static str,
+        children: impl IntoIterator<Item = Element>,
+    ) -> Element {
+        self.parts.push(Part::List(name, children.into_iter().collect()));
+        self
+    }
+
+    /// The same with a list of numbers.
+    pub fn numbers(mut self, name: &'static str, numbers: &[u64]) -> Element {
+        self.parts.push(Part::Numbers(name, numbers.to_vec()));
         self
     }
 
     /// The document of which it is the root.
-    pub fn document(&self, format: Format) -> Vec<u8> {
-        let mut text = match format {
-            Format::Xml => {
-                let mut out = Vec::new();
-                self.write_xml(&mut out);
-                visible::in_xml(&String::from_utf8_lossy(&out)).into_owned()
-            }
-            Format::Json => {
-                let root = Map::from_iter([(self.name.to_owned(), self.json())]);
-                visible::in_json(&Value::Object(root).to_string()).into_owned()
-            }
-        };
-        text.push('\n');
-        text.into_bytes()
+    pub fn document(&self, format: Format, layout: Layout) -> String {
+        let mut out = Vec::new();
+        match format {
+            Format::Xml => self.write_xml(&mut out, layout),
+            Format::Json => self.write_json_root(&mut out, layout),
+        }
+        out.push(b'\n');
+        let text = String::from_utf8_lossy(&out);
+        match format {
+            Format::Xml => visible::in_xml(&text).into_owned(),
+            Format::Json => visible::in_json(&text).into_owned(),
+        }
     }
 
-    fn write_xml(&self, out: &mut Vec<u8>) {
+    fn write_xml(&self, out: &mut Vec<u8>, layout: Layout) {
         out.push(b'<');
         out.extend_from_slice(self.name.as_bytes());
-        for (name, value) in &self.fields {
+        for (name, value) in &self.attributes {
             out.push(b' ');
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"=\"");
             match value {
-                Field::Text(text) => write_escaped(out, text),
-                Field::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
-                Field::Flag(flag) => out.extend_from_slice(flag.to_string().as_bytes()),
+                Value::Text(text) => write_escaped(out, text),
+                value => value.write_bare(out),
             }
             out.push(b'"');
         }
-        if self.children.is_empty() && self.text.is_none() {
+        if self.parts.is_empty() && self.text.is_none() {
             out.extend_from_slice(b"/>");
             return;
         }
@@ -132,58 +190,181 @@ impl Element {
             }
             write_escaped(out, line);
         }
-        for child in &self.children {
-            out.extend_from_slice(b"\n  ");
-            child.write_xml(out);
+        for part in &self.parts {
+            if layout == Layout::Lines {
+                out.extend_from_slice(b"\n  ");
+            }
+            part.write_xml(out, layout);
         }
-        out.extend_from_slice(b"</");
-        out.extend_from_slice(self.name.as_bytes());
-        out.push(b'>');
+        end_tag(out, self.name);
     }
 
-    fn json(&self) -> Value {
-        if let (Some(text), true) = (&self.text, self.fields.is_empty()) {
-            return Value::String(text.clone());
-        }
-        let mut members = Map::new();
-        for (name, value) in &self.fields {
-            let value = match value {
-                Field::Text(text) => Value::String(text.clone()),
-                Field::Number(number) => Value::from(*number),
-                Field::Flag(flag) => Value::from(*flag),
-            };
-            members.insert((*name).to_owned(), value);
-        }
-        if let Some(text) = &self.text {
-            members.insert("message".to_owned(), Value::String(text.clone()));
-        }
-        for child in &self.children {
-            if child.single {
-                members.insert(child.name.to_owned(), child.json());
-                continue;
+    fn write_json_root(&self, out: &mut Vec<u8>, layout: Layout) {
+        match layout {
+            Layout::Lines => {
+                write_name(out, b'{', self.name);
+                self.write_json(out, layout);
+                out.push(b'}');
             }
-            let list = members.entry(format!("{}s", child.name)).or_insert(Value::Array(vec![]));
-            if let Value::Array(list) = list {
-                list.push(child.json());
-            }
+            Layout::Dense => self.write_json(out, layout),
         }
-        Value::Object(members)
     }
+
+    fn write_json(&self, out: &mut Vec<u8>, layout: Layout) {
+        if let (Some(text), true) = (&self.text, self.attributes.is_empty()) {
+            return write_string(out, text);
+        }
+        let mut members = self.members();
+        if layout == Layout::Lines {
+            members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        let mut before = b'{';
+        for (name, member) in &members {
+            write_name(out, std::mem::replace(&mut before, b','), name);
+            member.write(out, layout);
+        }
+        if members.is_empty() {
+            out.push(b'{');
+        }
+        out.push(b'}');
+    }
+
+    fn members(&self) -> Vec<(Cow<'static, str>, Member<'_>)> {
+        let attributes = self.attributes.iter();
+        let mut members: Vec<_> =
+            attributes.map(|(name, value)| ((*name).into(), Member::Value(value))).collect();
+        members.extend(self.text.iter().map(|text| ("message".into(), Member::Text(text))));
+        for part in &self.parts {
+            match part {
+                Part::One(child) => members.push((child.name.into(), Member::One(child))),
+                Part::List(name, children) => {
+                    members.push(((*name).into(), Member::Many(children.iter().collect())));
+                }
+                Part::Numbers(name, numbers) => {
+                    members.push(((*name).into(), Member::Numbers(numbers)));
+                }
+                Part::Child(child) => {
+                    let name = format!("{}s", child.name);
+                    match members.iter_mut().find(|(known, _)| *known == name) {
+                        Some((_, Member::Many(children))) => children.push(child),
+                        _ => members.push((name.into(), Member::Many(vec![child]))),
+                    }
+                }
+            }
+        }
+        members
+    }
+}
+
+impl Part {
+    fn write_xml(&self, out: &mut Vec<u8>, layout: Layout) {
+        match self {
+            Part::One(child) | Part::Child(child) => child.write_xml(out, layout),
+            Part::List(name, children) => {
+                begin_tag(out, name);
+                children.iter().for_each(|child| child.write_xml(out, layout));
+                end_tag(out, name);
+            }
+            Part::Numbers(name, numbers) => {
+                begin_tag(out, name);
+                let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+                out.extend_from_slice(numbers.join(" ").as_bytes());
+                end_tag(out, name);
+            }
+        }
+    }
+}
+
+impl Value {
+    /// As both formats have it; text without what its format escapes.
+    fn write_bare(&self, out: &mut Vec<u8>) {
+        match self {
+            Value::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Value::Flag(flag) => out.extend_from_slice(flag.to_string().as_bytes()),
+            Value::Decimal(number) => {
+                let text = format!("{number:.3}");
+                let text = text.trim_end_matches('0').trim_end_matches('.');
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+}
+
+/// The value of a member of a JSON object.
+enum Member<'e> {
+    Value(&'e Value),
+    Text(&'e str),
+    One(&'e Element),
+    Many(Vec<&'e Element>),
+    Numbers(&'e [u64]),
+}
+
+impl Member<'_> {
+    fn write(&self, out: &mut Vec<u8>, layout: Layout) {
+        match self {
+            Member::Value(Value::Text(text)) => write_string(out, text),
+            Member::Value(value) => value.write_bare(out),
+            Member::Text(text) => write_string(out, text),
+            Member::One(element) => element.write_json(out, layout),
+            Member::Many(elements) => {
+                write_array(out, elements, |out, element| element.write_json(out, layout));
+            }
+            Member::Numbers(numbers) => write_array(out, numbers, |out, number| {
+                out.extend_from_slice(number.to_string().as_bytes());
+            }),
+        }
+    }
+}
+
+fn write_name(out: &mut Vec<u8>, before: u8, name: &str) {
+    out.push(before);
+    write_string(out, name);
+    out.push(b':');
+}
+
+/// JSON has characters that XML has not: they are shown as they are, unlike on the data plane.
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+}
+
+fn write_array<T>(out: &mut Vec<u8>, values: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (nth, value) in values.iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        write(out, value);
+    }
+    out.push(b']');
+}
+
+fn begin_tag(out: &mut Vec<u8>, name: &str) {
+    out.push(b'<');
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'>');
+}
+
+fn end_tag(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b"</");
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'>');
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value as Json;
 
     #[test]
     fn both_formats_say_the_same() {
-        let limit = Element::new("limit").with("index", 1).with("limited", true);
+        let limit = Element::new("limit").with("index", 1_u64).with("limited", true);
         let root = Element::new("node")
             .with("key", "a\"<\n")
             .with_some("reset", None::<u64>)
             .holding([limit, Element::text("fault", "x & y\nz")])
             .holding_one(Element::new("store").with("ok", true));
-        let text = |format| String::from_utf8(root.document(format)).unwrap();
+        let text = |format| root.document(format, Layout::Lines);
         assert_eq!(
             text(Format::Xml),
             "<node key=\"a&quot;&lt;&#10;\">\n  <limit index=\"1\" limited=\"true\"/>\n  \
@@ -194,7 +375,7 @@ mod tests {
             "{\"node\":{\"faults\":[\"x & y\\nz\"],\"key\":\"a\\\"<\\n\",\
              \"limits\":[{\"index\":1,\"limited\":true}],\"store\":{\"ok\":true}}}\n"
         );
-        let json: Value = serde_json::from_str(&text(Format::Json)).unwrap();
+        let json: Json = serde_json::from_str(&text(Format::Json)).unwrap();
         assert_eq!(json["node"]["key"], "a\"<\n");
         assert_eq!(json["node"]["limits"][0]["limited"], true);
         assert_eq!(json["node"]["faults"][0], "x & y\nz");
@@ -204,7 +385,7 @@ mod tests {
     #[test]
     fn what_nobody_sees_is_shown_by_number() {
         let root = Element::text("node", "\u{9B}").with("key", "a\u{202E}b\u{85}");
-        let text = |format| String::from_utf8(root.document(format)).unwrap();
+        let text = |format| root.document(format, Layout::Lines);
         let xml = "<node key=\"a&#x202e;b&#x85;\">&#x9b;</node>\n";
         assert_eq!(text(Format::Xml), xml);
         let json = "{\"node\":{\"key\":\"a\\u202eb\\u0085\",\"message\":\"\\u009b\"}}\n";
@@ -215,7 +396,7 @@ mod tests {
     #[test]
     fn what_is_no_character_of_xml_is_shown_in_json() {
         let root = Element::new("node").with("key", "\u{1}\u{8}\u{C}\u{7F}\u{FFFE}/\\\t\r");
-        let text = |format| String::from_utf8(root.document(format)).unwrap();
+        let text = |format| root.document(format, Layout::Lines);
         let fffd = "\u{FFFD}";
         let xml = format!("<node key=\"{fffd}{fffd}{fffd}&#x7f;{fffd}/\\&#9;&#13;\"/>\n");
         assert_eq!(text(Format::Xml), xml);
@@ -226,9 +407,31 @@ mod tests {
     #[test]
     fn errors_look_as_those_of_the_data_plane() {
         let error = Element::text("error", "no").with("code", "not-found");
-        let text = |format| String::from_utf8(error.document(format)).unwrap();
+        let text = |format| error.document(format, Layout::Lines);
         assert_eq!(text(Format::Xml), "<error code=\"not-found\">no</error>\n");
         let expected = "{\"error\":{\"code\":\"not-found\",\"message\":\"no\"}}\n";
         assert_eq!(text(Format::Json), expected);
+    }
+
+    #[test]
+    fn a_dense_document_keeps_the_order_and_its_empty_lists() {
+        let hot = Element::new("node").with("key", "a").with("at", 0.5);
+        let root = Element::new("stats")
+            .with("now", 7_u64)
+            .with("half", 2.0)
+            .holding_one(Element::new("latency"))
+            .listing("hottest", [hot.clone(), hot])
+            .listing("errors", [])
+            .numbers("chains", &[1, 2]);
+        assert_eq!(
+            root.document(Format::Xml, Layout::Dense),
+            "<stats now=\"7\" half=\"2\"><latency/><hottest><node key=\"a\" at=\"0.5\"/>\
+             <node key=\"a\" at=\"0.5\"/></hottest><errors></errors><chains>1 2</chains></stats>\n"
+        );
+        assert_eq!(
+            root.document(Format::Json, Layout::Dense),
+            "{\"now\":7,\"half\":2,\"latency\":{},\"hottest\":[{\"key\":\"a\",\"at\":0.5},\
+             {\"key\":\"a\",\"at\":0.5}],\"errors\":[],\"chains\":[1,2]}\n"
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Characters, names and attribute values of XML 1.0 (fifth edition).
 
+use std::borrow::Cow;
+
 use quick_xml::escape::resolve_xml_entity;
 
 use super::markup::{Attribute, Fault};
@@ -8,6 +10,14 @@ use frs::base::scan::ONES;
 /// May the character stand in a document (production 2)?
 pub fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// The text with U+FFFD for each character that XML forbids.
+pub fn replace_forbidden(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_char) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().map(|c| if is_char(c) { c } else { '\u{FFFD}' }).collect()
 }
 
 /// Finds characters that may not stand in a document, in `text` at the offset `at`. Who takes text
