@@ -11,6 +11,8 @@
 //! Time ends with the year 9998, a year before dates do: the windows that hold its end last for
 //! ever.
 
+use std::ops::Range;
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::{Offset, TimeZone};
@@ -81,8 +83,8 @@ pub(super) fn window_at(turns: &Turns, now: u64) -> Span {
     let at = reckoned(now);
     let (from, until) = match Length::of(turns.unit) {
         Length::Short(length_ms) => {
-            let (from, until) = short_window(&turns.zone, length_ms, at);
-            (from, Some(until))
+            let window = short_window(&turns.zone, length_ms, at);
+            (window.start, Some(window.end))
         }
         length => {
             let index = length.index_at(turns, at);
@@ -227,18 +229,18 @@ impl Length {
     }
 }
 
-fn short_window(zone: &TimeZone, length_ms: i64, at: i64) -> (i64, i64) {
+fn short_window(zone: &TimeZone, length_ms: i64, at: i64) -> Range<i64> {
     let local = at + offset_ms(zone, at);
     let mut from = at - local.rem_euclid(length_ms);
     let until = from + length_ms;
     for change in changes(zone, from).take_while(|change| change.at < until) {
         match change.cuts() {
             true if change.at <= at => from = change.at,
-            true => return (from, change.at),
+            true => return from..change.at,
             false => {}
         }
     }
-    (from, until)
+    from..until
 }
 
 /// How many minutes or hours begin after `from`, up to and with `to`.

@@ -26,12 +26,12 @@ pub struct Lists {
     listings: Vec<Listing>,
     /// Limits of other sizes, each once.
     limits: Vec<Rules>,
-    places: Places,
+    patterns: PatternIndex,
 }
 
-/// Where each pattern's listing stands.
+/// Which listing each pattern has.
 #[derive(Debug, Clone, Default)]
-struct Places {
+struct PatternIndex {
     exact: HashMap<Box<[u8]>, usize>,
     prefixes: HashMap<Box<[u8]>, usize>,
     /// Lengths of the prefixes, longest first.
@@ -41,13 +41,22 @@ struct Places {
     bits: [Vec<u8>; 2],
 }
 
-/// What the entries of one pattern say.
+/// A maximum that a listed key has in place of its biz's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct MaxOverride {
+    /// Position of the limit.
+    pub limit: usize,
+    /// What it has instead.
+    pub max: u64,
+}
+
+/// What the entries of one pattern add up to.
 #[derive(Debug, Clone, Default)]
-struct Said {
+struct PatternRules {
     deny: bool,
     allow: bool,
     /// Maxima by position of the limit, in order.
-    sizes: Vec<(usize, u64)>,
+    sizes: Vec<MaxOverride>,
 }
 
 impl Lists {
@@ -56,33 +65,33 @@ impl Lists {
         if biz.listed.is_empty() {
             return None;
         }
-        let (mut places, mut patterns) = (Places::default(), Vec::new());
-        let mut said: Vec<Said> = Vec::new();
+        let (mut index, mut patterns) = (PatternIndex::default(), Vec::new());
+        let mut ruled: Vec<PatternRules> = Vec::new();
         for listed in &biz.listed {
-            let at = places.place(&listed.pattern, said.len());
-            if at == said.len() {
-                said.push(Said::default());
+            let at = index.place(&listed.pattern, ruled.len());
+            if at == ruled.len() {
+                ruled.push(PatternRules::default());
                 patterns.push(&listed.pattern);
             }
-            said[at].add(listed.rule);
+            ruled[at].add(listed.rule);
         }
-        places.measure();
+        index.measure();
         // The wider ones first: each takes over what the narrowest one around it says.
         let mut order: Vec<usize> = (0..patterns.len()).collect();
         order.sort_by_key(|&at| narrowness(patterns[at]));
         for at in order {
-            if let Some(wider) = places.around(patterns[at]) {
-                let sizes = said[wider].sizes.clone();
-                said[at].take_over(sizes);
+            if let Some(wider) = index.around(patterns[at]) {
+                let sizes = ruled[wider].sizes.clone();
+                ruled[at].take_over(sizes);
             }
         }
         let (mut limits, mut known) = (Vec::new(), HashMap::new());
-        let listings = said
+        let listings = ruled
             .into_iter()
-            .map(|said| match said {
-                Said { deny: true, .. } => Listing::Decided(List::Deny),
-                Said { allow: true, .. } => Listing::Decided(List::Allow),
-                Said { sizes, .. } => Listing::Limits(match known.entry(sizes) {
+            .map(|rules_of_one| match rules_of_one {
+                PatternRules { deny: true, .. } => Listing::Decided(List::Deny),
+                PatternRules { allow: true, .. } => Listing::Decided(List::Allow),
+                PatternRules { sizes, .. } => Listing::Limits(match known.entry(sizes) {
                     Entry::Occupied(same) => *same.get(),
                     Entry::Vacant(new) => {
                         limits.push(rules.with_sizes(biz, new.key()));
@@ -91,7 +100,7 @@ impl Lists {
                 }),
             })
             .collect();
-        Some(Lists { listings, limits, places })
+        Some(Lists { listings, limits, patterns: index })
     }
 
     /// The listing of a key as asked, which is one of the biz's key type.
@@ -99,13 +108,13 @@ impl Lists {
         match key_type {
             KeyType::Ip { .. } => {
                 let address: IpAddr = std::str::from_utf8(key).ok()?.parse().ok()?;
-                self.places.find_address(address.to_canonical())
+                self.patterns.find_address(address.to_canonical())
             }
             KeyType::Integer => {
                 let zeros = key.iter().take_while(|&&digit| digit == b'0').count();
-                self.places.find_text(&key[zeros.min(key.len().saturating_sub(1))..])
+                self.patterns.find_text(&key[zeros.min(key.len().saturating_sub(1))..])
             }
-            KeyType::String | KeyType::Digest => self.places.find_text(key),
+            KeyType::String | KeyType::Digest => self.patterns.find_text(key),
         }
     }
 
@@ -119,18 +128,18 @@ impl Lists {
                 for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(key.words()) {
                     *chunk = word.to_le_bytes();
                 }
-                self.places.find_text(bytes.get(..usize::from(key.bytes()))?)
+                self.patterns.find_text(bytes.get(..usize::from(key.bytes()))?)
             }
             KeyForm::Integer => {
-                self.places.find_text(itoa::Buffer::new().format(word(0)).as_bytes())
+                self.patterns.find_text(itoa::Buffer::new().format(word(0)).as_bytes())
             }
             KeyForm::V4 => {
                 let address = Ipv4Addr::from((word(0) as u32).to_le_bytes());
-                self.places.find_address(address.into())
+                self.patterns.find_address(address.into())
             }
             KeyForm::V6 => {
                 let bits = u128::from(word(0)) | u128::from(word(1)) << 64;
-                self.places.find_address(Ipv6Addr::from(bits.to_le_bytes()).into())
+                self.patterns.find_address(Ipv6Addr::from(bits.to_le_bytes()).into())
             }
             KeyForm::Digest | KeyForm::Biz => None,
         }
@@ -162,26 +171,28 @@ impl Lists {
     }
 }
 
-impl Said {
+impl PatternRules {
     fn add(&mut self, rule: ListRule) {
         match rule {
             ListRule::Allow => self.allow = true,
             ListRule::Deny => self.deny = true,
-            ListRule::Override { limit, max } => self.take_over(vec![(limit, max)]),
+            ListRule::Override { limit, max } => {
+                self.take_over(vec![MaxOverride { limit, max }]);
+            }
         }
     }
 
     /// Adds the sizes of limits that it has none of.
-    fn take_over(&mut self, sizes: Vec<(usize, u64)>) {
-        for (limit, max) in sizes {
-            if let Err(at) = self.sizes.binary_search_by_key(&limit, |&(limit, _)| limit) {
-                self.sizes.insert(at, (limit, max));
+    fn take_over(&mut self, sizes: Vec<MaxOverride>) {
+        for size in sizes {
+            if let Err(at) = self.sizes.binary_search_by_key(&size.limit, |own| own.limit) {
+                self.sizes.insert(at, size);
             }
         }
     }
 }
 
-impl Places {
+impl PatternIndex {
     /// The place of a pattern: `next` if it is new.
     fn place(&mut self, pattern: &Pattern, next: usize) -> usize {
         match pattern {

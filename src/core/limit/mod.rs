@@ -50,6 +50,15 @@ const fn use_more(used: u64, count: i32) -> u64 {
     }
 }
 
+/// What an item asks of its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    /// How much; negative: given back.
+    pub count: i32,
+    /// It is charged if it is admitted: an Update.
+    pub charges: bool,
+}
+
 /// What a limit shows of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {

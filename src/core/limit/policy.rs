@@ -8,7 +8,8 @@ use super::calendar_windows::Span;
 use super::interval::{self, Window};
 use super::sliding_counter::{self, Counters};
 use super::token::{self, Bucket, Level};
-use super::{Figures, WordUnit, count, ring, sliding, total};
+
+use super::{Demand, Figures, WordUnit, count, ring, sliding, total};
 use crate::conf;
 use crate::conf::{Interval, Sliding, SlidingCounter, Total};
 
@@ -111,22 +112,23 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
     }
 }
 
-/// All of what most items ask of a limit: rolls it, and if it admits `count` charges it where that is
-/// `charges`, and tells what it shows then and the length of its window. False: it does not admit, and
+/// All of what most items ask of a limit: rolls it, and if it admits the demand charges it
+/// where that charges, and tells what it shows then and the length of its window. False: it does not admit, and
 /// is rolled. Not for a ring, which is not rolled or charged here.
 #[inline(always)]
 pub(super) fn pass(
     policy: &Policy,
     state: &mut [u64],
     now: u64,
-    (count, charges): (i32, bool),
+    demand: Demand,
     tell: impl FnOnce(Figures, Option<u64>),
 ) -> bool {
     debug_assert!(!matches!(policy, Policy::Sliding(_)), "a ring is more than its limit");
     let Policy::Interval(limit) = policy else {
-        let passed = step_by_step(policy, state, now, (count, charges));
+        let passed = step_by_step(policy, state, now, demand);
         return passed.map(|(figures, window_ms)| tell(figures, window_ms)).is_some();
     };
+    let Demand { count, charges } = demand;
     // What most are: told apart once, and its figures are told as they are worked out.
     let mut window = interval::roll(limit, window(state), now);
     let admitted =
@@ -147,7 +149,7 @@ fn step_by_step(
     policy: &Policy,
     state: &mut [u64],
     now: u64,
-    (count, charges): (i32, bool),
+    Demand { count, charges }: Demand,
 ) -> Option<(Figures, Option<u64>)> {
     roll(policy, state, now);
     if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count)) {

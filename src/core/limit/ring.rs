@@ -13,6 +13,8 @@
 //! A use changes its own word and word 1 and, where the ring was empty, the base: each changed word
 //! is one that a transaction logs.
 
+use std::ops::Range;
+
 use crate::conf::{MAX_RING_USES, RING_HEADER_BYTES, RING_USE_BYTES};
 
 /// The most uses that a ring can hold.
@@ -124,11 +126,14 @@ impl<'a> Uses<'a> {
     /// The latest time of those.
     #[inline]
     pub fn latest(self, now: u64, interval_ms: u64) -> Option<u64> {
-        let (first, span) = self.place.offsets(now, interval_ms)?;
+        let counted = self.place.offsets(now, interval_ms)?;
+        let Offsets { first, span } = counted;
         let last = get(self.slots, self.place.slot(self.len().checked_sub(1)?));
         let after_last = span.checked_sub(last.wrapping_sub(first));
         // Unless the clock was set back it is the one that came last, and counting is quick.
-        if after_last.is_some_and(|more| more == 0 || self.count_in((last + 1, more - 1)) == 0) {
+        if after_last.is_some_and(|more| {
+            more == 0 || { self.count_in(Offsets { first: last + 1, span: more - 1 }) == 0 }
+        }) {
             return Some(self.place.time(last));
         }
         let later = |latest: Option<u32>, offset: u32| {
@@ -138,10 +143,10 @@ impl<'a> Uses<'a> {
         self.fold(None, later).map(|after| self.place.time(first + after))
     }
 
-    /// How many have an offset of the first one given or of those that follow it.
+    /// How many have one of these offsets.
     #[inline]
-    fn count_in(self, (first, span): (u32, u32)) -> usize {
-        let one_more = |sum: u32, offset: u32| sum + u32::from(offset.wrapping_sub(first) <= span);
+    fn count_in(self, offsets: Offsets) -> usize {
+        let one_more = |sum: u32, offset: u32| sum + u32::from(offsets.holds(offset));
         self.fold(0, one_more) as usize
     }
 
@@ -172,8 +177,23 @@ impl<'a> Uses<'a> {
     fn fold<T>(self, start: T, each: impl Fn(T, u32) -> T) -> T {
         let RingPosition { head, len, capacity, .. } = self.place;
         let wrapped = (head + len).saturating_sub(capacity);
-        let folded = fold_slots(self.slots, (head, head + len - wrapped), start, &each);
-        fold_slots(self.slots, (0, wrapped), folded, &each)
+        let folded = fold_slots(self.slots, head..head + len - wrapped, start, &each);
+        fold_slots(self.slots, 0..wrapped, folded, &each)
+    }
+}
+
+/// Offsets from a ring's base that follow each other.
+#[derive(Debug, Clone, Copy)]
+struct Offsets {
+    first: u32,
+    /// How many more follow the first.
+    span: u32,
+}
+
+impl Offsets {
+    #[inline]
+    const fn holds(self, offset: u32) -> bool {
+        offset.wrapping_sub(self.first) <= self.span
     }
 }
 
@@ -242,13 +262,13 @@ impl RingPosition {
         time.checked_sub(self.base_ms).is_some_and(|offset| offset <= REACH_MS)
     }
 
-    /// The offsets less than `interval_ms` away from `now`: the first, and how many more follow it.
+    /// The offsets less than `interval_ms` away from `now`.
     #[inline]
-    fn offsets(&self, now: u64, interval_ms: u64) -> Option<(u32, u32)> {
+    fn offsets(&self, now: u64, interval_ms: u64) -> Option<Offsets> {
         let away = interval_ms.checked_sub(1)?;
         let first = now.saturating_sub(away).saturating_sub(self.base_ms);
         let last = now.saturating_add(away).checked_sub(self.base_ms)?.min(REACH_MS);
-        (first <= last).then(|| (first as u32, (last - first) as u32))
+        (first <= last).then(|| Offsets { first: first as u32, span: (last - first) as u32 })
     }
 
     /// Keeps the uses whose offset is kept, in their order. Those that came before a dropped one
@@ -271,9 +291,8 @@ impl RingPosition {
 
 /// Drops all but the `counted` uses with these offsets. Unless the clock was set back those stand
 /// together at the end, and the head alone moves.
-fn drop_uncounted(words: &mut [u64], offsets: Option<(u32, u32)>, counted: usize) {
-    let is_counted =
-        |offset: u32| offsets.is_some_and(|(first, span)| offset.wrapping_sub(first) <= span);
+fn drop_uncounted(words: &mut [u64], offsets: Option<Offsets>, counted: usize) {
+    let is_counted = |offset: u32| offsets.is_some_and(|offsets| offsets.holds(offset));
     let mut place = RingPosition::of(words);
     let slots = slots(words);
     while place.len > counted && !is_counted(get(slots, place.head)) {
@@ -355,12 +374,8 @@ fn half(slot: usize) -> usize {
 }
 
 #[inline]
-fn fold_slots<T>(
-    slots: &[u64],
-    (mut from, to): (usize, usize),
-    start: T,
-    each: impl Fn(T, u32) -> T,
-) -> T {
+fn fold_slots<T>(slots: &[u64], range: Range<usize>, start: T, each: impl Fn(T, u32) -> T) -> T {
+    let Range { start: mut from, end: to } = range;
     let mut folded = start;
     if from % 2 == 1 && from < to {
         folded = each(folded, get(slots, from));

@@ -10,10 +10,11 @@
 mod look;
 
 use super::calendar_windows::Span;
+use super::lists::MaxOverride;
 use super::policy::{self, Policy};
 use super::ring::{self, Ring};
 use super::weight::Weights;
-use super::{Figures, LimitFigures, Verdict};
+use super::{Demand, Figures, LimitFigures, Verdict};
 use crate::base::hash;
 use crate::conf::{self, Biz, Mode, Scope};
 use crate::store::Rank;
@@ -157,17 +158,19 @@ impl Rules {
     pub fn new(biz: &Biz) -> Rules {
         let rules = place(biz);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
-        let ban_words = usize::from(longest_ban_ms > 0);
-        let key_life_ms = longest_ban_ms.saturating_add(TURN_SKEW_MS);
+        let ban = BanRoom {
+            words: usize::from(longest_ban_ms > 0),
+            life_ms: longest_ban_ms.saturating_add(TURN_SKEW_MS),
+        };
         let weights = Weights::new(&biz.limits).map(Box::new);
-        let key = Node::new(biz, &rules, Scope::Key, (ban_words, key_life_ms));
+        let key = Node::new(biz, &rules, Scope::Key, ban);
         let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
         Rules {
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
                 && weights.is_none(),
             key,
-            biz: Node::new(biz, &rules, Scope::Biz, (0, 0)),
+            biz: Node::new(biz, &rules, Scope::Biz, BanRoom::NONE),
             mode: biz.mode,
             longest_ban_ms,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
@@ -177,11 +180,11 @@ impl Rules {
     }
 
     /// The same limits with other maxima, by position; the ring stays as long as it is.
-    pub(super) fn with_sizes(&self, biz: &Biz, sizes: &[(usize, u64)]) -> Rules {
+    pub(super) fn with_sizes(&self, biz: &Biz, sizes: &[MaxOverride]) -> Rules {
         let mut own = self.clone();
-        for &(position, max) in sizes {
-            if let Some(policy) = biz.limits.get(position).and_then(|l| l.policy.with_max(max)) {
-                own.replace(position, &policy);
+        for &MaxOverride { limit, max } in sizes {
+            if let Some(policy) = biz.limits.get(limit).and_then(|l| l.policy.with_max(max)) {
+                own.replace(limit, &policy);
             }
         }
         own
@@ -303,19 +306,19 @@ impl Rules {
     }
 
     /// An item that passes where one limit of the key's is all there is, which is what most are: as
-    /// [`Rules::roll`], [`Rules::judge`], where the item `charges` [`Rules::charge`], and then
+    /// [`Rules::roll`], [`Rules::judge`], where the demand charges [`Rules::charge`], and then
     /// [`Rules::verdict`], which is told. False: there is more to it, and no more is done than rolled.
     #[inline(always)]
     pub fn pass(
         &self,
         words: &mut [u64],
         now: u64,
-        (count, charges): (i32, bool),
+        demand: Demand,
         tell: impl FnOnce(Verdict),
     ) -> bool {
         let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
         let state = &mut words[rule.state()];
-        policy::pass(&rule.policy, state, now, (count, charges), |figures, window_ms| {
+        policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
             tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
         })
     }
@@ -596,8 +599,20 @@ impl Rule {
     }
 }
 
+/// What the end of a ban takes in the nodes of a scope.
+#[derive(Debug, Clone, Copy)]
+struct BanRoom {
+    words: usize,
+    /// How long a ban keeps a node from its last use on, at most.
+    life_ms: u64,
+}
+
+impl BanRoom {
+    const NONE: BanRoom = BanRoom { words: 0, life_ms: 0 };
+}
+
 impl Node {
-    fn new(biz: &Biz, rules: &[Rule], scope: Scope, (ban_words, ban_ms): (usize, u64)) -> Node {
+    fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> Node {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum();
         let longest = own().filter_map(|rule| match rule.policy {
@@ -606,12 +621,12 @@ impl Node {
         });
         let ring = biz.ring_uses(scope).zip(longest.max());
         Node {
-            words: fixed + ban_words + biz.ring_words(scope),
+            words: fixed + ban.words + biz.ring_words(scope),
             fixed,
             shape: shape(scope, own().map(|rule| &rule.policy)),
             life_ms: own()
                 .map(|rule| policy::life_ms(&rule.policy))
-                .try_fold(ban_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
+                .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
             ring: ring.map(|(uses, longest_ms)| Ring { uses, longest_ms }),
         }
     }

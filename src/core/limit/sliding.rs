@@ -37,7 +37,7 @@ pub(super) fn retry_ms(limit: &Sliding, ring: &[u64], now: u64, count: u32) -> O
     let room = limit.max.checked_sub(count.into())? as usize;
     let uses = Uses::of(ring);
     Some(if uses.are_in_order() {
-        first_room(limit, (uses.len(), room), now, |nth| uses.time(nth))
+        first_room(limit, Room { uses: uses.len(), room }, now, |nth| uses.time(nth))
     } else {
         first_room_after_steps(limit, uses, now, room)
     })
@@ -63,10 +63,16 @@ fn reset_ms(limit: &Sliding, uses: Uses<'_>, now: u64) -> u64 {
 fn first_room_after_steps(limit: &Sliding, uses: Uses<'_>, now: u64, room: usize) -> u64 {
     let mut times = [0; MAX_USES];
     let times = uses.sort_into(&mut times);
-    first_room(limit, (times.len(), room), now, |nth| times[nth])
+    first_room(limit, Room { uses: times.len(), room }, now, |nth| times[nth])
 }
 
-/// Milliseconds until no more than `room` of `len` uses are counted, `time` telling when each of
+/// What an item waits for: no more than `room` of so many `uses` are counted.
+struct Room {
+    uses: usize,
+    room: usize,
+}
+
+/// Milliseconds until there is room for an item, `time` telling when each of
 /// them came, in order.
 ///
 /// There is more room only when a use leaves. By then others may be counted that were too far in
@@ -74,7 +80,7 @@ fn first_room_after_steps(limit: &Sliding, uses: Uses<'_>, now: u64, room: usize
 /// intervals away from the one that leaves.
 fn first_room(
     limit: &Sliding,
-    (len, room): (usize, usize),
+    Room { uses, room }: Room,
     now: u64,
     time: impl Fn(usize) -> u64,
 ) -> u64 {
@@ -82,7 +88,7 @@ fn first_room(
     let makes_room = |&nth: &usize| {
         let next = nth + 1 + room;
         left_at(nth) > now
-            && (next >= len || time(next) >= left_at(nth).saturating_add(limit.interval_ms))
+            && (next >= uses || time(next) >= left_at(nth).saturating_add(limit.interval_ms))
     };
-    (0..len).find(makes_room).map_or(0, |nth| left_at(nth) - now)
+    (0..uses).find(makes_room).map_or(0, |nth| left_at(nth) - now)
 }

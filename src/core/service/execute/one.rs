@@ -7,7 +7,7 @@ use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::Scope;
 use crate::key::KeyRef;
-use crate::limit::{Judgement, LimitFigures, Rules, States, Verdict};
+use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, Command, Item, ItemError};
 use crate::store::{Keep, NodeIndex, Transaction, Wanted};
@@ -176,9 +176,9 @@ impl<'a> ItemTransaction<'a> {
         self.entry.adopt(words, Scope::Key);
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
-        let asked = (self.count(), charges);
+        let demand = Demand { count: self.count(), charges };
         let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
-        if !self.item.detail && self.rules.pass(words, self.now, asked, tell) {
+        if !self.item.detail && self.rules.pass(words, self.now, demand, tell) {
             return (true, if charges { Keep::Node } else { Keep::Nothing });
         }
         self.run_judged(command, words, answers)

@@ -1,7 +1,7 @@
 //! The code under test, with words kept for each key as a store would.
 
 use frs::conf::{Biz, Mode, Scope};
-use frs::limit::{Figures, Judgement, LimitFigures, Rules, Span, States, Verdict};
+use frs::limit::{Demand, Figures, Judgement, LimitFigures, Rules, Span, States, Verdict};
 use frs::store::Rank;
 
 use super::plain::{Answer, Detail, Shown, far};
@@ -83,8 +83,8 @@ impl Real {
     /// What passes all at once has come to the same as step by step: `copy` and `verdict`.
     fn check_pass(&self, step: &Step, now: u64, copy: &Real, verdict: Verdict) {
         let (mut words, mut told) = (self.keys[step.key].clone(), None);
-        let asked = (step.count, step.command != Command::Query);
-        if self.rules.pass(&mut words, now, asked, |verdict| told = Some(verdict)) {
+        let demand = Demand { count: step.count, charges: step.command != Command::Query };
+        if self.rules.pass(&mut words, now, demand, |verdict| told = Some(verdict)) {
             assert_eq!((told, &words), (Some(verdict), &copy.keys[step.key]));
         } else {
             assert_eq!(told, None);
