@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
-use frs::conf::edit::{self, BizName, EditError};
+use frs::conf::edit::{self, BizName, EditError, TextNames};
 use frs::conf::memory::Memory;
-use frs::conf::{Conf, Filesystem, Machine, report};
+use frs::conf::{Conf, DirFilesystem, Filesystem, Machine, report};
 
 const SRV: &str = "<srv/>";
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="8" node-size="128"/>
   <biz id="1" name="a" key="string"><limit policy="interval" interval="1m" max="5"/></biz>
 </map>"#;
-const NAMES: (&str, &str) = ("map.xml", "body");
+const NAMES: TextNames<'_> = TextNames { map: "map.xml", biz: "body" };
 
 /// Between the parts of an edit: no byte of UTF-8.
 const PART: u8 = 0xff;
@@ -39,7 +39,8 @@ fn check(srv: &[u8], map: &[u8]) {
     };
     assert!(Memory::of(&conf).total() > 0);
     let filesystems = [Filesystem::Ext4, Filesystem::Btrfs, Filesystem::Nfs];
-    let filesystems = filesystems.map(|kind| (Path::new("data").to_owned(), Ok(kind)));
+    let filesystems = filesystems
+        .map(|kind| DirFilesystem { dir: Path::new("data").to_owned(), filesystem: Ok(kind) });
     let machine = Machine { ram_bytes: Some(1 << 30), filesystems: filesystems.into() };
     assert!(!report::report(&conf, &machine).text.is_empty());
 }
@@ -59,12 +60,12 @@ fn put(input: &[u8]) {
         Err(error) => return told(&error),
     };
     // What was put stands there, once, and nothing else has changed.
-    let written = edit::elements(&put.text, Some(meant), NAMES.0).expect("well-formed as before");
+    let written = edit::elements(&put.text, Some(meant), NAMES.map).expect("well-formed as before");
     let written = written.expect("it was put there");
     assert!(body.contains(written.trim_end()), "{written:?} of {body:?}");
-    assert_eq!(put.is_new, edit::elements(map, Some(meant), NAMES.0).unwrap().is_none());
+    assert_eq!(put.is_new, edit::elements(map, Some(meant), NAMES.map).unwrap().is_none());
     if put.is_new {
-        let removed = edit::remove(&put.text, meant, NAMES.0).expect("it is there");
+        let removed = edit::remove(&put.text, meant, NAMES.map).expect("it is there");
         // One that is a single tag is opened for it, and stays so.
         let is_tag = map.contains("/>") && !map.contains("</map");
         assert!(removed == map || is_tag, "{:?}", put.text);
@@ -76,11 +77,11 @@ fn put(input: &[u8]) {
 
 fn remove(input: &[u8]) {
     let Some((meant, map, _)) = parts(input) else { return };
-    let all = edit::elements(map, None, NAMES.0);
-    match edit::remove(map, meant, NAMES.0) {
+    let all = edit::elements(map, None, NAMES.map);
+    match edit::remove(map, meant, NAMES.map) {
         Ok(removed) => {
             assert!(removed.len() < map.len());
-            edit::elements(&removed, None, NAMES.0).expect("well-formed as before");
+            edit::elements(&removed, None, NAMES.map).expect("well-formed as before");
         }
         Err(EditError::Unknown) => assert!(all.is_ok()),
         Err(error) => {

@@ -140,7 +140,7 @@ pub fn write_overlaid(
     };
     let directory =
         std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
-    let bytes = encode(generation, Host::this().processors, &directory, (texts, overlay));
+    let bytes = encode(generation, Host::this().processors, &directory, texts, overlay);
     let temporary = data_dir.join(TEMPORARY);
     let written = write_durably(&temporary, &bytes).or_else(|error| {
         // The one before the latest would go in a moment: it makes room.
@@ -306,7 +306,8 @@ fn encode(
     generation: u64,
     processors: u16,
     directory: &Path,
-    (texts, overlay): (&Texts, &Overlay),
+    texts: &Texts,
+    overlay: &Overlay,
 ) -> Vec<u8> {
     let overlay = overlay.to_text();
     let parts: [&[u8]; PARTS] = [
@@ -363,9 +364,9 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
         directory,
         texts: Texts { srv_name: srv_name?, srv: srv?, map_name: map_name?, map: map? },
-        overlay: Overlay::from_text(&overlay?).map_err(|(_, found)| Damage {
+        overlay: Overlay::from_text(&overlay?).map_err(|bad| Damage {
             field: "overlay",
-            found,
+            found: bad.found,
             expected: "what was switched and reset".to_owned(),
         })?,
     })
@@ -475,7 +476,7 @@ mod tests {
 
     #[test]
     fn damage_names_field_found_and_expected() {
-        let good = encode(7, 2, Path::new("/d"), (&texts(), &overlay()));
+        let good = encode(7, 2, Path::new("/d"), &texts(), &overlay());
         let of = |bytes: &[u8], generation| match decode(bytes, generation) {
             Err(Damage { field, found, expected }) => format!("{field}: {found}, {expected}"),
             Ok(_) => "taken".to_owned(),
@@ -510,11 +511,8 @@ mod tests {
             format!("{name}: length: found 5 bytes, expected at least 88 bytes")
         );
         let faulty = Texts { map: "<map/>".to_owned(), ..texts() };
-        fs::write(
-            path(dir.path(), 1),
-            encode(1, 1, Path::new("/"), (&faulty, &Overlay::default())),
-        )
-        .unwrap();
+        fs::write(path(dir.path(), 1), encode(1, 1, Path::new("/"), &faulty, &Overlay::default()))
+            .unwrap();
         let Err(ActiveError::Faults { source, .. }) = read(dir.path(), 1) else { panic!("taken") };
         assert!(source.to_string().starts_with("conf/map.xml:1:1: found <map> without"));
         let missing = dir.path().join("missing");
@@ -528,7 +526,7 @@ mod tests {
             change in any::<(u16, u8)>(),
         ) {
             let _ = decode(&bytes, 0);
-            let mut image = encode(7, 2, Path::new("/d"), (&texts(), &overlay()));
+            let mut image = encode(7, 2, Path::new("/d"), &texts(), &overlay());
             let at = usize::from(change.0) % image.len();
             image[at] ^= change.1;
             prop_assert_eq!(decode(&image, 7).is_ok(), change.1 == 0);

@@ -7,10 +7,22 @@ use std::fmt::Write as _;
 use super::map::{Biz, Limit, ListRule, Mode, Policy, Scope, Turns, Unit, Weight};
 use super::value::RATE_UNITS;
 
-/// Units of time in words, each with the least number that is said in it: a minute is 60 s and a
-/// day 24 h, for a `day` would be one of the calendar.
-const UNITS: [(&str, u64, u64); 5] =
-    [("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 2), ("s", 1000, 1), ("ms", 1, 0)];
+/// A unit of time in words.
+struct SpokenUnit {
+    name: &'static str,
+    ms: u64,
+    /// The least number that is said in it.
+    least: u64,
+}
+
+/// A minute is 60 s and a day 24 h, for a `day` would be one of the calendar.
+const UNITS: [SpokenUnit; 5] = [
+    SpokenUnit { name: "d", ms: 86_400_000, least: 2 },
+    SpokenUnit { name: "h", ms: 3_600_000, least: 1 },
+    SpokenUnit { name: "m", ms: 60_000, least: 2 },
+    SpokenUnit { name: "s", ms: 1000, least: 1 },
+    SpokenUnit { name: "ms", ms: 1, least: 0 },
+];
 /// Weights that are said; the others are between them or behind.
 const WEIGHTS_SAID: usize = 8;
 
@@ -126,17 +138,16 @@ fn lists_words(biz: &Biz) -> String {
 
 /// The most readable text of a duration: `60 s`, `10 m`, `24 h`.
 fn duration_words(ms: u64) -> String {
-    let fits =
-        |&&(_, unit, least): &&(&str, u64, u64)| ms.is_multiple_of(unit) && ms / unit >= least;
+    let fits = |unit: &&SpokenUnit| ms.is_multiple_of(unit.ms) && ms / unit.ms >= unit.least;
     match UNITS.iter().find(fits) {
-        Some((name, unit, _)) => format!("{} {name}", ms / unit),
+        Some(unit) => format!("{} {}", ms / unit.ms, unit.name),
         None => format!("{ms} ms"),
     }
 }
 
 fn rate_unit(per_ms: u64) -> String {
-    match RATE_UNITS.iter().find(|&&(_, unit_ms)| unit_ms == per_ms) {
-        Some((unit, _)) => (*unit).to_owned(),
+    match RATE_UNITS.iter().find(|unit| unit.factor == per_ms) {
+        Some(unit) => unit.name.to_owned(),
         None => format!("{per_ms} ms"),
     }
 }

@@ -5,6 +5,8 @@
 //! cannot end what is around it. Whether the result is a sound map is for
 //! [`Conf::parse`](super::Conf::parse) to say.
 
+use std::ops::Range;
+
 use super::fault::{Fault, Faults, Notes, Source, shown};
 use super::xml::{self, Document, Element};
 
@@ -62,8 +64,16 @@ pub struct Put {
     pub is_new: bool,
 }
 
-/// Puts a `<biz>` in the place of the one of that name, or behind all others. `names` are those of
-/// the two texts in faults.
+/// What faults call the two texts of an edit.
+#[derive(Debug, Clone, Copy)]
+pub struct TextNames<'n> {
+    /// The map.
+    pub map: &'n str,
+    /// What is put there.
+    pub biz: &'n str,
+}
+
+/// Puts a `<biz>` in the place of the one of that name, or behind all others.
 ///
 /// # Errors
 /// Where a text is not well-formed, or `biz` is not the one that is meant.
@@ -71,19 +81,19 @@ pub fn put(
     map: &str,
     biz: &str,
     meant: BizName<'_>,
-    names: (&str, &str),
+    names: TextNames<'_>,
 ) -> Result<Put, EditError> {
     let biz_text = biz.strip_prefix(MARK).unwrap_or(biz);
-    let biz = parse(names.1, biz_text, "biz")?;
+    let biz = parse(names.biz, biz_text, "biz")?;
     if !meant.names(&biz) {
         return Err(EditError::Another);
     }
     let new = &biz_text[biz.at..biz.end];
     let (mark, map_text) = split_mark(map);
-    let root = parse(names.0, map_text, "map")?;
+    let root = parse(names.map, map_text, "map")?;
     let old = root.children_named("biz").find(|old| meant.names(old));
     let text = match old {
-        Some(old) => splice(map_text, old.at, old.end, new),
+        Some(old) => splice(map_text, old.at..old.end, new),
         None => append(map_text, &root, new),
     };
     Ok(Put { text: format!("{mark}{text}"), is_new: old.is_none() })
@@ -98,8 +108,8 @@ pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<String, EditE
     let root = parse(name, text, "map")?;
     let old = root.children_named("biz").find(|old| meant.names(old));
     let old = old.ok_or(EditError::Unknown)?;
-    let (from, to) = lines_of(text, old.at, old.end).unwrap_or((old.at, old.end));
-    Ok(format!("{mark}{}", splice(text, from, to, "")))
+    let lines = lines_of(text, old.at..old.end).unwrap_or(old.at..old.end);
+    Ok(format!("{mark}{}", splice(text, lines, "")))
 }
 
 /// The `<group>`s and `<biz>`s of a map as they are written, in their order, one behind the other;
@@ -169,8 +179,8 @@ fn parse(name: &str, text: &str, root_name: &str) -> Result<Element, EditError> 
     if faults.is_empty() { Ok(root) } else { Err(faulty(faults)) }
 }
 
-fn splice(text: &str, from: usize, to: usize, new: &str) -> String {
-    [&text[..from], new, &text[to..]].concat()
+fn splice(text: &str, old: Range<usize>, new: &str) -> String {
+    [&text[..old.start], new, &text[old.end..]].concat()
 }
 
 /// Before `</map>`; on lines of its own where that has one, indented as the element before.
@@ -179,11 +189,11 @@ fn append(text: &str, root: &Element, new: &str) -> String {
     if root.end == end {
         // `<map/>` is all of it: it is opened, or what is put would stand behind the root.
         let slash = text[..end].rfind('/').unwrap_or(end);
-        return splice(text, slash, end, &[">", new, "</map>"].concat());
+        return splice(text, slash..end, &[">", new, "</map>"].concat());
     }
     let line_at = text[..end].rfind('\n').map_or(0, |at| at + 1);
     if line_at == 0 || !is_blank(&text[line_at..end]) {
-        return splice(text, end, end, new);
+        return splice(text, end..end, new);
     }
     let line_end = if text[..line_at].ends_with("\r\n") { "\r\n" } else { "\n" };
     let indent = root.children.last().and_then(|last| {
@@ -191,14 +201,15 @@ fn append(text: &str, root: &Element, new: &str) -> String {
         is_blank(&text[from..last.at]).then(|| &text[from..last.at])
     });
     let new = [indent.unwrap_or("  "), new, line_end].concat();
-    splice(text, line_at, line_at, &new)
+    splice(text, line_at..line_at, &new)
 }
 
 /// The whole lines that stretch has for itself, if it has.
-fn lines_of(text: &str, from: usize, to: usize) -> Option<(usize, usize)> {
-    let start = text[..from].rfind('\n')? + 1;
-    let end = to + text[to..].find('\n')? + 1;
-    (is_blank(&text[start..from]) && is_blank(&text[to..end])).then_some((start, end))
+fn lines_of(text: &str, stretch: Range<usize>) -> Option<Range<usize>> {
+    let start = text[..stretch.start].rfind('\n')? + 1;
+    let end = stretch.end + text[stretch.end..].find('\n')? + 1;
+    let is_alone = is_blank(&text[start..stretch.start]) && is_blank(&text[stretch.end..end]);
+    is_alone.then_some(start..end)
 }
 
 fn is_blank(text: &str) -> bool {
@@ -216,7 +227,7 @@ mod tests {
         name='one' key='integer'>\n      <!-- > --><limit policy='total' max='1'/>\n    </biz>\n  \
         <biz id=\"02\" name='two' key='integer'><limit policy='total' max='1'/></biz> <!-- c -->\n\
         </map>\n<!-- d -->\n";
-    const NAMES: (&str, &str) = ("map.xml", "body");
+    const NAMES: TextNames<'_> = TextNames { map: "map.xml", biz: "body" };
 
     fn biz(id: u32, name: &str) -> String {
         format!(

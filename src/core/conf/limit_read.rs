@@ -10,7 +10,7 @@ use super::map::{
     Calendar, Count, Interval, Limit, Policy, Scope, Sliding, SlidingCounter, Token, Total,
 };
 use super::value::{
-    MAX_COUNT, MAX_DURATION_MS, Value, duration, duration_text, only_with, rate, whole, word,
+    MAX_COUNT, MAX_DURATION_MS, Rate, Value, duration, duration_text, only_with, rate, whole, word,
 };
 use super::walk::Shape;
 use super::xml::Element;
@@ -63,7 +63,8 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     if let Ok(name) = name {
         no_others(notes, element, name);
     }
-    let exceeded = if name == Ok("count") { Ok((None, None)) } else { exceeded(notes, element) };
+    let exceeded =
+        if name == Ok("count") { Ok(Exceeded::default()) } else { exceeded(notes, element) };
     let weights = weight_read::weights(notes, element);
     let policy = match name {
         Ok(name) => policy(notes, element, name),
@@ -72,7 +73,7 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
             Err(faulty)
         }
     };
-    let (ban_ms, advice) = exceeded?;
+    let Exceeded { ban_ms, advice } = exceeded?;
     Ok(Limit { ban_ms, advice, weights: weights?, ..Limit::new(scope?, policy?) })
 }
 
@@ -89,16 +90,22 @@ fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
 /// A word of advice; none: refuse.
 type Advice = Option<Arc<str>>;
 
-/// A ban and a word of advice, of which there is at most one.
-fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<(Option<u64>, Advice)> {
-    let ban = element.optional(notes, "ban", duration(1, MAX_DURATION_MS));
+/// What happens beyond a limit: a ban or a word of advice, of which there is at most one.
+#[derive(Debug, Default)]
+struct Exceeded {
+    ban_ms: Option<u64>,
+    advice: Advice,
+}
+
+fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
+    let ban_ms = element.optional(notes, "ban", duration(1, MAX_DURATION_MS));
     let advice = element.or(notes, "on-exceed", None, advice)?;
     if let (Some(advice), true) = (&advice, element.attribute("ban").is_some()) {
         let at = element.attribute("on-exceed").map_or(element.at, |attribute| attribute.at);
         let found = format!("on-exceed=\"{advice}\" with a ban");
         return Err(notes.note(at, found, "one of them: a limit that advises refuses nobody"));
     }
-    Ok((ban?, advice))
+    Ok(Exceeded { ban_ms: ban_ms?, advice })
 }
 
 fn advice(text: &str) -> Value<Advice> {
@@ -191,9 +198,9 @@ fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingC
 
 fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
     let read = element.required(notes, "rate", rate(most_rate));
-    let most = read.map_or(MAX_BURST, |(rate, per_ms)| most_burst(rate, per_ms));
+    let most = read.map_or(MAX_BURST, |rate| most_burst(rate.number, rate.per_ms));
     let burst = element.optional(notes, "burst", whole(1, most));
-    let ((rate, per_ms), burst) = (read?, burst?);
+    let (Rate { number: rate, per_ms }, burst) = (read?, burst?);
     if burst.is_none() && rate > most {
         let text = element.attribute("rate").map_or("", |attribute| &attribute.value);
         let found = format!("rate=\"{text}\" without burst");

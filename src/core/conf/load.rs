@@ -68,7 +68,7 @@ impl Conf {
             let bytes = read_file(&name, &path);
             (name, bytes)
         });
-        let conf = check((&srv.0, srv.1.as_deref()), (&map.0, map.1.as_deref()), &Host::this())?;
+        let conf = check(NamedBytes::read(&srv), NamedBytes::read(&map), &Host::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
             // The server holds the one's lock as long as it runs, a change the other's.
             return Err(Faults::new(vec![Fault {
@@ -110,16 +110,16 @@ impl Conf {
         map_name: &str,
         map_text: &(impl AsRef<[u8]> + ?Sized),
     ) -> Result<Conf, Faults> {
-        let srv = (srv_name, Ok(srv_text.as_ref()));
-        check(srv, (map_name, Ok(map_text.as_ref())), &Host::this())
+        let (srv, map) = (NamedBytes::of(srv_name, srv_text), NamedBytes::of(map_name, map_text));
+        check(srv, map, &Host::this())
     }
 }
 
 impl Texts {
     /// Checks the texts as if read on `host`.
     pub(super) fn check(&self, host: &Host) -> Result<Conf, Faults> {
-        let srv = (self.srv_name.as_str(), Ok(self.srv.as_bytes()));
-        check(srv, (&self.map_name, Ok(self.map.as_bytes())), host)
+        let srv = NamedBytes::of(&self.srv_name, &self.srv);
+        check(srv, NamedBytes::of(&self.map_name, &self.map), host)
     }
 }
 
@@ -150,11 +150,24 @@ fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
 }
 
 /// A file's name, and its bytes or why there are none.
-type Named<'t> = (&'t str, Result<&'t [u8], &'t Fault>);
+struct NamedBytes<'t> {
+    name: &'t str,
+    bytes: Result<&'t [u8], &'t Fault>,
+}
 
-fn check(srv: Named<'_>, map: Named<'_>, host: &Host) -> Result<Conf, Faults> {
-    let [srv, map] = [srv, map].map(|(name, bytes)| match bytes {
-        Ok(bytes) => Source::new(name, bytes),
+impl<'t> NamedBytes<'t> {
+    fn of(name: &'t str, text: &'t (impl AsRef<[u8]> + ?Sized)) -> NamedBytes<'t> {
+        NamedBytes { name, bytes: Ok(text.as_ref()) }
+    }
+
+    fn read((name, bytes): &'t (String, Result<Vec<u8>, Fault>)) -> NamedBytes<'t> {
+        NamedBytes { name, bytes: bytes.as_deref() }
+    }
+}
+
+fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, Faults> {
+    let [srv, map] = [srv, map].map(|file| match file.bytes {
+        Ok(bytes) => Source::new(file.name, bytes),
         Err(fault) => Err(fault.clone()),
     });
     let mut map_faults = Vec::new();

@@ -56,13 +56,22 @@ impl Filesystem {
     }
 }
 
+/// A directory of the configuration, and what it stands on.
+#[derive(Debug)]
+pub struct DirFilesystem {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its file system, or why there is no telling.
+    pub filesystem: io::Result<Filesystem>,
+}
+
 /// Memory and file systems.
 #[derive(Debug)]
 pub struct Machine {
     /// Bytes of memory, where they are known.
     pub ram_bytes: Option<u64>,
     /// Of each directory of the configuration.
-    pub filesystems: Vec<(PathBuf, io::Result<Filesystem>)>,
+    pub filesystems: Vec<DirFilesystem>,
 }
 
 impl Machine {
@@ -70,7 +79,9 @@ impl Machine {
     pub fn look(conf: &Conf) -> Machine {
         let data = &conf.srv.data;
         let directories = std::iter::once(&data.dir).chain(&data.live);
-        let filesystems = directories.map(|dir| (dir.clone(), Filesystem::of(dir))).collect();
+        let filesystems = directories
+            .map(|dir| DirFilesystem { dir: dir.clone(), filesystem: Filesystem::of(dir) })
+            .collect();
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Machine { ram_bytes: total_bytes(&meminfo), filesystems }
     }

@@ -43,7 +43,7 @@ pub use cidr::{Cidr, CidrError};
 pub use describe::{biz_words, limit_words};
 pub use fault::{Fault, Faults, Position};
 pub use load::Texts;
-pub use machine::{Filesystem, Machine};
+pub use machine::{DirFilesystem, Filesystem, Machine};
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, Geometry, Group, HashKind, Interval, KeyType, Limit, ListRule,
     Listed, MAX_FILES, MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy,

@@ -56,6 +56,15 @@ pub enum OverlayError {
     },
 }
 
+/// A line that is none of an overlay's.
+#[derive(Debug)]
+pub(super) struct BadLine {
+    /// Its number, from 1.
+    pub line: usize,
+    /// What it holds, cut off where it is long.
+    pub found: String,
+}
+
 impl Overlay {
     /// The epoch of a biz.
     pub fn epoch(&self, biz: u32) -> u8 {
@@ -90,11 +99,8 @@ impl Overlay {
     pub fn read(data_dir: &Path) -> Result<Overlay, OverlayError> {
         let path = data_dir.join(NAME);
         match sys::open_to_read(&path).and_then(io::read_to_string) {
-            Ok(text) => Self::from_text(&text).map_err(|(line, found)| OverlayError::Damaged {
-                path,
-                line,
-                found,
-            }),
+            Ok(text) => Self::from_text(&text)
+                .map_err(|BadLine { line, found }| OverlayError::Damaged { path, line, found }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Overlay::default()),
             Err(source) => Err(OverlayError::Io { path, source }),
         }
@@ -125,11 +131,12 @@ impl Overlay {
         text
     }
 
-    /// Of a text; else the line that is none, and what it holds.
-    pub(super) fn from_text(text: &str) -> Result<Overlay, (usize, String)> {
+    /// Of a text; else the first line that is none.
+    pub(super) fn from_text(text: &str) -> Result<Overlay, BadLine> {
         let mut overlay = Overlay::default();
         for (line, number) in text.lines().zip(1..) {
-            overlay.take(line).ok_or_else(|| (number, line.chars().take(64).collect()))?;
+            let bad = || BadLine { line: number, found: line.chars().take(64).collect() };
+            overlay.take(line).ok_or_else(bad)?;
         }
         Ok(overlay)
     }

@@ -7,14 +7,14 @@ use std::fmt::Write as _;
 use super::Conf;
 use super::describe::biz_words;
 use super::fit;
-use super::machine::{Filesystem, Machine};
+use super::machine::{DirFilesystem, Filesystem, Machine};
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory::{
     self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
     RUNTIME_BYTES, TICK_ANSWER_BYTES, groups_bytes, slot_bytes,
 };
 use super::srv::SLOTS;
-use super::value::size_text;
+use super::value::{GIB, KIB, MIB, Suffix, size_text};
 
 /// Share of memory beyond which files on disk throttle their writers.
 const DISK_PARTS_OF_RAM: u64 = 10;
@@ -51,7 +51,7 @@ pub fn report(conf: &Conf, machine: &Machine) -> Report {
     }
     warnings.extend(disk_warning(conf, machine));
     let mut faults = Vec::new();
-    for (dir, filesystem) in &machine.filesystems {
+    for DirFilesystem { dir, filesystem } in &machine.filesystems {
         let dir = dir.display();
         match filesystem.as_ref().map(|&kind| judged(kind)) {
             Ok(Judged::Good) => {}
@@ -214,7 +214,7 @@ fn has_to_remember(biz: &Biz) -> bool {
 
 fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {
     let ram = machine.ram_bytes?;
-    let (dir, filesystem) = machine.filesystems.last()?;
+    let DirFilesystem { dir, filesystem } = machine.filesystems.last()?;
     let groups = groups_bytes(&conf.map);
     let dir = dir.display();
     if matches!(filesystem, Ok(Filesystem::Tmpfs)) {
@@ -273,11 +273,12 @@ fn judged(filesystem: Filesystem) -> Judged {
 
 /// Bytes, exactly and at a glance: `29,630,464 bytes (28.3 MiB)`.
 fn bytes_text(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] =
-        [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    const UNITS: [Suffix; 4] = [Suffix::new("TiB", 1 << 40), GIB, MIB, KIB];
     let exact = grouped(bytes);
-    match UNITS.iter().find(|&&(_, unit)| bytes >= unit) {
-        Some(&(name, unit)) => format!("{exact} bytes ({:.1} {name})", bytes as f64 / unit as f64),
+    match UNITS.iter().find(|unit| bytes >= unit.factor) {
+        Some(&Suffix { name, factor }) => {
+            format!("{exact} bytes ({:.1} {name})", bytes as f64 / factor as f64)
+        }
         None => format!("{exact} bytes"),
     }
 }

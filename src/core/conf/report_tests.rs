@@ -24,7 +24,8 @@ fn conf() -> Conf {
 }
 
 fn machine(ram_bytes: u64, filesystem: io::Result<Filesystem>) -> Machine {
-    Machine { ram_bytes: Some(ram_bytes), filesystems: vec![(PathBuf::from("data"), filesystem)] }
+    let data = DirFilesystem { dir: PathBuf::from("data"), filesystem };
+    Machine { ram_bytes: Some(ram_bytes), filesystems: vec![data] }
 }
 
 #[test]

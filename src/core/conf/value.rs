@@ -15,13 +15,39 @@ pub const MAX_COUNT: u64 = (1 << 53) - 1;
 /// The longest duration: sums of two of them and the time stay far from overflow.
 pub(super) const MAX_DURATION_MS: u64 = (1 << 53) - 1;
 
-const DURATION_UNITS: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
-/// Units of time of a rate, with their milliseconds.
-pub(super) const RATE_UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-const SIZE_UNITS: [(&str, u64); 4] =
-    [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
+/// A unit as it is written, and how many of the smallest unit it is: milliseconds or bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Suffix {
+    pub name: &'static str,
+    pub factor: u64,
+}
+
+impl Suffix {
+    pub const fn new(name: &'static str, factor: u64) -> Suffix {
+        Suffix { name, factor }
+    }
+}
+
+const DAY: Suffix = Suffix::new("d", 86_400_000);
+const HOUR: Suffix = Suffix::new("h", 3_600_000);
+const MINUTE: Suffix = Suffix::new("m", 60_000);
+const SECOND: Suffix = Suffix::new("s", 1000);
+const MILLISECOND: Suffix = Suffix::new("ms", 1);
+
+const DURATION_UNITS: [Suffix; 5] = [DAY, HOUR, MINUTE, SECOND, MILLISECOND];
+/// Units of time of a rate.
+pub(super) const RATE_UNITS: [Suffix; 5] = [MILLISECOND, SECOND, MINUTE, HOUR, DAY];
+pub(super) const GIB: Suffix = Suffix::new("GiB", 1 << 30);
+pub(super) const MIB: Suffix = Suffix::new("MiB", 1 << 20);
+pub(super) const KIB: Suffix = Suffix::new("KiB", 1 << 10);
+const SIZE_UNITS: [Suffix; 4] = [GIB, MIB, KIB, Suffix::new("", 1)];
+
+/// A rate as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rate {
+    pub number: u64,
+    pub per_ms: u64,
+}
 
 /// Decimal digits, from `min` to `max`.
 pub(super) fn whole(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
@@ -77,14 +103,14 @@ pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
 }
 
 /// `10/s`: a number from 1 to what `most` says of the unit's milliseconds, and these.
-pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<(u64, u64)> {
+pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
     move |text| {
         let shape = || "a rate such as 10/s: a whole number, / and ms, s, m, h or d".to_owned();
         let (number, unit) = text.split_once('/').ok_or_else(shape)?;
-        let known = RATE_UNITS.iter().find(|(name, _)| *name == unit);
-        let &(_, unit_ms) = known.ok_or_else(shape)?;
-        match whole(1, most(unit_ms))(number) {
-            Ok(number) => Ok((number, unit_ms)),
+        let known = RATE_UNITS.iter().find(|known| known.name == unit);
+        let per_ms = known.ok_or_else(shape)?.factor;
+        match whole(1, most(per_ms))(number) {
+            Ok(number) => Ok(Rate { number, per_ms }),
             Err(expected) => Err(format!("{expected} and /{unit}")),
         }
     }
@@ -159,18 +185,18 @@ pub(super) fn only_with(name: &str, values: &[&str]) -> String {
 
 /// The shortest text of a duration: `60000` is `1m`.
 pub(super) fn duration_text(ms: u64) -> String {
-    let fits = |&&(_, unit): &&(&str, u64)| ms >= unit && ms.is_multiple_of(unit);
+    let fits = |unit: &&Suffix| ms >= unit.factor && ms.is_multiple_of(unit.factor);
     match DURATION_UNITS.iter().find(fits) {
-        Some((name, unit)) => format!("{}{name}", ms / unit),
+        Some(Suffix { name, factor }) => format!("{}{name}", ms / factor),
         None => format!("{ms}ms"),
     }
 }
 
 /// The shortest text of a size: `65536` is `64KiB`.
 pub(super) fn size_text(bytes: u64) -> String {
-    let fits = |&&(_, unit): &&(&str, u64)| bytes >= unit && bytes.is_multiple_of(unit);
+    let fits = |unit: &&Suffix| bytes >= unit.factor && bytes.is_multiple_of(unit.factor);
     match SIZE_UNITS.iter().find(fits) {
-        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        Some(Suffix { name, factor }) => format!("{}{name}", bytes / factor),
         None => bytes.to_string(),
     }
 }
@@ -180,11 +206,11 @@ fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+fn with_unit(text: &str, units: &[Suffix]) -> Option<u64> {
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, name) = text.split_at(end);
-    let (_, unit) = units.iter().find(|(unit, _)| *unit == name)?;
-    digits(number)?.checked_mul(*unit)
+    let unit = units.iter().find(|unit| unit.name == name)?;
+    digits(number)?.checked_mul(unit.factor)
 }
 
 #[cfg(test)]
@@ -262,12 +288,15 @@ mod tests {
 
     #[test]
     fn rates() {
-        let of = |text| rate(|unit_ms| 1_000_000 / unit_ms)(text).ok();
+        let of = |text| {
+            let read = rate(|unit_ms| 1_000_000 / unit_ms)(text).ok();
+            read.map(|rate| (rate.number, rate.per_ms))
+        };
         assert_eq!(of("10/s"), Some((10, 1000)));
         assert_eq!(of("1000000/ms"), Some((1_000_000, 1)));
         assert_eq!(of("016/m"), Some((16, 60_000)));
-        let units = RATE_UNITS.map(|(unit, _)| rate(|_| 1)(&format!("1/{unit}")));
-        assert_eq!(units, RATE_UNITS.map(|(_, unit_ms)| Ok((1, unit_ms))));
+        let units = RATE_UNITS.map(|unit| rate(|_| 1)(&format!("1/{}", unit.name)));
+        assert_eq!(units, RATE_UNITS.map(|unit| Ok(Rate { number: 1, per_ms: unit.factor })));
         for faulty in ["", "10", "10/", "/s", "10s", "10/w", "10/s/s", "-1/s", "1.5/s", "10 / s"] {
             assert_eq!(of(faulty), None, "{faulty}");
         }

@@ -10,15 +10,24 @@ const WEIGHT: Shape = Shape { attributes: &["at", "value"], ..Shape::EMPTY };
 /// The largest weight.
 const MAX_WEIGHT: u32 = 1000;
 
+/// The `<weight>` before another.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    /// Its `at`.
+    at: u64,
+    /// Where its element begins.
+    element_at: usize,
+}
+
 /// Those of a limit, which must rise in `at`.
 pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Weight>> {
     let mut weights = Vec::new();
-    let mut before: Option<(u64, usize)> = None;
+    let mut before = None;
     let mut read = Ok(());
     for element in limit.children_named("weight") {
         match weight(notes, element, before) {
             Ok(weight) => {
-                before = Some((weight.at, element.at));
+                before = Some(Before { at: weight.at, element_at: element.at });
                 weights.push(weight);
             }
             Err(faulty) => read = Err(faulty),
@@ -27,19 +36,14 @@ pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Wei
     read.map(|()| weights)
 }
 
-/// `before`: `at` and place of the one before.
-fn weight(
-    notes: &mut Notes<'_>,
-    element: &Element,
-    before: Option<(u64, usize)>,
-) -> Checked<Weight> {
+fn weight(notes: &mut Notes<'_>, element: &Element, before: Option<Before>) -> Checked<Weight> {
     WEIGHT.check(notes, element);
     let at = element.required(notes, "at", whole(0, MAX_COUNT));
     let value = element.required(notes, "value", thousandths(MAX_WEIGHT));
     let at = at?;
-    if let Some((last, line_at)) = before.filter(|&(last, _)| at <= last) {
-        let found = format!("at=\"{at}\" behind at=\"{last}\"");
-        let expected = format!("more than that of line {}", notes.line(line_at));
+    if let Some(last) = before.filter(|before| at <= before.at) {
+        let found = format!("at=\"{at}\" behind at=\"{}\"", last.at);
+        let expected = format!("more than that of line {}", notes.line(last.element_at));
         return Err(notes.note(element.value_at("at"), found, expected));
     }
     Ok(Weight { at, thousandths: value? })

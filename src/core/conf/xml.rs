@@ -314,7 +314,7 @@ impl Tree<'_, '_> {
                 ("& without ;".to_owned(), REFERENCES.to_owned())
             }
             Error::Syntax(error) => {
-                let (found, expected) = syntax(*error);
+                let Unclosed { found, expected } = syntax(*error);
                 (found.to_owned(), expected.to_owned())
             }
             other => (shown(&other.to_string()), "well-formed XML".to_owned()),
@@ -327,8 +327,14 @@ impl Tree<'_, '_> {
 const REFERENCES: &str =
     "&lt; &gt; &amp; &quot; &apos; or the number of a character that XML 1.0 allows";
 
-const fn syntax(error: SyntaxError) -> (&'static str, &'static str) {
-    match error {
+/// Markup that does not end, or does not begin as any does.
+struct Unclosed {
+    found: &'static str,
+    expected: &'static str,
+}
+
+const fn syntax(error: SyntaxError) -> Unclosed {
+    let (found, expected) = match error {
         SyntaxError::InvalidBangMarkup => ("<! that begins nothing known", "a comment"),
         SyntaxError::UnclosedPI => ("a processing instruction without an end", "?>"),
         SyntaxError::UnclosedXmlDecl => ("an XML declaration without an end", "?>"),
@@ -338,7 +344,8 @@ const fn syntax(error: SyntaxError) -> (&'static str, &'static str) {
         SyntaxError::UnclosedTag => ("a tag without an end", ">"),
         SyntaxError::UnclosedSingleQuotedAttributeValue => ("a tag with an open quote", "'"),
         SyntaxError::UnclosedDoubleQuotedAttributeValue => ("a tag with an open quote", "\""),
-    }
+    };
+    Unclosed { found, expected }
 }
 
 /// May the character stand in an XML 1.0 document?

@@ -14,7 +14,7 @@ use crate::process::message::{self, Ask};
 use crate::process::outcome::{Outcome, Reloaded};
 use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
-use frs::conf::edit::{self, BizName, EditError};
+use frs::conf::edit::{self, BizName, EditError, TextNames};
 use frs::conf::guard::Guard;
 use frs::conf::{Conf, Machine, Texts, active, report};
 use frs::store::Runtime;
@@ -206,7 +206,7 @@ impl<W> Changes<W> {
             .map_err(|_| Refusal::new(415, "bad-content-type", "expected a document in UTF-8"))?;
         let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
-        let names = (texts.map_name.as_str(), "body");
+        let names = TextNames { map: &texts.map_name, biz: "body" };
         let put = edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
         let status = if put.is_new { 201 } else { 200 };
         self.write(texts, put.text, (status, guard))

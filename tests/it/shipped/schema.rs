@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::common::needs;
 use frs::conf::memory::groups_bytes;
 use frs::conf::report::{Report, report};
-use frs::conf::{Conf, Filesystem, Machine};
+use frs::conf::{Conf, DirFilesystem, Filesystem, Machine};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf").join(name)
@@ -53,7 +53,10 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
     let conf = Conf::load(&shipped("")).unwrap_or_else(|faults| panic!("{faults}"));
     let machine = Machine {
         ram_bytes: Some(4 << 30),
-        filesystems: vec![(conf.srv.data.dir.clone(), Ok(Filesystem::Ext4))],
+        filesystems: vec![DirFilesystem {
+            dir: conf.srv.data.dir.clone(),
+            filesystem: Ok(Filesystem::Ext4),
+        }],
     };
     let Report { text, warnings, faults } = report(&conf, &machine);
     println!("{text}");
