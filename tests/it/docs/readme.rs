@@ -1,12 +1,54 @@
-//! What README.md shows is what happens: its commands are run against the shipped configuration,
-//! and answered as it says.
+//! What the documents show is what happens: their commands are run against the shipped configuration
+//! and answered as the page says, their configurations have no faults, their links lead somewhere.
+//!
+//! Each page has a server of its own, and its commands work when that page alone is followed.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Server, Settings, Setup, needs, text};
-use frs::conf::Conf;
+use crate::common::{Client, Server, Settings, Setup, needs, text, tools};
+use frs::conf::{Conf, duration};
+use frs::service::{Request, Service};
+use frs::testing::World;
 
-const README: &str = include_str!("../../../README.md");
+/// The pages with commands, and how many answers each of them shows.
+const PAGES: [(&str, usize); 7] = [
+    ("README.md", 7),
+    ("docs/admin.md", 8),
+    ("docs/configuration.md", 3),
+    ("docs/inspect.md", 5),
+    ("docs/limits.md", 3),
+    ("docs/operations.md", 4),
+    ("docs/protocol.md", 12),
+];
+
+/// The languages of blocks. `console` holds what nobody can run here.
+const LANGUAGES: [&str; 9] =
+    ["sh", "console", "xml", "json", "http", "text", "ini", "yaml", "rust,no_run"];
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// Every document, by its path from the root.
+fn pages() -> Vec<String> {
+    let mut pages = Vec::new();
+    for directory in ["", "docs/", "conf/examples/", "conf/examples/gateways/"] {
+        for entry in std::fs::read_dir(root().join(directory)).expect("readable") {
+            let name = entry.expect("readable").file_name().into_string().expect("UTF-8");
+            if name.ends_with(".md") {
+                pages.push(format!("{directory}{name}"));
+            }
+        }
+    }
+    pages.sort();
+    pages
+}
 
 /// A fenced block: its language and text, and whether it stands right behind another.
 struct Block {
@@ -15,9 +57,9 @@ struct Block {
     follows: bool,
 }
 
-fn blocks() -> Vec<Block> {
+fn blocks(page: &str) -> Vec<Block> {
     let (mut blocks, mut open, mut follows) = (Vec::<Block>::new(), false, false);
-    for line in README.lines() {
+    for line in page.lines() {
         match line.strip_prefix("```") {
             Some(_) if open => (open, follows) = (false, true),
             Some(language) => {
@@ -32,7 +74,19 @@ fn blocks() -> Vec<Block> {
             None => follows = false,
         }
     }
+    assert!(!open, "a block that does not end");
     blocks
+}
+
+/// A page without its blocks.
+fn prose(page: &str) -> String {
+    let mut open = false;
+    let lines = page.lines().filter(|line| {
+        let fence = line.starts_with("```");
+        open ^= fence;
+        !open && !fence
+    });
+    lines.map(|line| line.to_owned() + "\n").collect()
 }
 
 /// Without white space, and without the numbers that depend on when it was asked.
@@ -53,18 +107,34 @@ fn is_shown(answer: &str, shown: &str) -> bool {
     let (answer, shown) = (timeless(answer), timeless(shown));
     let mut parts = shown.split('…');
     let first = parts.next().unwrap_or_default();
-    let rest = answer.strip_prefix(first);
-    let rest = parts.fold(rest, |rest, part| Some(rest?.split_once(part)?.1));
-    rest.is_some_and(str::is_empty)
+    let Some(mut rest) = answer.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        // The last part is at the end, wherever else it may be.
+        let found = match parts.peek() {
+            None => rest.ends_with(part).then_some(""),
+            Some(_) => rest.split_once(part).map(|(_, rest)| rest),
+        };
+        let Some(found) = found else { return false };
+        rest = found;
+    }
+    rest.is_empty()
 }
 
-/// What lines of the page print.
+/// What lines of a page print.
 fn run(setup: &Setup, lines: &str) -> String {
-    let frs = env!("CARGO_BIN_EXE_frs");
-    let lines = lines
+    let program = |path: &Path| format!("'{}'", path.display());
+    let mut lines = lines
         .replace("127.0.0.1:7600", &setup.address.to_string())
-        .replace("127.0.0.1:7601", &admin_address(setup))
-        .replace("target/release/frs", &format!("'{frs}'"));
+        .replace("127.0.0.1:7601", &admin_address(setup));
+    // The longer names first.
+    for tool in ["frs-inspect", "frs-load"] {
+        let path = format!("target/release/{tool}");
+        if lines.contains(&path) {
+            lines = lines.replace(&path, &program(&tools::tool(tool)));
+        }
+    }
+    let lines = lines.replace("target/release/frs", &program(Path::new(env!("CARGO_BIN_EXE_frs"))));
     let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1\n{lines}")])
         .current_dir(setup.dir.path())
@@ -78,22 +148,27 @@ fn admin_address(setup: &Setup) -> String {
     format!("127.0.0.2:{}", setup.address.port())
 }
 
-#[test]
-fn its_commands_are_answered_as_shown() {
-    if needs::output(Command::new("curl").arg("--version")).is_none() {
-        return;
-    }
+/// The shipped configuration, in a directory of the test's own.
+fn shipped() -> Setup {
     let setup = Setup::new(&Settings::default());
     let srv = include_str!("../../../conf/srv.xml");
     let here = srv.replace("127.0.0.1:7600", &setup.address.to_string());
     let here = here.replace("127.0.0.1:7601", &admin_address(&setup));
     std::fs::write(setup.path("conf/srv.xml"), here).expect("written");
-    setup.write_map(include_str!("../../../conf/map.xml"));
+    setup.write_map(include_str!("../conf/map.xml"));
+    setup
+}
 
+/// Runs the commands of a page, in order, and holds each answer against the block behind them.
+fn follow(page: &str) {
+    if needs::output(Command::new("curl").arg("--version")).is_none() {
+        return;
+    }
+    let setup = shipped();
     let mut server: Option<Server<'_>> = Some(setup.start());
     let mut answer = None;
     let mut compared = 0;
-    for block in blocks() {
+    for block in blocks(&read(page)) {
         let shown = answer.take().filter(|_| block.follows);
         if block.language == "sh" && !block.text.contains("cargo ") {
             if block.text.contains("curl ") {
@@ -104,21 +179,368 @@ fn its_commands_are_answered_as_shown() {
                 server.take().expect("a server to kill").wait();
             }
         } else if let Some(answer) = shown {
-            assert!(is_shown(&answer, &block.text), "shown: {}\nfound: {answer}", block.text);
+            assert!(
+                is_shown(&answer, &block.text),
+                "{page} shows: {}\nfound: {answer}",
+                block.text
+            );
             compared += 1;
         }
     }
-    assert_eq!(compared, 15, "answers that the page shows");
+    let expected = PAGES.iter().find(|(name, _)| *name == page).map(|(_, answers)| *answers);
+    assert_eq!(Some(compared), expected, "answers that {page} shows");
     assert!(setup.frs(&["stop"]).status.success());
     assert!(server.expect("a server").wait().success());
 }
 
 #[test]
-fn its_map_is_sound() {
-    let map = blocks().into_iter().find(|block| block.text.starts_with("<map>")).expect("a map");
-    let conf = Conf::parse("srv.xml", "<srv/>", "README.md", &map.text);
-    let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
-    assert!(conf.map.find_biz("upload").is_some());
+fn its_commands_are_answered_as_shown() {
+    follow("README.md");
+}
+
+#[test]
+fn commands_of_the_admin_plane_are_answered_as_shown() {
+    follow("docs/admin.md");
+}
+
+#[test]
+fn commands_about_the_configuration_are_answered_as_shown() {
+    follow("docs/configuration.md");
+}
+
+#[test]
+fn commands_that_inspect_are_answered_as_shown() {
+    follow("docs/inspect.md");
+}
+
+#[test]
+fn commands_about_limits_are_answered_as_shown() {
+    follow("docs/limits.md");
+}
+
+#[test]
+fn commands_of_operators_are_answered_as_shown() {
+    follow("docs/operations.md");
+}
+
+#[test]
+fn commands_of_the_protocol_are_answered_as_shown() {
+    follow("docs/protocol.md");
+}
+
+#[test]
+fn every_page_with_commands_is_followed() {
+    let commands = |page: &String| {
+        let blocks = blocks(&read(page));
+        blocks.iter().any(|block| block.language == "sh" && !block.text.contains("cargo "))
+    };
+    // The examples have configurations of their own, and tests of their own.
+    let pages = pages().into_iter().filter(|page| !page.starts_with("conf/"));
+    let found: Vec<String> = pages.filter(commands).collect();
+    assert_eq!(found, PAGES.map(|(name, _)| name.to_owned()));
+}
+
+#[test]
+fn every_block_has_a_language() {
+    for page in pages() {
+        for Block { language, text, .. } in blocks(&read(&page)) {
+            assert!(LANGUAGES.contains(&language.as_str()), "{page}: {language:?} of\n{text}");
+        }
+    }
+}
+
+#[test]
+fn rust_is_compiled_by_the_doc_tests() {
+    let crate_root = include_str!("../src/server/lib.rs");
+    for page in pages() {
+        if read(&page).contains("\n```rust") {
+            assert!(crate_root.contains(&format!("include_str!(\"../../{page}\")")), "{page}");
+        }
+    }
+}
+
+/// A whole map.xml of what a page shows of one; none: it is something else, such as an answer.
+fn map_of(shown: &str) -> Option<String> {
+    let element = shown.trim_start().split([' ', '>', '/']).next()?;
+    let group = r#"<group name="default" files="1" key-nodes="16" node-size="512"/>"#;
+    match element {
+        "<map" => Some(shown.to_owned()),
+        "<group" => Some(format!("<map>{shown}</map>")),
+        "<biz" => Some(format!("<map>{group}{shown}</map>")),
+        "<limit" => Some(format!(
+            "<map>{group}<biz id=\"1\" name=\"biz\" key=\"string\">{shown}</biz></map>"
+        )),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_configuration_shown_has_no_fault() {
+    let mut shown = 0;
+    for page in pages() {
+        for Block { text, .. } in
+            blocks(&read(&page)).into_iter().filter(|block| block.language == "xml")
+        {
+            let (srv, map) = match map_of(&text) {
+                Some(map) => ("<srv/>".to_owned(), map),
+                None if text.starts_with("<srv") => {
+                    (text.clone(), include_str!("../conf/map.xml").to_owned())
+                }
+                None => continue,
+            };
+            let conf = Conf::parse("srv.xml", &srv, "map.xml", &map);
+            conf.unwrap_or_else(|faults| panic!("{page}: {faults}\n{text}"));
+            shown += 1;
+        }
+    }
+    assert!(shown >= 20, "{shown} configurations");
+}
+
+/// The time at which worked cases begin: a Thursday, the first of a month and of a year.
+const BEGIN: &str = "2026-01-01T00:00:00Z";
+
+fn instant(at: &str) -> u64 {
+    let parse = |text: &str| text.parse::<jiff::Timestamp>().expect("an instant").as_millisecond();
+    match duration(0, 1 << 50)(at) {
+        Ok(after) => parse(BEGIN) as u64 + after,
+        Err(_) => parse(at) as u64,
+    }
+}
+
+/// A table of worked cases: its columns, and its rows by column.
+struct Cases {
+    limits: String,
+    rows: Vec<BTreeMap<String, String>>,
+}
+
+/// The worked cases of a page: each limit or business that a table of cases follows.
+fn cases(page: &str) -> Vec<Cases> {
+    let (mut found, mut limits) = (Vec::<Cases>::new(), None);
+    let mut columns: Vec<String> = Vec::new();
+    let mut block = None::<String>;
+    for line in page.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            match block.take() {
+                Some(text) => limits = map_of(&text).or(limits),
+                None if language == "xml" => block = Some(String::new()),
+                None => {}
+            }
+        } else if let Some(text) = &mut block {
+            *text += line;
+            *text += "\n";
+        } else if let Some(row) = line.strip_prefix("| ") {
+            let cells = row.trim_end().trim_end_matches('|').split('|');
+            let cells: Vec<String> = cells.map(|cell| cell.trim().replace('`', "")).collect();
+            if cells.first().is_some_and(|cell| cell == "at") {
+                columns = cells;
+                let limits = limits.clone().expect("limits before their cases");
+                found.push(Cases { limits, rows: Vec::new() });
+            } else if !columns.is_empty() && !row.starts_with("---") {
+                let row = columns.iter().cloned().zip(cells).collect();
+                found.last_mut().expect("a table").rows.push(row);
+            }
+        } else {
+            columns.clear();
+        }
+    }
+    found
+}
+
+/// Asks as a row says: `3`, `query 3`, `force 3`.
+fn ask(service: &mut Service, asks: &str, key: &str, now: u64) -> BTreeMap<&'static str, String> {
+    use frs::service::Command::{Query, Update};
+    let (command, force, count) = match asks.split_once(' ') {
+        None => (Update, false, asks),
+        Some(("query", count)) => (Query, false, count),
+        Some(("force", count)) => (Update, true, count),
+        Some(other) => panic!("{other:?}"),
+    };
+    let mut request = Request::default();
+    request.begin(command);
+    request.push("1", key, Some(count.parse().expect("a count")), force, false);
+    let answers = service.answers(&request, now);
+    let answer = &answers.items[0];
+    let verdict = answer.result.as_ref().expect("a verdict");
+    let ms = |ms: Option<u64>| ms.map_or(String::new(), |ms| ms.to_string());
+    let figures = &verdict.figures;
+    BTreeMap::from([
+        ("limited", verdict.limited.to_string()),
+        ("limit", verdict.limit.to_string()),
+        ("used", figures.used.to_string()),
+        ("max", figures.max.to_string()),
+        ("remaining", figures.remaining.to_string()),
+        ("reset", ms(figures.reset_ms)),
+        ("retry", ms(verdict.retry_ms)),
+        ("banned", if verdict.banned { "true".into() } else { String::new() }),
+        ("shadow", if verdict.shadow { "true".into() } else { String::new() }),
+        ("action", answers.action(answer).unwrap_or_default().to_owned()),
+        ("weight", verdict.weight.map_or(String::new(), |w| (f64::from(w) / 1000.0).to_string())),
+        ("list", verdict.list.map_or(String::new(), |list| format!("{list:?}").to_lowercase())),
+    ])
+}
+
+#[test]
+fn worked_cases_come_to_what_they_show() {
+    let page = read("docs/limits.md");
+    let mut rows = 0;
+    for Cases { limits, rows: table } in cases(&page) {
+        let world = World::new(&limits);
+        let mut service = world.attach();
+        for row in table {
+            let now = instant(&row["at"]);
+            let key = row.get("key").map_or("alice", String::as_str);
+            let found = ask(&mut service, &row["asks"], key, now);
+            for (column, shown) in &row {
+                let shown = match column.as_str() {
+                    "at" | "asks" | "key" => continue,
+                    // Durations are milliseconds, however they are written.
+                    "reset" | "retry" if !shown.is_empty() && shown != "0" => {
+                        duration(0, 1 << 50)(shown).expect("a duration").to_string()
+                    }
+                    _ => shown.clone(),
+                };
+                assert_eq!(found[column.as_str()], shown, "{column} of {row:?}\n{limits}");
+            }
+            rows += 1;
+        }
+    }
+    assert!(rows >= 50, "{rows} worked cases");
+}
+
+/// The words that stand alone in back quotes.
+fn quoted(text: &str) -> BTreeSet<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_setting_is_described() {
+    let page = read("docs/configuration.md");
+    let described = quoted(&page);
+    for schema in [include_str!("../conf/srv.xsd"), include_str!("../conf/map.xsd")] {
+        for (element, brackets) in [("xs:element", true), ("xs:attribute", false)] {
+            for rest in schema.split(&format!("<{element} name=\"")).skip(1) {
+                let name = rest.split('"').next().expect("a name");
+                let name = if brackets { format!("<{name}>") } else { name.to_owned() };
+                assert!(described.contains(name.as_str()), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_metric_is_described_and_no_other() {
+    let setup = shipped();
+    let _server = setup.start();
+    let address = admin_address(&setup).parse().expect("an address");
+    let metrics = common::wait_until("the admin plane answers", || {
+        let mut client = Client::try_connect(address)?;
+        client.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        client.try_answer().ok()
+    });
+    let families = metrics.body.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let families = families.filter_map(|family| family.split(' ').next());
+    // There are none yet.
+    let families = families.filter(|family| !family.starts_with("frs_checkpoint_"));
+    let page = read("docs/operations.md");
+    let described = quoted(&page).into_iter().filter(|name| {
+        name.starts_with("frs_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    });
+    assert_eq!(described.collect::<BTreeSet<_>>(), families.collect::<BTreeSet<_>>());
+}
+
+/// The anchor of a heading, as hosts of repositories make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+fn anchors(page: &str) -> Vec<String> {
+    let prose = prose(page);
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| anchor(line.trim_start_matches('#').trim())).collect()
+}
+
+/// The targets of a page's links and pictures.
+fn links(page: &str) -> Vec<String> {
+    let prose = prose(page);
+    let links = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    links.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    for page in pages() {
+        let directory = root().join(&page).parent().expect("a directory").to_owned();
+        for link in links(&read(&page)) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, fragment) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() { root().join(&page) } else { directory.join(path) };
+            assert!(target.exists(), "{page}: {link}");
+            if !fragment.is_empty() {
+                let text = std::fs::read_to_string(&target).expect("a page");
+                assert!(anchors(&text).iter().any(|found| found == fragment), "{page}: {link}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_page_can_be_found() {
+    let readme = links(&read("README.md"));
+    for page in pages().iter().filter(|page| page.starts_with("docs/")) {
+        assert!(readme.contains(page), "README.md does not name {page}");
+    }
+    assert!(read("README.md").lines().count() <= 250, "README.md is one page");
+}
+
+/// The Rust files below a directory.
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).expect("readable") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_test_that_is_named_exists() {
+    let mut files = Vec::new();
+    for directory in ["src", "tests", "tools", "benches"] {
+        sources(&root().join(directory), &mut files);
+    }
+    let texts: Vec<(PathBuf, String)> = files
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read_to_string(path).expect("readable")))
+        .collect();
+    // `test`, or `module::test` where other modules have a test of that name.
+    let exists = |name: &str| {
+        let (module, test) = name.rsplit_once("::").unwrap_or(("", name));
+        texts.iter().any(|(path, text)| {
+            let path = path.with_extension("");
+            let is_there = module.is_empty() || path.iter().any(|part| part == module);
+            is_there && text.contains(&format!("fn {test}("))
+        })
+    };
+    let page = read("docs/testing.md");
+    let table = page.split("\n## ").find(|section| section.starts_with("What must hold"));
+    let rows = table.expect("the table").lines().filter_map(|line| line.strip_prefix("| "));
+    let mut named = 0;
+    for row in rows.skip(2) {
+        let shown_by = row.split(" | ").nth(1).expect("two columns");
+        let tests = quoted(shown_by).into_iter().filter(|name| !name.starts_with("just "));
+        let tests: Vec<&str> = tests.collect();
+        assert!(!tests.is_empty(), "{row}");
+        for test in tests {
+            assert!(exists(test), "{test} of: {row}");
+            named += 1;
+        }
+    }
+    assert!(named > 150, "{named} tests are named");
 }
 
 #[test]
@@ -128,4 +550,12 @@ fn shown_is_what_differs_in_times_only() {
     assert!(!is_shown("a reset=\"1\" c d Retry-After: 7 c", shown));
     assert!(!is_shown("a reset=\"1\" Retry-After 7 b", shown));
     assert!(!is_shown("a used=\"1\"", "a used=\"2\""));
+    assert!(is_shown("a b c b", "a … b") && !is_shown("a b c", "a … b"));
+}
+
+#[test]
+fn anchors_are_those_of_headings() {
+    assert_eq!(anchor("Where to read on"), "where-to-read-on");
+    assert_eq!(anchor("`<http>`: bounds"), "http-bounds");
+    assert_eq!(anchors("# A\n```\n# b\n```\n## C d"), ["a", "c-d"]);
 }
