@@ -155,7 +155,7 @@ fn shipped() -> Setup {
     let here = srv.replace("127.0.0.1:7600", &setup.address.to_string());
     let here = here.replace("127.0.0.1:7601", &admin_address(&setup));
     std::fs::write(setup.path("conf/srv.xml"), here).expect("written");
-    setup.write_map(include_str!("../conf/map.xml"));
+    setup.write_map(include_str!("../../../conf/map.xml"));
     setup
 }
 
@@ -251,7 +251,7 @@ fn every_block_has_a_language() {
 
 #[test]
 fn rust_is_compiled_by_the_doc_tests() {
-    let crate_root = include_str!("../src/server/lib.rs");
+    let crate_root = include_str!("../../../src/server/lib.rs");
     for page in pages() {
         if read(&page).contains("\n```rust") {
             assert!(crate_root.contains(&format!("include_str!(\"../../{page}\")")), "{page}");
@@ -284,7 +284,7 @@ fn every_configuration_shown_has_no_fault() {
             let (srv, map) = match map_of(&text) {
                 Some(map) => ("<srv/>".to_owned(), map),
                 None if text.starts_with("<srv") => {
-                    (text.clone(), include_str!("../conf/map.xml").to_owned())
+                    (text.clone(), include_str!("../../../conf/map.xml").to_owned())
                 }
                 None => continue,
             };
@@ -423,7 +423,7 @@ fn quoted(text: &str) -> BTreeSet<&str> {
 fn every_setting_is_described() {
     let page = read("docs/configuration.md");
     let described = quoted(&page);
-    for schema in [include_str!("../conf/srv.xsd"), include_str!("../conf/map.xsd")] {
+    for schema in [include_str!("../../../conf/srv.xsd"), include_str!("../../../conf/map.xsd")] {
         for (element, brackets) in [("xs:element", true), ("xs:attribute", false)] {
             for rest in schema.split(&format!("<{element} name=\"")).skip(1) {
                 let name = rest.split('"').next().expect("a name");
@@ -439,7 +439,7 @@ fn every_metric_is_described_and_no_other() {
     let setup = shipped();
     let _server = setup.start();
     let address = admin_address(&setup).parse().expect("an address");
-    let metrics = common::wait_until("the admin plane answers", || {
+    let metrics = crate::common::wait_until("the admin plane answers", || {
         let mut client = Client::try_connect(address)?;
         client.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         client.try_answer().ok()
