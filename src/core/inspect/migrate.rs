@@ -119,7 +119,7 @@ impl Migration {
         let live = live_dir(&self.conf);
         for group in &self.conf.map.groups {
             let name = &group.name;
-            if staging::is_unfinished(live, name) {
+            if group::is_unfinished(live, name) {
                 self.complete(name, progress)?;
                 self.completed.push(name.clone());
             } else if group::path_of(live, name, 0).exists() {

@@ -5,8 +5,7 @@
 use std::fs::File;
 use std::io;
 
-use super::layout::runtime::{SLOTS, WORDS};
-use super::runtime::{SLOT_BYTES, SLOTS_START_BYTES, slot_byte};
+use super::layout::runtime::{SLOT_BYTES, SLOTS, SLOTS_START_BYTES, WORDS, slot_byte};
 use crate::base::sys;
 
 /// A file; in the simulation, nothing but the locks.

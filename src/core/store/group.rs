@@ -9,11 +9,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, expect, io_error};
+use super::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
 use super::region::Region;
-use super::runtime::{
-    FileEntry, Runtime, bytes_of, create_draft, header_crc, sync_directory, words_of,
-};
+use super::runtime::{FileEntry, Runtime};
 use super::semaphore::Semaphore;
 use crate::base::sync::Ordering;
 use crate::base::sys;
@@ -68,6 +67,16 @@ pub(crate) struct Marks {
 /// Path of a group file.
 pub fn path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
     live_dir.join(format!("{name}.{file}.mmap"))
+}
+
+/// Where a migration leaves file 0 once all drafts are whole: see staging.rs.
+pub(super) fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
+    path_of(live_dir, name, 0).with_extension("mmap.migrated")
+}
+
+/// Is there a draft that has been committed and has not got all of its names.
+pub(crate) fn is_unfinished(live_dir: &Path, name: &str) -> bool {
+    committed_path(live_dir, name).exists()
 }
 
 /// Has anything the name of file 0 of a group: then it is not created, whatever that is.
@@ -253,7 +262,7 @@ pub(super) fn open_files_with(
     live_dir: &Path,
     name: &str,
 ) -> Result<(Header, Vec<OpenFile>), Error> {
-    if super::staging::is_unfinished(live_dir, name) {
+    if is_unfinished(live_dir, name) {
         return Err(Error::Unfinished { group: name.to_string() });
     }
     let open = |index: u32| -> Result<OpenFile, Error> {

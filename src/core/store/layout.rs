@@ -184,6 +184,19 @@ pub mod runtime {
     pub(crate) const SLOTS_START: usize = FILES + FILES_MAX * FILE_WORDS;
     /// Words of the whole file.
     pub const WORDS: usize = SLOTS_START + SLOTS * super::slot::WORDS;
+
+    pub(crate) const SLOT_BYTES: u64 = super::slot::WORDS as u64 * 8;
+    pub(crate) const SLOTS_START_BYTES: u64 = SLOTS_START as u64 * 8;
+
+    /// First word of a slot.
+    pub(crate) const fn slot_base(slot: u32) -> usize {
+        SLOTS_START + slot as usize * super::slot::WORDS
+    }
+
+    /// First byte of a slot.
+    pub(crate) const fn slot_byte(slot: u32) -> u64 {
+        slot_base(slot) as u64 * 8
+    }
 }
 
 /// Words of a slot, from its start.

@@ -27,6 +27,8 @@ mod evict;
 #[cfg(not(loom))]
 mod fast_path;
 #[cfg(not(loom))]
+mod file_words;
+#[cfg(not(loom))]
 mod freeing;
 #[cfg(not(loom))]
 pub mod group;
@@ -66,10 +68,10 @@ pub use {
     group::Group,
     handle::Handle,
     pass::Pass,
-    places::{Places, ROLE_PROGRAM},
+    places::{Places, ROLE_PREPARE, ROLE_PROGRAM},
     prepare::{
-        Prepared, ROLE_PREPARE, Unserved, check_files, close_clean, live_dir, prepare,
-        prepare_after_fault, prepare_at_start,
+        Prepared, Unserved, check_files, close_clean, live_dir, prepare, prepare_after_fault,
+        prepare_at_start,
     },
     runtime::{MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,

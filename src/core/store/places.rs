@@ -5,15 +5,18 @@
 //! processes always find a slot, and on a full disk one that has its blocks.
 
 use std::ops::Range;
+use std::path::Path;
 
 use super::error::Error;
 use super::layout::runtime::SLOTS;
-use super::runtime::Runtime;
 use super::slot::State;
 use crate::conf::Srv;
 
 /// The role of a program that attaches, in its slot.
 pub const ROLE_PROGRAM: u32 = 3;
+
+/// The role of the process that prepares, in its slot.
+pub const ROLE_PREPARE: u32 = 0;
 
 /// How the slots are shared out between the server's processes and programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,31 +64,30 @@ impl Places {
         order
     }
 
+    /// Of the slots that are open to the server's processes, in their order, those that get their
+    /// blocks before anybody needs them.
+    ///
+    /// # Errors
+    /// If there are fewer than the processes need at once.
+    pub(crate) fn reserved(
+        &self,
+        open: impl Iterator<Item = u32>,
+        runtime: &Path,
+    ) -> Result<Vec<u32>, Error> {
+        let reserved: Vec<u32> = open.take(self.reserved as usize).collect();
+        if reserved.len() < self.needed as usize {
+            return Err(self.exhausted(ROLE_PREPARE, runtime));
+        }
+        Ok(reserved)
+    }
+
     /// Why nobody of this role finds a slot: all that it may take are in use.
-    pub(crate) fn exhausted(&self, role: u32, runtime: &Runtime) -> Error {
-        let path = runtime.path().to_path_buf();
+    pub(crate) fn exhausted(&self, role: u32, runtime: &Path) -> Error {
+        let path = runtime.to_path_buf();
         if role == ROLE_PROGRAM {
             return Error::Programs { path, most: self.programs };
         }
         Error::Exhausted { path, what: "slots", limit: SLOTS }
-    }
-}
-
-impl Runtime {
-    /// Allocates the blocks of the slots that the server's processes will take, with rows for so
-    /// many businesses: a disk without room for them is an error before they start, and whoever dies
-    /// is replaced however full the disk is then. Slots of living programs are passed over.
-    pub(crate) fn reserve(&self, places: &Places, bizs: usize) -> Result<(), Error> {
-        let is_a_programs = |slot: u32| {
-            let words = self.slot(slot);
-            words.state().used && words.owner().1 == ROLE_PROGRAM && self.is_locked(slot)
-        };
-        let open = (0..SLOTS as u32).filter(|&slot| !is_a_programs(slot));
-        let reserved: Vec<u32> = open.take(places.reserved as usize).collect();
-        if reserved.len() < places.needed as usize {
-            return Err(places.exhausted(super::ROLE_PREPARE, self));
-        }
-        reserved.into_iter().try_for_each(|slot| self.allocate_slot(slot, bizs))
     }
 }
 

@@ -11,7 +11,7 @@ use super::counter::GroupCounter;
 use super::error::{Error, io_error};
 use super::group::{self, Group, Marks};
 use super::handle::Handle;
-use super::places::{Places, ROLE_PROGRAM};
+use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM};
 use super::runtime::{LINGERING, Runtime};
 use super::staging;
 use super::verify::{Fault, Report};
@@ -44,9 +44,6 @@ pub struct Unserved {
 
 /// The processes of a dead master have ended by then.
 const ORPHANS: Duration = Duration::from_secs(6);
-
-/// The role of the process that prepares, in its slot.
-pub const ROLE_PREPARE: u32 = 0;
 
 /// The directory of the live group files.
 pub fn live_dir(conf: &Conf) -> &Path {
@@ -112,7 +109,7 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     for configured in &conf.map.groups {
         let name = &configured.name;
         // Of a migration that was broken off before it was committed: so many blocks for nothing.
-        if !staging::is_unfinished(live, name)
+        if !group::is_unfinished(live, name)
             && let Err(error) = staging::remove_drafts(live, name)
         {
             tracing::warn!(group = name, %error, "what a migration has left stays");

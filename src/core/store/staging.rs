@@ -15,10 +15,10 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, io_error};
-use super::group::{self, Group, Header};
+use super::file_words::sync_directory;
+use super::group::{self, Group, Header, committed_path};
 use super::layout::{TAG_WORDS, tag};
 use super::region::Region;
-use super::runtime::sync_directory;
 use super::verify::Report;
 use crate::key::Location;
 
@@ -31,15 +31,6 @@ pub(crate) struct Draft {
 
 fn draft_path(live_dir: &Path, name: &str, file: u32) -> PathBuf {
     group::path_of(live_dir, name, file).with_extension("mmap.migrating")
-}
-
-fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
-    group::path_of(live_dir, name, 0).with_extension("mmap.migrated")
-}
-
-/// Is there a draft that has been committed and has not got all of its names.
-pub(crate) fn is_unfinished(live_dir: &Path, name: &str) -> bool {
-    committed_path(live_dir, name).exists()
 }
 
 impl Draft {

@@ -1,0 +1,57 @@
+//! Files of the store before they are mapped: drafts, headers as words, and what makes renames last.
+//!
+//! Invariant: a draft is a file of our own: what has its name is removed first.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::error::{Error, io_error};
+
+/// Permissions of the files.
+pub(crate) const FILE_MODE: u32 = 0o600;
+
+/// Creates a file that is not there. One that is left of a writer that died goes first: it may be
+/// another user's, or a link to a file that is not ours.
+pub(crate) fn create_draft(path: &Path) -> Result<File, Error> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io_error(path, "remove what was left of it")(error));
+        }
+        _ => {}
+    }
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
+        .map_err(io_error(path, "create it"))
+}
+
+/// CRC-32 of header words.
+pub(crate) fn header_crc(words: &[u64]) -> u64 {
+    u64::from(crc32fast::hash(&bytes_of(words)))
+}
+
+/// Words as the bytes that stand in a file.
+pub(crate) fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The words of a file's bytes.
+pub(crate) fn words_of(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .chunks_exact(8)
+        .map(|chunk| u64::from_le_bytes(chunk.try_into().expect("chunks of 8")))
+        .collect()
+}
+
+/// Makes renames in the directory of `path` last.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(io_error(directory, "sync the directory"))
+}

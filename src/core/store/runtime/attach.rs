@@ -1,0 +1,172 @@
+//! Taking a slot, keeping it locked, and giving it back; the blocks of slots on the disk.
+//!
+//! Invariant: a slot is used only while its byte is locked, by the map of the slot itself where a map
+//! keeps the lock.
+
+use std::fs::File;
+
+use super::{Runtime, open_file};
+use crate::base::sys;
+use crate::store::counter::{Counter, Counters};
+use crate::store::error::{Error, io_error};
+use crate::store::layout::runtime::{SLOTS, slot_byte};
+use crate::store::layout::{self, slot};
+use crate::store::places::{Places, ROLE_PROGRAM};
+use crate::store::region::Region;
+use crate::store::semaphore::Token;
+use crate::store::slot::{SlotWords, State};
+
+/// The part of a slot that is allocated whole: all but the rows of businesses.
+const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
+
+impl Runtime {
+    /// Allocates the blocks of the slots that the server's processes will take, with rows for so
+    /// many businesses: a disk without room for them is an error before they start, and whoever dies
+    /// is replaced however full the disk is then. Slots of living programs are passed over.
+    pub(crate) fn reserve(&self, places: &Places, bizs: usize) -> Result<(), Error> {
+        let is_a_programs = |slot: u32| {
+            let words = self.slot(slot);
+            words.state().used && words.owner().1 == ROLE_PROGRAM && self.is_locked(slot)
+        };
+        let open = (0..SLOTS as u32).filter(|&slot| !is_a_programs(slot));
+        let reserved = places.reserved(open, self.path())?;
+        reserved.into_iter().try_for_each(|slot| self.allocate_slot(slot, bizs))
+    }
+
+    /// Allocates the blocks of a slot, with rows for so many businesses.
+    fn allocate_slot(&self, slot: u32, bizs: usize) -> Result<(), Error> {
+        self.backing
+            .allocate(slot_byte(slot), SLOT_WHOLE_BYTES)
+            .and_then(|()| self.allocate_biz_rows(slot, slot::BIZ_FIRST + bizs))
+            .map_err(io_error(&self.path, "allocate a slot"))
+    }
+
+    /// Allocates the blocks of a slot's first `rows` rows of businesses.
+    pub(crate) fn allocate_biz_rows(&self, slot: u32, rows: usize) -> std::io::Result<()> {
+        let start = slot_byte(slot) + SLOT_WHOLE_BYTES;
+        let bytes = (rows.min(slot::BIZ_ROWS) * slot::BIZ_ROW_WORDS * 8) as u64;
+        self.backing.allocate(start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
+    }
+
+    /// Sees to it that a slot stays locked whose map's descriptor was closed: the descriptor to keep
+    /// for that, where the map does not. None: somebody else was quicker.
+    fn keep_locked(&self, slot: u32) -> Result<Option<Option<File>>, Error> {
+        if self.is_locked(slot) {
+            return Ok(Some(None));
+        }
+        let file = open_file(&self.path, true)?;
+        let locked = sys::try_lock_range(&file, slot_byte(slot), 1);
+        let locked = locked.map_err(io_error(&self.path, "lock a slot"))?;
+        Ok(locked.then_some(Some(file)))
+    }
+}
+
+/// The slot of a handle: its own map, whose lock tells that the owner lives.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    region: Region,
+    number: u32,
+    token: Token,
+    /// Holds the lock where the map does not.
+    _lock: Option<File>,
+}
+
+impl Slot {
+    /// Takes a free slot of those that are for `role`, recovering dead ones by `recover` on the
+    /// way. One that the disk has no room for is passed over: another has its blocks already.
+    pub(crate) fn attach(
+        runtime: &Runtime,
+        (role, places): (u32, &Places),
+        recover: &mut dyn FnMut(u32),
+    ) -> Result<Slot, Error> {
+        let mut full = None;
+        for number in places.order(role, |slot| runtime.slot(slot).state()) {
+            match Self::try_attach(runtime, number, role, recover) {
+                Ok(Some(slot)) => return Ok(slot),
+                Ok(None) => {}
+                Err(error) if error.is_no_room() => full = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(full.unwrap_or_else(|| places.exhausted(role, &runtime.path)))
+    }
+
+    fn try_attach(
+        runtime: &Runtime,
+        number: u32,
+        role: u32,
+        recover: &mut dyn FnMut(u32),
+    ) -> Result<Option<Slot>, Error> {
+        let path = &runtime.path;
+        if runtime.slot(number).state().used {
+            if runtime.is_locked(number) {
+                return Ok(None);
+            }
+            recover(number);
+        }
+        let file = open_file(path, true)?;
+        let byte = slot_byte(number);
+        // Mapped before it is locked, so that a fork by another thread finds little to inherit.
+        let region = Region::map(&file, byte, slot::WORDS).map_err(io_error(path, "map a slot"))?;
+        region.dont_fork().map_err(io_error(path, "keep a slot from forked children"))?;
+        if !sys::try_lock_range(&file, byte, 1).map_err(io_error(path, "lock a slot"))? {
+            return Ok(None);
+        }
+        if runtime.slot(number).state().used {
+            // Somebody took it and died since: the next round finds it.
+            return Ok(None);
+        }
+        runtime.allocate_slot(number, 0)?;
+        drop(file);
+        let Some(lock) = runtime.keep_locked(number)? else { return Ok(None) };
+        let words = SlotWords::at(&region, 0);
+        let epoch = Token::next_epoch(words.state().epoch);
+        // Those of the owner before are closed.
+        Counters::at(&region, 0).set_open(0);
+        words.claim((std::process::id(), role), epoch);
+        Ok(Some(Slot::of_parts(region, number, epoch, lock)))
+    }
+
+    pub(in crate::store) fn of_parts(
+        region: Region,
+        number: u32,
+        epoch: u32,
+        lock: Option<File>,
+    ) -> Slot {
+        Slot { region, number, token: Token::new(number, epoch), _lock: lock }
+    }
+
+    /// Its words.
+    #[inline]
+    pub(crate) fn words(&self) -> SlotWords<'_> {
+        SlotWords::at(&self.region, 0)
+    }
+
+    /// What its owner writes into semaphores.
+    #[inline]
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its counters.
+    #[inline]
+    pub(crate) fn counters(&self) -> Counters<'_> {
+        Counters::at(&self.region, 0)
+    }
+
+    /// Counts one.
+    #[inline]
+    pub(crate) fn count(&self, counter: Counter) {
+        self.counters().count(counter);
+    }
+
+    /// Gives the slot back.
+    pub(crate) fn detach(&self) {
+        self.words().set_state(State { used: false, epoch: self.token.epoch() });
+    }
+}
