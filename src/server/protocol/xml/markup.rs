@@ -9,47 +9,9 @@ use std::ops::Range;
 
 use quick_xml::parser::{CommentParser, Parser, PiParser};
 
-use super::value::{ENDS_NAME, check_chars, is_name, is_space, past_plain};
+use super::fault::Fault;
+use super::value::{ENDS_NAME, check_chars, decode, is_name, is_space, past_plain};
 use crate::protocol::format::NOT_UTF8;
-use crate::protocol::{Error, Excerpt, TextPosition};
-
-/// What is wrong with a document, and at which byte.
-#[derive(Debug, Clone, Copy)]
-pub enum Fault {
-    /// Not well-formed, or not taken.
-    Xml { what: &'static str, found: Excerpt, at: usize },
-    /// Not a request.
-    Document { what: &'static str, found: Excerpt, at: usize },
-    /// Over a bound, or not to be read at all.
-    Whole(Error),
-}
-
-impl Fault {
-    pub fn xml(what: &'static str, at: usize) -> Fault {
-        Fault::Xml { what, found: Excerpt::NONE, at }
-    }
-
-    pub fn found_xml(what: &'static str, found: &str, at: usize) -> Fault {
-        Fault::Xml { what, found: Excerpt::of(found), at }
-    }
-
-    pub fn document(what: &'static str, found: &str, at: usize) -> Fault {
-        Fault::Document { what, found: Excerpt::of(found), at }
-    }
-
-    /// The error to answer, with the place of the fault in `text`.
-    pub fn into_error(self, text: &[u8]) -> Error {
-        match self {
-            Fault::Xml { what, found, at } => {
-                Error::BadXml { what, found, place: TextPosition::of(text, at) }
-            }
-            Fault::Document { what, found, at } => {
-                Error::BadDocument { what, found, place: TextPosition::of(text, at) }
-            }
-            Fault::Whole(error) => error,
-        }
-    }
-}
 
 /// The start of a tag; its attributes are read one by one.
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +66,20 @@ impl<'a> Attribute<'a> {
     /// What stands between the quotes.
     pub fn raw(&self) -> &'a str {
         &self.text[self.raw.clone()]
+    }
+
+    /// Its value: as it stands, or decoded into `decoded`, which is replaced.
+    #[inline]
+    pub fn value<'v>(&self, decoded: &'v mut String) -> Result<&'v str, Fault>
+    where
+        'a: 'v,
+    {
+        let raw = self.raw();
+        if self.plain {
+            return Ok(raw);
+        }
+        decode(raw, self.raw.start, decoded)?;
+        Ok(decoded)
     }
 }
 

@@ -8,6 +8,7 @@
 //! that says something else than a request. Written are compact documents: no white space between
 //! elements, one line end at the end.
 
+mod fault;
 mod markup;
 mod read;
 mod value;

@@ -4,8 +4,9 @@
 
 use std::ops::Range;
 
-use super::markup::{Attribute, Cursor, Fault, Names, Part, declares_another_encoding};
-use super::value::{is_name, value};
+use super::fault::Fault;
+use super::markup::{Attribute, Cursor, Names, Part, declares_another_encoding};
+use super::value::is_name;
 use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
 use crate::protocol::{Error, form};
 use frs::service::{Command, Request};
@@ -169,7 +170,7 @@ fn item_ends(
             key = Some(part(&attribute, decoded, request)?);
         } else if attribute.is("count") {
             first(&count, &attribute)?;
-            count = Some(form::count(value(&attribute, decoded)?));
+            count = Some(form::count(attribute.value(decoded)?));
         } else if attribute.is("force") {
             first(&force, &attribute)?;
             force = Some(flag(&attribute, decoded)?);
@@ -200,7 +201,7 @@ fn part(
     if attribute.plain {
         return Ok(attribute.raw.clone());
     }
-    Ok(request.add_text(value(attribute, decoded)?))
+    Ok(request.add_text(attribute.value(decoded)?))
 }
 
 fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), Fault> {
@@ -223,7 +224,7 @@ fn unknown(what: &'static str, attribute: &Attribute<'_>) -> Fault {
 }
 
 fn flag(attribute: &Attribute<'_>, decoded: &mut String) -> Result<bool, Fault> {
-    match value(attribute, decoded)? {
+    match attribute.value(decoded)? {
         "true" => Ok(true),
         "false" => Ok(false),
         other => Err(Fault::document("expected true or false", other, attribute.raw.start)),

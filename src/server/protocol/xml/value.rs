@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use quick_xml::escape::resolve_xml_entity;
 
-use super::markup::{Attribute, Fault};
+use super::fault::Fault;
 use frs::base::scan::ONES;
 
 /// May the character stand in a document (production 2)?
@@ -117,20 +117,9 @@ fn is_name_start(c: char) -> bool {
         | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}' | '\u{10000}'..='\u{EFFFF}')
 }
 
-/// The value of an attribute: as it stands, or decoded into `decoded`, which is replaced.
-#[inline]
-pub fn value<'v>(attribute: &Attribute<'v>, decoded: &'v mut String) -> Result<&'v str, Fault> {
-    let raw = attribute.raw();
-    if attribute.plain {
-        return Ok(raw);
-    }
-    decode(raw, attribute.raw.start, decoded)?;
-    Ok(decoded)
-}
-
 /// Resolves references and normalises white space (sections 2.11 and 3.3.3).
 #[cold]
-fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), Fault> {
+pub fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), Fault> {
     check_chars(raw, at)?;
     decoded.clear();
     let mut rest = raw;

@@ -1,0 +1,43 @@
+//! What is wrong with a document.
+//!
+//! Invariant: a fault knows the byte at which it is; line and column are counted when it is answered.
+
+use crate::protocol::{Error, Excerpt, TextPosition};
+
+/// What is wrong with a document, and at which byte.
+#[derive(Debug, Clone, Copy)]
+pub enum Fault {
+    /// Not well-formed, or not taken.
+    Xml { what: &'static str, found: Excerpt, at: usize },
+    /// Not a request.
+    Document { what: &'static str, found: Excerpt, at: usize },
+    /// Over a bound, or not to be read at all.
+    Whole(Error),
+}
+
+impl Fault {
+    pub fn xml(what: &'static str, at: usize) -> Fault {
+        Fault::Xml { what, found: Excerpt::NONE, at }
+    }
+
+    pub fn found_xml(what: &'static str, found: &str, at: usize) -> Fault {
+        Fault::Xml { what, found: Excerpt::of(found), at }
+    }
+
+    pub fn document(what: &'static str, found: &str, at: usize) -> Fault {
+        Fault::Document { what, found: Excerpt::of(found), at }
+    }
+
+    /// The error to answer, with the place of the fault in `text`.
+    pub fn into_error(self, text: &[u8]) -> Error {
+        match self {
+            Fault::Xml { what, found, at } => {
+                Error::BadXml { what, found, place: TextPosition::of(text, at) }
+            }
+            Fault::Document { what, found, at } => {
+                Error::BadDocument { what, found, place: TextPosition::of(text, at) }
+            }
+            Fault::Whole(error) => error,
+        }
+    }
+}
