@@ -8,8 +8,9 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::buffers::{Arena, Buffers, Pool, make_room};
+use super::buffers::{Arena, Buffers};
 use super::connection::{Connection, Progress, Serve};
+use super::pool::{Pool, make_room};
 use crate::net::stream::Stream;
 use frs::conf::Srv;
 

@@ -10,11 +10,12 @@
 
 mod context;
 mod head_cache;
+mod pending;
 mod serve;
 
 use std::net::IpAddr;
 
-use super::buffers::make_room;
+use super::pool::make_room;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Lone, Search};
 use crate::protocol::response_head::{Kind, Persistence, ResponseOptions};
@@ -25,8 +26,9 @@ use frs::conf::{Authority, Http};
 use frs::service::Command;
 
 pub use context::ConnectionBuffers;
-use context::{ClientPreferences, RequestContext};
+use context::RequestContext;
 use head_cache::ConnectionSlot;
+use pending::{ClientPreferences, Pending};
 pub use serve::{Call, Problem, Rules, Serve};
 
 /// Requests of one connection that are answered in a tick.
@@ -80,15 +82,6 @@ enum State {
 
 const BETWEEN: State = State::Head(Search::START);
 
-/// A request whose body is awaited.
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    command: Command,
-    /// Of the body.
-    format: Format,
-    preferences: ClientPreferences,
-}
-
 /// What a head asks to be done.
 enum Plan {
     /// Wait for the items, in this format.
@@ -109,13 +102,6 @@ enum Step {
     Answered(usize),
     /// Took so many bytes, and needs so many from there on.
     Starved(usize, usize),
-}
-
-impl Pending {
-    /// The options of an answer that comes instead of the items'.
-    fn closing(&self) -> ResponseOptions {
-        ResponseOptions { origin: self.preferences.origin, ..ResponseOptions::closing(self.format) }
-    }
 }
 
 /// The mark of the site whose page asks, if it may; none: no page asks.

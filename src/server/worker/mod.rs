@@ -8,6 +8,7 @@ mod client;
 pub mod connection;
 mod listeners;
 mod overload_log;
+mod pool;
 mod request_handler;
 mod tick;
 

@@ -4,12 +4,9 @@
 //! in the queue.
 
 use super::head_cache::HeadCache;
-use super::{Call, Rules, Serve};
-use crate::protocol::http::Head;
-use crate::protocol::response_head::{
-    self, Asker, Common, Kind, Persistence, ResponseOptions, Single,
-};
-use crate::protocol::{Decoded, Error, Format, Line, codec, form};
+use super::serve::{Call, Rules, Serve};
+use crate::protocol::response_head::{self, Asker, Common, Kind, ResponseOptions, Single};
+use crate::protocol::{Decoded, Error, Line, codec, form};
 use frs::base::clock::Millis;
 use frs::conf::memory::{QUEUE, QUEUE_BYTES};
 use frs::service::{Answer, Exchange, Request};
@@ -70,41 +67,6 @@ impl ConnectionBuffers {
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// What the client said of itself.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ClientPreferences {
-    http10: bool,
-    keep_alive: bool,
-    head_only: bool,
-    /// The format it is answered in.
-    pub format: Format,
-    /// The mark of the site whose page asks.
-    pub origin: Option<u32>,
-}
-
-impl ClientPreferences {
-    /// Of a request in this format, of a page of this site.
-    pub fn of(head: &Head<'_, '_>, own: Format, origin: Option<u32>) -> ClientPreferences {
-        ClientPreferences {
-            format: head.answer_format(own),
-            origin,
-            http10: head.http10,
-            keep_alive: head.keep_alive,
-            head_only: head.method == "HEAD",
-        }
-    }
-
-    pub fn options(&self, close: bool) -> ResponseOptions {
-        let persistence = match (close || !self.keep_alive, self.http10) {
-            (true, _) => Persistence::Close,
-            (false, true) => Persistence::KeepAlive,
-            (false, false) => Persistence::Default,
-        };
-        let ClientPreferences { head_only, format, origin, .. } = *self;
-        ResponseOptions { persistence, head_only, format, origin }
-    }
-}
 
 /// The worker's context of a connection.
 pub(super) struct RequestContext<'a, S> {

@@ -8,9 +8,9 @@
 //! bytes alone decide; what the configuration decides is compared anew each time. A page's request is
 //! read each time: whether it may ask, the configuration decides.
 
-use super::Pending;
 use std::ops::Range;
 
+use super::pending::Pending;
 use crate::protocol::http::{Body, Head, Lone};
 use frs::conf::{Authority, Http};
 
