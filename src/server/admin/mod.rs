@@ -20,11 +20,13 @@
 //! | [`inspections`] | looking into the group files, on a thread of its own |
 //! | [`handler`] | what requests are answered with |
 //! | [`server`] | sockets and time |
+//! | [`error`] | why the plane does not start |
 
 pub mod access;
 pub mod brake;
 pub mod client_eviction;
 pub mod connection;
+pub mod error;
 pub mod files;
 pub mod handler;
 pub mod health;
@@ -48,7 +50,8 @@ use crate::net::listeners::AdminListener;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
 use frs::base::clock;
-use frs::base::sys::process::{Channel, Pid};
+pub use error::AdminError;
+use frs::base::sys::process::{self, Channel, Pid};
 use frs::service::{Role, Service};
 use handler::{Handler, HandlerParts};
 use server::Server;
@@ -106,7 +109,7 @@ impl Admin {
     ///
     /// # Errors
     /// It cannot attach, or the kernel has no room for it.
-    pub fn start(post: AdminArgs) -> Result<Admin, crate::keeper::KeeperError> {
+    pub fn start(post: AdminArgs) -> Result<Admin, AdminError> {
         let AdminArgs { listener, channel, master, conf_dir, data_dir, hottest } = post;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;

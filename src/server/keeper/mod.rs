@@ -21,7 +21,7 @@ use frs::store::counter::Timed;
 use frs::store::{Counter, Error};
 pub use sweeper::Sweeper;
 
-use crate::admin::{Admin, AdminArgs};
+use crate::admin::{Admin, AdminArgs, AdminError};
 
 /// After a death its slot is looked at so often: the kernel may let go of the lock of a process
 /// some 100 ms after its end, while large maps are torn down.
@@ -45,6 +45,9 @@ pub enum KeeperError {
     /// A call to the kernel failed that it cannot do without.
     #[error("the keeper's loop failed: {0}")]
     Loop(#[from] io::Error),
+    /// The admin plane, which is a thread of it, does not start.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
 }
 
 /// Keeps the store until asked to end.
