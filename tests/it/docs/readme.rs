@@ -332,8 +332,7 @@ fn cases(page: &str) -> Vec<Cases> {
             // A bar in a cell is escaped.
             let row = row.replace("\\|", "\0");
             let cells = row.trim_end().trim_end_matches('|').split('|');
-            let cells: Vec<String> =
-                cells.map(|cell| cell.trim().replace('\0', "|")).collect();
+            let cells: Vec<String> = cells.map(|cell| cell.trim().replace('\0', "|")).collect();
             if cells.first().is_some_and(|cell| cell == "at") {
                 columns = cells;
                 let limits = limits.clone().expect("limits before their cases");
