@@ -63,7 +63,7 @@ pub enum CommandError {
     #[error(transparent)]
     Store(#[from] store::Error),
     /// The configuration in force cannot be read.
-    #[error("{}", super::start::with_sources(.0))]
+    #[error("{}", super::error::with_sources(.0))]
     Active(#[from] ActiveError),
 }
 

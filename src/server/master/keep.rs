@@ -16,8 +16,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use super::error::{MasterError, with_sources};
 use super::run::Master;
-use super::start::{MasterError, with_sources};
 use super::supervise::{Ending, Event};
 use crate::process::log::LogThrottle;
 use frs::base::clock;

@@ -5,6 +5,7 @@
 
 pub mod command;
 mod detached;
+pub mod error;
 mod inherit;
 mod keep;
 pub mod needs_restart;
@@ -17,7 +18,8 @@ mod start;
 pub mod supervise;
 mod upgrade;
 
-pub use start::{MasterError, Start, serve};
+pub use error::MasterError;
+pub use start::{Start, serve};
 
 /// How [`serve`] returned.
 pub enum Ended {

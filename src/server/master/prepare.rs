@@ -7,6 +7,7 @@ use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use crate::process::account::Account;
 use frs::base::sys::EXIT_SIGBUS;
 use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
 use frs::conf::Conf;
@@ -45,17 +46,17 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Forks it, to do this work.
+    /// Forks it, to do this work; as the user of `account`, where there is one to become.
     pub fn start(
         (conf, work): (&Conf, Work),
-        become_user: impl FnOnce() -> io::Result<()>,
+        account: Option<&Account>,
     ) -> io::Result<Preparation> {
         let (reader, mut writer) = io::pipe()?;
         let master = Pid::this();
         match process::fork()? {
             Forked::Child => {
                 drop(reader);
-                let text = in_child((conf, work), master, become_user);
+                let text = in_child((conf, work), master, account);
                 let told = writer.write_all(text.as_bytes());
                 std::process::exit(i32::from(told.is_err()));
             }
@@ -119,13 +120,23 @@ impl AsFd for Preparation {
     }
 }
 
-fn in_child(
-    (conf, work): (&Conf, Work),
-    master: Pid,
-    become_user: impl FnOnce() -> io::Result<()>,
-) -> String {
+/// Logs what the preparation of the store found and did.
+pub(super) fn log_prepared(prepared: &Prepared) {
+    let Prepared { created, scanned, recovered_slots, dropped_nodes, unserved } = prepared;
+    for Unserved { group, reason } in unserved {
+        tracing::error!(group, error = reason, "the group is not served: its items answer `store`");
+    }
+    let (created, scanned) = (created.join(" "), scanned.join(" "));
+    tracing::info!(created, scanned, recovered_slots, dropped_nodes, "the store is prepared");
+    if *dropped_nodes > 0 {
+        tracing::warn!(dropped_nodes, "nodes were damaged: they are dropped");
+    }
+}
+
+fn in_child((conf, work): (&Conf, Work), master: Pid, account: Option<&Account>) -> String {
     let _name = crate::process::log::name_process("prepare");
-    let settled = become_user().and_then(|()| process::follow_parent(master, Signal::SIGKILL));
+    let user = account.map_or(Ok(()), Account::become_for_good);
+    let settled = user.and_then(|()| process::follow_parent(master, Signal::SIGKILL));
     match settled {
         Ok(true) => encode(&work(conf)),
         Ok(false) => "error the master is gone\n".to_owned(),

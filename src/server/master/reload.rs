@@ -9,12 +9,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::needs_restart::{self, Change};
-use super::prepare::{Preparation, PrepareError};
+use super::error::ReloadError;
+use super::needs_restart;
+use super::prepare::{Preparation, log_prepared};
 use super::run::Master;
-use super::start::{become_for_good, tell_prepared, unserved_lines, with_sources};
 use super::supervise::Event;
-use crate::net::listeners::ListenError;
 use crate::process::account::Account;
 use crate::process::log;
 use crate::process::message::{Ask, ToChild};
@@ -22,7 +21,7 @@ use crate::process::outcome::{Outcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
 use frs::conf::active::{self, ActiveError};
-use frs::conf::{Conf, Faults, Overlay, OverlayError, Texts};
+use frs::conf::{Conf, Overlay, Texts};
 use frs::store::{self, Unserved};
 
 /// Acknowledgements are waited for this long; who is late is named.
@@ -73,35 +72,6 @@ impl Acknowledging {
     pub(super) fn wait_ms(all: &[Acknowledging]) -> Option<u64> {
         (!all.is_empty()).then_some(LOOK_AGAIN_MS)
     }
-}
-
-/// Why a new configuration is refused.
-#[derive(Debug, thiserror::Error)]
-enum ReloadError {
-    #[error("{0}")]
-    Faults(#[from] Faults),
-    #[error("{}", lines(.0))]
-    Changes(Vec<Change>),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error(transparent)]
-    Prepare(#[from] PrepareError),
-    #[error("{}", unserved_lines(.0))]
-    Unserved(Vec<Unserved>),
-    #[error("{}", with_sources(.0))]
-    Active(#[from] ActiveError),
-    #[error("{0}")]
-    Overlay(#[from] OverlayError),
-    #[error("a new binary is taking over: try again when it has")]
-    TakingOver,
-    #[error("the reload failed: {0}")]
-    Io(#[from] io::Error),
-    #[error("the server is about to stop")]
-    Ending,
-}
-
-fn lines(changes: &[Change]) -> String {
-    changes.iter().map(Change::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl Master {
@@ -288,10 +258,7 @@ impl Master {
             return Err(ReloadError::Changes(refused));
         }
         let account = self.account.as_ref();
-        Ok((
-            Preparation::start((&conf, store::prepare), || become_for_good(account))?,
-            (conf, texts),
-        ))
+        Ok((Preparation::start((&conf, store::prepare), account)?, (conf, texts)))
     }
 
     fn publish(
@@ -315,7 +282,7 @@ impl Master {
         let generation = self.generation + 1;
         active::write_overlaid(&conf.srv.data.dir, generation, &texts, &self.overlay)?;
         self.runtime.count_reload(false, clock::now());
-        tell_prepared(&prepared);
+        log_prepared(&prepared);
         log::set_level(conf.srv.log.level);
         self.conf = Arc::new(conf);
         self.texts = texts;

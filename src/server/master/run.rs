@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Ended;
+use super::error::MasterError;
 use super::keep::Keep;
 use super::notify::Notifier;
 use super::reload::{Acknowledging, Reload};
-use super::start::MasterError;
 use super::supervise::{Ending, Event, Order, Request, Supervisor};
 use super::upgrade::{Program, Upgrade};
 use crate::net::listeners::Listeners;

@@ -5,141 +5,36 @@
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::Ended;
+use super::error::MasterError;
 use super::inherit::{Inherited, Predecessor};
-use super::needs_restart::{self, Change};
+use super::needs_restart;
 use super::orphans;
-use super::prepare::{Preparation, PrepareError, Work};
+use super::prepare::{Preparation, PrepareError, Work, log_prepared};
 use super::run::{Master, MasterParts};
 use super::upgrade::{self, Program};
 use crate::net::listeners::{Given, ListenError, Listeners};
 use crate::process::account::Account;
-use crate::process::lock::{DataLock, LockError};
+use crate::process::lock::DataLock;
 use crate::process::log;
 use crate::process::outcome::Outcome;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Signal, Signals};
 use frs::conf::Machine;
-use frs::conf::active::{self, ActiveError};
+use frs::conf::active;
 use frs::conf::guard::Guard;
 use frs::conf::memory::Memory;
-use frs::conf::{Conf, Faults, Overlay, OverlayError, Texts, report};
-use frs::store::{self, LINGERING, Prepared, Runtime, Unserved};
+use frs::conf::{Conf, Overlay, Texts, report};
+use frs::store::{self, LINGERING, Prepared, Runtime};
 
 /// The workers of a dead master have ended by then.
 const ORPHANS: Duration = Duration::from_secs(6);
 /// A change on its way is taken or put back by then.
 const CHANGES: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// Why the master cannot start, or cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum MasterError {
-    /// The configuration is faulty.
-    #[error("{0}")]
-    Faults(#[from] Faults),
-    /// The admin plane of the older binary does not come to an end with a change.
-    #[error("a change of the configuration is on its way, and does not end: {0}")]
-    Change(io::Error),
-    /// This machine cannot do what the configuration asks; one line each.
-    #[error("{}", .0.join("\n"))]
-    Machine(Vec<String>),
-    /// The data directory is another master's.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// An address cannot be listened on.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The store is not to be had.
-    #[error(transparent)]
-    Store(#[from] store::Error),
-    /// What all its processes need was damaged while it served.
-    #[error("{0}: no process could be started any more, and the server has ended: start it again")]
-    Damaged(store::Error),
-    /// It cannot be prepared.
-    #[error(transparent)]
-    Prepare(#[from] PrepareError),
-    /// Groups cannot be served: none at all, or it was asked to start with all of them only.
-    #[error("{}", unserved_lines(.0))]
-    Unserved(Vec<Unserved>),
-    /// The configuration cannot be published.
-    #[error("{}", with_sources(.0))]
-    Active(#[from] ActiveError),
-    /// What was switched and reset before is not known.
-    #[error(transparent)]
-    Overlay(#[from] OverlayError),
-    /// The directory of the data cannot be made.
-    #[error("{}: {source}", path.display())]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The user cannot be dropped to.
-    #[error("<user>{user}</user>: {source}")]
-    User {
-        /// Who.
-        user: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// The log's file cannot be opened.
-    #[error("<log file>: {}: {source}", path.display())]
-    Log {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What an earlier master wrote down for its commands cannot be removed; the file is named.
-    #[error("{0}")]
-    Outcome(io::Error),
-    /// What whoever started this process left it is not to be had.
-    #[error("what this process was started with: {0}")]
-    Inherited(io::Error),
-    /// The configuration cannot take the place of the older binary's while that one serves.
-    #[error("{}", .0.iter().map(Change::to_string).collect::<Vec<_>>().join("\n"))]
-    Changes(Vec<Change>),
-    /// Beside the older binary's processes there is no room.
-    #[error(
-        "{used} of {most} slots are in use, {needed} are needed beside them: wait until older \
-         processes have ended, or restart"
-    )]
-    Slots {
-        /// In use.
-        used: usize,
-        /// Needed beside them.
-        needed: usize,
-        /// All there are.
-        most: usize,
-    },
-    /// The older master does not let go.
-    #[error("cannot take over from the older master: {0}")]
-    TakeOver(io::Error),
-    /// A call to the kernel failed that the master cannot do without.
-    #[error("the master's loop failed: {0}")]
-    Loop(#[from] io::Error),
-}
-
-/// An error and its sources on one line.
-pub fn with_sources(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
-}
-
-/// One line for each group that cannot be served.
-pub(super) fn unserved_lines(unserved: &[Unserved]) -> String {
-    let line = |Unserved { group, reason }: &Unserved| {
-        // Most reasons are about a file, some about the group.
-        let start = format!("group {group}");
-        if reason.starts_with(&start) { reason.clone() } else { format!("{start}: {reason}") }
-    };
-    unserved.iter().map(line).collect::<Vec<_>>().join("\n")
-}
 
 /// How a server is started.
 #[derive(Debug, Clone, Copy)]
@@ -341,11 +236,6 @@ fn publish(
     Ok(next)
 }
 
-/// In a child: gives root up, where there is a user to become.
-pub(super) fn become_for_good(account: Option<&Account>) -> io::Result<()> {
-    account.map_or(Ok(()), Account::become_for_good)
-}
-
 /// Opens all listeners. Workers whose master was killed hold its addresses until they notice, which
 /// whoever starts the server again should not have to know.
 fn listen(
@@ -404,7 +294,7 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
         let bytes = u64::from(group.geometry.files) * group.geometry.file_bytes();
         tracing::info!(group = %group.name, files = group.geometry.files, bytes, "has a group");
     }
-    tell_prepared(prepared);
+    log_prepared(prepared);
     let memory = Memory::of(conf);
     let files_max = process::raise_file_limit().unwrap_or(0);
     tracing::info!(
@@ -427,8 +317,7 @@ fn prepare(
     account: Option<&Account>,
     signals: &Signals,
 ) -> Result<Option<(Prepared, bool)>, PrepareError> {
-    let attempt =
-        |work: Work| Preparation::start((conf, work), || become_for_good(account))?.wait(signals);
+    let attempt = |work: Work| Preparation::start((conf, work), account)?.wait(signals);
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {
@@ -443,17 +332,4 @@ fn prepare(
 /// Are there groups, and can none of them be served.
 fn is_without_groups(conf: &Conf, prepared: &Prepared) -> bool {
     !prepared.unserved.is_empty() && prepared.unserved.len() == conf.map.groups.len()
-}
-
-/// Logs what the preparation of the store found and did.
-pub(super) fn tell_prepared(prepared: &Prepared) {
-    let Prepared { created, scanned, recovered_slots, dropped_nodes, unserved } = prepared;
-    for Unserved { group, reason } in unserved {
-        tracing::error!(group, error = reason, "the group is not served: its items answer `store`");
-    }
-    let (created, scanned) = (created.join(" "), scanned.join(" "));
-    tracing::info!(created, scanned, recovered_slots, dropped_nodes, "the store is prepared");
-    if *dropped_nodes > 0 {
-        tracing::warn!(dropped_nodes, "nodes were damaged: they are dropped");
-    }
 }

@@ -30,9 +30,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::detached::{DetachedProcess, fork_away};
+use super::error::with_sources;
 use super::inherit::{HANDOVER, Handover};
 use super::run::Master;
-use super::start::with_sources;
 use super::supervise::{Ending, Event};
 use crate::net::listeners::Listeners;
 use crate::process::account::Account;
