@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use frs::conf::{Conf, Texts, active};
-use frs::service::{Answers, Command, Exchange, Request, Role, Service};
+use frs::service::{Answers, Command, Exchange, ItemOptions, Request, Role, Service};
 use frs::store::counter::{Asked, Outcome, Timed};
 use frs::store::{Counter, Runtime, prepare};
 
@@ -85,7 +85,7 @@ fn fill(service: &mut Service) {
     for number in 0..KEYS {
         key_into(&mut key, number);
         request.begin(Command::Update);
-        request.push("hit", &key, Some(1), false, false);
+        request.push("hit", &key, ItemOptions::ONE);
         service.run(&request, NOW, &mut answers);
     }
 }
@@ -100,7 +100,7 @@ fn requests(biz: &str, items: usize, keys: u64, atomic: bool) -> Vec<Request> {
             request.atomic = atomic;
             for _ in 0..items {
                 key_into(&mut key, random.next() % keys);
-                request.push(biz, &key, Some(1), false, false);
+                request.push(biz, &key, ItemOptions::ONE);
             }
             request
         })
@@ -148,7 +148,7 @@ fn singles(c: &mut Criterion, service: &mut Service) {
     let mut at = 0;
     let mut fill = |request: &mut Request, command| {
         request.begin(command);
-        request.push("hit", &keys[at..at + key.len()], Some(1), false, false);
+        request.push("hit", &keys[at..at + key.len()], ItemOptions::ONE);
         at = (at + key.len()) % keys.len();
     };
     let (mut request, mut answers) = (Request::default(), Answers::default());
@@ -231,7 +231,7 @@ fn create(c: &mut Criterion) {
             number += 1;
             key_into(&mut key, number);
             request.begin(Command::Update);
-            request.push("hit", &key, Some(1), false, false);
+            request.push("hit", &key, ItemOptions::ONE);
             service.run(&request, NOW, &mut answers);
         });
     });

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use frs::conf::{Conf, Texts, active};
 use frs::fuzzing as at;
-use frs::service::{Answers, Command, Request, Role, Service};
+use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
 use frs::store::{Runtime, group, prepare};
 
 /// When everything happens: milliseconds.
@@ -179,7 +179,7 @@ impl World {
 pub fn ask(service: &mut Service, command: Command, (biz, key): &(&str, &str), now: u64) {
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
-    request.push(biz, key, Some(1), false, true);
+    request.push(biz, key, ItemOptions::ONE.detailed());
     service.begin_tick();
     service.run(&request, now, &mut answers);
     assert_eq!(answers.items.len(), 1);

@@ -10,7 +10,7 @@
 //! use std::path::Path;
 //!
 //! use frs::base::clock;
-//! use frs::service::{Answers, Command, Request, Role, Service};
+//! use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
 //!
 //! # fn main() -> Result<(), frs::store::Error> {
 //! let mut service = Service::attach(Path::new("data"), Role::Program)?;
@@ -18,8 +18,8 @@
 //!
 //! request.begin(Command::Update);
 //! request.atomic = true;
-//! request.push("seckill", "alice", Some(1), false, false);
-//! request.push("sms", "18829340001", Some(1), false, false);
+//! request.push("seckill", "alice", ItemOptions::ONE);
+//! request.push("sms", "18829340001", ItemOptions::ONE);
 //! service.begin_tick();
 //! service.run(&request, clock::now(), &mut answers);
 //!
@@ -77,11 +77,73 @@ pub enum Command {
     Update,
 }
 
+/// The same of both names of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ItemNames<T> {
+    /// Of the biz.
+    pub biz: T,
+    /// Of the key.
+    pub key: T,
+}
+
+/// What an item asks beside its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemOptions {
+    /// How much; `None` where what was sent is no count (answered `bad-count`).
+    pub count: Option<i32>,
+    /// Charge whatever the limits say.
+    pub force: bool,
+    /// Answer every limit's figures.
+    pub detail: bool,
+}
+
+impl ItemOptions {
+    /// One use and nothing else, as where nothing is said.
+    pub const ONE: ItemOptions = ItemOptions::of(1);
+
+    /// As [`ItemOptions::ONE`], where what was sent is no count.
+    pub const NO_COUNT: ItemOptions = ItemOptions { count: None, force: false, detail: false };
+
+    /// This many uses and nothing else.
+    pub const fn of(count: i32) -> ItemOptions {
+        ItemOptions { count: Some(count), force: false, detail: false }
+    }
+
+    /// The same, charged whatever the limits say.
+    pub const fn forced(self) -> ItemOptions {
+        ItemOptions { force: true, ..self }
+    }
+
+    /// The same, with every limit's figures in the answer.
+    pub const fn detailed(self) -> ItemOptions {
+        ItemOptions { detail: true, ..self }
+    }
+}
+
+/// Where a name stands in the text of a [`Request`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TextSpan {
+    start: u32,
+    end: u32,
+}
+
+impl TextSpan {
+    #[inline(always)]
+    fn of(part: Range<usize>) -> TextSpan {
+        TextSpan { start: part.start as u32, end: part.end as u32 }
+    }
+
+    #[inline(always)]
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
 /// One item, its text held by the [`Request`] it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
-    biz: (u32, u32),
-    key: (u32, u32),
+    biz: TextSpan,
+    key: TextSpan,
     /// How much; `None` where what was sent is no count (answered `bad-count`).
     pub count: Option<i32>,
     /// Charge whatever the limits say.
@@ -127,10 +189,10 @@ impl Request {
 
     /// Adds an item; `biz` and `key` as asked, already decoded.
     #[inline]
-    pub fn push(&mut self, biz: &str, key: &str, count: Option<i32>, force: bool, detail: bool) {
+    pub fn push(&mut self, biz: &str, key: &str, options: ItemOptions) {
         let biz = self.add_text(biz);
         let key = self.add_text(key);
-        self.push_parts(biz, key, count, force, detail);
+        self.push_parts(ItemNames { biz, key }, options);
     }
 
     /// Adds text; where it stands. A face that adds a document as a whole copies no name of it again.
@@ -141,25 +203,19 @@ impl Request {
         start..self.text.len()
     }
 
-    /// Adds an item; `biz` and `key` are parts of the text that was added.
+    /// Adds an item, whose names are parts of the text that was added.
     #[inline(always)]
-    pub fn push_parts(
-        &mut self,
-        biz: Range<usize>,
-        key: Range<usize>,
-        count: Option<i32>,
-        force: bool,
-        detail: bool,
-    ) {
-        let of = |part: Range<usize>| (part.start as u32, part.end as u32);
-        let (biz, key, biz_is_number, key_is_number) = (of(biz), of(key), false, false);
+    pub fn push_parts(&mut self, names: ItemNames<Range<usize>>, options: ItemOptions) {
+        let (biz, key) = (TextSpan::of(names.biz), TextSpan::of(names.key));
+        let ItemOptions { count, force, detail } = options;
+        let (biz_is_number, key_is_number) = (false, false);
         self.items.push(Item { biz, key, count, force, detail, biz_is_number, key_is_number });
     }
 
-    /// Notes which of biz and key of the item added last were JSON numbers.
-    pub fn note_numbers(&mut self, biz: bool, key: bool) {
+    /// Notes which names of the item added last were JSON numbers.
+    pub fn note_numbers(&mut self, are_numbers: ItemNames<bool>) {
         if let Some(item) = self.items.last_mut() {
-            (item.biz_is_number, item.key_is_number) = (biz, key);
+            (item.biz_is_number, item.key_is_number) = (are_numbers.biz, are_numbers.key);
         }
     }
 
@@ -175,28 +231,27 @@ impl Request {
 
     /// The biz as asked: an id or a name.
     pub fn biz(&self, item: &Item) -> &str {
-        &self.text[item.biz.0 as usize..item.biz.1 as usize]
+        &self.text[item.biz.range()]
     }
 
     /// The key as asked.
     pub fn key(&self, item: &Item) -> &str {
-        &self.text[item.key.0 as usize..item.key.1 as usize]
+        &self.text[item.key.range()]
     }
 
     /// The bytes of biz and key as asked.
     #[inline]
-    pub(crate) fn bytes(&self, item: &Item) -> (&[u8], &[u8]) {
+    pub(crate) fn bytes(&self, item: &Item) -> ItemNames<&[u8]> {
         let text = self.text.as_bytes();
-        let of = |(from, to): (u32, u32)| &text[from as usize..to as usize];
-        (of(item.biz), of(item.key))
+        ItemNames { biz: &text[item.biz.range()], key: &text[item.key.range()] }
     }
 
     /// Biz and key for copying as they are, if both are short.
     #[inline(always)]
-    pub fn short_names(&self, item: &Item) -> Option<(Short<'_>, Short<'_>)> {
+    pub fn short_names(&self, item: &Item) -> Option<ItemNames<Short<'_>>> {
         let text = self.text.as_bytes();
-        let of = |(from, to): (u32, u32)| Short::of(text, from as usize..to as usize);
-        Some((of(item.biz)?, of(item.key)?))
+        let of = |span: TextSpan| Short::of(text, span.range());
+        Some(ItemNames { biz: of(item.biz)?, key: of(item.key)? })
     }
 }
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::base::sync::Ordering;
 use crate::conf::{Conf, Overlay, Texts, active};
-use crate::service::{Answer, Answers, Command, ItemError, Request, Role, Service, Verdict};
+use crate::service::{
+    Answer, Answers, Command, ItemError, ItemOptions, Request, Role, Service, Verdict,
+};
 use crate::store::layout::runtime::FILE_QUARANTINE;
 use crate::store::{self, Group, Prepared, Runtime};
 
@@ -129,7 +131,7 @@ pub fn request(command: Command, atomic: bool, items: &[Ask<'_>]) -> Request {
     request.begin(command);
     request.atomic = atomic;
     for Ask(biz, key, count) in items {
-        request.push(biz, key, Some(*count), false, false);
+        request.push(biz, key, ItemOptions::of(*count));
     }
     request
 }

@@ -5,7 +5,7 @@ mod count;
 mod one;
 mod resolved;
 
-use super::{Answer, Answers, Command, Exchange, Item, ItemError, Request, Service};
+use super::{Answer, Answers, Command, Exchange, Item, ItemError, ItemNames, Request, Service};
 use crate::base::clock::Millis;
 use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
@@ -145,7 +145,7 @@ impl Service {
     #[inline(always)]
     fn resolve(&mut self, request: &Request, item: &Item, at: usize) {
         let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
-        let (biz, key) = request.bytes(item);
+        let ItemNames { biz, key } = request.bytes(item);
         let biz = last_biz.find(&self.conf, self.generation, biz);
         resolved[at].resolve((&self.table, self.generation), biz, key, item);
     }

@@ -49,7 +49,7 @@ pub fn write_error(format: Format, out: &mut Vec<u8>, line: &mut Line, error: &E
 mod tests {
     use super::*;
     use frs::base::scan::Short;
-    use frs::service::{Answer, Figures, ItemError, LimitFigures, List, Verdict};
+    use frs::service::{Answer, Figures, ItemError, ItemOptions, LimitFigures, List, Verdict};
 
     /// Names and the answer on them, which has details or not.
     type Element = (String, String, Result<Verdict, ItemError>, bool);
@@ -63,7 +63,7 @@ mod tests {
         answers.refused = true;
         answers.details = vec![LimitFigures { index, policy, figures, retry_ms, limited: true }; 2];
         for (biz, key, result, has_details) in elements {
-            request.push(biz, key, Some(1), false, false);
+            request.push(biz, key, ItemOptions::ONE);
             let details = if *has_details { 0..2 } else { 0..0 };
 
             answers.items.push(Answer { biz: Some(0), result: *result, details, action: 0 });

@@ -3,7 +3,7 @@
 //! Each at most once, percent-decoded, `+` is a space, UTF-8; anything else is an error.
 
 use super::{Error, Excerpt};
-use frs::service::Request;
+use frs::service::{ItemOptions, Request};
 
 /// Statuses that a refusal may be answered with.
 const REFUSALS: std::ops::RangeInclusive<u16> = 400..=599;
@@ -38,15 +38,21 @@ pub fn parse(
     request: &mut Request,
 ) -> Result<Option<u16>, Error> {
     let mut seen = Seen(0);
-    let (mut number, mut force, mut detail, mut deny) = (Some(1), false, false, None);
+    let (mut options, mut deny) = (ItemOptions::ONE, None);
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').ok_or(unknown(pair))?;
         match name {
             "biz" => text(value, &mut decoded.biz, seen.first(0, name)?).map(drop)?,
             "key" => text(value, &mut decoded.key, seen.first(1, name)?).map(drop)?,
-            "count" => number = count(text(value, &mut decoded.other, seen.first(2, name)?)?),
-            "force" => force = flag(text(value, &mut decoded.other, seen.first(3, name)?)?)?,
-            "detail" => detail = flag(text(value, &mut decoded.other, seen.first(4, name)?)?)?,
+            "count" => {
+                options.count = count(text(value, &mut decoded.other, seen.first(2, name)?)?)
+            }
+            "force" => {
+                options.force = flag(text(value, &mut decoded.other, seen.first(3, name)?)?)?
+            }
+            "detail" => {
+                options.detail = flag(text(value, &mut decoded.other, seen.first(4, name)?)?)?
+            }
             "deny" => {
                 let value = text(value, &mut decoded.other, seen.first(5, name)?)?;
                 let what = "deny: expected a status of 400 to 599";
@@ -60,7 +66,7 @@ pub fn parse(
         let what = "expected both of the parameters biz and key";
         return Err(Error::BadTarget { what, found: Excerpt::NONE });
     }
-    request.push(utf8(&decoded.biz)?, utf8(&decoded.key)?, number, force, detail);
+    request.push(utf8(&decoded.biz)?, utf8(&decoded.key)?, options);
     Ok(deny)
 }
 

@@ -23,7 +23,7 @@ use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, codec, form};
 use frs::conf::memory::TICK_ANSWER_BYTES;
 use frs::conf::{Authority, Http};
-use frs::service::Command;
+use frs::service::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
 use context::RequestContext;
@@ -427,7 +427,7 @@ impl Connection {
                 request.begin(Command::Update);
                 let (biz, refusal) = authz::biz(segment, form)?;
                 authz::key(head.fields, self.peer, context.rules.authz, context.rules.trusted, key);
-                request.push(biz, key, Some(1), false, false);
+                request.push(biz, key, ItemOptions::ONE);
                 Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Health if context.serve.draining() && !context.serve.replaced() => {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::common::{Client, Server, Settings, Setup, needs, text, tools};
 use frs::conf::{Conf, duration};
-use frs::service::{Request, Service};
+use frs::service::{ItemOptions, Request, Service};
 use frs::testing::World;
 
 /// The pages with commands, and how many answers each of them shows.
@@ -359,7 +359,8 @@ fn ask(service: &mut Service, asks: &str, key: &str, now: u64) -> BTreeMap<&'sta
     };
     let mut request = Request::default();
     request.begin(command);
-    request.push("1", key, Some(count.parse().expect("a count")), force, false);
+    let options = ItemOptions { force, ..ItemOptions::of(count.parse().expect("a count")) };
+    request.push("1", key, options);
     let answers = service.answers(&request, now);
     let answer = &answers.items[0];
     let verdict = answer.result.as_ref().expect("a verdict");

@@ -21,7 +21,7 @@ use crate::common::items::{self, Response};
 use crate::common::{Answer, Client, Settings, Setup};
 use frs::base::clock;
 use frs::limit::Verdict;
-use frs::service::{Answers, Command, Request, Role, Service};
+use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -109,7 +109,7 @@ impl Stage {
         let mut service = Service::attach(&self.data, Role::Program).expect("attached");
         let (mut request, mut answers) = (Request::default(), Answers::default());
         request.begin(Command::Query);
-        request.push(biz, key, Some(1), false, false);
+        request.push(biz, key, ItemOptions::ONE);
         service.begin_tick();
         service.run(&request, clock::now() + after_ms, &mut answers);
         answers.items[0].result.expect("judged")

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::{Server, Settings, Setup, needs, wait_until};
 use frs::conf::{Conf, Texts, active};
-use frs::service::{Answers, Command, Request, Role, Service};
+use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
 use frs::store::{Runtime, prepare};
 use nix::unistd::Pid;
 
@@ -184,7 +184,7 @@ fn attached(dir: &Path) -> Service {
 fn ask(service: &mut Service, command: Command, key: usize) -> u64 {
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
-    request.push("plenty", &format!("key-{key}"), Some(1), false, false);
+    request.push("plenty", &format!("key-{key}"), ItemOptions::ONE);
     service.begin_tick();
     service.run(&request, NOW, &mut answers);
     answers.items[0].result.as_ref().expect("judged").figures.used

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::common::{Client, Server, Settings, Setup, is_alive, text, wait_until};
-use frs::service::{Answers, Command, ItemError, Request, Role, Service};
+use frs::service::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
 use nix::sys::signal::{Signal, kill};
 
 fn setup() -> Setup {
@@ -162,7 +162,7 @@ fn ends_and_starts_anew(how: &str) {
     if let Some(mut program) = program {
         let (mut request, mut answers) = (Request::default(), Answers::default());
         request.begin(Command::Update);
-        request.push("plenty", "kept", Some(1), false, false);
+        request.push("plenty", "kept", ItemOptions::ONE);
         program.begin_tick();
         program.run(&request, frs::base::clock::now(), &mut answers);
         let said = "it knows nothing of the new server's semaphores";

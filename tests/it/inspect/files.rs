@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use frs::service::{Answers, Request, Role, Service};
+use frs::service::{Answers, ItemOptions, Request, Role, Service};
 
 use crate::common::{Server, Settings, Setup, text};
 
@@ -318,7 +318,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
         while !over.load(Ordering::Relaxed) {
             let key = key_of(at);
             request.begin(frs::service::Command::Update);
-            request.push("plenty", &format!("key-{key}"), Some(1), false, false);
+            request.push("plenty", &format!("key-{key}"), ItemOptions::ONE);
             sent[key].fetch_add(1, Ordering::SeqCst);
             service.begin_tick();
             service.run(&request, frs::base::clock::now(), &mut answers);

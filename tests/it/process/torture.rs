@@ -19,7 +19,7 @@ use crate::common::programs::program;
 use frs::base::clock;
 use frs::conf::{Conf, Texts, active};
 use frs::inspect::Reader;
-use frs::service::{Answers, Command, ItemError, Request, Role, Service};
+use frs::service::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
 use frs::store::region::Region;
 use frs::store::{Counter, GroupCounter, Runtime, prepare};
 
@@ -208,7 +208,7 @@ impl Ask {
     }
 
     fn add(&mut self, biz: &str, key: u64, subject: usize, count: u64) {
-        self.request.push(biz, &key.to_string(), Some(count as i32), false, false);
+        self.request.push(biz, &key.to_string(), ItemOptions::of(count as i32));
         self.charges[subject] += count;
     }
 }
@@ -494,10 +494,10 @@ fn stored(service: &mut Service) -> [u64; SUBJECTS] {
     let mut request = Request::default();
     request.begin(Command::Query);
     for key in TOGETHER.into_iter().chain([ALONE]) {
-        request.push("sum", &key.to_string(), Some(0), false, true);
+        request.push("sum", &key.to_string(), ItemOptions::of(0).detailed());
     }
-    request.push("few", &FEW_KEY.to_string(), Some(0), false, true);
-    request.push("churn", "0", Some(0), false, true);
+    request.push("few", &FEW_KEY.to_string(), ItemOptions::of(0).detailed());
+    request.push("churn", "0", ItemOptions::of(0).detailed());
     let answers = run(service, &request);
     std::array::from_fn(|subject| {
         let answer = &answers.items[subject];

@@ -1,6 +1,6 @@
 //! Atomic requests: all items or none, figures as stored, bans all the same.
 
-use crate::service::{Command, ItemError, Request};
+use crate::service::{Command, ItemError, ItemOptions, Request};
 use crate::testing::{Ask, World, request};
 
 const MAP: &str = r#"<map>
@@ -94,8 +94,8 @@ fn a_forced_item_never_refuses_the_request() {
     let mut forced = Request::default();
     forced.begin(Command::Update);
     forced.atomic = true;
-    forced.push("b", "x", Some(9), true, false);
-    forced.push("a", "x", Some(1), false, true);
+    forced.push("b", "x", ItemOptions::of(9).forced());
+    forced.push("a", "x", ItemOptions::ONE.detailed());
     let answers = service.answers(&forced, NOW);
     assert!(!answers.refused);
     assert!(answers.items[0].result.unwrap().limited);

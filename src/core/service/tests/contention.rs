@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::service::{Command, ItemError, Request};
+use crate::service::{Command, ItemError, ItemOptions, Request};
 use crate::testing::{Ask, World, request, told};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -183,7 +183,7 @@ fn stored(world: &World) -> ([u64; KEYS], u64) {
         let (biz, key) = key(nth);
         let mut query = Request::default();
         query.begin(Command::Query);
-        query.push(biz, &key, Some(1), false, true);
+        query.push(biz, &key, ItemOptions::ONE.detailed());
         // The limit of the key itself is the last one.
         *used = service.answers(&query, NOW).details.last().unwrap().figures.used;
     }

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-use crate::service::{Command, Request, Role, Service};
+use crate::service::{Command, ItemOptions, Request, Role, Service};
 use crate::store::{crash, group::path_of};
 use crate::testing::{Ask, World, request, told};
 
@@ -102,7 +102,7 @@ fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
         let verdict = service.one(Command::Query, biz, key, 1, NOW + 1).unwrap();
         let mut detailed = Request::default();
         detailed.begin(Command::Query);
-        detailed.push(biz, key, Some(1), false, true);
+        detailed.push(biz, key, ItemOptions::ONE.detailed());
         let details = service.answers(&detailed, NOW + 1).details;
         let used = details.iter().map(|limit| limit.figures.used).collect();
         (format!("{biz}/{key}"), used, verdict.banned)

@@ -2,7 +2,9 @@
 //! advice.
 
 use crate::limit::List;
-use crate::service::{Answers, Command, ItemError, Request, Service, Verdict};
+use crate::service::{
+    Answers, Command, ItemError, ItemNames, ItemOptions, Request, Service, Verdict,
+};
 use crate::testing::{Ask, World, request};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -93,7 +95,7 @@ fn a_list_decides_before_the_store_but_after_the_checks_of_the_item() {
     assert_eq!(one(&mut service, ""), Err(ItemError::BadKey));
     let mut request = Request::default();
     request.begin(Command::Update);
-    request.push("listed", "eve", None, false, false);
+    request.push("listed", "eve", ItemOptions::NO_COUNT);
     let answer = service.answers(&request, NOW).items.remove(0);
     assert_eq!(answer.result, Err(ItemError::BadCount));
 }
@@ -110,8 +112,8 @@ fn a_denied_item_refuses_an_atomic_request_unless_forced() {
     let mut request = Request::default();
     request.begin(Command::Update);
     request.atomic = true;
-    request.push("plain", "a", Some(1), false, false);
-    request.push("listed", "eve", Some(1), true, false);
+    request.push("plain", "a", ItemOptions::ONE);
+    request.push("listed", "eve", ItemOptions::ONE.forced());
     let answers = service.answers(&request, NOW);
     assert!(!answers.refused && answers.items[1].result.unwrap().limited);
     assert_eq!(service.used("plain", "a", NOW), 2);
@@ -229,7 +231,7 @@ fn an_item_that_fails_has_nothing_of_the_one_before() {
         let mut request = Request::default();
         request.begin(Command::Update);
         request.atomic = true;
-        request.push(biz, key, count, false, false);
+        request.push(biz, key, ItemOptions { count, ..ItemOptions::ONE });
         let answers = service.answers(&request, NOW);
         assert!(answers.refused && answers.items[0].result.is_err());
     }
@@ -332,8 +334,8 @@ fn a_number_is_a_key_of_integer_keys_only() {
     for (biz, good) in [("i", true), ("s", false)] {
         let mut request = Request::default();
         request.begin(Command::Update);
-        request.push(biz, "7", Some(1), false, false);
-        request.note_numbers(false, true);
+        request.push(biz, "7", ItemOptions::ONE);
+        request.note_numbers(ItemNames { biz: false, key: true });
         let result = service.answers(&request, NOW).items.remove(0).result;
         assert_eq!(result.is_ok(), good, "{biz}");
         assert!(good || result == Err(ItemError::BadKey));

@@ -1,6 +1,6 @@
 //! Single items: counting, refusing, banning, errors, changes of the configuration.
 
-use crate::service::{Command, ItemError, Request};
+use crate::service::{Command, ItemError, ItemOptions, Request};
 use crate::testing::{Ask, World, request};
 
 const MAP: &str = r#"<map>
@@ -130,10 +130,10 @@ fn item_errors_come_in_their_order_and_spoil_no_neighbour() {
     let mut service = world.attach();
     let mut request = Request::default();
     request.begin(Command::Update);
-    request.push("nope", "", None, false, false);
-    request.push("sale", "x", None, false, false);
-    request.push("sale", "7", None, false, false);
-    request.push("plain", "fine", Some(1), false, true);
+    request.push("nope", "", ItemOptions::NO_COUNT);
+    request.push("sale", "x", ItemOptions::NO_COUNT);
+    request.push("sale", "7", ItemOptions::NO_COUNT);
+    request.push("plain", "fine", ItemOptions::ONE.detailed());
     let answers = service.answers(&request, NOW);
     let results: Vec<_> = answers.items.iter().map(|answer| answer.result.err()).collect();
     assert_eq!(
@@ -150,7 +150,7 @@ fn force_charges_beyond_the_maximum_and_says_so() {
     let mut service = world.attach();
     let mut request = Request::default();
     request.begin(Command::Update);
-    request.push("plain", "a", Some(7), true, false);
+    request.push("plain", "a", ItemOptions::of(7).forced());
     let verdict = service.answers(&request, NOW).items[0].result.unwrap();
     assert!(verdict.limited);
     assert_eq!((verdict.figures.used, verdict.figures.remaining), (7, 0));

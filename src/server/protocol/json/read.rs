@@ -19,7 +19,7 @@ use serde::de::{
 
 use crate::protocol::format::{Bounds, Decoded, without_mark};
 use crate::protocol::{Error, Excerpt, TextPosition, form};
-use frs::service::{Command, Request};
+use frs::service::{Command, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(
@@ -381,15 +381,15 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         let item_at = reader.at;
         reader.enter();
         let (mut biz, mut key) = (None, None);
-        let (mut count, mut force, mut detail) = (Some(1), false, false);
+        let mut options = ItemOptions::ONE;
         let mut members = Members::of(&OF_ITEM);
         while let Some(name) = members.next(&mut map, reader)? {
             match name {
                 "biz" => biz = Some(map.next_value_seed(Value::biz(reader))?),
                 "key" => key = Some(map.next_value_seed(Value::key(reader))?),
-                "count" => count = map.next_value_seed(Count(reader))?,
-                "force" => force = map.next_value_seed(Flag(reader))?,
-                _ => detail = map.next_value_seed(Flag(reader))?,
+                "count" => options.count = map.next_value_seed(Count(reader))?,
+                "force" => options.force = map.next_value_seed(Flag(reader))?,
+                _ => options.detail = map.next_value_seed(Flag(reader))?,
             }
         }
         let (Some(biz), Some(key)) = (biz, key) else {
@@ -398,9 +398,9 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
             return Err(reader.fail(fault));
         };
         let Decoded { biz: biz_text, key: key_text, .. } = &*reader.decoded;
-        let (biz_text, key_text) = (biz.or(biz_text), key.or(key_text));
-        reader.request.push(biz_text, key_text, count, force, detail);
-        reader.request.note_numbers(biz.is_number(), key.is_number());
+        let are_numbers = ItemNames { biz: biz.is_number(), key: key.is_number() };
+        reader.request.push(biz.or(biz_text), key.or(key_text), options);
+        reader.request.note_numbers(are_numbers);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
-use frs::service::{Answer, Answers, Command, ItemError, Request};
+use frs::service::{Answer, Answers, Command, ItemError, ItemNames, ItemOptions, Request};
 
 mod agreement;
 mod properties;
@@ -25,7 +25,7 @@ fn row(biz: &str, key: &str) -> Row {
 fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
     let mut request = Request::default();
     // What an earlier document has left must not show.
-    request.push("left", "over", None, true, true);
+    request.push("left", "over", ItemOptions::NO_COUNT.forced().detailed());
     let mut decoded =
         Decoded { biz: "left".into(), key: "over".into(), other: "by another".into() };
     read(body.as_ref(), Command::Update, BOUNDS, &mut decoded, &mut request)?;
@@ -390,10 +390,10 @@ fn answer(result: Result<frs::service::Verdict, ItemError>) -> Answer {
 fn echoes() {
     let mut request = Request::default();
     let key = "\0a\u{1F}\t\n\r&\"'\\<>/é\u{7F}\u{2028}\u{FFFE}\u{FFFF}\u{FFFD}\u{EFFF}";
-    request.push("<b>", key, Some(1), false, false);
-    request.push("1001", "007", Some(1), false, false);
-    request.push("1001", "18446744073709551615", Some(1), false, false);
-    request.note_numbers(true, true);
+    request.push("<b>", key, ItemOptions::ONE);
+    request.push("1001", "007", ItemOptions::ONE);
+    request.push("1001", "18446744073709551615", ItemOptions::ONE);
+    request.note_numbers(ItemNames { biz: true, key: true });
     let answers = Answers { items: vec![answer(Err(ItemError::BadKey)); 3], ..Answers::default() };
     assert_eq!(
         written(&request, &answers),

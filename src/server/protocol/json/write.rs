@@ -9,7 +9,9 @@ use crate::protocol::format::error_word;
 use crate::protocol::xml::is_char;
 use crate::protocol::{Error, Line, Pen};
 use frs::base::scan::{Short, has_any, marks};
-use frs::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
+use frs::service::{
+    Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict,
+};
 
 /// Appends the response document of `request`; `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
@@ -25,7 +27,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
             pen.text(b",");
         }
         match request.short_names(item) {
-            Some((biz, key)) if is_plain(biz) && is_plain(key) => {
+            Some(ItemNames { biz, key }) if is_plain(biz) && is_plain(key) => {
                 pen.text(b"{\"biz\":");
                 pen.echo(biz, item.biz_is_number);
                 pen.text(b",\"key\":");

@@ -12,6 +12,7 @@ use quick_xml::parser::{CommentParser, Parser, PiParser};
 use super::fault::Fault;
 use super::value::{ENDS_NAME, check_chars, decode, is_name, is_space, past_plain};
 use crate::protocol::format::NOT_UTF8;
+use frs::service::ItemNames;
 
 /// The start of a tag; its attributes are read one by one.
 #[derive(Debug, Clone, Copy)]
@@ -91,9 +92,6 @@ pub enum Part<'a> {
     /// Its end: was it `/>`?
     End { empty: bool },
 }
-
-/// Where biz and key of an item stand.
-pub type Names = (Range<usize>, Range<usize>);
 
 /// A place in a document.
 #[derive(Debug, Clone)]
@@ -232,7 +230,10 @@ impl<'a> Cursor<'a> {
     ///
     /// A function of its own, as what it works on fills the registers.
     #[inline(never)]
-    pub fn plain_items(&mut self, mut take: impl FnMut(Names) -> bool) -> Option<Names> {
+    pub fn plain_items(
+        &mut self,
+        mut take: impl FnMut(ItemNames<Range<usize>>) -> bool,
+    ) -> Option<ItemNames<Range<usize>>> {
         let end = self.text.len();
         let mut rest = &self.text.as_bytes()[self.at..];
         let begun = loop {
@@ -376,7 +377,11 @@ impl<'a> Cursor<'a> {
 /// The names of the item at the start of `rest`, if it begins with them as most do, and what follows
 /// them; `rest` is the end of a text of `len` bytes.
 #[inline(always)]
-fn plain_names<'a>(rest: &'a [u8], len: usize, sure: &mut bool) -> Option<(Names, &'a [u8])> {
+fn plain_names<'a>(
+    rest: &'a [u8],
+    len: usize,
+    sure: &mut bool,
+) -> Option<(ItemNames<Range<usize>>, &'a [u8])> {
     let place = |value: &[u8], after: &[u8]| len - value.len()..len - after.len();
     let value = rest.strip_prefix(b"<item biz=\"")?;
     let after = past_plain(value, b'"', sure);
@@ -384,7 +389,7 @@ fn plain_names<'a>(rest: &'a [u8], len: usize, sure: &mut bool) -> Option<(Names
     let value = after.strip_prefix(b"\" key=\"")?;
     let after = past_plain(value, b'"', sure);
     let key = place(value, after);
-    Some(((biz, key), after.strip_prefix(b"\"")?))
+    Some((ItemNames { biz, key }, after.strip_prefix(b"\"")?))
 }
 
 fn is_digits(text: &str) -> bool {

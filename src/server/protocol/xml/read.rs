@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use super::fault::Fault;
-use super::markup::{Attribute, Cursor, Names, Part, declares_another_encoding};
+use super::markup::{Attribute, Cursor, Part, declares_another_encoding};
 use super::value::is_name;
 use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
 use crate::protocol::{Error, form};
-use frs::service::{Command, Request};
+use frs::service::{Command, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(
@@ -101,8 +101,8 @@ fn items(
     loop {
         let mut begun = None;
         if has_room(request) {
-            begun = cursor.plain_items(|(biz, key)| {
-                request.push_parts(biz, key, Some(1), false, false);
+            begun = cursor.plain_items(|names| {
+                request.push_parts(names, ItemOptions::ONE);
                 has_room(request)
             });
         }
@@ -151,11 +151,11 @@ fn end_item(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
 fn item_ends(
     cursor: &mut Cursor<'_>,
     at: usize,
-    names: Option<Names>,
+    names: Option<ItemNames<Range<usize>>>,
     decoded: &mut String,
     request: &mut Request,
 ) -> Result<bool, Fault> {
-    let (mut biz, mut key) = names.unzip();
+    let (mut biz, mut key) = names.map(|names| (names.biz, names.key)).unzip();
     let (mut count, mut force, mut detail) = (None, None, None);
     let empty = loop {
         let attribute = match cursor.part()? {
@@ -186,8 +186,12 @@ fn item_ends(
         let what = "expected both of the attributes biz and key";
         return Err(Fault::document(what, "", at));
     };
-    let (force, detail) = (force.unwrap_or(false), detail.unwrap_or(false));
-    request.push_parts(biz, key, count.unwrap_or(Some(1)), force, detail);
+    let options = ItemOptions {
+        count: count.unwrap_or(Some(1)),
+        force: force.unwrap_or(false),
+        detail: detail.unwrap_or(false),
+    };
+    request.push_parts(ItemNames { biz, key }, options);
     Ok(empty)
 }
 

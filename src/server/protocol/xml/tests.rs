@@ -1,7 +1,7 @@
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs::service::{
-    Answer, Answers, Command, Figures, ItemError, LimitFigures, List, Request, Verdict,
+    Answer, Answers, Command, Figures, ItemError, ItemOptions, LimitFigures, List, Request, Verdict,
 };
 
 mod properties;
@@ -301,7 +301,7 @@ fn figures(used: u64, max: u64, remaining: u64, reset_ms: u64) -> Figures {
 fn written(items: &[(&str, &str)], answers: &Answers) -> String {
     let mut request = Request::default();
     for (biz, key) in items {
-        request.push(biz, key, Some(1), false, false);
+        request.push(biz, key, ItemOptions::ONE);
     }
     let mut out = Vec::new();
     write(&mut out, &mut Line::default(), &request, answers);

@@ -9,7 +9,9 @@ use super::value::{is_char, may_be_special};
 use crate::protocol::format::error_word;
 use crate::protocol::{Error, Line, Pen};
 use frs::base::scan::{Short, has_any};
-use frs::service::{Answer, Answers, Figures, Item, LimitFigures, List, Request, Verdict};
+use frs::service::{
+    Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict,
+};
 
 /// Appends the response document of `request`; `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
@@ -22,7 +24,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
     for (item, answer) in request.items().iter().zip(&answers.items) {
         pen.make_room(out);
         match request.short_names(item) {
-            Some((biz, key)) if request.is_plain || is_plain(biz) && is_plain(key) => {
+            Some(ItemNames { biz, key }) if request.is_plain || is_plain(biz) && is_plain(key) => {
                 pen.text(b"<item biz=\"");
                 pen.short_text(biz);
                 pen.text(b"\" key=\"");

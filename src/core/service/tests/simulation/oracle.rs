@@ -2,7 +2,7 @@
 //! charged, never above the limit; both keys of a pair the same.
 
 use super::{Seen, TOTAL_MAX};
-use crate::service::{Answers, Command, Request, Service};
+use crate::service::{Answers, Command, ItemOptions, Request, Service};
 
 /// Keys of the business with totals.
 pub(super) const TOTALS: usize = 4;
@@ -109,7 +109,7 @@ impl Oracle {
         }
         let mut request = Request::default();
         request.begin(Command::Query);
-        request.push("both", "0", Some(1), false, true);
+        request.push("both", "0", ItemOptions::ONE.detailed());
         let whole = service.answers(&request, now).details[1].figures.used;
         let most = self.both.known + self.both.open;
         assert!((self.both.known..=most).contains(&whole), "both: {whole} used, {:?}", self.both);

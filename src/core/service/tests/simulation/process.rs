@@ -9,7 +9,7 @@ use generator::{Generator, Gn};
 use super::Stage;
 use super::oracle::{Oracle, PAIRS, TOTALS};
 use super::player::{Died, Plan, now};
-use crate::service::{Answers, Command, Request, Service};
+use crate::service::{Answers, Command, ItemOptions, Request, Service};
 use crate::store::played::Locks;
 
 /// Words of a played process's stack.
@@ -85,7 +85,7 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
         0..=3 => {
             for _ in 0..if many { 3 } else { 1 } {
                 let key = draws.draw(0, TOTALS as u64);
-                request.push("total", &key.to_string(), Some(count), false, false);
+                request.push("total", &key.to_string(), ItemOptions::of(count));
             }
         }
         4..=6 => {
@@ -97,21 +97,22 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
                 keys.reverse();
             }
             for key in keys {
-                request.push("pair", &key.to_string(), Some(count), false, false);
+                request.push("pair", &key.to_string(), ItemOptions::of(count));
             }
             if draws.one_in(2) {
-                request.push("often", "in all", Some(1), true, false);
+                request.push("often", "in all", ItemOptions::ONE.forced());
             }
         }
-        7 => request.push("both", &draws.draw(0, 9).to_string(), Some(1), false, false),
+        7 => request.push("both", &draws.draw(0, 9).to_string(), ItemOptions::ONE),
         8..=9 => {
             let key = ["a", "b", "c", "d", "e", "f", "g"][draws.draw(0, 7) as usize];
-            request.push("often", key, Some(count), draws.one_in(4), false);
+            let force = draws.one_in(4);
+            request.push("often", key, ItemOptions { force, ..ItemOptions::of(count) });
         }
         10 => {
             request.begin(Command::Query);
             let key = draws.draw(0, TOTALS as u64);
-            request.push("total", &key.to_string(), Some(1), false, false);
+            request.push("total", &key.to_string(), ItemOptions::ONE);
         }
         _ => {
             let key = ["a", "b", "c"][draws.draw(0, 3) as usize];

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::protocol::{Format, codec};
-use frs::service::{Figures, LimitFigures, List, Verdict};
+use frs::service::{Figures, ItemNames, ItemOptions, LimitFigures, List, Verdict};
 
 /// An element or object: its name in XML, its attributes or members, what it holds.
 #[derive(Debug, PartialEq)]
@@ -146,10 +146,10 @@ fn exchange(name: &'static str, most_items: usize) -> impl Strategy<Value = (Req
         answers.refused = refused;
         for (biz, key, result, limits, action, number) in items {
             if number % 2 == 0 {
-                request.push(&biz, &key, Some(1), false, false);
+                request.push(&biz, &key, ItemOptions::ONE);
             } else {
-                request.push(&number.to_string(), &number.to_string(), Some(1), false, false);
-                request.note_numbers(number % 3 == 0, number % 5 == 0);
+                request.push(&number.to_string(), &number.to_string(), ItemOptions::ONE);
+                request.note_numbers(ItemNames { biz: number % 3 == 0, key: number % 5 == 0 });
             }
             let details = Range { start: answers.details.len(), end: 0 };
             answers.details.extend(limits);
@@ -223,8 +223,8 @@ fn elements(format: Format, request: &Request, answers: &Answers) -> String {
 fn elements_alone(format: Format, request: &Request, answers: &Answers) -> String {
     let alone = request.items().iter().zip(&answers.items).map(|(item, answer)| {
         let mut request_of_one = Request::default();
-        request_of_one.push(request.biz(item), request.key(item), Some(1), false, false);
-        request_of_one.note_numbers(item.biz_is_number, item.key_is_number);
+        request_of_one.push(request.biz(item), request.key(item), ItemOptions::ONE);
+        request_of_one.note_numbers(ItemNames { biz: item.biz_is_number, key: item.key_is_number });
         let answers = Answers { items: vec![answer.clone()], ..answers.clone() };
         elements(format, &request_of_one, &answers)
     });
@@ -260,7 +260,7 @@ fn unjudged() -> Verdict {
 /// The item's words behind its key, in both formats.
 fn said(verdict: Verdict, action: Option<&str>) -> (String, String) {
     let mut request = Request::default();
-    request.push("b", "k", Some(1), false, false);
+    request.push("b", "k", ItemOptions::ONE);
     let mut answers = Answers::default();
     answers.actions.extend(action.map(Arc::from));
     let item = Answer { action: answers.actions.len(), ..answer(Ok(verdict)) };
@@ -358,8 +358,8 @@ fn the_answer_of_the_contract() {
     };
     let mut request = Request::default();
     for (biz, key) in [("login", "alice"), ("1002", "18829340001"), ("nope", "x")] {
-        request.push(biz, key, Some(1), false, false);
-        request.note_numbers(false, key == "18829340001");
+        request.push(biz, key, ItemOptions::ONE);
+        request.note_numbers(ItemNames { biz: false, key: key == "18829340001" });
     }
     let answers = Answers {
         refused: true,
@@ -430,7 +430,7 @@ fn the_longest_answers_are_within_their_bound() {
     };
     let mut request = Request::default();
     request.begin(Command::Update);
-    request.push("b", "k", Some(1), false, false);
+    request.push("b", "k", ItemOptions::ONE);
     let actions = vec![Arc::from("w".repeat(32))];
     let limit = LimitFigures {
         index: u16::MAX,

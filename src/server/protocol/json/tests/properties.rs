@@ -206,9 +206,9 @@ proptest! {
         number in any::<u64>(),
     ) {
         let mut request = Request::default();
-        request.push(&biz, &key, Some(1), false, false);
-        request.push(&biz, &number.to_string(), Some(1), false, false);
-        request.note_numbers(false, true);
+        request.push(&biz, &key, ItemOptions::ONE);
+        request.push(&biz, &number.to_string(), ItemOptions::ONE);
+        request.note_numbers(ItemNames { biz: false, key: true });
         let items = vec![answer(Err(ItemError::BadKey)); 2];
         let text = written(&request, &Answers { items, ..Answers::default() });
         let body = text.replace(",\"error\":\"bad-key\"}", "}");
