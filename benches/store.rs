@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use frs::conf::{Conf, Texts, active};
-use frs::service::{Answers, Command, Exchange, ItemOptions, Request, Role, Service};
-use frs::store::counter::{Asked, Outcome, Timed};
+use frs::service::{Answers, Command, Exchange, ItemOptions, Outcome, Request, Role, Service};
+use frs::store::counter::Timed;
 use frs::store::{Counter, Runtime, prepare};
+use frs_server::protocol::call::{Call, status_kind};
 
 const KEYS: u64 = 1_000_000;
 /// Items that are asked for in turn, drawn from all keys: as many as there are keys.
@@ -208,8 +209,8 @@ fn counters(c: &mut Criterion, service: &Service) {
             let begun = frs::base::clock::instant();
             b.iter(|| {
                 for _ in 0..requests {
-                    counters.count_item(black_box(row), true, Outcome::Allowed);
-                    counters.count_request(Asked::Update, black_box(200));
+                    counters.count_item(black_box(row), true, Outcome::Allowed as usize);
+                    counters.count_request(Call::Update as usize, status_kind(black_box(200)));
                 }
                 let us = begun.elapsed().as_nanos().div_ceil(1000) as u64;
                 counters.add_time(Timed::Request, us, requests);

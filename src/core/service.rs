@@ -35,6 +35,7 @@
 //! ```
 
 mod execute;
+mod outcome;
 mod record;
 pub(crate) mod table;
 #[cfg(test)]
@@ -49,6 +50,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::scan::Short;
 use crate::conf::{Conf, active};
 use crate::key::KeyRef;
+use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
     Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, TransactionBuffers, live_dir,
 };
@@ -255,29 +257,51 @@ impl Request {
     }
 }
 
-/// Why an item could not be judged; it has charged nothing. In order of precedence.
+/// Why an item could not be judged; it has charged nothing. In order of precedence, by which the
+/// store counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.word())]
 pub enum ItemError {
     /// No such biz.
-    #[error("unknown-biz")]
-    UnknownBiz,
+    UnknownBiz = 0,
     /// Not a key of the biz's type.
-    #[error("bad-key")]
-    BadKey,
+    BadKey = 1,
     /// Not a count.
-    #[error("bad-count")]
-    BadCount,
+    BadCount = 2,
     /// The group is not to be had.
-    #[error("store")]
-    Store,
+    Store = 3,
     /// The key-node's semaphore was not to be had within the lock-timeout.
-    #[error("busy")]
-    Busy,
+    Busy = 4,
     /// No place may be taken.
-    #[error("full")]
-    Full,
+    Full = 5,
 }
 
+impl ItemError {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [ItemError; ITEM_ERRORS] = [
+        ItemError::UnknownBiz,
+        ItemError::BadKey,
+        ItemError::BadCount,
+        ItemError::Store,
+        ItemError::Busy,
+        ItemError::Full,
+    ];
+
+    /// The word for it.
+    #[inline]
+    pub const fn word(self) -> &'static str {
+        match self {
+            ItemError::UnknownBiz => "unknown-biz",
+            ItemError::BadKey => "bad-key",
+            ItemError::BadCount => "bad-count",
+            ItemError::Store => "store",
+            ItemError::Busy => "busy",
+            ItemError::Full => "full",
+        }
+    }
+}
+
+pub use outcome::Outcome;
 pub use record::{Clearing, RecordError};
 
 pub use crate::limit::{Figures, LimitFigures, List, Verdict};

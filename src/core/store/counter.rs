@@ -3,7 +3,8 @@
 //! Invariant: a counter only grows, whoever owns its slot, and only the owner writes it, with a
 //! load and a store. So the sum over all slots, free ones too, is what has happened since runtime.mmap
 //! was made. A row of a table names a group or a business for good; what finds no row is counted in
-//! the row of all others.
+//! the row of all others. What a number means, of requests, answers, outcomes and errors, the floors
+//! above name.
 
 mod histogram;
 mod sums;
@@ -41,7 +42,7 @@ pub enum Counter {
 }
 
 /// Words for [`Counter`]s.
-pub(crate) const COUNTERS: usize = 10;
+const COUNTERS: usize = 10;
 const _: () = assert!(Counter::BytesOut as usize == COUNTERS - 1 && COUNTERS <= at::REQUESTS);
 
 /// What is counted of each group.
@@ -64,126 +65,19 @@ pub enum GroupCounter {
 }
 
 /// Words for [`GroupCounter`]s.
-pub(crate) const GROUP_COUNTERS: usize = 7;
+const GROUP_COUNTERS: usize = 7;
 
-/// What a request asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// Query, however it was asked.
-    Query = 0,
-    /// Update, likewise.
-    Update = 1,
-    /// Update for a gateway.
-    Authz = 2,
-    /// Is this worker serving.
-    Health = 3,
-    /// What could not be told apart.
-    Other = 4,
-}
+/// Kinds of requests that are told apart.
+pub const REQUEST_KINDS: usize = 5;
 
-impl Asked {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Asked; 5] =
-        [Asked::Query, Asked::Update, Asked::Authz, Asked::Health, Asked::Other];
+/// Kinds of answers to a request that are told apart.
+pub const RESPONSE_KINDS: usize = 16;
 
-    /// The word for it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Asked::Query => "query",
-            Asked::Update => "update",
-            Asked::Authz => "authz",
-            Asked::Health => "health",
-            Asked::Other => "other",
-        }
-    }
-}
-
-/// Statuses that are counted each; another one, of a client's own `deny`, by its class.
-const STATUSES: [&str; 16] = [
-    "200", "400", "401", "403", "404", "405", "408", "413", "415", "429", "431", "501", "503",
-    "505", "4xx", "5xx",
-];
-/// How many kinds of status are told apart.
-pub const STATUS_KINDS: usize = STATUSES.len();
-
-/// The kind of a status.
-#[inline]
-pub(crate) const fn status_kind(status: u16) -> usize {
-    match status {
-        200 => 0,
-        400 => 1,
-        401 => 2,
-        403 => 3,
-        404 => 4,
-        405 => 5,
-        408 => 6,
-        413 => 7,
-        415 => 8,
-        429 => 9,
-        431 => 10,
-        501 => 11,
-        503 => 12,
-        505 => 13,
-        500.. => 15,
-        _ => 14,
-    }
-}
-
-/// The word for a kind of status: three digits, or `4xx` and `5xx` for those that are rare.
-pub fn status_word(kind: usize) -> &'static str {
-    STATUSES.get(kind).copied().unwrap_or("5xx")
-}
-
-/// What became of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It passed.
-    Allowed = 0,
-    /// A limit refused it, or would.
-    Limited = 1,
-    /// A ban did.
-    Banned = 2,
-    /// It passed, but would be refused if its business were enforced.
-    Shadowed = 3,
-    /// It passed, for nothing is limited at the moment.
-    Degraded = 4,
-    /// A list decided.
-    Listed = 5,
-    /// It failed.
-    Error = 6,
-}
-
-/// How many [`Outcome`]s there are.
+/// Outcomes of an item that are told apart.
 pub const OUTCOMES: usize = 7;
 
-impl Outcome {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Outcome; OUTCOMES] = [
-        Outcome::Allowed,
-        Outcome::Limited,
-        Outcome::Banned,
-        Outcome::Shadowed,
-        Outcome::Degraded,
-        Outcome::Listed,
-        Outcome::Error,
-    ];
-
-    /// The word for it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Outcome::Allowed => "allowed",
-            Outcome::Limited => "limited",
-            Outcome::Banned => "banned",
-            Outcome::Shadowed => "shadowed",
-            Outcome::Degraded => "degraded",
-            Outcome::Listed => "listed",
-            Outcome::Error => "error",
-        }
-    }
-}
-
-/// Words for errors of items, in their order of precedence.
-pub const ITEM_ERRORS: [&str; 6] = ["unknown-biz", "bad-key", "bad-count", "store", "busy", "full"];
+/// Errors of an item that are told apart.
+pub const ITEM_ERRORS: usize = 6;
 
 /// What times are counted of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +89,16 @@ pub enum Timed {
     /// Writing a checkpoint of a group.
     Checkpoint = 2,
 }
+
+// Each table ends before what follows it.
+#[cfg(not(any(loom, miri)))]
+const _: () = {
+    assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::ITEM_ERRORS);
+    assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::OPEN);
+    assert!(BUCKETS < at::HISTOGRAM_WORDS);
+    assert!(at::GROUP_COUNTS + GROUP_COUNTERS == at::GROUP_CHECKPOINT);
+    assert!(at::BIZ_COUNTS + 2 * OUTCOMES < at::BIZ_ROW_WORDS);
+};
 
 /// The row of a business in the table of businesses, as its first word in the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,23 +185,26 @@ impl<'a> Counters<'a> {
         self.grow(row.word() + at::GROUP_COUNTS + counter as usize, by);
     }
 
-    /// Counts a request that was answered.
+    /// Counts a request that was answered: its kind below [`REQUEST_KINDS`], and its answer's below
+    /// [`RESPONSE_KINDS`].
     #[inline]
-    pub fn count_request(self, asked: Asked, status: u16) {
-        let column = asked as usize * STATUS_KINDS + status_kind(status);
-        self.grow(at::COUNTERS + at::REQUESTS + column, 1);
+    pub fn count_request(self, request: usize, response: usize) {
+        debug_assert!(request < REQUEST_KINDS && response < RESPONSE_KINDS);
+        self.grow(at::COUNTERS + at::REQUESTS + request * RESPONSE_KINDS + response, 1);
     }
 
-    /// Counts an item of a business: of an Update, or of a Query.
+    /// Counts an item of a business, of an Update or of a Query: its outcome below [`OUTCOMES`].
     #[inline]
-    pub fn count_item(self, row: BizRow, is_update: bool, outcome: Outcome) {
-        let column = usize::from(is_update) * OUTCOMES + outcome as usize;
+    pub fn count_item(self, row: BizRow, is_update: bool, outcome: usize) {
+        debug_assert!(outcome < OUTCOMES);
+        let column = usize::from(is_update) * OUTCOMES + outcome;
         self.grow(row.word() + at::BIZ_COUNTS + column, 1);
     }
 
-    /// Counts the error of an item: its place in [`ITEM_ERRORS`].
+    /// Counts the error of an item: its number below [`ITEM_ERRORS`].
     pub fn count_item_error(self, error: usize) {
-        self.grow(at::COUNTERS + at::ITEM_ERRORS + error.min(ITEM_ERRORS.len() - 1), 1);
+        debug_assert!(error < ITEM_ERRORS);
+        self.grow(at::COUNTERS + at::ITEM_ERRORS + error, 1);
     }
 
     /// Counts how long something took, so often.

@@ -61,7 +61,7 @@ mod verify;
 pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {
-    counter::{BizRow, Counter, Counters, GroupCounter, Outcome, Sums},
+    counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     error::Error,
     evict::{Judge, Rank},
     fast_path::Keep,

@@ -5,7 +5,6 @@
 
 use super::Error;
 use frs::conf::Http;
-use frs::service::ItemError;
 
 /// A format of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,16 +66,4 @@ pub(super) fn without_mark(body: &[u8]) -> Result<&[u8], Error> {
         return Err(NOT_UTF8);
     }
     Ok(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body))
-}
-
-/// The word of an item's error.
-pub(super) fn error_word(error: ItemError) -> &'static str {
-    match error {
-        ItemError::UnknownBiz => "unknown-biz",
-        ItemError::BadKey => "bad-key",
-        ItemError::BadCount => "bad-count",
-        ItemError::Store => "store",
-        ItemError::Busy => "busy",
-        ItemError::Full => "full",
-    }
 }

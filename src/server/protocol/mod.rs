@@ -13,6 +13,7 @@
 //! | [`route`] | method and target to what is asked |
 //! | [`form`] | the parameters of a GET |
 //! | [`authz`] | the key of an /authz request |
+//! | [`call`] | what requests and answers are counted as |
 //! | [`accept_header`] | which format the client would rather have |
 //! | [`mod@format`] | what the formats share |
 //! | [`xml`] | the XML format, both directions |
@@ -25,6 +26,7 @@
 
 pub mod accept_header;
 pub mod authz;
+pub mod call;
 pub mod chunked;
 pub mod codec;
 pub mod element;

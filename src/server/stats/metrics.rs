@@ -7,7 +7,9 @@
 use std::fmt::{self, Display, Write};
 
 use super::snapshot::{Group, Stats};
-use frs::store::counter::{Asked, GroupCounter, Histogram, ITEM_ERRORS, Outcome, status_word};
+use crate::protocol::call::{Call, status_word};
+use frs::service::{ItemError, Outcome};
+use frs::store::counter::{GroupCounter, Histogram};
 use frs::store::{Counter, Sums};
 
 /// The media type of [`text`].
@@ -95,11 +97,11 @@ impl Page {
     fn requests(&mut self, sums: &Sums) {
         const NAME: &str = "frs_requests_total";
         self.head(NAME, "counter", "Requests answered, by what was asked and the answer's status.");
-        for (asked, counts) in Asked::ALL.iter().zip(&sums.requests) {
+        for (call, counts) in Call::ALL.iter().zip(&sums.requests) {
             for (kind, &count) in counts.iter().enumerate() {
                 // What never occurred is left out, but for the series that everybody draws.
                 if count > 0 || kind == 0 {
-                    let labels = [("command", asked.word()), ("status", status_word(kind))];
+                    let labels = [("command", call.word()), ("status", status_word(kind))];
                     self.sample(NAME, &labels, count);
                 }
             }
@@ -126,8 +128,8 @@ impl Page {
         }
         const ERRORS: &str = "frs_item_errors_total";
         self.head(ERRORS, "counter", "Items that failed, by error.");
-        for (error, count) in ITEM_ERRORS.iter().zip(stats.sums.item_errors) {
-            self.sample(ERRORS, &[("error", error)], count);
+        for (error, count) in ItemError::ALL.iter().zip(stats.sums.item_errors) {
+            self.sample(ERRORS, &[("error", error.word())], count);
         }
     }
 

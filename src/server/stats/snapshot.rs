@@ -97,7 +97,7 @@ pub struct Counted {
     pub name: Option<String>,
     /// Its limits in words.
     pub limits: Vec<String>,
-    /// Items of Queries and of Updates, by [`store::Outcome`].
+    /// Items of Queries and of Updates, by [`Outcome`](frs::service::Outcome).
     pub items: [[u64; OUTCOMES]; 2],
     /// How often that was in a second, of late.
     pub rates: Rates,
@@ -105,7 +105,7 @@ pub struct Counted {
     pub hottest: Vec<Hot>,
 }
 
-/// Items a second by [`store::Outcome`], Queries and Updates together; each none before the time
+/// Items a second by [`Outcome`](frs::service::Outcome), Queries and Updates together; each none before the time
 /// is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {

@@ -4,10 +4,12 @@
 //! key: a character that XML forbids is U+FFFD in both.
 
 use super::snapshot::{Counted, Group, Hot, Process, Rates, Stats};
+use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
+use frs::service::{ItemError, Outcome};
 use frs::store::Counter;
-use frs::store::counter::{Asked, GroupCounter, ITEM_ERRORS, OUTCOMES, Outcome, status_word};
+use frs::store::counter::{GroupCounter, OUTCOMES};
 
 /// The quantiles of latency that are told: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
@@ -81,8 +83,8 @@ fn latency(stats: &Stats) -> Element {
 }
 
 fn requests(stats: &Stats) -> impl Iterator<Item = Element> {
-    let kinds = Asked::ALL.iter().zip(&stats.sums.requests).flat_map(|(asked, counts)| {
-        counts.iter().enumerate().map(move |(kind, count)| (asked.word(), kind, *count))
+    let kinds = Call::ALL.iter().zip(&stats.sums.requests).flat_map(|(call, counts)| {
+        counts.iter().enumerate().map(move |(kind, count)| (call.word(), kind, *count))
     });
     kinds.filter(|(_, _, count)| *count > 0).map(|(command, kind, count)| {
         let element = Element::new("request").with("command", command);
@@ -91,10 +93,10 @@ fn requests(stats: &Stats) -> impl Iterator<Item = Element> {
 }
 
 fn errors(stats: &Stats) -> impl Iterator<Item = Element> {
-    let errors = ITEM_ERRORS.into_iter().zip(stats.sums.item_errors);
-    errors
-        .filter(|(_, count)| *count > 0)
-        .map(|(error, count)| Element::new("item-error").with("error", error).with("count", count))
+    let errors = ItemError::ALL.iter().zip(stats.sums.item_errors);
+    errors.filter(|(_, count)| *count > 0).map(|(error, count)| {
+        Element::new("item-error").with("error", error.word()).with("count", count)
+    })
 }
 
 fn process(process: &Process) -> Element {

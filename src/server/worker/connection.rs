@@ -16,6 +16,7 @@ mod serve;
 use std::net::IpAddr;
 
 use super::pool::make_room;
+use crate::protocol::call::Call;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Lone, Search};
 use crate::protocol::response_head::{Kind, Persistence, ResponseOptions};
@@ -29,7 +30,7 @@ pub use context::ConnectionBuffers;
 use context::RequestContext;
 use head_cache::ConnectionSlot;
 use pending::{ClientPreferences, Pending};
-pub use serve::{Call, Problem, Rules, Serve};
+pub use serve::{Problem, Rules, Serve};
 
 /// Requests of one connection that are answered in a tick.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;
@@ -367,12 +368,7 @@ impl Connection {
             _ => head.own_format(),
         };
         let preferences = ClientPreferences::of(head, own, page.unwrap_or(None));
-        let call = match route {
-            Ok(Route::Items(command) | Route::Item(command, _)) => Call::from(command),
-            Ok(Route::Authz(_)) => Call::Authz,
-            Ok(Route::Health) => Call::Health,
-            Err(_) => Call::Other,
-        };
+        let call = route.as_ref().map_or(Call::Other, Call::from);
         let plan = page.and_then(|page| match route {
             Err(Error::BadMethod { .. }) if page.is_some() && head.method == "OPTIONS" => {
                 Ok(Plan::Permit)

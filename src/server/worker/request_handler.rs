@@ -1,9 +1,9 @@
 //! What the requests of a tick are answered with: the service, at one time for all of them.
 
-use super::connection::{Call, Problem, Serve};
+use super::connection::{Problem, Serve};
+use crate::protocol::call::{Call, status_kind};
 use frs::base::clock::Millis;
 use frs::service::{Answers, Exchange, Request, Service};
-use frs::store::counter::Asked;
 
 /// What /health says where the last flush failed.
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
@@ -52,7 +52,7 @@ impl Serve for RequestHandler {
     fn answered(&mut self, call: Call, status: u16) {
         self.answered += 1;
         if let Some(counters) = self.service.handle().counters() {
-            counters.count_request(asked(call), status);
+            counters.count_request(call as usize, status_kind(status));
         }
     }
 
@@ -74,16 +74,4 @@ fn not_served(unserved: &[String], all: usize) -> Problem {
     let names = unserved.join(", ");
     let words = format!("items of these groups answer `store`, the log says why: {names}");
     Problem { status: if unserved.len() == all { 503 } else { 200 }, words: words.into() }
-}
-
-/// What a call is counted as.
-#[inline]
-fn asked(call: Call) -> Asked {
-    match call {
-        Call::Query => Asked::Query,
-        Call::Update => Asked::Update,
-        Call::Authz => Asked::Authz,
-        Call::Health => Asked::Health,
-        Call::Other => Asked::Other,
-    }
 }

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Client, Server, Settings, Setup, wait_until};
-use frs::store::counter::{Asked, GroupCounter, OUTCOMES};
-use frs::store::{Counter, Outcome};
+use frs::service::Outcome;
+use frs::store::Counter;
+use frs::store::counter::{GroupCounter, OUTCOMES};
+use frs_server::protocol::call::{Call, status_word};
 use frs_server::stats::snapshot::{self, Stats};
 use frs_server::stats::{metrics, stats_document};
 use nix::sys::signal::{Signal, kill};
@@ -25,14 +27,15 @@ struct Exact {
 
 impl Exact {
     fn of(stats: &Stats) -> Exact {
-        let all = Asked::ALL.iter().zip(&stats.sums.requests).flat_map(|(asked, counts)| {
-            counts.iter().enumerate().map(|(kind, count)| {
-                ((asked.word(), frs::store::counter::status_word(kind)), *count)
-            })
+        let all = Call::ALL.iter().zip(&stats.sums.requests).flat_map(|(call, counts)| {
+            counts
+                .iter()
+                .enumerate()
+                .map(|(kind, count)| ((call.word(), status_word(kind)), *count))
         });
         Exact {
             // The tests' own waiting asks /health.
-            requests: all.filter(|((asked, _), count)| *asked != "health" && *count > 0).collect(),
+            requests: all.filter(|((call, _), count)| *call != "health" && *count > 0).collect(),
             items: stats.bizs.iter().map(|biz| (biz.label(), biz.items)).collect(),
             errors: stats.sums.item_errors,
             creates: stats.groups[0].sums.count(GroupCounter::Creates),
@@ -209,7 +212,7 @@ fn who_is_late_or_one_too_many_is_counted() {
     client.send("GET /query?biz=plenty");
     assert_eq!(client.answer().status, 408);
     assert_eq!(counts(), [refused + 1, 1]);
-    assert!(stats(&setup).sums.requests[Asked::Other as usize].iter().sum::<u64>() >= 1);
+    assert!(stats(&setup).sums.requests[Call::Other as usize].iter().sum::<u64>() >= 1);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What the slots of runtime.mmap count, by the names it is shown under: the one place that knows
 //! which counters there are.
 
-use frs::store::counter::{OUTCOMES, Outcome};
+use frs::service::Outcome;
+use frs::store::counter::OUTCOMES;
 use frs::store::{Counter, GroupCounter, Sums};
 
 const OF_GROUPS: [(&str, GroupCounter); 7] = [

@@ -1,8 +1,7 @@
 //! Counting what became of items, in the slot's own lines.
 
-use crate::limit::Verdict;
-use crate::service::{Answer, Answers, Command, Request, Service};
-use crate::store::{BizRow, Outcome};
+use crate::service::{Answer, Answers, Command, Outcome, Request, Service};
+use crate::store::BizRow;
 
 impl Service {
     /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
@@ -15,26 +14,13 @@ impl Service {
             let entry = biz.and_then(|biz| self.table.get(biz));
             let row = entry.map_or(BizRow::UNKNOWN, |entry| entry.row);
             let outcome = match result {
-                Ok(verdict) => outcome_of(verdict),
+                Ok(verdict) => Outcome::of(verdict),
                 Err(error) => {
                     counters.count_item_error(*error as usize);
                     Outcome::Error
                 }
             };
-            counters.count_item(row, is_update, outcome);
+            counters.count_item(row, is_update, outcome as usize);
         }
-    }
-}
-
-/// What a verdict is counted as: what decided, before what came of it.
-#[inline]
-fn outcome_of(verdict: &Verdict) -> Outcome {
-    match verdict {
-        Verdict { degraded: true, .. } => Outcome::Degraded,
-        Verdict { list: Some(_), .. } => Outcome::Listed,
-        Verdict { shadow: true, .. } => Outcome::Shadowed,
-        Verdict { banned: true, .. } => Outcome::Banned,
-        Verdict { limited: true, .. } => Outcome::Limited,
-        _ => Outcome::Allowed,
     }
 }

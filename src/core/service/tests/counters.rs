@@ -1,10 +1,10 @@
 //! What is counted of items, and of nodes: exactly, in the row of the business that it was of,
 //! whatever becomes of the configuration and of the one who counted.
 
-use crate::service::{Answers, Command, ItemError, Role, Service};
-use crate::store::counter::{BizKey, GroupKey, ITEM_ERRORS, OUTCOMES};
+use crate::service::{Answers, Command, ItemError, Outcome, Role, Service};
+use crate::store::counter::{BizKey, GroupKey, OUTCOMES};
 use crate::store::layout::slot::BIZ_ROWS;
-use crate::store::{BizRow, GroupCounter, Outcome, Sweep};
+use crate::store::{BizRow, GroupCounter, Sweep};
 use crate::testing::{Ask, World, request};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -78,9 +78,11 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
 #[test]
 fn errors_are_told_by_their_own_words() {
     use ItemError::*;
+    let words = ["unknown-biz", "bad-key", "bad-count", "store", "busy", "full"];
     for (nth, error) in [UnknownBiz, BadKey, BadCount, Store, Busy, Full].into_iter().enumerate() {
         assert_eq!(error as usize, nth);
-        assert_eq!(error.to_string(), ITEM_ERRORS[nth]);
+        assert_eq!(ItemError::ALL[nth], error);
+        assert_eq!((error.word(), &*error.to_string()), (words[nth], words[nth]));
     }
 }
 
@@ -138,7 +140,7 @@ fn businesses_beyond_the_table_are_counted_together() {
     assert!(!rows[..room].contains(&BizRow::OTHERS));
     assert_eq!(rows[room..], [BizRow::OTHERS; 2]);
     let counters = service.handle().counters().unwrap();
-    rows.iter().for_each(|&row| counters.count_item(row, true, Outcome::Allowed));
+    rows.iter().for_each(|&row| counters.count_item(row, true, Outcome::Allowed as usize));
     assert_eq!(items(&world, BizKey::Id(room as u32))[1][0], 1);
     assert_eq!(items(&world, BizKey::Others)[1][0], 2);
     assert_eq!(world.runtime().sums().bizs.len(), room + 1);

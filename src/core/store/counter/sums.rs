@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     BizRow, COUNTERS, Counter, Counters, GROUP_COUNTERS, GroupCounter, GroupRow, Histogram,
-    ITEM_ERRORS, OUTCOMES, STATUS_KINDS, Timed, at,
+    ITEM_ERRORS, OUTCOMES, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
 };
 use crate::base::sync::Ordering;
 use crate::store::layout::{self, CHAIN_MAX};
@@ -83,10 +83,10 @@ pub struct SlotCounts {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sums {
     counts: [u64; COUNTERS],
-    /// Requests by [`super::Asked`] and kind of status ([`super::status_word`]).
-    pub requests: [[u64; STATUS_KINDS]; 5],
-    /// Errors of items, in the order of [`ITEM_ERRORS`].
-    pub item_errors: [u64; ITEM_ERRORS.len()],
+    /// Requests by their kind and that of their answer.
+    pub requests: [[u64; RESPONSE_KINDS]; REQUEST_KINDS],
+    /// Items that failed, by error.
+    pub item_errors: [u64; ITEM_ERRORS],
     /// Requests, from readable to written.
     pub request_times: Histogram,
     /// Flushes that succeeded.
@@ -95,7 +95,7 @@ pub struct Sums {
     pub checkpoint_times: Histogram,
     /// Groups that ever counted something.
     pub groups: BTreeMap<GroupKey, GroupSums>,
-    /// Items of Queries and of Updates by [`super::Outcome`].
+    /// Items of Queries and of Updates by outcome.
     pub bizs: BTreeMap<BizKey, [[u64; OUTCOMES]; 2]>,
 }
 
@@ -137,7 +137,8 @@ impl Counters<'_> {
     /// What this slot has counted, in short.
     pub(in crate::store) fn short(self) -> SlotCounts {
         let start = at::COUNTERS + at::REQUESTS;
-        let requests = (start..start + 5 * STATUS_KINDS).map(|word| self.load(word)).sum();
+        let requests =
+            (start..start + REQUEST_KINDS * RESPONSE_KINDS).map(|word| self.load(word)).sum();
         SlotCounts { requests, connections: self.load(at::COUNTERS + at::OPEN) }
     }
 

@@ -5,7 +5,6 @@
 
 use std::fmt::{self, Write};
 
-use crate::protocol::format::error_word;
 use crate::protocol::xml::is_char;
 use crate::protocol::{Error, Line, Pen};
 use frs::base::scan::{Short, has_any, marks};
@@ -41,7 +40,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
         match &answer.result {
             Err(error) => {
                 pen.text(b",\"error\":\"");
-                pen.text(error_word(*error).as_bytes());
+                pen.text(error.word().as_bytes());
                 pen.text(b"\"");
             }
             Ok(verdict) => {

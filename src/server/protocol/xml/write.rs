@@ -6,7 +6,6 @@
 use std::fmt::{self, Write};
 
 use super::value::{is_char, may_be_special};
-use crate::protocol::format::error_word;
 use crate::protocol::{Error, Line, Pen};
 use frs::base::scan::{Short, has_any};
 use frs::service::{
@@ -38,7 +37,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
         match &answer.result {
             Err(error) => {
                 pen.text(b"\" error=\"");
-                pen.text(error_word(*error).as_bytes());
+                pen.text(error.word().as_bytes());
                 pen.text(b"\"/>");
             }
             Ok(verdict) => {

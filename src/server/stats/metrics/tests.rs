@@ -83,8 +83,8 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
 /// One of everything.
 fn stats() -> Stats {
     let mut sums = Sums::default();
-    sums.requests[Asked::Update as usize][0] = 12;
-    sums.requests[Asked::Other as usize][4] = 3;
+    sums.requests[Call::Update as usize][0] = 12;
+    sums.requests[Call::Other as usize][4] = 3;
     for us in [1, 3, 100, 1 << 30] {
         sums.request_times.add(us, 2);
     }

@@ -4,7 +4,8 @@
 //! in the queue.
 
 use super::head_cache::HeadCache;
-use super::serve::{Call, Rules, Serve};
+use super::serve::{Rules, Serve};
+use crate::protocol::call::Call;
 use crate::protocol::response_head::{self, Asker, Common, Kind, ResponseOptions, Single};
 use crate::protocol::{Decoded, Error, Line, codec, form};
 use frs::base::clock::Millis;

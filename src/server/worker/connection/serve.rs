@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use crate::protocol::call::Call;
 use crate::protocol::response_head::{Asker, ResponseOptions};
 use frs::conf::{AuthzKey, Cidr, Http, Srv};
-use frs::service::{Answers, Command, Exchange, Request};
+use frs::service::{Answers, Exchange, Request};
 
 /// What a connection needs of the worker.
 pub trait Serve {
@@ -54,30 +55,6 @@ impl From<&'static str> for Problem {
     /// What concerns all of the server.
     fn from(words: &'static str) -> Problem {
         Problem { status: 503, words: words.into() }
-    }
-}
-
-/// What an answer is counted as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// Query, however it was asked.
-    Query,
-    /// Update, likewise.
-    Update,
-    /// Update for a gateway.
-    Authz,
-    /// Is this worker serving?
-    Health,
-    /// What could not be told apart.
-    Other,
-}
-
-impl From<Command> for Call {
-    fn from(command: Command) -> Call {
-        match command {
-            Command::Query => Call::Query,
-            Command::Update => Call::Update,
-        }
     }
 }
 

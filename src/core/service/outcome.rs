@@ -1,0 +1,64 @@
+//! What became of an item: what it is counted as, and the word for it.
+//!
+//! Invariant: the number of an outcome is its place in the store's counters, and never changes.
+
+use crate::limit::Verdict;
+use crate::store::counter::OUTCOMES;
+
+/// What became of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It passed.
+    Allowed = 0,
+    /// A limit refused it, or would.
+    Limited = 1,
+    /// A ban did.
+    Banned = 2,
+    /// It passed, but would be refused if its business were enforced.
+    Shadowed = 3,
+    /// It passed, for nothing is limited at the moment.
+    Degraded = 4,
+    /// A list decided.
+    Listed = 5,
+    /// It failed.
+    Error = 6,
+}
+
+impl Outcome {
+    /// What a verdict is counted as: what decided, before what came of it.
+    #[inline]
+    pub fn of(verdict: &Verdict) -> Outcome {
+        match verdict {
+            Verdict { degraded: true, .. } => Outcome::Degraded,
+            Verdict { list: Some(_), .. } => Outcome::Listed,
+            Verdict { shadow: true, .. } => Outcome::Shadowed,
+            Verdict { banned: true, .. } => Outcome::Banned,
+            Verdict { limited: true, .. } => Outcome::Limited,
+            _ => Outcome::Allowed,
+        }
+    }
+
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Outcome; OUTCOMES] = [
+        Outcome::Allowed,
+        Outcome::Limited,
+        Outcome::Banned,
+        Outcome::Shadowed,
+        Outcome::Degraded,
+        Outcome::Listed,
+        Outcome::Error,
+    ];
+
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Outcome::Allowed => "allowed",
+            Outcome::Limited => "limited",
+            Outcome::Banned => "banned",
+            Outcome::Shadowed => "shadowed",
+            Outcome::Degraded => "degraded",
+            Outcome::Listed => "listed",
+            Outcome::Error => "error",
+        }
+    }
+}

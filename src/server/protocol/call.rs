@@ -1,0 +1,110 @@
+//! What requests and their answers are counted as: the names of the numbers that the store counts
+//! by.
+//!
+//! Invariant: a number's name never changes, for counts survive a new binary.
+
+use super::route::Route;
+use frs::service::Command;
+use frs::store::counter::{REQUEST_KINDS, RESPONSE_KINDS};
+
+/// What a request asks for, as it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Query, however it was asked.
+    Query = 0,
+    /// Update, likewise.
+    Update = 1,
+    /// Update for a gateway.
+    Authz = 2,
+    /// Is this worker serving?
+    Health = 3,
+    /// What could not be told apart.
+    Other = 4,
+}
+
+impl Call {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Call; REQUEST_KINDS] =
+        [Call::Query, Call::Update, Call::Authz, Call::Health, Call::Other];
+
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Call::Query => "query",
+            Call::Update => "update",
+            Call::Authz => "authz",
+            Call::Health => "health",
+            Call::Other => "other",
+        }
+    }
+}
+
+impl From<Command> for Call {
+    fn from(command: Command) -> Call {
+        match command {
+            Command::Query => Call::Query,
+            Command::Update => Call::Update,
+        }
+    }
+}
+
+impl From<&Route<'_>> for Call {
+    fn from(route: &Route<'_>) -> Call {
+        match route {
+            Route::Items(command) | Route::Item(command, _) => Call::from(*command),
+            Route::Authz(_) => Call::Authz,
+            Route::Health => Call::Health,
+        }
+    }
+}
+
+/// Statuses that are counted each; another one, of a client's own `deny`, by its class.
+const STATUSES: [&str; RESPONSE_KINDS] = [
+    "200", "400", "401", "403", "404", "405", "408", "413", "415", "429", "431", "501", "503",
+    "505", "4xx", "5xx",
+];
+/// The kind of a status.
+#[inline]
+pub const fn status_kind(status: u16) -> usize {
+    match status {
+        200 => 0,
+        400 => 1,
+        401 => 2,
+        403 => 3,
+        404 => 4,
+        405 => 5,
+        408 => 6,
+        413 => 7,
+        415 => 8,
+        429 => 9,
+        431 => 10,
+        501 => 11,
+        503 => 12,
+        505 => 13,
+        500.. => 15,
+        _ => 14,
+    }
+}
+
+/// The word for a kind of status: three digits, or `4xx` and `5xx` for those that are rare.
+pub fn status_word(kind: usize) -> &'static str {
+    STATUSES.get(kind).copied().unwrap_or("5xx")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_status_is_counted_by_its_own_word_or_by_its_class() {
+        for status in 100..600 {
+            let (word, own) = (status_word(status_kind(status)), status.to_string());
+            let class = if status < 500 { "4xx" } else { "5xx" };
+            assert_eq!(word, if STATUSES.contains(&&*own) { &own } else { class }, "{status}");
+        }
+        assert_eq!(status_word(RESPONSE_KINDS), "5xx");
+        for (number, call) in Call::ALL.into_iter().enumerate() {
+            assert_eq!(call as usize, number);
+        }
+    }
+}
