@@ -5,7 +5,7 @@
 
 use super::response::Refusal;
 use crate::protocol::form::{self, Decoded};
-use crate::protocol::route::Target;
+use crate::protocol::route::{Local, Target};
 use frs::conf::edit::BizName;
 use frs::inspect::By;
 
@@ -71,7 +71,7 @@ const USED_MOST: u64 = i32::MAX as u64;
 
 /// Finds what `method` on `target` asks for.
 pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
-    let (path, query) = target.local.ok_or_else(unknown)?;
+    let Local { path, query } = target.local.ok_or_else(unknown)?;
     let query = query.unwrap_or_default();
     let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(unknown)?.split('/').collect();
     match (&segments[..], method) {

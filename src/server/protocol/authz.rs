@@ -12,14 +12,25 @@ use super::form::{self, Decoded};
 use super::{Error, Excerpt};
 use frs::conf::{AuthzKey, Cidr};
 
-/// Biz and status of a refusal, out of the segment after /authz/, which may be percent-encoded.
-pub fn biz<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<(&'a str, Option<u16>), Error> {
+/// What a gateway's target names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gateway<'a> {
+    /// The biz.
+    pub biz: &'a str,
+    /// The status of a refusal, where it is another than the usual one.
+    pub refusal: Option<u16>,
+}
+
+/// Takes the segment after /authz/ apart, which may be percent-encoded.
+pub fn gateway<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<Gateway<'a>, Error> {
     let segment = form::segment(segment, decoded)?;
     // No biz's name holds a colon.
-    let Some((biz, status)) = segment.split_once(':') else { return Ok((segment, None)) };
+    let Some((biz, status)) = segment.split_once(':') else {
+        return Ok(Gateway { biz: segment, refusal: None });
+    };
     let what = "expected /authz/BIZ or /authz/BIZ:STATUS with a status of 400 to 599";
     let bad = Error::BadTarget { what, found: Excerpt::of(segment) };
-    Ok((biz, Some(form::refusal(status).ok_or(bad)?)))
+    Ok(Gateway { biz, refusal: Some(form::refusal(status).ok_or(bad)?) })
 }
 
 /// Replaces `key` by the key of a request with these header fields from this peer; none on a unix
@@ -182,7 +193,7 @@ mod tests {
     fn segments() {
         let read = |segment: &str| {
             let mut decoded = Decoded::default();
-            let (name, status) = biz(segment, &mut decoded)?;
+            let Gateway { biz: name, refusal: status } = gateway(segment, &mut decoded)?;
             Ok((name.to_owned(), status))
         };
         assert_eq!(read("login"), Ok(("login".into(), None)));

@@ -51,8 +51,13 @@ mod tests {
     use frs::base::scan::Short;
     use frs::service::{Answer, Figures, ItemError, ItemOptions, LimitFigures, List, Verdict};
 
-    /// Names and the answer on them, which has details or not.
-    type Element = (String, String, Result<Verdict, ItemError>, bool);
+    /// Names and the answer on them.
+    struct Element {
+        biz: String,
+        key: String,
+        result: Result<Verdict, ItemError>,
+        has_details: bool,
+    }
 
     fn written(format: Format, line: &mut Line, elements: &[&Element]) -> String {
         let figures =
@@ -62,7 +67,7 @@ mod tests {
         let (mut request, mut answers) = (Request::default(), Answers::default());
         answers.refused = true;
         answers.details = vec![LimitFigures { index, policy, figures, retry_ms, limited: true }; 2];
-        for (biz, key, result, has_details) in elements {
+        for Element { biz, key, result, has_details } in elements {
             request.push(biz, key, ItemOptions::ONE);
             let details = if *has_details { 0..2 } else { 0..0 };
 
@@ -94,7 +99,10 @@ mod tests {
             retry_ms: Some(u64::MAX),
             ..Verdict::UNJUDGED
         };
-        let of = |len: usize, result, details| ("b".repeat(len), "k".repeat(len), result, details);
+        let of = |len: usize, result, has_details| {
+            let (biz, key) = ("b".repeat(len), "k".repeat(len));
+            Element { biz, key, result, has_details }
+        };
         let longest = [false, true].map(|details| of(Short::MAX_BYTES, Ok(longest), details));
         let short = of(1, Err(ItemError::Full), false);
         // One more byte at a time, to the length of a short one more.

@@ -157,9 +157,15 @@ fn bad_escape(raw: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs::service::Command;
+    use frs::service::{Command, Item};
 
-    type Row = (String, String, Option<i32>, bool, bool, Option<u16>);
+    #[derive(Debug, PartialEq)]
+    struct Row {
+        biz: String,
+        key: String,
+        options: ItemOptions,
+        deny: Option<u16>,
+    }
 
     fn read(query: &str) -> Result<Row, Error> {
         let mut request = Request::default();
@@ -167,11 +173,12 @@ mod tests {
         let deny = parse(query, &mut Decoded::default(), &mut request)?;
         let item = request.items()[0];
         let (biz, key) = (request.biz(&item).to_owned(), request.key(&item).to_owned());
-        Ok((biz, key, item.count, item.force, item.detail, deny))
+        let Item { count, force, detail, .. } = item;
+        Ok(Row { biz, key, options: ItemOptions { count, force, detail }, deny })
     }
 
     fn row(biz: &str, key: &str) -> Row {
-        (biz.into(), key.into(), Some(1), false, false, None)
+        Row { biz: biz.into(), key: key.into(), options: ItemOptions::ONE, deny: None }
     }
 
     #[test]
@@ -182,12 +189,16 @@ mod tests {
         assert_eq!(read("biz=b&key=a=b"), Ok(row("b", "a=b")));
         assert_eq!(
             read("detail=true&force=true&deny=403&count=-2&biz=b&key=k"),
-            Ok(("b".into(), "k".into(), Some(-2), true, true, Some(403)))
+            Ok(Row {
+                options: ItemOptions::of(-2).forced().detailed(),
+                deny: Some(403),
+                ..row("b", "k")
+            })
         );
         // No count is the item's error, not the request's.
-        assert_eq!(read("biz=b&key=k&count=x").unwrap().2, None);
+        assert_eq!(read("biz=b&key=k&count=x").unwrap().options.count, None);
         // What XML forbids is the service's to judge.
-        assert_eq!(read("biz=b&key=%00%ef%bf%bf").unwrap().1, "\0\u{FFFF}");
+        assert_eq!(read("biz=b&key=%00%ef%bf%bf").unwrap().key, "\0\u{FFFF}");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Pen<'_> {
             self.low(number);
         } else if number < EIGHT_DIGITS * EIGHT_DIGITS {
             self.low(number / EIGHT_DIGITS);
-            self.short(number % EIGHT_DIGITS, true);
+            self.last_digits(digits(number % EIGHT_DIGITS), 0);
         } else {
             let Digits { bytes, len, .. } = Digits::of(number);
             self.beginning(&bytes, usize::from(len).min(bytes.len()));
@@ -153,16 +153,15 @@ impl Pen<'_> {
         if number < 10 {
             self.text(&[b'0' + number as u8]);
         } else {
-            self.short(number, false);
+            let digits = digits(number);
+            // Of 0 too one digit is left.
+            self.last_digits(digits, (digits | (1 << 56)).trailing_zeros() / 8);
         }
     }
 
-    /// Adds a number of up to eight digits, with all of its leading zeros or without.
+    /// Adds eight digits but for so many of the first.
     #[inline(always)]
-    fn short(&mut self, number: u64, whole: bool) {
-        let digits = digits(number);
-        // Of 0 too one digit is left.
-        let zeros = if whole { 0 } else { (digits | (1 << 56)).trailing_zeros() / 8 };
+    fn last_digits(&mut self, digits: u64, zeros: u32) {
         let text = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
         self.beginning(&text, 8 - zeros as usize);
     }

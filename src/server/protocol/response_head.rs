@@ -142,6 +142,17 @@ pub enum Kind {
     Text,
 }
 
+/// What is answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Content<'a> {
+    /// The status.
+    pub status: u16,
+    /// The body's type.
+    pub kind: Kind,
+    /// The body.
+    pub body: &'a [u8],
+}
+
 /// What an answer to a single item tells in its head.
 #[derive(Debug, Clone, Copy)]
 pub struct Single<'a> {
@@ -159,11 +170,11 @@ pub fn write(
     line: &mut Line,
     common: &Common,
     Asker { options, origin }: Asker<'_>,
-    (status, kind, body): (u16, Kind, &[u8]),
+    Content { status, kind, body }: Content<'_>,
     single: Option<Single<'_>>,
 ) {
     let mut pen = line.pen();
-    begin(out, &mut pen, common, options, (status, kind), body.len());
+    begin(out, &mut pen, common, options, status, kind, body.len());
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
     }
@@ -207,7 +218,7 @@ pub fn write_error(
     body.clear();
     codec::write_error(options.format, body, line, error);
     let mut pen = line.pen();
-    begin(out, &mut pen, common, options, (error.status(), Kind::Document), body.len());
+    begin(out, &mut pen, common, options, error.status(), Kind::Document, body.len());
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
     }
@@ -244,7 +255,8 @@ fn begin(
     pen: &mut Pen<'_>,
     common: &Common,
     options: ResponseOptions,
-    (status, kind): (u16, Kind),
+    status: u16,
+    kind: Kind,
     body_len: usize,
 ) {
     if let (200, Kind::Document, Format::Xml) = (status, kind, options.format) {

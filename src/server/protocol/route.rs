@@ -6,6 +6,15 @@ use super::{Error, Excerpt};
 use frs::conf::Authority;
 use frs::service::Command;
 
+/// What a target asks of this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Local<'b> {
+    /// The path, never empty.
+    pub path: &'b str,
+    /// What stands behind the `?`, if there is one.
+    pub query: Option<&'b str>,
+}
+
 /// A request target, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'b> {
@@ -13,7 +22,7 @@ pub struct Target<'b> {
     /// 3.2.2).
     pub authority: Option<Authority<'b>>,
     /// Path and query; none where the form or the scheme is not one that is served.
-    pub local: Option<(&'b str, Option<&'b str>)>,
+    pub local: Option<Local<'b>>,
 }
 
 impl<'b> Target<'b> {
@@ -43,12 +52,12 @@ impl<'b> Target<'b> {
 }
 
 /// Path and query; an empty path is the root (RFC 9110, section 4.2.3).
-fn split(local: &str) -> (&str, Option<&str>) {
+fn split(local: &str) -> Local<'_> {
     let (path, query) = match memchr::memchr(b'?', local.as_bytes()) {
         Some(mark) => (&local[..mark], Some(&local[mark + 1..])),
         None => (local, None),
     };
-    (if path.is_empty() { "/" } else { path }, query)
+    Local { path: if path.is_empty() { "/" } else { path }, query }
 }
 
 /// What a request asks for.
@@ -67,7 +76,7 @@ pub enum Route<'b> {
 
 /// Finds what `method` on `target` asks for.
 pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> {
-    let (path, query) = target.local.ok_or(Error::NotFound)?;
+    let Local { path, query } = target.local.ok_or(Error::NotFound)?;
     match path {
         "/query" => items(method, Command::Query, query),
         "/update" => items(method, Command::Update, query),
@@ -147,6 +156,7 @@ mod tests {
             ("ftp://host/a", None),
             ("*", None),
         ] {
+            let local = local.map(|(path, query)| Local { path, query });
             assert_eq!(Target::parse(target).unwrap().local, local, "{target}");
         }
     }

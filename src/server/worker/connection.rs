@@ -16,10 +16,11 @@ mod serve;
 use std::net::IpAddr;
 
 use super::pool::make_room;
+use crate::protocol::authz::Gateway;
 use crate::protocol::call::Call;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Lone, Search};
-use crate::protocol::response_head::{Kind, Persistence, ResponseOptions};
+use crate::protocol::response_head::{Content, Kind, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, codec, form};
 use frs::conf::memory::TICK_ANSWER_BYTES;
@@ -387,7 +388,8 @@ impl Connection {
                 let options = self.leave_head(head, preferences, false, last, context);
                 let (status, words) =
                     problem.map_or((200, "ok".into()), |problem| (problem.status, problem.words));
-                context.write(call, options, (status, Kind::Text, words.as_bytes()));
+                let content = Content { status, kind: Kind::Text, body: words.as_bytes() };
+                context.write(call, options, content);
             }
             Ok(Plan::Permit) => {
                 let options = self.leave_head(head, preferences, false, last, context);
@@ -421,7 +423,7 @@ impl Connection {
             }
             Route::Authz(segment) => {
                 request.begin(Command::Update);
-                let (biz, refusal) = authz::biz(segment, form)?;
+                let Gateway { biz, refusal } = authz::gateway(segment, form)?;
                 authz::key(head.fields, self.peer, context.rules.authz, context.rules.trusted, key);
                 request.push(biz, key, ItemOptions::ONE);
                 Ok(Plan::Run(refusal.unwrap_or(LIMITED)))

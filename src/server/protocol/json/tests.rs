@@ -14,12 +14,12 @@ struct Row {
     count: Option<i32>,
     force: bool,
     detail: bool,
-    numbers: (bool, bool),
+    are_numbers: ItemNames<bool>,
 }
 
 fn row(biz: &str, key: &str) -> Row {
     let (biz, key) = (biz.into(), key.into());
-    Row { biz, key, count: Some(1), force: false, detail: false, numbers: (false, false) }
+    Row { biz, key, count: Some(1), force: false, detail: false, are_numbers: ItemNames::default() }
 }
 
 fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
@@ -36,7 +36,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
-        numbers: (item.biz_is_number, item.key_is_number),
+        are_numbers: ItemNames { biz: item.biz_is_number, key: item.key_is_number },
     });
     Ok((request.atomic, rows.collect()))
 }
@@ -132,9 +132,9 @@ fn numbers_as_biz_and_key() {
         "-9223372036854775809",
         "123456789012345678901234567890",
     ] {
-        let number = Row { numbers: (true, true), ..row(digits, digits) };
+        let number = Row { are_numbers: ItemNames { biz: true, key: true }, ..row(digits, digits) };
         assert_eq!(one(&format!(r#""biz":{digits},"key" : {digits} "#)), Ok(number), "{digits}");
-        let text = Row { numbers: (false, true), ..row(digits, digits) };
+        let text = Row { are_numbers: ItemNames { biz: false, key: true }, ..row(digits, digits) };
         assert_eq!(one(&format!(r#""biz":"{digits}","key":{digits}"#)), Ok(text), "{digits}");
     }
     for number in ["1.0", "1.5", "-0.0", "1e3", "1E-3", "1e999", "18446744073709551616.5"] {

@@ -28,7 +28,7 @@ fn written(status: u16, options: ResponseOptions, single: Option<Single<'_>>) ->
         &mut Line::default(),
         &common,
         options.into(),
-        (status, Kind::Document, b"<body/>"),
+        Content { status, kind: Kind::Document, body: b"<body/>" },
         single,
     );
     String::from_utf8(out).unwrap()

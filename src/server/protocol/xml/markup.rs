@@ -93,6 +93,15 @@ pub enum Part<'a> {
     End { empty: bool },
 }
 
+/// Where in a document a tag stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagPlace {
+    /// Where the root is, or would be.
+    Root,
+    /// Inside of an element.
+    Inside,
+}
+
 /// A place in a document.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
@@ -258,9 +267,9 @@ impl<'a> Cursor<'a> {
         begun
     }
 
-    /// Reads the start of the tag that stands here; `inside` an element or beside the root.
+    /// Reads the start of the tag that stands here.
     #[inline(always)]
-    pub fn tag(&mut self, inside: bool) -> Result<Tag<'a>, Fault> {
+    pub fn tag(&mut self, place: TagPlace) -> Result<Tag<'a>, Fault> {
         let bytes = self.text.as_bytes();
         match (bytes.get(self.at), bytes.get(self.at + 1)) {
             (Some(b'<'), Some(b'/')) => self.end_tag(),
@@ -269,7 +278,7 @@ impl<'a> Cursor<'a> {
                 self.at = self.past_name(at);
                 Ok(Tag { name: &self.text[at..self.at], at, is_end: false })
             }
-            _ => Err(self.no_tag(inside)),
+            _ => Err(self.no_tag(place)),
         }
     }
 
@@ -350,7 +359,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    fn no_tag(&self, inside: bool) -> Fault {
+    fn no_tag(&self, place: TagPlace) -> Fault {
         let rest = self.rest();
         if rest.is_empty() {
             return Fault::xml("the document ends too early", self.at);
@@ -366,7 +375,7 @@ impl<'a> Cursor<'a> {
         }
         let what = "expected only white space between tags";
         let found = rest.split('<').next().unwrap_or_default();
-        if inside && !found.contains(['&', '\u{5D}']) {
+        if place == TagPlace::Inside && !found.contains(['&', '\u{5D}']) {
             Fault::document(what, found, self.at)
         } else {
             Fault::found_xml(what, found, self.at)

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::fault::Fault;
-use super::markup::{Attribute, Cursor, Part, declares_another_encoding};
+use super::markup::{Attribute, Cursor, Part, TagPlace, declares_another_encoding};
 use super::value::is_name;
 use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
 use crate::protocol::{Error, form};
@@ -59,7 +59,7 @@ fn document(
 fn begin(cursor: &mut Cursor<'_>) -> Result<usize, Fault> {
     cursor.declaration()?;
     cursor.skip()?;
-    let root = cursor.tag(false)?;
+    let root = cursor.tag(TagPlace::Root)?;
     if root.name != "request" || root.is_end {
         return Err(root.unexpected("expected <request>"));
     }
@@ -128,7 +128,7 @@ fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
     if cursor.literal(b"</request>") {
         return Ok(true);
     }
-    let tag = cursor.tag(true)?;
+    let tag = cursor.tag(TagPlace::Inside)?;
     match (tag.name, tag.is_end) {
         ("item", false) => Ok(false),
         ("request", true) => Ok(true),
@@ -139,7 +139,7 @@ fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
 
 fn end_item(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
     cursor.skip()?;
-    let tag = cursor.tag(true)?;
+    let tag = cursor.tag(TagPlace::Inside)?;
     if tag.name != "item" || !tag.is_end {
         return Err(tag.unexpected("expected </item>"));
     }

@@ -6,7 +6,7 @@
 use super::head_cache::HeadCache;
 use super::serve::{Rules, Serve};
 use crate::protocol::call::Call;
-use crate::protocol::response_head::{self, Asker, Common, Kind, ResponseOptions, Single};
+use crate::protocol::response_head::{self, Asker, Common, Content, Kind, ResponseOptions, Single};
 use crate::protocol::{Decoded, Error, Line, codec, form};
 use frs::base::clock::Millis;
 use frs::conf::memory::{QUEUE, QUEUE_BYTES};
@@ -176,7 +176,7 @@ impl<S: Serve> RequestContext<'_, S> {
                 (Some(refusal), Some(answer)) => response_head::status_of(answer, refusal),
                 (Some(_), None) => 503,
             };
-            let document = (status, Kind::Document, &body[..]);
+            let document = Content { status, kind: Kind::Document, body };
             let asker = self.rules.asker(reply.options);
             response_head::write(self.out, line, common, asker, document, single);
             queue.lane_ends[reply.lane] = self.out.len();
@@ -198,13 +198,13 @@ impl<S: Serve> RequestContext<'_, S> {
         self.end_lane();
     }
 
-    pub fn write(&mut self, call: Call, options: ResponseOptions, answer: (u16, Kind, &[u8])) {
+    pub fn write(&mut self, call: Call, options: ResponseOptions, answer: Content<'_>) {
         self.flush();
         let ConnectionBuffers { common, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
         response_head::write(self.out, line, common, asker, answer, None);
         self.end_lane();
-        self.serve.answered(call, answer.0);
+        self.serve.answered(call, answer.status);
     }
 
     /// Tells a page what it may ask.

@@ -34,7 +34,7 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
             count,
             force: flag(item, "force")?,
             detail: flag(item, "detail")?,
-            numbers: (biz_is_number, key_is_number),
+            are_numbers: ItemNames { biz: biz_is_number, key: key_is_number },
         });
     }
     let known = |of: &Map<String, Value>, names: &[&str]| of.keys().all(|k| names.contains(&&**k));
@@ -99,7 +99,7 @@ fn item() -> impl Strategy<Value = (Row, String)> {
                 count: Some(count.unwrap_or(1)),
                 force: force.unwrap_or(false),
                 detail: detail.unwrap_or(false),
-                numbers: (biz.1, key.1),
+                are_numbers: ItemNames { biz: biz.1, key: key.1 },
                 ..row(&biz.0, &key.0)
             };
             (row, text)
@@ -216,7 +216,7 @@ proptest! {
             let is_char = crate::protocol::xml::is_char;
             text.chars().map(|c| if is_char(c) { c } else { '\u{FFFD}' }).collect()
         };
-        let second = Row { numbers: (false, true), ..row(&as_xml(&biz), &number.to_string()) };
+        let second = Row { are_numbers: ItemNames { biz: false, key: true }, ..row(&as_xml(&biz), &number.to_string()) };
         prop_assert_eq!(parse(body), Ok((false, vec![row(&as_xml(&biz), &as_xml(&key)), second])));
     }
 }
