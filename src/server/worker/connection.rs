@@ -84,6 +84,14 @@ enum State {
 
 const BETWEEN: State = State::Head(Search::START);
 
+/// A head that was read, and what it is for.
+struct Asked<'h, 'b> {
+    head: Head<'h, 'b>,
+    target: Target<'b>,
+    /// The host that its field names, if it has one.
+    host: Option<Authority<'b>>,
+}
+
 /// What a head asks to be done.
 enum Plan {
     /// Wait for the items, in this format.
@@ -319,12 +327,12 @@ impl Connection {
     ) -> Step {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
-            Ok((head, target, host))
+            Ok(Asked { head, target, host })
         });
         match asked {
-            Ok((head, target, host)) => {
-                self.begin_request(&head, (&target, host), last, context);
-                self.remember(&head, bytes, context.scratch);
+            Ok(asked) => {
+                self.begin_request(&asked, last, context);
+                self.remember(&asked.head, bytes, context.scratch);
             }
             Err(error) => {
                 self.close();
@@ -351,14 +359,14 @@ impl Connection {
     /// behind the head.
     fn begin_request<S: Serve>(
         &mut self,
-        head: &Head<'_, '_>,
-        (target, host): (&Target<'_>, Option<Authority<'_>>),
+        Asked { head, target, host }: &Asked<'_, '_>,
         last: bool,
         context: &mut RequestContext<'_, S>,
     ) {
+        let closes = last && context.serve.draining();
         let route = route(head.method, target);
         let for_gateway = matches!(route, Ok(Route::Authz(_)));
-        let page = if context.rules.http.takes_host(target.authority.or(host)) {
+        let page = if context.rules.http.takes_host(target.authority.or(*host)) {
             page(head, for_gateway, context.rules.http)
         } else {
             Err(Error::HostForbidden)
@@ -381,22 +389,23 @@ impl Connection {
                 self.await_items(Pending { command, format, preferences }, head, context);
             }
             Ok(Plan::Run(refusal)) => {
-                let options = self.leave_head(head, preferences, false, last, context);
+                let options = self.leave_head(head, preferences, closes, context);
                 context.enqueue(call, Some(refusal), options);
             }
             Ok(Plan::Health(problem)) => {
-                let options = self.leave_head(head, preferences, false, last, context);
+                let options = self.leave_head(head, preferences, closes, context);
                 let (status, words) =
                     problem.map_or((200, "ok".into()), |problem| (problem.status, problem.words));
                 let content = Content { status, kind: Kind::Text, body: words.as_bytes() };
                 context.write(call, options, content);
             }
             Ok(Plan::Permit) => {
-                let options = self.leave_head(head, preferences, false, last, context);
+                let options = self.leave_head(head, preferences, closes, context);
                 context.write_preflight(options);
             }
             Err(error) => {
-                let options = self.leave_head(head, preferences, error.closes(), last, context);
+                let closes = closes || error.closes();
+                let options = self.leave_head(head, preferences, closes, context);
                 context.write_error(call, options.of(own), &error);
             }
         }
@@ -455,13 +464,13 @@ impl Connection {
         };
     }
 
-    /// Goes on behind a head that is answered now: past the body nobody reads, or to the end.
+    /// Goes on behind a head that is answered now: past the body nobody reads, or to the end, which
+    /// comes anyway where the answer `closes` the connection.
     fn leave_head<S: Serve>(
         &mut self,
         head: &Head<'_, '_>,
         preferences: ClientPreferences,
-        close: bool,
-        last: bool,
+        closes: bool,
         context: &RequestContext<'_, S>,
     ) -> ResponseOptions {
         let http = context.rules.http;
@@ -472,7 +481,7 @@ impl Connection {
         // Who waits for 100 and gets an answer instead may send the body or not: what follows
         // could be either.
         let unknown = head.expects_continue || past_reach;
-        let options = preferences.options(close || unknown || (last && context.serve.draining()));
+        let options = preferences.options(closes || unknown);
         self.state = match head.body {
             _ if options.persistence == Persistence::Close => State::Closed,
             Body::Length(0) => BETWEEN,

@@ -53,11 +53,19 @@ const FINISH_MS: u64 = 4_000;
 /// Clients have this long to close by themselves when the worker is to drain.
 const DRAIN_MS: u64 = 60_000;
 
+/// How a worker is to end. The later one is the quicker one, and takes the place of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum EndMode {
+    /// Clients close by themselves.
+    Drain,
+    /// Clients with nothing in hand are closed.
+    Finish,
+}
+
 /// How the worker is to end, and when at the latest.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
-    /// Close clients who have nothing in hand.
-    close_idle: bool,
+    mode: EndMode,
     until_ms: u64,
 }
 
@@ -268,8 +276,8 @@ impl Worker {
     fn hear(&mut self) -> io::Result<()> {
         while let Some(signal) = self.signals.next()? {
             match signal {
-                Signal::SIGQUIT => self.end(false),
-                _ => self.end(true),
+                Signal::SIGQUIT => self.end(EndMode::Drain),
+                _ => self.end(EndMode::Finish),
             }
         }
         loop {
@@ -287,34 +295,37 @@ impl Worker {
                 }
                 Received::Word(ToChild::Leave, _) => {
                     self.handler.replaced = true;
-                    self.end(false);
+                    self.end(EndMode::Drain);
                 }
                 Received::Word(ToChild::ReopenLog, _) => log::reopen(),
                 // That there is a new configuration, the tick finds by itself.
                 Received::Word(ToChild::Generation | ToChild::Recover, _) => {}
                 Received::Nothing => return Ok(()),
                 Received::MasterGone => {
-                    if self.ending.is_none_or(|ending| !ending.close_idle) {
+                    if self.ending.is_none_or(|ending| ending.mode != EndMode::Finish) {
                         tracing::warn!("the master is gone: this worker finishes");
                     }
-                    self.end(true);
+                    self.end(EndMode::Finish);
                     return Ok(());
                 }
             }
         }
     }
 
-    fn end(&mut self, close_idle: bool) {
-        if self.ending.is_some_and(|ending| ending.close_idle || !close_idle) {
+    fn end(&mut self, mode: EndMode) {
+        if self.ending.is_some_and(|ending| ending.mode >= mode) {
             return;
         }
-        let bound_ms = if close_idle { FINISH_MS } else { DRAIN_MS };
-        self.ending = Some(Ending { close_idle, until_ms: self.now_ms + bound_ms });
+        let bound_ms = match mode {
+            EndMode::Drain => DRAIN_MS,
+            EndMode::Finish => FINISH_MS,
+        };
+        self.ending = Some(Ending { mode, until_ms: self.now_ms + bound_ms });
         self.handler.draining = true;
         if let Err(error) = self.listeners.close_all(self.poll.registry()) {
             tracing::warn!(%error, "cannot close a listener");
         }
-        if close_idle {
+        if mode == EndMode::Finish {
             // What has arrived until now is read once more, and answered.
             for index in 0..self.clients.len() as u32 {
                 if let Some(client) = self.client(index) {
@@ -465,7 +476,7 @@ impl Worker {
 
     /// Decides where a client stands until the next tick.
     fn settle(&mut self, index: u32) {
-        let finishing = self.ending.is_some_and(|ending| ending.close_idle);
+        let finishing = self.ending.is_some_and(|ending| ending.mode == EndMode::Finish);
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if !client.is_lingering() && (client.is_over() || finishing && client.is_idle()) {
             self.close(index);

@@ -50,6 +50,13 @@ impl Hit<'_> {
     }
 }
 
+/// What stands in a head before the digits of its Content-Length, and behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct HeadParts<'b> {
+    before: &'b [u8],
+    behind: &'b [u8],
+}
+
 /// A head, but for the digits of its Content-Length.
 #[derive(Debug)]
 struct CachedHead {
@@ -61,12 +68,12 @@ struct CachedHead {
 }
 
 impl CachedHead {
-    /// What stands before the digits, and behind them.
-    fn parts(&self) -> (&[u8], &[u8]) {
-        self.bytes[..self.len].split_at(self.before)
+    fn parts(&self) -> HeadParts<'_> {
+        let (before, behind) = self.bytes[..self.len].split_at(self.before);
+        HeadParts { before, behind }
     }
 
-    fn set(&mut self, (before, behind): (&[u8], &[u8]), pending: Pending) {
+    fn set(&mut self, HeadParts { before, behind }: HeadParts<'_>, pending: Pending) {
         (self.before, self.len, self.pending) =
             (before.len(), before.len() + behind.len(), pending);
         self.bytes[..self.before].copy_from_slice(before);
@@ -74,7 +81,7 @@ impl CachedHead {
     }
 
     fn get(&self, input: &[u8]) -> Option<Hit<'_>> {
-        let (before, behind) = self.parts();
+        let HeadParts { before, behind } = self.parts();
         let rest = input.strip_prefix(before)?;
         let (mut digits, mut body_bytes) = (0, 0);
         while let Some(digit) = rest.get(digits).map(|byte| byte.wrapping_sub(b'0'))
@@ -124,8 +131,8 @@ impl HeadCache {
         let digits = head.lone_length()?;
         let place_of = |value: &[u8]| value.as_ptr().addr() - bytes.as_ptr().addr();
         let start = place_of(digits);
-        let parts = (&bytes[..start], &bytes[start + digits.len()..]);
-        if parts.0.len() + parts.1.len() > HEAD_BYTES_MAX {
+        let parts = HeadParts { before: &bytes[..start], behind: &bytes[start + digits.len()..] };
+        if parts.before.len() + parts.behind.len() > HEAD_BYTES_MAX {
             return None;
         }
         let host = match head.host {
@@ -141,7 +148,7 @@ impl HeadCache {
     }
 
     /// Takes a head up, in the place of the oldest one.
-    fn put(&mut self, parts: (&[u8], &[u8]), host: Range<usize>, pending: Pending) -> usize {
+    fn put(&mut self, parts: HeadParts<'_>, host: Range<usize>, pending: Pending) -> usize {
         let place = self.next;
         if place == self.heads.len() {
             let bytes = [0; HEAD_BYTES_MAX];
