@@ -3,11 +3,13 @@
 //! It forks, reaps and tells; it serves no request and maps no group. Its decisions are values in,
 //! values out ([`supervise`]); everything else carries them out. It stays a single thread.
 
+mod children;
 pub mod command;
 mod detached;
 pub mod error;
+mod files;
+mod in_force;
 mod inherit;
-mod keep;
 pub mod needs_restart;
 pub mod notify;
 mod orphans;
@@ -16,15 +18,9 @@ mod reload;
 mod run;
 mod start;
 pub mod supervise;
+mod take_over;
 mod upgrade;
 
 pub use error::MasterError;
+pub use run::Ended;
 pub use start::{Start, serve};
-
-/// How [`serve`] returned.
-pub enum Ended {
-    /// In the master: stopped as asked.
-    Stopped,
-    /// In a child that has just been forked.
-    Child(crate::process::child::ForkedChild),
-}

@@ -1,48 +1,65 @@
-//! The master's loop: signals and deaths in, orders out.
+//! The master's loop: signals, deaths and messages in, orders out, and what its parts have to do with
+//! each other.
+//!
+//! | part | owns |
+//! | --- | --- |
+//! | [`InForce`] | the configuration in force, runtime.mmap |
+//! | [`Children`] | supervision, the channels to the children |
+//! | [`Reloads`] | what is asked for, prepared, and not acknowledged |
+//! | [`Upgrades`] | the new binary on its way |
+//! | [`OlderMaster`] | the channel to the one that this one takes over from |
+//! | [`Files`] | what was found of the files, and when |
+//! | [`Notifier`] | what is said to systemd |
 //!
 //! Invariant: the master waits for nothing but its descriptors and its clock, and maps no group, so
 //! that neither a stopped child nor a failing page holds it up.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::Ended;
-use super::error::MasterError;
-use super::keep::Keep;
+use super::children::{Children, NewChild, Spawned};
+use super::error::{MasterError, ReloadError, with_sources};
+use super::files::{self, Files, Watched};
+use super::in_force::InForce;
 use super::notify::Notifier;
-use super::reload::{Acknowledging, Reload};
-use super::supervise::{Ending, Event, Order, Request, Supervisor};
-use super::upgrade::{Program, Upgrade};
+use super::prepare::log_prepared;
+use super::reload::{Answer, Candidate, Reloads, Report};
+use super::supervise::{Ending, Event, Order};
+use super::take_over::OlderMaster;
+use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
 use crate::net::listeners::Listeners;
 use crate::process::account::Account;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::message::{Ask, Line, ToChild, ToMaster};
+use crate::process::message::{Ask, ToChild};
+use crate::process::outcome::{Outcome, Reloaded};
 use frs::base::clock;
-use frs::base::sys::process::{
-    self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals,
-};
-use frs::conf::{Conf, Group, Map, Overlay, Texts};
-use frs::store::{self, ChildRole, Runtime};
+use frs::base::sys::process::{self, Change, Pid, PollFd, PollFlags, Signal, Signals};
+use frs::conf::Overlay;
+use frs::store::{ChildRole, Damage};
+
+/// How [`serve`](super::serve) returned.
+pub enum Ended {
+    /// In the master: stopped as asked.
+    Stopped,
+    /// In a child that has just been forked.
+    Child(ForkedChild),
+}
 
 /// What start-up leaves to the master.
 pub(super) struct MasterParts {
     pub conf_dir: PathBuf,
-    pub conf: Conf,
-    pub overlay: Overlay,
-    /// The generation in force, and its texts.
-    pub in_force: (u64, Texts),
+    pub in_force: InForce,
     pub account: Option<Account>,
     pub signals: Signals,
     pub lock: DataLock,
     pub listeners: Listeners,
-    pub runtime: Runtime,
-    pub predecessor: Option<Channel>,
+    pub older: Option<OlderMaster>,
     pub notifier: Notifier,
     pub program: Program,
     /// Asked for before this master could begin it.
@@ -50,94 +67,53 @@ pub(super) struct MasterParts {
 }
 
 /// The master of a server.
-pub struct Master {
-    pub(super) conf_dir: PathBuf,
-    pub(super) conf: Arc<Conf>,
-    pub(super) overlay: Overlay,
-    /// In force, as this master has published it last.
-    pub(super) generation: u64,
-    pub(super) texts: Texts,
-    pub(super) account: Option<Account>,
+pub(super) struct Master {
+    conf_dir: PathBuf,
+    account: Option<Account>,
     signals: Signals,
     /// None once it was handed over.
-    pub(super) lock: Option<DataLock>,
-    pub(super) listeners: Listeners,
-    pub(super) runtime: Runtime,
-    /// The older master, until it has let go.
-    pub(super) predecessor: Option<Channel>,
-    /// It was told that this one's processes serve.
-    pub(super) said_serving: bool,
-    pub(super) notifier: Notifier,
-    pub(super) program: Program,
-    pub(super) upgrade: Option<Upgrade>,
-    /// Asked for, while it could not be begun.
-    pub(super) upgrade_wanted: bool,
+    lock: Option<DataLock>,
+    listeners: Listeners,
+    in_force: InForce,
+    children: Children,
+    reloads: Reloads,
+    upgrades: Upgrades,
+    /// Until it has let go.
+    older: Option<OlderMaster>,
+    files: Files,
+    notifier: Notifier,
     /// All processes have served once.
-    pub(super) announced: bool,
-    pub(super) supervisor: Supervisor,
-    pub(super) lines: BTreeMap<Pid, Line>,
-    pub(super) reload: Option<Reload>,
-    /// Asked for, while it could not be begun.
-    pub(super) reload_wanted: bool,
-    pub(super) acknowledging: Vec<Acknowledging>,
-    /// What the keeper has asked for and is not begun.
-    pub(super) asks: VecDeque<(u64, Ask)>,
-    pub(super) keep: Keep,
+    announced: bool,
     /// Why it ends, where that was not asked for.
-    pub(super) failure: Option<MasterError>,
-    origin: Instant,
+    failure: Option<MasterError>,
     is_over: bool,
-}
-
-/// This process is the child that was just forked.
-struct IsChild {
-    place: ChildRole,
-    lanes: BTreeSet<u16>,
-    channel: Channel,
-    master: Pid,
 }
 
 impl Master {
     /// A master that has started nothing yet.
-    pub(super) fn new(parts: MasterParts) -> Master {
-        let MasterParts {
-            conf_dir, conf, overlay, account, signals, lock, listeners, runtime, ..
-        } = parts;
-        let (generation, texts) = parts.in_force;
+    pub fn new(parts: MasterParts) -> Master {
         let now = clock::instant();
         Master {
-            conf_dir,
-            predecessor: parts.predecessor,
-            said_serving: false,
+            conf_dir: parts.conf_dir,
+            account: parts.account,
+            signals: parts.signals,
+            lock: Some(parts.lock),
+            listeners: parts.listeners,
+            children: Children::new(parts.in_force.conf().srv.workers, now),
+            in_force: parts.in_force,
+            reloads: Reloads::new(parts.reload_wanted),
+            upgrades: Upgrades::new(parts.program),
+            older: parts.older,
+            files: Files::new(now),
             notifier: parts.notifier,
-            program: parts.program,
-            upgrade: None,
-            upgrade_wanted: false,
             announced: false,
-            supervisor: Supervisor::new(conf.srv.workers),
-            conf: Arc::new(conf),
-            overlay,
-            generation,
-            texts,
-            account,
-            signals,
-            lock: Some(lock),
-            listeners,
-            runtime,
-            lines: BTreeMap::new(),
-            reload: None,
-            reload_wanted: parts.reload_wanted,
-            acknowledging: Vec::new(),
-            asks: VecDeque::new(),
-            keep: Keep::new(now),
             failure: None,
-            origin: now,
             is_over: false,
         }
     }
 
     /// Serves until asked to end; returns in each child, too, which then keeps nothing of it.
-    pub(super) fn run(mut self) -> Result<Ended, MasterError> {
+    pub fn run(mut self) -> Result<Ended, MasterError> {
         let mut child = self.tell(Event::Lanes(self.listeners.lanes()));
         while !self.is_over && child.is_none() {
             self.wait()?;
@@ -146,7 +122,7 @@ impl Master {
         match child {
             Some(child) => Ok(Ended::Child(self.into_forked_child(child))),
             None => {
-                self.break_reload_off()?;
+                self.reloads.break_off()?;
                 let failure = self.failure.take();
                 self.close(failure.is_some());
                 failure.map_or(Ok(Ended::Stopped), Err)
@@ -154,7 +130,23 @@ impl Master {
         }
     }
 
-    fn tick(&mut self) -> io::Result<Option<IsChild>> {
+    fn wait(&self) -> io::Result<()> {
+        let now = clock::instant();
+        let notify = self.notifier.due(now).filter(|_| self.older.is_none());
+        let times = notify.into_iter().chain(self.upgrades.until()).chain(self.next_look());
+        let waits = times.map(|until| until.saturating_duration_since(now));
+        let timeout = waits.chain(self.children.due()).chain(self.reloads.due()).min();
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut fds = vec![readable(self.signals.as_fd())];
+        fds.extend(self.children.fds());
+        fds.extend(self.reloads.fd().map(readable));
+        fds.extend(self.upgrades.fds().map(readable));
+        fds.extend(self.older.as_ref().map(OlderMaster::fd).map(readable));
+        process::poll(&mut fds, timeout)?;
+        Ok(())
+    }
+
+    fn tick(&mut self) -> io::Result<Option<NewChild>> {
         let mut events = VecDeque::new();
         while let Some(signal) = self.signals.next()? {
             self.take_signal(signal, &mut events);
@@ -162,21 +154,13 @@ impl Master {
         while let Some((pid, change)) = process::next_change()? {
             self.take_change(pid, change, &mut events);
         }
-        self.keep_files(&mut events);
-        for (&pid, line) in &mut self.lines {
-            match line.heard() {
-                Some(ToMaster::Ready) => events.push_back(Event::Ready(pid)),
-                Some(ToMaster::Ask(number, ask)) => self.asks.push_back((number, ask)),
-                None => {}
-            }
-            if let Err(error) = line.flush() {
-                tracing::debug!(%error, child = %pid, "cannot speak to a child");
-            }
-        }
+        self.look_at_files(&mut events);
+        let asks = self.children.hear(&mut events);
+        self.reloads.note_asks(asks);
         self.follow_reload(&mut events)?;
         self.begin_wanted_upgrade();
         self.follow_upgrade(&mut events);
-        if self.predecessor.is_none() {
+        if self.older.is_none() {
             // Before that systemd hears the older master only.
             self.notifier.tick(clock::instant());
         }
@@ -192,36 +176,6 @@ impl Master {
         // What had to wait for the older master to let go.
         self.begin_asked();
         Ok(None)
-    }
-
-    fn wait(&self) -> io::Result<()> {
-        let now_ms = self.now_ms();
-        let due_ms = self.supervisor.due_ms().map(|due_ms| due_ms.saturating_sub(now_ms));
-        let reload_ms = Acknowledging::wait_ms(&self.acknowledging);
-        let upgrade_until = self.upgrade.as_ref().map(Upgrade::until);
-        let now = clock::instant();
-        let notify = self.notifier.due(now).filter(|_| self.predecessor.is_none());
-        let others = notify.into_iter().chain(upgrade_until).chain(self.next_look());
-        let others = others.map(|until| until.saturating_duration_since(now));
-        let own = due_ms.into_iter().chain(reload_ms).map(Duration::from_millis);
-        let timeout = own.chain(others).min();
-        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        fds.extend(self.lines.values().map(|line| {
-            let room = if line.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            PollFd::new(line.channel().as_fd(), PollFlags::POLLIN | room)
-        }));
-        let reload = self.reload.as_ref().map(Reload::fd);
-        fds.extend(reload.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        let upgrade = self.upgrade.iter().flat_map(Upgrade::fds);
-        fds.extend(upgrade.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
-        fds.extend(predecessor.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        process::poll(&mut fds, timeout)?;
-        Ok(())
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.origin.elapsed().as_millis() as u64
     }
 
     fn take_signal(&mut self, signal: Signal, events: &mut VecDeque<Event>) {
@@ -244,9 +198,11 @@ impl Master {
         }
     }
 
-    pub(super) fn begin_end(&mut self, words: &str) {
-        self.abandon_upgrade();
-        if self.predecessor.is_none() {
+    fn begin_end(&mut self, words: &str) {
+        if let Some(end) = self.upgrades.abandon() {
+            self.end_upgrade(end, &mut VecDeque::new());
+        }
+        if self.older.is_none() {
             self.notifier.stopping(words);
         }
     }
@@ -261,70 +217,50 @@ impl Master {
         tracing::info!(path = %path.display(), "the log is opened anew");
     }
 
-    pub(super) fn reopen_all(&mut self) {
+    fn reopen_all(&mut self) {
         log::reopen();
-        let children: Vec<Pid> = self.lines.keys().copied().collect();
-        children.into_iter().for_each(|pid| self.say(pid, ToChild::ReopenLog));
+        self.children.say_all(ToChild::ReopenLog);
     }
 
     /// What the server is at, for people.
-    pub(super) fn status_words(&self) -> String {
+    fn status_words(&self) -> String {
         format!(
             "{} workers on {}, generation {}",
-            self.conf.srv.workers,
+            self.in_force.conf().srv.workers,
             self.listeners.addresses().join(" "),
-            self.runtime.generation()
+            self.in_force.runtime().generation()
         )
     }
 
     fn take_change(&mut self, pid: Pid, change: Change, events: &mut VecDeque<Event>) {
-        if let (Some(reload), Change::Ended(exit)) = (&mut self.reload, change) {
-            reload.note_end(pid, exit);
+        if let Change::Ended(exit) = change {
+            self.reloads.note_end(pid, exit);
         }
-        let processes = self.supervisor.processes();
-        let Some(process) = processes.iter().find(|process| process.pid == pid) else { return };
-        let place = process.place;
-        match change {
-            Change::Ended(exit) => {
-                let expected = process.leaving || self.supervisor.is_ending();
-                if expected && exit == Exit::Status(0) {
-                    tracing::info!(child = %pid, "{place} has ended");
-                } else {
-                    tracing::warn!(child = %pid, %exit, "{place} died");
-                }
-                self.lines.remove(&pid);
-                // Perhaps of what is to be found there.
-                self.keep.hurry(clock::instant());
-                events.push_back(Event::Ended(pid, exit));
-            }
-            Change::Stopped => {
-                tracing::warn!(child = %pid, "{place} was stopped; a neighbour serves its queue");
-                events.push_back(Event::Stopped(pid));
-            }
-            Change::Continued => {
-                tracing::info!(child = %pid, "{place} goes on");
-                events.push_back(Event::Continued(pid));
-            }
+        let Some(event) = self.children.note_change(pid, change) else { return };
+        if matches!(event, Event::Ended(..)) {
+            // Perhaps of what is to be found there.
+            self.files.hurry(clock::instant());
         }
+        events.push_back(event);
     }
+
+    // Supervision.
 
     /// Tells the supervisor what happened and carries its orders out, and those that follow from
     /// them. In a new child it answers what that is.
-    fn tell(&mut self, event: Event) -> Option<IsChild> {
+    fn tell(&mut self, event: Event) -> Option<NewChild> {
         let mut orders = VecDeque::from(self.decide(event));
         while let Some(order) = orders.pop_front() {
-            let event = match order {
-                Order::Spawn(place, lanes) => match self.spawn(place, lanes) {
-                    Ok(Spawned::Parent(event)) => event,
-                    Ok(Spawned::Child(child)) => return Some(child),
-                    Err(error) => {
-                        tracing::error!(%error, "cannot start {place}");
-                        Event::SpawnFailed(place)
-                    }
-                },
-                order => {
-                    self.carry_out(order);
-                    continue;
+            let Order::Spawn(place, lanes) = order else {
+                self.carry_out(order);
+                continue;
+            };
+            let event = match self.children.spawn(place, lanes) {
+                Ok(Spawned::Parent(event)) => event,
+                Ok(Spawned::Child(child)) => return Some(child),
+                Err(error) => {
+                    tracing::error!(%error, "cannot start {place}");
+                    Event::SpawnFailed(place)
                 }
             };
             orders.extend(self.decide(event));
@@ -333,77 +269,27 @@ impl Master {
     }
 
     fn decide(&mut self, event: Event) -> Vec<Order> {
-        let (mut orders, restarts) = (Vec::new(), self.supervisor.restarts());
-        let place = match event {
-            Event::Ended(pid, _) => self.supervisor.place_of(pid),
-            _ => None,
-        };
         // What is gone of it is not touched.
-        let is_sound = self.failure.is_none();
-        if let Event::Spawned(place, pid) = event
-            && is_sound
-        {
-            self.runtime.set_place(place, pid.as_raw() as u32);
-        }
-        self.supervisor.decide(event, self.now_ms(), &mut orders);
-        if let Some(place) = place.filter(|_| is_sound && self.supervisor.restarts() > restarts) {
-            self.runtime.count_restart(place);
-        }
-        orders
+        let runtime = self.failure.is_none().then_some(self.in_force.runtime());
+        self.children.decide(event, runtime)
     }
 
     fn carry_out(&mut self, order: Order) {
         match order {
             Order::Spawn(..) => {}
-            Order::Ask(pid, request) => {
-                let signal = match request {
-                    Request::Leave => return self.say(pid, ToChild::Leave),
-                    Request::Finish => Signal::SIGTERM,
-                    Request::Drain => Signal::SIGQUIT,
-                    Request::Kill => Signal::SIGKILL,
-                };
-                if request == Request::Kill {
-                    tracing::warn!(child = %pid, "it does not end: killed");
-                }
-                if let Err(error) = process::signal(pid, signal) {
-                    tracing::warn!(%error, child = %pid, %signal, "cannot signal a child");
-                }
-            }
-            Order::Serve(pid, lane) => self.say(pid, ToChild::Serve(lane)),
-            Order::Yield(pid, lane) => self.say(pid, ToChild::Yield(lane)),
-            Order::Recover(pid) => self.say(pid, ToChild::Recover),
-            Order::CheckLengths => self.check_lengths(),
+            Order::Ask(pid, request) => self.children.ask(pid, request),
+            Order::Serve(pid, lane) => self.children.serve(pid, lane, self.listeners.lane(lane)),
+            Order::Yield(pid, lane) => self.children.say(pid, ToChild::Yield(lane)),
+            Order::Recover(pid) => self.children.say(pid, ToChild::Recover),
+            // With runtime.mmap damaged it was none of the groups, and has a name.
+            Order::CheckLengths if self.failure.is_some() => {}
+            Order::CheckLengths => files::check_lengths(self.in_force.conf()),
             Order::End => self.is_over = true,
         }
     }
 
-    pub(super) fn say(&mut self, pid: Pid, word: ToChild) {
-        let descriptors = match word {
-            ToChild::Serve(lane) => self.listeners.lane(lane),
-            _ => Vec::new(),
-        };
-        let Some(line) = self.lines.get_mut(&pid) else { return };
-        if let Err(error) = line.say(word, descriptors) {
-            // It has just died: that is seen, and made good, when it is reaped.
-            tracing::debug!(%error, child = %pid, "cannot speak to a child");
-        }
-    }
-
-    fn spawn(&mut self, place: ChildRole, lanes: BTreeSet<u16>) -> io::Result<Spawned> {
-        let (ours, channel) = Channel::pair()?;
-        let master = Pid::this();
-        match process::fork()? {
-            Forked::Child => Ok(Spawned::Child(IsChild { place, lanes, channel, master })),
-            Forked::Parent(pid) => {
-                tracing::info!(child = %pid, "{place} started");
-                self.lines.insert(pid, Line::new(ours));
-                Ok(Spawned::Parent(Event::Spawned(place, pid)))
-            }
-        }
-    }
-
     /// Everything else of the master is dropped here, which closes its descriptors.
-    fn into_forked_child(self, child: IsChild) -> ForkedChild {
+    fn into_forked_child(self, child: NewChild) -> ForkedChild {
         ForkedChild {
             place: child.place,
             channel: child.channel,
@@ -411,47 +297,55 @@ impl Master {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.lanes),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
             },
-            conf: self.conf,
+            conf: Arc::clone(self.in_force.conf()),
             conf_dir: self.conf_dir,
             account: self.account,
             master: child.master,
         }
     }
 
-    /// Names every group that is damaged: whoever is started next serves without it.
-    fn check_lengths(&self) {
-        if self.failure.is_some() {
-            // It was none of theirs, and has a name.
+    // Files.
+
+    /// When the files are looked at again; never by a master who has handed over, or not begun.
+    fn next_look(&self) -> Option<Instant> {
+        let serves = self.lock.is_some() && self.older.is_none();
+        (serves && !self.children.is_ending()).then_some(self.files.next())
+    }
+
+    fn look_at_files(&mut self, events: &mut VecDeque<Event>) {
+        let now = clock::instant();
+        if self.next_look().is_none_or(|next| next > now) {
             return;
         }
-        let alone = |group: &Group| Conf {
-            srv: self.conf.srv.clone(),
-            map: Map::new(vec![group.clone()], Vec::new()),
-        };
-        let mut sound = true;
-        for group in &self.conf.map.groups {
-            if let Err(error) = store::check_files(&alone(group)) {
-                sound = false;
-                let group = &group.name;
-                tracing::error!(group, %error, "a process met a SIGBUS; this group is not served");
-            }
-        }
-        if sound {
-            tracing::warn!("a process met a SIGBUS; all files have their lengths");
+        let is_own = !self.upgrades.is_giving_away();
+        let (in_force, lock) = (&self.in_force, self.lock.as_mut());
+        if let Err(damage) = self.files.look(Watched { in_force, lock, is_own }, now) {
+            self.fail(damage, events);
         }
     }
 
+    /// No process can attach any more, and what is attached cannot go on for long.
+    fn fail(&mut self, damage: Damage, events: &mut VecDeque<Event>) {
+        files::set_damaged_aside(&damage, self.in_force.runtime());
+        self.failure = Some(MasterError::Damaged(damage.error));
+        // Who is attached is told by its slot, which is not touched any more.
+        self.reloads.forget_acknowledging();
+        self.begin_end("runtime.mmap is damaged");
+        events.push_back(Event::End(Ending::Finish));
+    }
+
     fn close(mut self, is_damaged: bool) {
+        let restarts = self.children.restarts();
         // Until the older master has let go, lock, files and sockets are its; without the lock they
         // are the newer one's.
-        let (None, Some(lock)) = (&self.predecessor, self.lock.take()) else {
-            tracing::info!(restarts = self.supervisor.restarts(), "ended; another master serves");
+        let (None, Some(lock)) = (&self.older, self.lock.take()) else {
+            tracing::info!(restarts, "ended; another master serves");
             return;
         };
         if is_damaged {
-            self.close_damaged()
+            files::close_damaged(self.in_force.runtime());
         } else {
-            self.close_clean()
+            files::close_clean(self.in_force.conf());
         }
         let raised = self.account.as_ref().map_or(Ok(()), Account::raise);
         if let Err(error) = raised {
@@ -461,19 +355,285 @@ impl Master {
         if let Err(error) = lock.give_back() {
             tracing::warn!(%error, "cannot empty the lock file");
         }
-        tracing::info!(restarts = self.supervisor.restarts(), "stopped");
+        tracing::info!(restarts, "stopped");
     }
 
-    fn close_clean(&self) {
-        match store::close_clean(&self.conf) {
-            Ok(true) => tracing::info!("files are written back and marked clean"),
-            Ok(false) => tracing::warn!("a process is still attached: files are not marked clean"),
-            Err(error) => tracing::error!(%error, "files are not marked clean"),
+    // Reloads.
+
+    /// Begins to take the configuration that the files hold now.
+    fn begin_reload(&mut self, asked: Option<u64>) {
+        if self.children.is_ending() {
+            tracing::warn!("not reloaded: this master is about to stop");
+            let report = Report { begun_ns: None, asked };
+            return self.answer(Answer::refusal(report, &ReloadError::Ending));
+        }
+        if self.reloads.begin_after() {
+            return;
+        }
+        if self.older.is_some() {
+            // What the older master has said of reloads is still to be forgotten, too.
+            return self.reloads.want();
+        }
+        self.answer_early();
+        let begun_ns = clock::monotonic_ns();
+        // Before it serves there is nothing to reload for systemd, and it is not ready yet.
+        if self.announced {
+            self.notifier.reloading(begun_ns);
+        }
+        let report = Report { begun_ns: Some(begun_ns), asked };
+        if let Err(error) = self.prepare_reload(report) {
+            self.refuse(report, &error);
         }
     }
-}
 
-enum Spawned {
-    Parent(Event),
-    Child(IsChild),
+    fn prepare_reload(&mut self, report: Report) -> Result<(), ReloadError> {
+        if self.upgrades.is_begun() {
+            return Err(ReloadError::TakingOver);
+        }
+        let (conf, account) = (self.in_force.conf(), self.account.as_ref());
+        self.reloads.prepare(report, &self.conf_dir, conf, account)
+    }
+
+    /// Begins one that was asked for too early.
+    fn begin_wanted_reload(&mut self) {
+        if self.older.is_none() && self.reloads.take_wanted() {
+            self.begin_reload(None);
+        }
+    }
+
+    /// Begins what the keeper has asked for, one after the other; not before the older master has let
+    /// go.
+    fn begin_asked(&mut self) {
+        while self.older.is_none()
+            && let Some((number, ask)) = self.reloads.next_ask()
+        {
+            let mut overlay = self.in_force.overlay().clone();
+            match ask {
+                Ask::Reload => {
+                    self.begin_reload(Some(number));
+                    continue;
+                }
+                Ask::Degrade(on) => overlay.degrade = on,
+                Ask::Reset(biz) => overlay.reset(biz),
+            }
+            let report = Report { begun_ns: None, asked: Some(number) };
+            match self.publish_overlay(overlay) {
+                Ok(generation) => self.reloads.wait_for(report, generation),
+                Err(error) => self.refuse(report, &error),
+            }
+        }
+    }
+
+    /// Puts what was switched or reset in force, over the configuration that is: its files were
+    /// checked and its groups prepared, so that nothing has to be looked at again.
+    fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
+        if self.children.is_ending() {
+            return Err(ReloadError::Ending);
+        }
+        if self.upgrades.is_giving_away() {
+            return Err(ReloadError::TakingOver);
+        }
+        let generation = self.in_force.publish_overlay(overlay)?;
+        self.children.say_all(ToChild::Generation);
+        Ok(generation)
+    }
+
+    /// Takes what is on its way a step further, if it can be.
+    fn follow_reload(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+        if let Some(candidate) = self.reloads.take_prepared()? {
+            let (report, again) = (candidate.report, candidate.again);
+            match self.publish(candidate, events) {
+                Ok(generation) => self.reloads.wait_for(report, generation),
+                Err(error) => self.refuse(report, &error),
+            }
+            if again {
+                self.begin_reload(None);
+            }
+        }
+        let (children, runtime) = (&self.children, self.in_force.runtime());
+        let laggards = |generation| children.laggards(&runtime.slots(), generation);
+        let answers = self.reloads.answer_acknowledged(laggards);
+        answers.into_iter().for_each(|answer| self.answer(answer));
+        Ok(())
+    }
+
+    fn publish(
+        &mut self,
+        candidate: Candidate,
+        events: &mut VecDeque<Event>,
+    ) -> Result<u64, ReloadError> {
+        let (prepared, (conf, texts)) = candidate.answer(&self.in_force.conf().map.groups)?;
+        let (workers, level) = (conf.srv.workers, conf.srv.log.level);
+        let listeners = &mut self.listeners;
+        let grown = Account::as_root(self.account.as_ref(), || {
+            Ok::<_, ReloadError>(listeners.grow(workers)?)
+        });
+        // What was opened is served, even if the rest is refused.
+        events.push_back(Event::Lanes(self.listeners.lanes()));
+        grown?;
+        let generation = self.in_force.publish(conf, texts)?;
+        log_prepared(&prepared);
+        log::set_level(level);
+        self.children.say_all(ToChild::Generation);
+        events.push_back(Event::Resize(workers));
+        Ok(generation)
+    }
+
+    fn refuse(&mut self, report: Report, error: &ReloadError) {
+        self.in_force.runtime().count_reload(true, clock::now());
+        let answer = Answer::refusal(report, error);
+        let Reloaded::Refused { faults } = &answer.result else { return };
+        faults.iter().for_each(|fault| tracing::error!("{fault}"));
+        tracing::error!(
+            faults = faults.len(),
+            "the new configuration is refused; the old one stays in force"
+        );
+        self.answer(answer);
+    }
+
+    fn answer_early(&mut self) {
+        let (children, runtime) = (&self.children, self.in_force.runtime());
+        let laggards = |generation| children.laggards(&runtime.slots(), generation);
+        let answers = self.reloads.answer_early(laggards);
+        answers.into_iter().for_each(|answer| self.answer(answer));
+    }
+
+    fn answer(&self, answer: Answer) {
+        if self.lock.is_none() {
+            // Handed over: whoever asks reads what the newer master says.
+            return;
+        }
+        if self.announced && answer.report.begun_ns.is_some() {
+            self.notifier.ready(&self.reloaded_words(&answer.result));
+        }
+        if let Err(error) = answer.write_down(self.in_force.data_dir()) {
+            tracing::error!(%error, "cannot write down what became of the reload");
+        }
+    }
+
+    fn reloaded_words(&self, result: &Reloaded) -> String {
+        let words = self.status_words();
+        match result {
+            Reloaded::Taken { .. } => words,
+            Reloaded::Refused { faults } => {
+                format!(
+                    "{words}; the last reload was refused, {} faults: see the log",
+                    faults.len()
+                )
+            }
+        }
+    }
+
+    // Upgrades: this one is the older master.
+
+    /// Starts the binary that has this one's name now, to take over.
+    fn begin_upgrade(&mut self) {
+        if self.children.is_ending() {
+            tracing::warn!("no new binary is started: this master is about to stop");
+        } else if self.upgrades.is_begun() || self.older.is_some() {
+            tracing::warn!("no new binary is started: one is taking over already");
+        } else if self.reloads.is_preparing() {
+            tracing::info!("the new binary is started after the reload");
+            self.upgrades.want();
+        } else {
+            let (account, lock) = (self.account.as_ref(), self.lock.as_ref());
+            let estate = Estate { account, lock, listeners: &self.listeners };
+            self.upgrades.begin(&estate, self.in_force.generation());
+        }
+    }
+
+    /// Begins one that had to wait for a reload.
+    fn begin_wanted_upgrade(&mut self) {
+        if !self.reloads.is_preparing() && self.upgrades.take_wanted() {
+            self.begin_upgrade();
+        }
+    }
+
+    fn follow_upgrade(&mut self, events: &mut VecDeque<Event>) {
+        if let Some(end) = self.upgrades.follow(self.in_force.generation()) {
+            self.end_upgrade(end, events);
+        }
+    }
+
+    fn end_upgrade(&mut self, end: UpgradeEnd, events: &mut VecDeque<Event>) {
+        match &end {
+            UpgradeEnd::Serving(upgrade) => self.hand_over(upgrade.pid(), events),
+            UpgradeEnd::Failed(upgrade) => self.go_on(upgrade.taken_from()),
+        }
+    }
+
+    /// The new binary has failed, which was told to go on from this generation.
+    fn go_on(&mut self, taken_from: Option<u64>) {
+        let found = self.in_force.runtime().generation();
+        if taken_from.is_none_or(|generation| generation == found) {
+            return;
+        }
+        // It has put its configuration in force, which this one may not even understand.
+        match self.in_force.publish_again() {
+            Ok(generation) => {
+                self.children.say_all(ToChild::Generation);
+                tracing::warn!(generation, "the configuration from before is in force again");
+            }
+            Err(error) => tracing::error!(
+                error = with_sources(&error),
+                "the new binary's configuration stays in force: reload"
+            ),
+        }
+    }
+
+    fn hand_over(&mut self, pid: Pid, events: &mut VecDeque<Event>) {
+        tracing::info!(
+            child = %pid,
+            "the new binary serves; this one finishes what it has begun"
+        );
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(pid)) {
+            tracing::error!(%error, "cannot write the new master's id into the lock file");
+        }
+        // First systemd learns whom to listen to, then there is something to hear.
+        self.notifier.main_process(pid);
+        // Nothing of this one may stand in the way of the new one's end, or of its next start.
+        self.children.forget_listeners();
+        self.listeners = Listeners::default();
+        self.lock = None;
+        self.notifier.fall_silent();
+        self.reloads.forget();
+        events.push_back(Event::End(Ending::HandOver));
+    }
+
+    // Taking over: this one is the newer master.
+
+    /// Says that all processes serve: to the older master, and once that one has let go, to systemd.
+    fn announce(&mut self) {
+        if self.announced {
+            return;
+        }
+        // One that is about to stop asks for nothing more.
+        let complete = self.children.is_complete() && !self.children.is_ending();
+        if let Some(older) = &mut self.older {
+            if complete {
+                older.say_serving();
+            }
+            if !older.has_let_go() {
+                return;
+            }
+            self.succeed();
+        }
+        if complete {
+            self.announced = true;
+            self.notifier.ready(&self.status_words());
+        }
+    }
+
+    /// The older master has let go, or has died.
+    fn succeed(&mut self) {
+        self.older = None;
+        // Who has rotated it meanwhile has told the older master only.
+        self.reopen_all();
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(Pid::this())) {
+            tracing::error!(%error, "cannot write this master's id into the lock file");
+        }
+        if let Err(error) = Outcome::forget(self.in_force.data_dir()) {
+            tracing::warn!(%error, "cannot remove what the older master said of a reload");
+        }
+    }
 }

@@ -8,14 +8,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Ended;
 use super::error::MasterError;
+use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::needs_restart;
 use super::orphans;
 use super::prepare::{Preparation, PrepareError, Work, log_prepared};
-use super::run::{Master, MasterParts};
-use super::upgrade::{self, Program};
+use super::run::{Ended, Master, MasterParts};
+use super::take_over::OlderMaster;
+use super::upgrade::Program;
 use crate::net::listeners::{Given, ListenError, Listeners};
 use crate::process::account::Account;
 use crate::process::lock::DataLock;
@@ -98,35 +99,27 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     if strict && !prepared.unserved.is_empty() || is_without_groups(&conf, &prepared) {
         return Err(MasterError::Unserved(prepared.unserved));
     }
-    if let Some(predecessor) = &predecessor {
-        upgrade::ask_for(predecessor).map_err(MasterError::TakeOver)?;
-    }
+    let older = predecessor.map(OlderMaster::ask).transpose().map_err(MasterError::TakeOver)?;
     // Only now: until then the older master may have switched or reset something.
     let overlay = Overlay::read(&data_dir)?;
     if overlay.degrade {
         tracing::warn!("nothing is limited: it was degraded before this start");
     }
-    if predecessor.is_none() {
+    if older.is_none() {
         runtime.set_started(clock::now());
     }
-    let generation = publish(&data_dir, &runtime, (&texts, &overlay), predecessor.is_some())?;
+    let generation = publish(&data_dir, &runtime, (&texts, &overlay), older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
-    let conf_dir = conf_dir.to_owned();
-    let in_force = (generation, texts);
-    let program = Program::this(environment);
     let parts = MasterParts {
-        conf_dir,
-        conf,
-        overlay,
-        in_force,
+        conf_dir: conf_dir.to_owned(),
+        in_force: InForce::new(generation, conf, texts, overlay, runtime),
         account,
         signals,
         lock,
         listeners,
-        runtime,
-        predecessor,
+        older,
         notifier,
-        program,
+        program: Program::this(environment),
         reload_wanted,
     };
     Master::new(parts).run()

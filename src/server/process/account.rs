@@ -53,6 +53,18 @@ impl Account {
         Ok(nix::unistd::setegid(Gid::from_raw(0))?)
     }
 
+    /// Runs `act` as root, where there is an account that acts as another user: files may be for
+    /// root's eyes only, and ports for root's use.
+    pub fn as_root<T, E: From<io::Error>>(
+        account: Option<&Account>,
+        act: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        account.map_or(Ok(()), Account::raise)?;
+        let result = act();
+        account.map_or(Ok(()), Account::lower)?;
+        result
+    }
+
     /// Becomes this user for good.
     pub fn become_for_good(&self) -> io::Result<()> {
         self.raise()?;

@@ -10,7 +10,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use frs::base::sys::process::{Channel, Delivery};
 
 /// From the master to a child.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToChild {
     /// A new generation of the configuration is in force.
     Generation,

@@ -1,0 +1,213 @@
+//! The processes of a server: what they say comes in, what supervision orders of them is carried out.
+//!
+//! Invariant: what is to be done is decided in [`supervise`](super::supervise) alone; a child that is
+//! stopped neither holds the master up nor misses a message.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, RawFd};
+use std::time::{Duration, Instant};
+
+use super::supervise::{Event, Order, Request, Supervisor};
+use crate::process::message::{Ask, Line, ToChild, ToMaster};
+use frs::base::sys::process::{
+    self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal,
+};
+use frs::store::{ChildRole, Runtime, SlotStatus};
+
+/// The children, and what is to become of them.
+pub(super) struct Children {
+    supervisor: Supervisor,
+    lines: BTreeMap<Pid, Line>,
+    origin: Instant,
+}
+
+/// This process is the child that was just forked.
+pub(super) struct NewChild {
+    pub place: ChildRole,
+    pub lanes: BTreeSet<u16>,
+    pub channel: Channel,
+    pub master: Pid,
+}
+
+/// In which of both processes a fork has returned.
+pub(super) enum Spawned {
+    Parent(Event),
+    Child(NewChild),
+}
+
+impl Children {
+    /// A keeper and this many workers, none of them started yet.
+    pub fn new(workers: u16, now: Instant) -> Children {
+        let supervisor = Supervisor::new(workers);
+        Children { supervisor, lines: BTreeMap::new(), origin: now }
+    }
+
+    /// Has the end been asked for.
+    pub fn is_ending(&self) -> bool {
+        self.supervisor.is_ending()
+    }
+
+    /// Do the keeper and all workers serve.
+    pub fn is_complete(&self) -> bool {
+        self.supervisor.is_complete()
+    }
+
+    /// Processes replaced since the start.
+    pub fn restarts(&self) -> u64 {
+        self.supervisor.restarts()
+    }
+
+    /// How long until supervision is due, if nothing happens before.
+    pub fn due(&self) -> Option<Duration> {
+        let now_ms = self.now_ms();
+        let due_ms = self.supervisor.due_ms().map(|due_ms| due_ms.saturating_sub(now_ms));
+        due_ms.map(Duration::from_millis)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.origin.elapsed().as_millis() as u64
+    }
+
+    /// What to wait on: what they say, and room for what there was none for.
+    pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.lines.values().map(|line| {
+            let room = if line.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            PollFd::new(line.channel().as_fd(), PollFlags::POLLIN | room)
+        })
+    }
+
+    /// Takes in what each of them has said next; what the keeper asks for comes back.
+    pub fn hear(&mut self, events: &mut VecDeque<Event>) -> Vec<(u64, Ask)> {
+        let mut asks = Vec::new();
+        for (&pid, line) in &mut self.lines {
+            match line.heard() {
+                Some(ToMaster::Ready) => events.push_back(Event::Ready(pid)),
+                Some(ToMaster::Ask(number, ask)) => asks.push((number, ask)),
+                None => {}
+            }
+            if let Err(error) = line.flush() {
+                tracing::debug!(%error, child = %pid, "cannot speak to a child");
+            }
+        }
+        asks
+    }
+
+    /// What a change of a process means; none if it is no child that is supervised.
+    pub fn note_change(&mut self, pid: Pid, change: Change) -> Option<Event> {
+        let processes = self.supervisor.processes();
+        let process = processes.iter().find(|process| process.pid == pid)?;
+        let place = process.place;
+        Some(match change {
+            Change::Ended(exit) => {
+                let expected = process.leaving || self.supervisor.is_ending();
+                if expected && exit == Exit::Status(0) {
+                    tracing::info!(child = %pid, "{place} has ended");
+                } else {
+                    tracing::warn!(child = %pid, %exit, "{place} died");
+                }
+                self.lines.remove(&pid);
+                Event::Ended(pid, exit)
+            }
+            Change::Stopped => {
+                tracing::warn!(child = %pid, "{place} was stopped; a neighbour serves its queue");
+                Event::Stopped(pid)
+            }
+            Change::Continued => {
+                tracing::info!(child = %pid, "{place} goes on");
+                Event::Continued(pid)
+            }
+        })
+    }
+
+    /// Asks supervision what is to be done; what it counts goes to `runtime`, unless that is damaged.
+    pub fn decide(&mut self, event: Event, runtime: Option<&Runtime>) -> Vec<Order> {
+        let (mut orders, restarts) = (Vec::new(), self.supervisor.restarts());
+        let place = match event {
+            Event::Ended(pid, _) => self.supervisor.place_of(pid),
+            _ => None,
+        };
+        if let (Event::Spawned(place, pid), Some(runtime)) = (event, runtime) {
+            runtime.set_place(place, pid.as_raw() as u32);
+        }
+        let now_ms = self.now_ms();
+        self.supervisor.decide(event, now_ms, &mut orders);
+        if let (Some(place), Some(runtime)) = (place, runtime)
+            && self.supervisor.restarts() > restarts
+        {
+            runtime.count_restart(place);
+        }
+        orders
+    }
+
+    /// Forks a child.
+    pub fn spawn(&mut self, place: ChildRole, lanes: BTreeSet<u16>) -> io::Result<Spawned> {
+        let (ours, channel) = Channel::pair()?;
+        let master = Pid::this();
+        match process::fork()? {
+            Forked::Child => Ok(Spawned::Child(NewChild { place, lanes, channel, master })),
+            Forked::Parent(pid) => {
+                tracing::info!(child = %pid, "{place} started");
+                self.lines.insert(pid, Line::new(ours));
+                Ok(Spawned::Parent(Event::Spawned(place, pid)))
+            }
+        }
+    }
+
+    /// Asks a child to end, or ends it.
+    pub fn ask(&mut self, pid: Pid, request: Request) {
+        let signal = match request {
+            Request::Leave => return self.say(pid, ToChild::Leave),
+            Request::Finish => Signal::SIGTERM,
+            Request::Drain => Signal::SIGQUIT,
+            Request::Kill => Signal::SIGKILL,
+        };
+        if request == Request::Kill {
+            tracing::warn!(child = %pid, "it does not end: killed");
+        }
+        if let Err(error) = process::signal(pid, signal) {
+            tracing::warn!(%error, child = %pid, %signal, "cannot signal a child");
+        }
+    }
+
+    /// Says something to a child.
+    pub fn say(&mut self, pid: Pid, message: ToChild) {
+        self.send(pid, message, Vec::new());
+    }
+
+    /// Has a child serve a lane, too, with these listeners.
+    pub fn serve(&mut self, pid: Pid, lane: u16, listeners: Vec<RawFd>) {
+        self.send(pid, ToChild::Serve(lane), listeners);
+    }
+
+    /// Says something to all children.
+    pub fn say_all(&mut self, message: ToChild) {
+        let children: Vec<Pid> = self.lines.keys().copied().collect();
+        children.into_iter().for_each(|pid| self.say(pid, message));
+    }
+
+    fn send(&mut self, pid: Pid, message: ToChild, descriptors: Vec<RawFd>) {
+        let Some(line) = self.lines.get_mut(&pid) else { return };
+        if let Err(error) = line.say(message, descriptors) {
+            // It has just died: that is seen, and made good, when it is reaped.
+            tracing::debug!(%error, child = %pid, "cannot speak to a child");
+        }
+    }
+
+    /// Forgets listeners that no child has taken yet: they are to be closed.
+    pub fn forget_listeners(&mut self) {
+        self.lines.values_mut().for_each(Line::forget_listeners);
+    }
+
+    /// Who is attached and has not acknowledged a generation. Who is not attached yet will begin
+    /// with it; who leaves does not matter.
+    pub fn laggards(&self, slots: &[SlotStatus], generation: u64) -> Vec<String> {
+        let behind = |pid: Pid| {
+            let mut own = slots.iter().filter(|slot| slot.pid == pid.as_raw() as u32);
+            own.any(|slot| slot.generation < generation)
+        };
+        let staying = self.supervisor.processes().iter().filter(|process| !process.leaving);
+        let behind = staying.filter(|process| behind(process.pid));
+        behind.map(|process| format!("{} (process {})", process.place, process.pid)).collect()
+    }
+}

@@ -1,0 +1,188 @@
+//! What all processes need on disk: looked at each second, and put right where the master can.
+//!
+//! | what | is put right |
+//! | --- | --- |
+//! | data/lock does not name this master | it is written again |
+//! | the generation in force stands wrong in runtime.mmap | it is written again |
+//! | conf.active.G is missing or was written over | it is written again |
+//! | runtime.mmap is missing, cut, replaced or damaged | by the next start: this master ends |
+//!
+//! Invariant: runtime.mmap is looked at by file calls before a word of it is touched in a turn, so
+//! that a page that is gone costs the server a message and not a signal. While another binary takes
+//! over, nothing is put right that this one may not write.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use super::error::with_sources;
+use super::in_force::InForce;
+use crate::process::lock::DataLock;
+use crate::process::log::LogThrottle;
+use frs::base::clock;
+use frs::conf::active;
+use frs::conf::{Conf, Group, Map};
+use frs::store::{self, Damage, Runtime};
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// When the master looks, and what it remembers of it.
+pub(super) struct Files {
+    next: Instant,
+    complaints: LogThrottle,
+    /// conf.active.G as it was when it was found to be right.
+    sound: Option<(u64, Stamp)>,
+}
+
+/// What the master looks at, and may write while no other binary takes over.
+pub(super) struct Watched<'m> {
+    pub in_force: &'m InForce,
+    pub lock: Option<&'m mut DataLock>,
+    /// No other binary may have written what this one would write.
+    pub is_own: bool,
+}
+
+/// What changes with a file, whatever is done to it.
+#[derive(PartialEq, Eq)]
+struct Stamp([i64; 7]);
+
+impl Stamp {
+    fn of(data_dir: &std::path::Path, generation: u64) -> Option<Stamp> {
+        let there = fs::metadata(active::path(data_dir, generation)).ok()?;
+        let (dev, ino, len) = (there.dev() as i64, there.ino() as i64, there.len() as i64);
+        let (changed, nsec) = (there.ctime(), there.ctime_nsec());
+        Some(Stamp([dev, ino, len, changed, nsec, there.mtime(), there.mtime_nsec()]))
+    }
+}
+
+impl Files {
+    /// They are looked at at once.
+    pub fn new(now: Instant) -> Files {
+        Files { next: now, complaints: LogThrottle::new(COMPLAIN_EVERY), sound: None }
+    }
+
+    /// When they are looked at again.
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Does not wait for the next time: a process has died, perhaps of what is to be found.
+    pub fn hurry(&mut self, now: Instant) {
+        self.next = now;
+    }
+
+    /// Looks at the files, and puts right what can be put right.
+    ///
+    /// # Errors
+    /// runtime.mmap is damaged: no process can attach any more.
+    pub fn look(&mut self, watched: Watched<'_>, now: Instant) -> Result<(), Damage> {
+        let Watched { in_force, lock, is_own } = watched;
+        self.next = now + LOOK_EVERY;
+        in_force.runtime().look()?;
+        self.look_at_lock(lock);
+        if is_own {
+            look_at_generation(in_force);
+            self.look_at_configuration(in_force);
+        }
+        Ok(())
+    }
+
+    fn look_at_lock(&mut self, lock: Option<&mut DataLock>) {
+        match lock.map_or(Ok(false), DataLock::keep_signed) {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!("data/lock did not name this master: written again"),
+            Err(error) => self.complain(&error, "data/lock does not name this master"),
+        }
+    }
+
+    fn look_at_configuration(&mut self, in_force: &InForce) {
+        let generation = in_force.generation();
+        let stamp = Stamp::of(in_force.data_dir(), generation);
+        let is_sound = |(known, sound): &(u64, Stamp)| {
+            *known == generation && stamp.as_ref().is_some_and(|stamp| stamp == sound)
+        };
+        if self.sound.as_ref().is_some_and(is_sound) {
+            return;
+        }
+        match in_force.put_right() {
+            Ok(None) => self.sound = stamp.map(|stamp| (generation, stamp)),
+            Ok(Some(reason)) => tracing::error!(
+                reason,
+                generation,
+                "the configuration in force was not to be read: written again"
+            ),
+            Err(error) => {
+                self.complain(&error, "the configuration in force cannot be written again");
+            }
+        }
+    }
+
+    fn complain(&mut self, error: &dyn std::error::Error, what: &str) {
+        if self.complaints.is_due(clock::instant()) {
+            tracing::error!(error = with_sources(error), "{what}");
+        }
+    }
+}
+
+fn look_at_generation(in_force: &InForce) {
+    let (found, generation) = (in_force.runtime().generation(), in_force.generation());
+    if found != generation {
+        tracing::error!(
+            found,
+            generation,
+            "the generation in force stood wrong in runtime.mmap: items were answered \
+             \"store\"; written again"
+        );
+        in_force.runtime().publish(generation);
+    }
+}
+
+/// Says that no process can attach any more; what has taken the place of runtime.mmap is put away.
+pub(super) fn set_damaged_aside(damage: &Damage, runtime: &Runtime) {
+    tracing::error!("{damage}: no process can be started any more: this server ends");
+    if damage.is_replaced {
+        // It may be whole, of another time: undo logs that tell nothing of these files.
+        match runtime.set_aside() {
+            Ok(path) => tracing::warn!(path = %path.display(), "what took its place is there"),
+            Err(error) => tracing::error!(%error, "cannot put away what took its place"),
+        }
+    }
+}
+
+/// Names every group that is damaged: whoever is started next serves without it.
+pub(super) fn check_lengths(conf: &Conf) {
+    let alone = |group: &Group| Conf {
+        srv: conf.srv.clone(),
+        map: Map::new(vec![group.clone()], Vec::new()),
+    };
+    let mut sound = true;
+    for group in &conf.map.groups {
+        if let Err(error) = store::check_files(&alone(group)) {
+            sound = false;
+            let group = &group.name;
+            tracing::error!(group, %error, "a process met a SIGBUS; this group is not served");
+        }
+    }
+    if sound {
+        tracing::warn!("a process met a SIGBUS; all files have their lengths");
+    }
+}
+
+/// Ends a server whose runtime.mmap was damaged: a program that is still attached by it serves
+/// no more.
+pub(super) fn close_damaged(runtime: &Runtime) {
+    if let Err(error) = runtime.retire() {
+        tracing::warn!(%error, "programs that are attached are not told");
+    }
+    tracing::warn!("files are not marked clean: the next start looks at all nodes");
+}
+
+/// Marks the files of a server that ends in order.
+pub(super) fn close_clean(conf: &Conf) {
+    match store::close_clean(conf) {
+        Ok(true) => tracing::info!("files are written back and marked clean"),
+        Ok(false) => tracing::warn!("a process is still attached: files are not marked clean"),
+        Err(error) => tracing::error!(%error, "files are not marked clean"),
+    }
+}

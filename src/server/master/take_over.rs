@@ -1,0 +1,71 @@
+//! The new binary's side of an upgrade: it asks the older master for the server, says that its
+//! processes serve, and waits until the older one has let go. [`upgrade`](super::upgrade) shows both
+//! sides.
+//!
+//! Invariant: until the older master has let go, lock, files, sockets and systemd are its own.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use super::upgrade::{PREPARED, SERVING, YOURS};
+use frs::base::clock;
+use frs::base::sys::process::{self, Channel, Delivery, PollFd, PollFlags};
+
+/// The older master answers within this, whatever it is at.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The older master, which has not let go yet.
+pub(super) struct OlderMaster {
+    channel: Channel,
+    /// It was told that this one's processes serve.
+    said_serving: bool,
+}
+
+impl OlderMaster {
+    /// Asks for the server, when nothing is left that this binary could fail for. It is its own, too,
+    /// if the older master has died.
+    pub fn ask(channel: Channel) -> io::Result<OlderMaster> {
+        ask(&channel)?;
+        Ok(OlderMaster { channel, said_serving: false })
+    }
+
+    /// What to wait on.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    /// Says once that all processes of this master serve.
+    pub fn say_serving(&mut self) {
+        if !std::mem::replace(&mut self.said_serving, true) {
+            let said = self.channel.send(SERVING, &[]);
+            tracing::debug!(?said, "this master's processes serve");
+        }
+    }
+
+    /// Has it let go, or died.
+    pub fn has_let_go(&self) -> bool {
+        !matches!(self.channel.receive(), Ok(Delivery::Nothing))
+    }
+}
+
+fn ask(channel: &Channel) -> io::Result<()> {
+    channel.send(PREPARED, &[]).or_else(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(true),
+        _ => Err(error),
+    })?;
+    let until = clock::instant() + ANSWER;
+    loop {
+        match channel.receive()? {
+            Delivery::Message(word, _) if word == YOURS => return Ok(()),
+            Delivery::Message(..) => return Err(io::ErrorKind::InvalidData.into()),
+            Delivery::Closed => return Ok(()),
+            Delivery::Nothing => {}
+        }
+        let left = until.saturating_duration_since(clock::instant());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        process::poll(&mut [PollFd::new(channel.as_fd(), PollFlags::POLLIN)], Some(left))?;
+    }
+}
