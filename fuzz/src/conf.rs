@@ -6,6 +6,7 @@ use std::path::Path;
 use frs::conf::edit::{self, BizName, EditError, TextNames};
 use frs::conf::memory::Memory;
 use frs::conf::{Conf, DirFilesystem, Filesystem, Machine, report};
+use frs_server::memory::BUFFER_SIZES;
 
 const SRV: &str = "<srv/>";
 const MAP: &str = r#"<map>
@@ -37,12 +38,12 @@ fn check(srv: &[u8], map: &[u8]) {
             return;
         }
     };
-    assert!(Memory::of(&conf).total() > 0);
+    assert!(Memory::of(&conf, &BUFFER_SIZES).total() > 0);
     let filesystems = [Filesystem::Ext4, Filesystem::Btrfs, Filesystem::Nfs];
     let filesystems = filesystems
         .map(|kind| DirFilesystem { dir: Path::new("data").to_owned(), filesystem: Ok(kind) });
     let machine = Machine { ram_bytes: Some(1 << 30), filesystems: filesystems.into() };
-    assert!(!report::report(&conf, &machine).text.is_empty());
+    assert!(!report::report(&conf, &machine, &BUFFER_SIZES).text.is_empty());
 }
 
 /// The parts of an edit: the name behind `/biz/`, a map.xml, and what was sent.

@@ -10,10 +10,12 @@
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
 //! | [`keeper`] | flushes and sweeps, and serves the admin plane |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
+//! | [`memory`] | the sizes of all buffers, for `frs check` |
 
 pub mod admin;
 pub mod keeper;
 pub mod master;
+pub mod memory;
 pub mod net;
 pub mod process;
 pub mod protocol;

@@ -10,6 +10,7 @@ use frs::conf::Machine;
 use frs::conf::{Conf, report};
 use frs::store::ChildRole;
 use frs_server::master::{self, Ended, Start, command};
+use frs_server::memory::BUFFER_SIZES;
 use frs_server::process::child::ForkedChild;
 use frs_server::process::log;
 use frs_server::process::outcome::Reloaded;
@@ -98,7 +99,7 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 
 fn check(conf_dir: &Path) -> Result<(), Failed> {
     let conf = say(Conf::load(conf_dir), |conf| conf)?;
-    let report = report::report(&conf, &Machine::look(&conf));
+    let report = report::report(&conf, &Machine::look(&conf), &BUFFER_SIZES);
     let token_warnings = conf.token_warnings();
     print!("{}", report.text);
     let warnings = report.warnings.iter().chain(&token_warnings);

@@ -10,8 +10,7 @@ use super::fit;
 use super::machine::{DirFilesystem, Filesystem, Machine};
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory::{
-    self, ANSWER_BYTES, CLIENT_BYTES, ECHO_FACTOR, MAPPING_PROCESSES, Memory, POOLED_BYTES,
-    RUNTIME_BYTES, TICK_ANSWER_BYTES, groups_bytes, slot_bytes,
+    BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::srv::SLOTS;
 use super::value::{GIB, KIB, MIB, Suffix, size_text};
@@ -30,8 +29,8 @@ pub struct Report {
     pub faults: Vec<String>,
 }
 
-/// Reports on a configuration and the machine it is for.
-pub fn report(conf: &Conf, machine: &Machine) -> Report {
+/// Reports on a configuration, the machine it is for, and a server with buffers of these sizes.
+pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     let mut text = String::new();
     for (at, group) in conf.map.groups.iter().enumerate() {
         group_text(&mut text, group);
@@ -39,7 +38,7 @@ pub fn report(conf: &Conf, machine: &Machine) -> Report {
             biz_text(&mut text, biz, group);
         }
     }
-    memory_text(&mut text, conf);
+    memory_text(&mut text, conf, sizes);
     let mut warnings: Vec<String> = conf
         .map
         .bizs
@@ -50,12 +49,21 @@ pub fn report(conf: &Conf, machine: &Machine) -> Report {
         warnings.push("<degrade>true</degrade>: nothing at all is limited".to_owned());
     }
     warnings.extend(disk_warning(conf, machine));
+    for DirFilesystem { dir, filesystem } in &machine.filesystems {
+        if let Ok(Judged::Doubtful(why)) = filesystem.as_ref().map(|&kind| judged(kind)) {
+            warnings.push(format!("{}: {why}", dir.display()));
+        }
+    }
+    Report { text, warnings, faults: faults(machine) }
+}
+
+/// What a machine cannot do; one line each. With any, frs must not start.
+pub fn faults(machine: &Machine) -> Vec<String> {
     let mut faults = Vec::new();
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
         let dir = dir.display();
         match filesystem.as_ref().map(|&kind| judged(kind)) {
-            Ok(Judged::Good) => {}
-            Ok(Judged::Doubtful(why)) => warnings.push(format!("{dir}: {why}")),
+            Ok(Judged::Good | Judged::Doubtful(_)) => {}
             Ok(Judged::Faulty(name)) => faults.push(format!(
                 "{dir}: found {name}, expected ext4, xfs or tmpfs: mapped files there are not safe"
             )),
@@ -64,7 +72,7 @@ pub fn report(conf: &Conf, machine: &Machine) -> Report {
             )),
         }
     }
-    Report { text, warnings, faults }
+    faults
 }
 
 /// Share of the keys that find their chain full when the nodes in use would be `load` of all:
@@ -132,11 +140,12 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
     );
 }
 
-fn memory_text(text: &mut String, conf: &Conf) {
+fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let (http, map, workers) = (&conf.srv.http, &conf.map, conf.srv.workers);
-    let memory = Memory::of(conf);
-    let kept = size_text(memory::input_bytes(http));
-    let tick = size_text(TICK_ANSWER_BYTES as u64);
+    let memory = Memory::of(conf, sizes);
+    let BufferSizes { client_bytes, answer_bytes, echo_factor, .. } = *sizes;
+    let kept = size_text(sizes.input_bytes(http));
+    let tick = size_text(sizes.tick_answer_bytes);
     let words = u64::from(http.max_atomic_items) * map.item_undo_words();
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
@@ -156,10 +165,10 @@ fn memory_text(text: &mut String, conf: &Conf) {
          reload{twice}), at most {programs} for programs\n  \
          processes: {} = ({workers} workers + keeper + master) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
-         {tick} + queue {} + reply {} + {CLIENT_BYTES})\n    \
+         {tick} + queue {} + reply {} + {client_bytes})\n    \
          input: the largest of max-head, max-body and {}\n    \
-         reply, the longest to one request: {} items × {ANSWER_BYTES} × (1 + limits of a biz) + \
-         {ECHO_FACTOR} × the rest of max-body (echoed, escaped)\n  \
+         reply, the longest to one request: {} items × {answer_bytes} × (1 + limits of a biz) + \
+         {echo_factor} × the rest of max-body (echoed, escaped)\n  \
          {admin}all at worst: {}, and the kernel's socket buffers\n\
          largest atomic request: {words} of {UNDO_WORDS} words of the undo log",
         bytes_text(memory.groups),
@@ -168,14 +177,14 @@ fn memory_text(text: &mut String, conf: &Conf) {
         grouped(RUNTIME_BYTES),
         grouped(slot_bytes(map)),
         bytes_text(memory.processes),
-        size_text(memory::process_bytes(map)),
-        grouped(memory::bench_bytes(conf)),
+        size_text(process_bytes(map)),
+        grouped(sizes.worker_bytes(conf)),
         bytes_text(memory.clients),
         http.max_connections,
-        grouped(memory::queue_bytes(map)),
-        grouped(memory::reply_bytes(http, map)),
-        size_text(POOLED_BYTES as u64),
-        memory::items(http),
+        grouped(sizes.waiting_bytes(map)),
+        grouped(sizes.reply_bytes(http, map)),
+        size_text(sizes.pooled_bytes),
+        sizes.items(http),
         bytes_text(memory.total()),
     );
 }

@@ -2,6 +2,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::*;
+use crate::conf::tests::SIZES;
 
 const MAP: &str = "<map>
   <group name='default' files='2' key-nodes='8192' node-size='128'/>
@@ -43,7 +44,7 @@ fn displaced_shares_are_those_of_poisson() {
 
 #[test]
 fn text_shows_geometry_memory_and_nodes() {
-    let Report { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)));
+    let Report { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES);
     let expected = "\
 group default: files 2, key-nodes 8192, chain 56, node-size 128, key-bytes 24, hash bob, on-full evict
   memory: 118,497,280 bytes (113.0 MiB) = 2 × (4096 + 8192 × (64 + 56 × 128))
@@ -80,7 +81,8 @@ largest atomic request: 2176 of 65536 words of the undo log
 
 #[test]
 fn choosers_of_keys_are_warned_of() {
-    let Report { warnings, faults, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Xfs)));
+    let Report { warnings, faults, .. } =
+        report(&conf(), &machine(u64::MAX, Ok(Filesystem::Xfs)), &SIZES);
     assert_eq!(faults, [""; 0]);
     assert_eq!(
         warnings,
@@ -101,7 +103,7 @@ fn only_what_refuses_by_its_nodes_is_warned_of() {
         );
         let conf = Conf::parse("s", "<srv/>", "m", &map).unwrap_or_else(|f| panic!("{f}"));
         let machine = Machine { ram_bytes: None, filesystems: vec![] };
-        !report(&conf, &machine).warnings.is_empty()
+        !report(&conf, &machine, &SIZES).warnings.is_empty()
     };
     assert!(warned("enforce", "policy='token' rate='1/s'"));
     assert!(warned("enforce", "policy='total' max='1' scope='biz' ban='1m'"));
@@ -117,7 +119,7 @@ fn degrade_is_warned_of() {
     let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
     let warnings = |srv: &str| {
         let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
-        report(&conf, &Machine { ram_bytes: None, filesystems: vec![] }).warnings
+        report(&conf, &Machine { ram_bytes: None, filesystems: vec![] }, &SIZES).warnings
     };
     assert_eq!(warnings("<srv/>"), [""; 0]);
     assert_eq!(
@@ -128,7 +130,7 @@ fn degrade_is_warned_of() {
 
 /// Warnings and faults about the machine alone.
 fn about(machine: &Machine) -> (Vec<String>, Vec<String>) {
-    let Report { warnings, faults, .. } = report(&conf(), machine);
+    let Report { warnings, faults, .. } = report(&conf(), machine, &SIZES);
     (warnings.into_iter().filter(|warning| !warning.starts_with("biz ")).collect(), faults)
 }
 
@@ -199,5 +201,5 @@ fn the_largest_settings_do_not_overflow() {
                max-head='1MiB' max-items='65536'/></srv>";
     let map = "<map><group name='g' files='4096' key-nodes='2147483647' node-size='64'/></map>";
     let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
-    report(&conf, &machine(1, Ok(Filesystem::Ext4)));
+    report(&conf, &machine(1, Ok(Filesystem::Ext4)), &SIZES);
 }

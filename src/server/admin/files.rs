@@ -10,7 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// Bytes of a configuration file.
-const MAX_BYTES: u64 = 16 << 20;
+pub(super) const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads a file of text.
 pub fn read(path: &Path) -> io::Result<String> {

@@ -271,7 +271,7 @@ impl<W> Changes<W> {
         let faulty = |words: String| Refusal::new(422, "faulty", words);
         let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &map)
             .map_err(|faults| faulty(faults.to_string()))?;
-        let faults = report::report(&conf, &Machine::look(&conf)).faults;
+        let faults = report::faults(&Machine::look(&conf));
         if !faults.is_empty() {
             return Err(faulty(faults.join("\n")));
         }

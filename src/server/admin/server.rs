@@ -18,7 +18,8 @@ use mio::{Events, Interest, Poll, Token};
 use super::access::{self, Over};
 use super::brake::{Brake, DELAY};
 use super::client_eviction::{MAX_CLIENTS, MAX_HOLDING, Seat, State, who_goes};
-use super::connection::{Connection, Step};
+use super::connection::{Connection, MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
+use super::files;
 use super::handler::{Handler, Who};
 use super::ration::Ration;
 use super::response::{Refusal, Reply};
@@ -38,6 +39,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// A pause after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 16 << 10;
+/// What the admin plane holds: of each connection a head, of some of them a body, doubled as they
+/// grow; map.xml as it was, as it is made and as it is answered, each parsed once.
+pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
+    + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
+    + 6 * files::MAX_BYTES as usize;
+/// Attachments that map all groups: the plane's own, and that of who looks into them.
+pub const MAPS: u64 = 2;
 /// Calls of one client in a tick.
 const READS: usize = 16;
 /// Requests of one client in a tick.
@@ -582,7 +590,6 @@ fn peer_of(stream: &mio::net::UnixStream) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::connection::MAX_HEAD_BYTES;
     use std::io::{Read, Write};
 
     #[test]

@@ -17,6 +17,7 @@ use super::prepare::{Preparation, PrepareError, Work, log_prepared};
 use super::run::{Ended, Master, MasterParts};
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
+use crate::memory::BUFFER_SIZES;
 use crate::net::listeners::{Given, ListenError, Listeners};
 use crate::process::account::Account;
 use crate::process::lock::DataLock;
@@ -140,7 +141,7 @@ fn start_log(conf: &Conf, account: Option<&Account>) -> Result<(), MasterError> 
 }
 
 fn look_at_machine(conf: &Conf) -> Result<(), MasterError> {
-    let report = report::report(conf, &Machine::look(conf));
+    let report = report::report(conf, &Machine::look(conf), &BUFFER_SIZES);
     report.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     if report.faults.is_empty() { Ok(()) } else { Err(MasterError::Machine(report.faults)) }
 }
@@ -288,7 +289,7 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
         tracing::info!(group = %group.name, files = group.geometry.files, bytes, "has a group");
     }
     log_prepared(prepared);
-    let memory = Memory::of(conf);
+    let memory = Memory::of(conf, &BUFFER_SIZES);
     let files_max = process::raise_file_limit().unwrap_or(0);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

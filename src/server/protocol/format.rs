@@ -57,6 +57,14 @@ pub struct Decoded {
     pub(super) other: String,
 }
 
+/// Bytes of an item's answer at most, without what is echoed of the item, and of each `<limit>`
+/// in it: the longest tags with the longest figures, rounded up.
+pub const ANSWER_BYTES: usize = 320;
+/// The longest that a byte of a request can become where it is echoed: `"` as `&quot;`.
+pub const ECHO_FACTOR: usize = 6;
+/// The shortest item of a request, without what is echoed of it: `{"biz":1,"key":1},`.
+pub const ITEM_BYTES: usize = 18;
+
 /// The error of a document in another encoding.
 pub(super) const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");
 

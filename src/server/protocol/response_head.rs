@@ -13,6 +13,9 @@ use frs::service::{Answer, ItemError, Verdict};
 /// The status of a preflight.
 pub const PREFLIGHT: u16 = 204;
 
+/// The longest head of an answer, rounded up.
+pub const HEAD_BYTES: usize = 1 << 10;
+
 /// Seconds after which an overloaded server may be asked again.
 const OVERLOAD_RETRY_SECONDS: u64 = 1;
 

@@ -2,13 +2,17 @@
 //!
 //! Invariant: in the steady state nothing is allocated: what arrives is read into one arena, and
 //! only what cannot be answered or written at once is kept aside, in buffers that are used again.
-//! What is held at most, `frs check` prints: src/conf/memory.rs.
+//! What is held at most, `frs check` prints: src/server/memory.rs.
 
 use std::ops::Range;
 
 use super::connection::ConnectionBuffers;
 use super::pool::Pool;
-use frs::conf::memory::{ARENA_BYTES, READ_BYTES};
+
+/// What one call reads at most from a client of whom nothing is kept.
+const READ_BYTES: usize = 16 << 10;
+/// What all clients of a worker together are read in a tick.
+pub const ARENA_BYTES: usize = 64 * READ_BYTES;
 
 /// Where the input of a tick is read into.
 #[derive(Debug)]

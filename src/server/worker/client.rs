@@ -2,7 +2,7 @@
 //!
 //! Invariant: while answers wait to be taken, nothing is read; so what is kept of a client is at
 //! most one request that is not complete and the answers to one tick's input: no more than
-//! `conf::memory::connection_bytes`.
+//! `frs::conf::memory::BufferSizes::connection_bytes`.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,6 +14,8 @@ use super::pool::{Pool, make_room};
 use crate::net::stream::Stream;
 use frs::conf::Srv;
 
+/// What stands for a client beside its buffers: its places in lists, timers and the event queue.
+pub const CLIENT_BYTES: usize = 1 << 10;
 /// Room that a kept request is read into in one call, at least.
 const KEPT_READ_BYTES: usize = 4 << 10;
 

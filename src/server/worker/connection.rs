@@ -23,18 +23,20 @@ use crate::protocol::http::{self, Body, Head, Lone, Search};
 use crate::protocol::response_head::{Content, Kind, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, codec, form};
-use frs::conf::memory::TICK_ANSWER_BYTES;
 use frs::conf::{Authority, Http};
 use frs::service::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
 use context::RequestContext;
+pub(crate) use context::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
 use pending::{ClientPreferences, Pending};
 pub use serve::{Problem, Rules, Serve};
 
 /// Requests of one connection that are answered in a tick.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;
+/// Once so much is answered to a connection in a tick, its next request waits for the next one.
+pub const TICK_ANSWER_BYTES: usize = 64 << 10;
 
 /// The status of a limited item where the request names no other.
 const LIMITED: u16 = 429;

@@ -3,14 +3,14 @@
 //! A worker is forked by the master, attaches itself to the store, and serves its listeners until
 //! the master asks it to end, or dies.
 
-mod buffers;
-mod client;
+pub(crate) mod buffers;
+pub(crate) mod client;
 pub mod connection;
 mod listeners;
 mod overload_log;
-mod pool;
+pub(crate) mod pool;
 mod request_handler;
-mod tick;
+pub(crate) mod tick;
 
 use std::io;
 

@@ -3,7 +3,10 @@
 //! Invariant: a buffer grows to what was counted with, not beyond, unless it must; one that had to
 //! is not kept.
 
-use frs::conf::memory::{POOL_BUFFERS, POOLED_BYTES};
+/// Buffers that wait to be used again, at most.
+pub const POOL_BUFFERS: usize = 256;
+/// Larger buffers are not kept for that.
+pub const POOLED_BYTES: usize = 64 << 10;
 
 /// Makes room for so many more bytes. It doubles as a Vec does by itself, but not beyond `most`,
 /// unless it must: what is held is then what was counted with.

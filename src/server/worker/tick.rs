@@ -27,7 +27,6 @@ use crate::process::message::{self, Received, ToChild};
 use crate::protocol;
 use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
-use frs::conf::memory::REFUSED_CLIENTS;
 use frs::conf::{Conf, Srv};
 use frs::service::Service;
 use frs::store::Counter;
@@ -40,6 +39,9 @@ const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
 const ACCEPTS_PER_TICK: usize = 64;
+/// Clients besides max-connections who are not served and are just being told so. They hold no
+/// buffer.
+pub const REFUSED_CLIENTS: usize = 1024;
 /// A pause after so long a time without one is worth a line in the log.
 const QUIET_MS: u64 = 10_000;
 /// Clients whose requests are run together: the memory of one is fetched while others are at work.

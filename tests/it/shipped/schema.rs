@@ -58,7 +58,8 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
             filesystem: Ok(Filesystem::Ext4),
         }],
     };
-    let Report { text, warnings, faults } = report(&conf, &machine);
+    let Report { text, warnings, faults } =
+        report(&conf, &machine, &frs_server::memory::BUFFER_SIZES);
     println!("{text}");
     assert_eq!((warnings, faults), (vec![], vec![]));
     assert!(groups_bytes(&conf.map) < 100 << 20);

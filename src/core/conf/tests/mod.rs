@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::fault::Faults;
 use super::load::Host;
+use super::memory::BufferSizes;
 use super::{
     AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,
     LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Total, report,
@@ -44,6 +45,25 @@ fn faults(found: Result<Conf, Faults>, expected: &[&str]) {
     let found = found.expect_err("taken").to_string();
     assert_eq!(found.lines().collect::<Vec<_>>(), expected);
 }
+
+/// Those of the server at some time: `frs check` counts with its own.
+pub(super) const SIZES: BufferSizes = BufferSizes {
+    arena_bytes: 1 << 20,
+    pool_buffers: 256,
+    pooled_bytes: 64 << 10,
+    tick_answer_bytes: 64 << 10,
+    queue_requests: 16,
+    queue_bytes: 2 << 10,
+    in_hand_buffers: 38,
+    refused_clients: 1024,
+    client_bytes: 1 << 10,
+    head_bytes: 1 << 10,
+    answer_bytes: 320,
+    echo_factor: 6,
+    item_bytes: 18,
+    admin_bytes: 137_363_456,
+    admin_maps: 2,
+};
 
 #[test]
 fn nothing_but_a_group_gives_the_defaults() {
@@ -293,7 +313,7 @@ proptest! {
         );
         let srv = "<srv><http max-atomic-items='15'/></srv>";
         if let Ok(conf) = Conf::parse("s", srv, "m", &map) {
-            let _ = report::report(&conf, &Machine { ram_bytes: None, filesystems: vec![] });
+            let _ = report::report(&conf, &Machine { ram_bytes: None, filesystems: vec![] }, &SIZES);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 
 use super::*;
-use frs::conf::memory;
+use crate::memory::BUFFER_SIZES;
 use frs::conf::{Conf, Http};
 use frs::service::{Answer, Answers, Figures, LimitFigures, Request, Verdict};
 
@@ -157,7 +157,7 @@ fn a_client_who_never_reads_is_held_in_what_was_counted() {
         "max-body='256KiB' max-head='256'",
     ] {
         let conf = conf(http);
-        let bound = memory::connection_bytes(&conf.srv.http, &conf.map) as usize;
+        let bound = BUFFER_SIZES.connection_bytes(&conf.srv.http, &conf.map) as usize;
         // One for all: a buffer may come back from a client who needed a larger one.
         let mut buffers = Buffers::default();
         for request in requests(&conf.srv.http) {
@@ -174,7 +174,7 @@ fn a_client_who_never_reads_is_held_in_what_was_counted() {
 fn the_longest_reply_is_no_longer_than_was_counted() {
     for http in ["max-body='1KiB'", "max-body='64KiB'", "max-body='64KiB' max-items='3'"] {
         let conf = conf(http);
-        let bound = memory::reply_bytes(&conf.srv.http, &conf.map) as usize;
+        let bound = BUFFER_SIZES.reply_bytes(&conf.srv.http, &conf.map) as usize;
         let mut longest = 0;
         for request in requests(&conf.srv.http) {
             let (mut scratch, mut out) = (Default::default(), Vec::new());

@@ -9,7 +9,6 @@ use crate::protocol::call::Call;
 use crate::protocol::response_head::{self, Asker, Common, Content, Kind, ResponseOptions, Single};
 use crate::protocol::{Decoded, Error, Line, codec, form};
 use frs::base::clock::Millis;
-use frs::conf::memory::{QUEUE, QUEUE_BYTES};
 use frs::service::{Answer, Exchange, Request};
 
 /// Buffers for the request in hand: one for a worker, for all of its connections.
@@ -67,6 +66,13 @@ impl ConnectionBuffers {
     }
 }
 
+/// Requests of a worker that wait to be run together, at most.
+pub const QUEUE: usize = 16;
+/// Once they have so many bytes, they are run.
+pub const QUEUE_BYTES: usize = 2 << 10;
+/// Buffers that grow with the longest answer, doubled as they grow: a request and its answers for
+/// each that can wait, the document in hand, and the output of a batch.
+pub const BUFFERS_IN_HAND: usize = 2 * (QUEUE + 3);
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The worker's context of a connection.

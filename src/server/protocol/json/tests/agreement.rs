@@ -411,7 +411,7 @@ fn the_longest_words_fit() {
 /// The bound that memory is reckoned by, without what is echoed of the item.
 #[test]
 fn the_longest_answers_are_within_their_bound() {
-    use frs::conf::memory::ANSWER_BYTES;
+    use crate::protocol::format::ANSWER_BYTES;
 
     const LONGEST: u64 = (1 << 53) - 1;
     let figures =
@@ -452,8 +452,8 @@ fn the_longest_answers_are_within_their_bound() {
         };
         let item = [true, false].map(|limited| length(Some(flags(limited)), 0)).into_iter().max();
         let item = item.unwrap_or(0) - length(None, 0);
-        assert!((200..=ANSWER_BYTES as usize).contains(&item), "{format:?}: {item}");
+        assert!((200..=ANSWER_BYTES).contains(&item), "{format:?}: {item}");
         let limit = length(Some(flags(true)), 2) - length(Some(flags(true)), 1);
-        assert!((150..=ANSWER_BYTES as usize).contains(&limit), "{format:?}: {limit}");
+        assert!((150..=ANSWER_BYTES).contains(&limit), "{format:?}: {limit}");
     }
 }

@@ -1,7 +1,6 @@
 //! What /health answers, and what a tick answers at most.
 
 use super::*;
-use frs::conf::memory::QUEUE;
 
 impl Connection {
     /// What it holds of a body that arrives in pieces.

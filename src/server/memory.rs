@@ -1,0 +1,60 @@
+//! The sizes of the server's buffers, from those who own them: what `frs check` counts with.
+//!
+//! Invariant: a buffer that clients can fill is in this list, or on the stack.
+
+use crate::admin::server::{HELD_BYTES, MAPS};
+use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES};
+use crate::protocol::response_head::HEAD_BYTES;
+use crate::worker::buffers::ARENA_BYTES;
+use crate::worker::client::CLIENT_BYTES;
+use crate::worker::connection::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, TICK_ANSWER_BYTES};
+use crate::worker::pool::{POOL_BUFFERS, POOLED_BYTES};
+use crate::worker::tick::REFUSED_CLIENTS;
+use frs::conf::memory::BufferSizes;
+
+/// The sizes of all buffers.
+pub const BUFFER_SIZES: BufferSizes = BufferSizes {
+    arena_bytes: ARENA_BYTES as u64,
+    pool_buffers: POOL_BUFFERS as u64,
+    pooled_bytes: POOLED_BYTES as u64,
+    tick_answer_bytes: TICK_ANSWER_BYTES as u64,
+    queue_requests: QUEUE as u64,
+    queue_bytes: QUEUE_BYTES as u64,
+    in_hand_buffers: BUFFERS_IN_HAND as u64,
+    refused_clients: REFUSED_CLIENTS as u64,
+    client_bytes: CLIENT_BYTES as u64,
+    head_bytes: HEAD_BYTES as u64,
+    answer_bytes: ANSWER_BYTES as u64,
+    echo_factor: ECHO_FACTOR as u64,
+    item_bytes: ITEM_BYTES as u64,
+    admin_bytes: HELD_BYTES as u64,
+    admin_maps: MAPS,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With these src/core/conf/report_tests.rs counts.
+    #[test]
+    fn the_sizes_that_frs_check_counts_with() {
+        let sizes = BufferSizes {
+            arena_bytes: 1 << 20,
+            pool_buffers: 256,
+            pooled_bytes: 64 << 10,
+            tick_answer_bytes: 64 << 10,
+            queue_requests: 16,
+            queue_bytes: 2 << 10,
+            in_hand_buffers: 38,
+            refused_clients: 1024,
+            client_bytes: 1 << 10,
+            head_bytes: 1 << 10,
+            answer_bytes: 320,
+            echo_factor: 6,
+            item_bytes: 18,
+            admin_bytes: 137_363_456,
+            admin_maps: 2,
+        };
+        assert_eq!(BUFFER_SIZES, sizes);
+    }
+}
