@@ -568,7 +568,7 @@ fn settled_generation(runtime: &Runtime, data_dir: &Path) -> u64 {
         let generation = runtime.generation();
         // Who may not look into the directory takes what is said.
         let is_settled = active::latest(data_dir).map_or(true, |last| last == Some(generation));
-        if generation == 0 || is_settled || begun.elapsed() >= SETTLED {
+        if generation == 0 || is_settled || clock::since(begun) >= SETTLED {
             return generation;
         }
         std::thread::sleep(LOOK_AGAIN);

@@ -3,7 +3,7 @@
 //! Everything below and beside takes the time as an argument, so that tests set it and a worker
 //! reads it once a tick.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the Unix epoch, UTC.
 pub type Millis = u64;
@@ -21,6 +21,12 @@ pub fn instant() -> Instant {
         return played;
     }
     Instant::now()
+}
+
+/// How long ago an instant of the monotonic clock is.
+#[inline]
+pub fn since(then: Instant) -> Duration {
+    instant().saturating_duration_since(then)
 }
 
 /// The monotonic clock in nanoseconds; one clock for all processes of a boot.

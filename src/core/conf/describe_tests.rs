@@ -1,3 +1,5 @@
+//! The words of every policy, weight, list and duration.
+
 use super::super::Conf;
 use super::*;
 

@@ -1,3 +1,5 @@
+//! What `frs check` prints, and what it warns of.
+
 use std::io;
 use std::path::PathBuf;
 

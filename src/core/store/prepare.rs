@@ -65,7 +65,7 @@ pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
         let begun = clock::instant();
         loop {
             let admitted = admit(live, configured, runtime, prepared);
-            let is_hopeful = has_orphans_only(runtime) && begun.elapsed() < ORPHANS;
+            let is_hopeful = has_orphans_only(runtime) && clock::since(begun) < ORPHANS;
             if !matches!(admitted, Err(Error::Quarantined { .. })) || !is_hopeful {
                 return admitted;
             }
@@ -270,7 +270,7 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
 fn is_alone(runtime: &Runtime, within: Duration) -> bool {
     let start = clock::instant();
     while runtime.is_any_locked() {
-        if start.elapsed() > within {
+        if clock::since(start) > within {
             return false;
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -89,7 +89,7 @@ impl Runtime {
         let (start, len) = Self::slots_span();
         let begun = crate::base::clock::instant();
         while !sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))? {
-            if begun.elapsed() > LINGERING {
+            if crate::base::clock::since(begun) > LINGERING {
                 return Err(Error::Attached { path, reason });
             }
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -203,7 +203,7 @@ impl Keeper {
         self.tell_flushing(true);
         let result = self.service.flush();
         self.tell_flushing(false);
-        self.count_flush(&result, begun.elapsed());
+        self.count_flush(&result, clock::since(begun));
         note_flush(&self.service, result, &mut self.complaints, clock::instant());
         // Counted from its end: a slow disk is not flushed without a pause.
         self.plan_flush(clock::instant());

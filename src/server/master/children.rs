@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::supervise::{Event, Order, Request, Supervisor};
 use crate::process::message::{Ask, Line, ToChild, ToMaster};
+use frs::base::clock;
 use frs::base::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal,
 };
@@ -66,7 +67,7 @@ impl Children {
     }
 
     fn now_ms(&self) -> u64 {
-        self.origin.elapsed().as_millis() as u64
+        clock::since(self.origin).as_millis() as u64
     }
 
     /// What to wait on: what they say, and room for what there was none for.

@@ -172,7 +172,7 @@ fn wait<T>(
             // Emptied as its last step: about to end.
             Err(LockError::Io { .. } | LockError::Held { .. } | LockError::Foreign { .. }) => {}
         }
-        let waited = begun.elapsed();
+        let waited = clock::since(begun);
         if waited > bound {
             return Err(CommandError::Silent { pid, waited });
         }

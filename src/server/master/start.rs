@@ -242,9 +242,9 @@ fn listen(
     loop {
         let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
         match Listeners::open(&conf.srv.listen, admin, conf.srv.workers, given) {
-            Err(error) if error.is_in_use() && begun.elapsed() < ORPHANS => {
+            Err(error) if error.is_in_use() && clock::since(begun) < ORPHANS => {
                 // Of one that was killed the sockets go last, and its slot may be gone already.
-                let is_lingering = begun.elapsed() < LINGERING;
+                let is_lingering = clock::since(begun) < LINGERING;
                 if !is_lingering && !runtime.slots().iter().any(|slot| slot.alive) {
                     return Err(error);
                 }

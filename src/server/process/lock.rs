@@ -109,7 +109,7 @@ impl DataLock {
             let pid = read_pid(&path).or_else(|| owner(data_dir));
             // A process whose end was asked for by SIGKILL looks alive until it meets the signal.
             let bound = if pid.is_none_or(process::is_ending) { dead } else { living };
-            if begun.elapsed() > bound {
+            if frs::base::clock::since(begun) > bound {
                 return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -167,7 +167,7 @@ impl DataLock {
         let begun = frs::base::clock::instant();
         // Who asks whether it is locked holds it for a moment.
         while !try_lock(&directory)? {
-            if begun.elapsed() > LINGERING {
+            if frs::base::clock::since(begun) > LINGERING {
                 return Ok(None);
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -300,7 +300,7 @@ fn look(data_dir: &Path) -> io::Result<Option<Pid>> {
         if let Some(pid) = read_pid(&path_in(data_dir)).or_else(|| owner(data_dir)) {
             return Ok(Some(pid));
         }
-        if begun.elapsed() > SIGNED {
+        if frs::base::clock::since(begun) > SIGNED {
             let message = "the directory is locked, but no process can be named that locked it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }

@@ -167,7 +167,7 @@ impl Worker {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
                 result => result?,
             }
-            self.begun = self.origin.elapsed();
+            self.begun = clock::since(self.origin);
             self.now_ms = self.begun.as_millis() as u64;
             let mut master_spoke = false;
             for event in &events {
@@ -225,7 +225,7 @@ impl Worker {
         if answered > 0
             && let Some(counters) = self.counters()
         {
-            let took = self.origin.elapsed().saturating_sub(self.begun);
+            let took = clock::since(self.origin).saturating_sub(self.begun);
             // Rounded up: a bucket's bound is never less than the time was.
             let us = took.as_nanos().div_ceil(1000).min(u64::MAX.into()) as u64;
             counters.add_time(Timed::Request, us, answered);

@@ -50,7 +50,7 @@ fn look(reader: Reader, sender: &SyncSender<Result<Rates, frs::inspect::Error>>)
         if sender.send(sampled).is_err() || is_over {
             return;
         }
-        std::thread::sleep(EVERY.max(begun.elapsed()));
+        std::thread::sleep(EVERY.max(frs::base::clock::since(begun)));
     }
 }
 

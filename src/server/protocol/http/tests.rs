@@ -1,3 +1,5 @@
+//! Heads that are taken, refused, and read in part.
+
 use super::*;
 
 const MAX: u32 = 256;

@@ -1,3 +1,5 @@
+//! JSON as requests have it and as answers are written.
+
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs::service::{Answer, Answers, Command, ItemError, ItemNames, ItemOptions, Request};

@@ -1,3 +1,5 @@
+//! Heads of answers, byte for byte.
+
 use super::*;
 use frs::service::Figures;
 

@@ -1,3 +1,5 @@
+//! A connection as bytes in and bytes out, without a socket.
+
 use super::*;
 use frs::conf::{AuthzKey, Http};
 use frs::service::{Answer, Answers, Figures, ItemError, Request, Verdict};
