@@ -20,3 +20,4 @@ mod limits;
 mod load;
 mod process;
 mod shipped;
+mod tidy;

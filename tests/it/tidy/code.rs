@@ -1,0 +1,233 @@
+//! What holds in each Rust source: clocks, unsafe, length, openings, parameters.
+
+use super::source::{Source, Token, group, rust, tokens, without_tests};
+use super::{Allowed, assert_none};
+
+const MAX_LINES: usize = 700;
+
+/// Where a clock is read: everywhere else time is an argument, or comes from there.
+const CLOCKS: [&str; 3] = [
+    "src/core/base/clock.rs",
+    // A client, which measures latency.
+    "tools/frs-load/src/load.rs",
+    "tools/frs-load/src/main.rs",
+];
+
+/// Where `unsafe` may stand: the kernel's calls, pointers into maps, and allocators that count.
+const UNSAFE: [&str; 4] = [
+    "src/core/base/sys/",
+    "src/core/store/region.rs",
+    "tests/alloc_protocol.rs",
+    "tests/alloc_serving.rs",
+];
+
+/// Functions with parameters that can be given in the wrong order, and are still to be mended.
+const STILL_UNNAMED: &[&str] = &[
+    "src/core/base/sys/fatal_signals.rs watch",
+    "src/core/base/sys/fatal_signals.rs watch_reading",
+    "src/core/service.rs note_numbers",
+    "src/core/service.rs push",
+    "src/core/service.rs push_parts",
+    "src/core/store/evict.rs choose",
+    "src/core/store/fast_path.rs with_found",
+    "src/core/store/inspect.rs copy",
+    "src/core/store/slot.rs claim",
+];
+
+/// Is a file compiled for tests only, by its name?
+fn is_test(path: &str) -> bool {
+    let within = ["src/", "tools/"].iter().any(|directory| path.starts_with(directory));
+    let names = [
+        "/tests/",
+        "/tests.rs",
+        "/testing.rs",
+        "_tests.rs",
+        "/played.rs",
+        "/crash.rs",
+        "/model.rs",
+    ];
+    !within || names.iter().any(|name| path.contains(name))
+}
+
+fn at(source: &Source, line: usize) -> String {
+    format!("{}:{line}", source.path)
+}
+
+/// Where words stand in the tokens, `:` written once each.
+fn lines_with(tokens: &[Token<'_>], words: &[&str]) -> Vec<usize> {
+    let is_here =
+        |some: &&[Token<'_>]| some.iter().zip(words).all(|(token, word)| token.text == *word);
+    tokens.windows(words.len()).filter(is_here).map(|some| some[0].line).collect()
+}
+
+fn clock_lines(text: &str) -> Vec<usize> {
+    let all = tokens(text);
+    let kept = without_tests(&all);
+    let reads = [
+        &["SystemTime", ":", ":", "now"][..],
+        &["Instant", ":", ":", "now"],
+        &["Timestamp", ":", ":", "now"],
+        &["Zoned", ":", ":", "now"],
+        &["clock_gettime"],
+        &[".", "elapsed", "(", ")"],
+    ];
+    reads.iter().flat_map(|words| lines_with(&kept, words)).collect()
+}
+
+#[test]
+fn only_the_clock_reads_a_clock() {
+    let sources = rust().into_iter().filter(|source| !is_test(&source.path));
+    let faults =
+        sources.filter(|source| !CLOCKS.contains(&source.path.as_str())).flat_map(|source| {
+            clock_lines(&source.text).into_iter().map(|line| at(&source, line)).collect::<Vec<_>>()
+        });
+    assert_none("reads of a clock", faults, Allowed(&[]));
+    assert_eq!(clock_lines("let a = Instant::now();\nb.elapsed() // Instant::now()\n"), [1, 2]);
+    assert_eq!(clock_lines("#[cfg(test)]\nmod tests { fn a() { SystemTime::now(); } }"), [0; 0]);
+}
+
+#[test]
+fn unsafe_stands_where_the_rules_allow() {
+    let sources = rust();
+    let outside =
+        sources.iter().filter(|source| !UNSAFE.iter().any(|place| source.path.starts_with(place)));
+    let faults = outside.flat_map(|source| {
+        lines_with(&tokens(&source.text), &["unsafe"])
+            .into_iter()
+            .map(|line| at(source, line))
+            .collect::<Vec<_>>()
+    });
+    assert_none("unsafe", faults, Allowed(&[]));
+    let found = lines_with(&tokens("// unsafe\nlet a = \"unsafe\";\nunsafe { b }"), &["unsafe"]);
+    assert_eq!(found, [3]);
+}
+
+#[test]
+fn no_file_is_long_and_each_says_what_it_is_for() {
+    let sources = rust();
+    let long = sources.iter().filter_map(|source| {
+        let lines = source.text.lines().count();
+        (lines > MAX_LINES).then(|| format!("{}: {lines} lines", source.path))
+    });
+    assert_none("files of more lines than one duty takes", long, Allowed(&[]));
+    let silent = sources.iter().filter(|source| !source.text.starts_with("//!"));
+    let silent = silent.map(|source| source.path.clone());
+    assert_none("files that do not open with what they are for", silent, Allowed(&[]));
+}
+
+const PRIMITIVES: [&str; 14] = [
+    "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64",
+    "usize",
+];
+
+/// Functions for others with parameters that nobody can tell apart: a tuple of two or more of one
+/// primitive type, or two bare `bool`s.
+fn unnamed(text: &str) -> Vec<(usize, String)> {
+    let all = tokens(text);
+    let tokens = without_tests(&all);
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        let is_function = tokens[at].text == "fn" && is_public(&tokens[..at]);
+        let Some(name) = tokens.get(at + 1).filter(|_| is_function) else { continue };
+        let Some(open) = tokens[at..].iter().position(|token| token.text == "(") else { continue };
+        // Behind `<…>`, where closures of the bounds have parentheses of their own.
+        let open = at + parameters(&tokens[at..]).unwrap_or(open);
+        let list = &tokens[open + 1..open + group(&tokens[open..]) - 1];
+        if has_tuple(list) || bools(list) > 1 {
+            found.push((name.line, name.text.to_owned()));
+        }
+    }
+    found
+}
+
+/// Does `pub`, with what may stand between, come right before a function?
+fn is_public(before: &[Token<'_>]) -> bool {
+    let mut rest = before;
+    while let Some((last, others)) = rest.split_last() {
+        match last.text {
+            "const" | "async" | "unsafe" | "extern" | "\"" => rest = others,
+            // pub(crate)
+            ")" => {
+                let open = others.iter().rposition(|token| token.text == "(");
+                rest = open.map_or(&[], |open| &others[..open]);
+            }
+            text => return text == "pub",
+        }
+    }
+    false
+}
+
+/// Where the list of parameters opens, from `fn`.
+fn parameters(tokens: &[Token<'_>]) -> Option<usize> {
+    let (mut depth, mut at) = (0_i32, 2);
+    while let Some(token) = tokens.get(at) {
+        match token.text {
+            "<" => depth += 1,
+            ">" if tokens[at - 1].text != "-" => depth -= 1,
+            "(" if depth == 0 => return Some(at),
+            "(" | "[" | "{" => {
+                at += group(&tokens[at..]);
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// A tuple of two or more of one primitive type, anywhere in the types; not a closure's parameters.
+fn has_tuple(list: &[Token<'_>]) -> bool {
+    (0..list.len()).filter(|at| list[*at].text == "(").any(|at| {
+        let inside = &list[at + 1..at + group(&list[at..]) - 1];
+        let is_closure = at > 0 && ["Fn", "FnMut", "FnOnce", "fn"].contains(&list[at - 1].text);
+        let types: Vec<&str> =
+            inside.iter().map(|token| token.text).filter(|text| *text != ",").collect();
+        let is_one = types.iter().all(|one| *one == types[0]);
+        !is_closure && types.len() > 1 && is_one && PRIMITIVES.contains(&types[0])
+    })
+}
+
+/// How many parameters are bare `bool`s.
+fn bools(list: &[Token<'_>]) -> usize {
+    let is_bare = |three: &&[Token<'_>]| {
+        three[0].text == ":" && three[1].text == "bool" && three[2].text == ","
+    };
+    let last =
+        list.len() >= 2 && list[list.len() - 2].text == ":" && list[list.len() - 1].text == "bool";
+    list.windows(3).filter(is_bare).count() + usize::from(last)
+}
+
+#[test]
+fn parameters_have_names_of_their_own() {
+    let sources = rust().into_iter().filter(|source| !is_test(&source.path));
+    let faults = sources.flat_map(|source| {
+        let found = unnamed(&source.text).into_iter();
+        found.map(|(_, name)| format!("{} {name}", source.path)).collect::<Vec<_>>()
+    });
+    assert_none("parameters that can be given in the wrong order", faults, Allowed(STILL_UNNAMED));
+}
+
+#[test]
+fn parameters_that_can_be_given_in_the_wrong_order_are_seen() {
+    let names = |text| unnamed(text).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+    for text in [
+        "pub fn f(a: (u64, u64)) {}",
+        "pub(crate) fn f<T: Fn(u8, u8)>(x: T, a: &[(u64, u64)]) {}",
+        "pub const fn f((a, b): (usize, usize), c: u8) {}",
+        "pub(in crate::a) fn f(a: Option<(bool, bool, bool)>) {}",
+        "pub fn f(a: bool, b: bool) {}",
+        "pub fn f(a: bool, x: u8, b: bool,) {}",
+    ] {
+        assert_eq!(names(text), ["f"], "{text}");
+    }
+    for text in [
+        "fn f(a: (u64, u64)) {}",
+        "pub fn f(a: (u64, u32), b: bool) -> (u64, u64) {}",
+        "pub fn f(a: impl Fn(u64, u64) -> bool) {}",
+        "pub fn f(a: &[bool], b: bool, c: (Pid, Pid)) { g((1, 2)) }",
+        "#[cfg(test)] pub fn f(a: bool, b: bool) {}",
+    ] {
+        assert_eq!(names(text), [""; 0], "{text}");
+    }
+}

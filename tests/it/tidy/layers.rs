@@ -1,0 +1,173 @@
+//! The floors and rooms of the house: who may use whom, and nobody in a circle.
+
+use super::imports::{Crate, Module};
+use super::source::rust;
+use super::{Allowed, assert_none};
+
+/// A crate: where it stands, and its rooms, the lowest first, each with those that it uses. What is
+/// not a room is at the top and may use all of them.
+struct Floor {
+    directory: &'static str,
+    rooms: &'static [(&'static str, &'static [&'static str])],
+    /// What may use everything, and is used by nobody.
+    top: &'static [&'static str],
+}
+
+const FLOORS: [Floor; 4] = [
+    Floor {
+        directory: "src/core/",
+        rooms: &[
+            ("base", &[]),
+            ("conf", &["base"]),
+            ("key", &["base", "conf"]),
+            ("store", &["base", "conf", "key"]),
+            ("limit", &["base", "conf", "key"]),
+            ("service", &["base", "conf", "key", "store", "limit"]),
+            ("inspect", &["base", "conf", "key", "store", "limit", "service"]),
+        ],
+        top: &["fuzzing", "testing"],
+    },
+    Floor {
+        directory: "src/server/",
+        rooms: &[
+            ("protocol", &[]),
+            ("net", &[]),
+            ("process", &["net", "protocol"]),
+            ("stats", &["protocol"]),
+            ("worker", &["net", "process", "protocol", "stats"]),
+            ("admin", &["net", "process", "protocol", "stats"]),
+            ("keeper", &["net", "process", "protocol", "stats", "admin"]),
+            ("master", &["net", "process", "protocol", "stats", "worker", "admin", "keeper"]),
+        ],
+        top: &["main"],
+    },
+    Floor { directory: "tools/frs-inspect/src/", rooms: &[], top: &[] },
+    Floor { directory: "tools/frs-load/src/", rooms: &[], top: &[] },
+];
+
+/// What the tools may use of the server's rooms.
+const OF_TOOLS: [&str; 3] = ["process", "protocol", "stats"];
+
+/// Uses that are against the table and are still to go.
+const STILL_THERE: &[&str] = &["src/core/limit/rules uses store/evict"];
+
+/// Uses in a circle that are still to go.
+const STILL_ROUND: &[&str] = &[
+    "src/core/conf/active uses conf/overlay",
+    "src/core/conf/index uses conf/map",
+    "src/core/conf/load uses conf/srv_read",
+    "src/core/conf/map uses conf/index",
+    "src/core/conf/overlay uses conf/active",
+    "src/core/conf/srv_read uses conf/load",
+    "src/core/inspect/reader uses inspect/record",
+    "src/core/inspect/record uses inspect/reader",
+    "src/core/limit/lists uses limit/rules",
+    "src/core/limit/policy uses limit/rules/look",
+    "src/core/limit/rules uses limit/lists",
+    "src/core/limit/rules/look uses limit/policy",
+    "src/core/store/counter uses store/layout",
+    "src/core/store/layout uses store/counter",
+    "src/server/master/keep uses master/run",
+    "src/server/master/reload uses master/run",
+    "src/server/master/run uses master/keep",
+    "src/server/master/run uses master/reload",
+    "src/server/master/run uses master/upgrade",
+    "src/server/master/upgrade uses master/run",
+    "src/server/protocol/accept_header uses protocol/format",
+    "src/server/protocol/chunked uses protocol/error",
+    "src/server/protocol/error uses protocol/http",
+    "src/server/protocol/format uses protocol/error",
+    "src/server/protocol/http uses protocol/accept_header",
+    "src/server/protocol/http uses protocol/chunked",
+    "src/server/protocol/http uses protocol/error",
+    "src/server/protocol/http uses protocol/format",
+];
+
+fn shown(module: &Module) -> String {
+    module.join("/")
+}
+
+fn faults_of(floor: &Floor, read: &Crate) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (module, used) in &read.uses {
+        let Some(room) = module.first().filter(|room| !floor.top.contains(&room.as_str())) else {
+            continue;
+        };
+        let Some((_, may)) = floor.rooms.iter().find(|(name, _)| name == room) else {
+            if !floor.rooms.is_empty() {
+                faults.push(format!(
+                    "{}{room}: a room that the table does not know",
+                    floor.directory
+                ));
+            }
+            continue;
+        };
+        for used in used.iter().filter(|used| used.first().is_some_and(|other| other != room)) {
+            if !may.contains(&used[0].as_str()) {
+                faults.push(format!("{}{} uses {}", floor.directory, shown(module), shown(used)));
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn rooms_use_only_those_below_them() {
+    for floor in &FLOORS {
+        for (at, (name, uses)) in floor.rooms.iter().enumerate() {
+            let below: Vec<&str> = floor.rooms[..at].iter().map(|(name, _)| *name).collect();
+            assert!(
+                uses.iter().all(|used| below.contains(used)),
+                "{name} uses only what is below it"
+            );
+        }
+    }
+    let sources = rust();
+    let faults =
+        FLOORS.iter().flat_map(|floor| faults_of(floor, &Crate::read(&sources, floor.directory)));
+    assert_none("uses against the table of rooms", faults, Allowed(STILL_THERE));
+}
+
+#[test]
+fn no_imports_go_in_a_circle() {
+    let sources = rust();
+    let faults = FLOORS.iter().flat_map(|floor| {
+        let read = Crate::read(&sources, floor.directory);
+        let circles = read.circles().into_iter();
+        let line = |(from, to)| format!("{}{} uses {}", floor.directory, shown(from), shown(to));
+        circles.map(line).collect::<Vec<_>>()
+    });
+    assert_none("circles of imports", faults, Allowed(STILL_ROUND));
+}
+
+#[test]
+fn tools_use_no_process_of_the_server() {
+    let faults =
+        rust().into_iter().filter(|source| source.path.starts_with("tools/")).flat_map(|source| {
+            let uses = source.text.split("frs_server::").skip(1);
+            let rooms = uses
+                .map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default());
+            let wrong: Vec<String> = rooms
+                .filter(|room| !OF_TOOLS.contains(room))
+                .map(|room| format!("{} uses {room}", source.path))
+                .collect();
+            wrong
+        });
+    assert_none("tools that use more than what is shared", faults, Allowed(&[]));
+}
+
+#[test]
+fn a_use_against_the_table_is_seen() {
+    let floor =
+        Floor { directory: "src/", rooms: &[("low", &[]), ("high", &["low"])], top: &["over"] };
+    let source =
+        |path: &str, text: &str| super::source::Source { path: path.into(), text: text.into() };
+    let sources = [
+        source("src/low/mod.rs", "use crate::high::Name;"),
+        source("src/high.rs", "use crate::low;"),
+        source("src/over.rs", "use crate::{high, low};"),
+        source("src/new.rs", ""),
+    ];
+    let faults = faults_of(&floor, &Crate::read(&sources, "src/"));
+    assert_eq!(faults, ["src/low uses high", "src/new: a room that the table does not know"]);
+}
