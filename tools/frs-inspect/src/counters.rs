@@ -61,13 +61,22 @@ impl Items {
     }
 }
 
-/// Names and sums over all slots, since runtime.mmap was made.
-pub fn read(sums: &Sums) -> Vec<(&'static str, u64)> {
-    let requests = ("requests", sums.requests.iter().flatten().sum());
-    let items = ("items", Items::of_all(sums).all);
+/// A counter as it is shown: its sum over all slots, since runtime.mmap was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedCount {
+    pub name: &'static str,
+    pub count: u64,
+}
+
+/// All counters.
+pub fn read(sums: &Sums) -> Vec<NamedCount> {
+    let requests = NamedCount { name: "requests", count: sums.requests.iter().flatten().sum() };
+    let items = NamedCount { name: "items", count: Items::of_all(sums).all };
     let of_groups = OF_GROUPS
         .iter()
-        .map(|&(name, of)| (name, sums.groups.values().map(|group| group.count(of)).sum()));
-    let of_processes = OF_PROCESSES.iter().map(|&(name, of)| (name, sums.count(of)));
+        .map(|&(name, of)| (name, sums.groups.values().map(|group| group.count(of)).sum()))
+        .map(|(name, count)| NamedCount { name, count });
+    let of_processes =
+        OF_PROCESSES.iter().map(|&(name, of)| NamedCount { name, count: sums.count(of) });
     [requests, items].into_iter().chain(of_groups).chain(of_processes).collect()
 }

@@ -68,7 +68,7 @@ pub fn run(
         say(show::skipped(skipped));
         is_off |= matches!(skipped, Skipped::Damaged { .. });
     }
-    finish(out, is_off)
+    finish(out, Done::off_if(is_off))
 }
 
 /// Every limit of a record on one line: `1 interval: 3 of 5 used, 2 left; 2 token: …`.

@@ -34,7 +34,7 @@ pub fn run(data_dir: &Path, biz: &str, key: Option<&str>) -> Result<Done, Failed
             writeln!(out, "damaged: {}: {}", show::place(&place), show::fault(fault))?;
         }
     }
-    finish(out, is_off)
+    finish(out, Done::off_if(is_off))
 }
 
 fn write_record(out: &mut Out, reader: &Reader, record: &NodeRecord, now: u64) -> io::Result<()> {

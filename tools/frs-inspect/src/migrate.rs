@@ -23,7 +23,7 @@ pub enum Mode {
 }
 
 pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed> {
-    let (conf, moves) = conf_for(data_dir, conf_dir)?;
+    let Changed { conf, moves } = conf_for(data_dir, conf_dir)?;
     let lock = DataLock::take(data_dir).map_err(Failed::of)?;
     let bar = bar();
     let mut progress = |step: Step<'_>| {
@@ -61,13 +61,19 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
         writeln!(out, "nothing was changed; --lossy goes on and loses them")?;
     }
     lock.give_back().map_err(Failed::of)?;
-    finish(out, !is_lossless && !goes_on)
+    finish(out, Done::off_if(!is_lossless && !goes_on))
+}
+
+/// The changed configuration.
+struct Changed {
+    conf: Conf,
+    /// A line for each business that is in another group there.
+    moves: Vec<String>,
 }
 
 /// The changed configuration, for the files where they are: the directory that is named, and the
 /// one of live files that the last server used.
-/// Beside it a line for each business that is in another group there.
-fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<(Conf, Vec<String>), Failed> {
+fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
     // Read first: a directory that is none of ours gets no lock file.
     let old = Reader::open(data_dir)?;
     let mut conf = Conf::load(conf_dir).map_err(Failed::of)?;
@@ -85,7 +91,7 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<(Conf, Vec<String>), Fai
     conf.srv.data.dir = data_dir.to_owned();
     conf.srv.data.live.clone_from(live);
     let moves = moves(&old.conf().map, &conf.map);
-    Ok((conf, moves))
+    Ok(Changed { conf, moves })
 }
 
 /// The businesses that are in another group than before, which is another one if it was renamed.

@@ -12,6 +12,12 @@ pub enum Done {
     Off,
 }
 
+impl Done {
+    pub fn off_if(is_off: bool) -> Done {
+        if is_off { Done::Off } else { Done::Fine }
+    }
+}
+
 /// Why a command was not carried out.
 pub enum Failed {
     /// Nobody reads its output any more.
@@ -80,7 +86,7 @@ pub fn say_faults(reader: &frs::inspect::Reader) -> bool {
 }
 
 /// Ends a command: what was written is out.
-pub fn finish(mut out: Out, is_off: bool) -> Result<Done, Failed> {
+pub fn finish(mut out: Out, done: Done) -> Result<Done, Failed> {
     out.flush()?;
-    Ok(if is_off { Done::Off } else { Done::Fine })
+    Ok(done)
 }

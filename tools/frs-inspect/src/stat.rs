@@ -8,7 +8,7 @@ use frs::store::{Runtime, Sums};
 use frs_server::process::lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
 
-use crate::counters::{self, Items};
+use crate::counters::{self, Items, NamedCount};
 use crate::output::{Done, Failed, Out, finish, out, say_faults};
 use crate::show;
 
@@ -39,7 +39,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
         write_items(&mut out, &stats)?;
         write_slots(&mut out, runtime)?;
     }
-    finish(out, is_off)
+    finish(out, Done::off_if(is_off))
 }
 
 fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
@@ -92,7 +92,7 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
 
 fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
-    for (name, count) in counters::read(sums) {
+    for NamedCount { name, count } in counters::read(sums) {
         writeln!(out, "  {name:<20} {count:>12}")?;
     }
     let times = &sums.request_times;

@@ -22,5 +22,5 @@ pub fn run(data_dir: &Path, biz: &str, n: usize, by: By) -> Result<Done, Failed>
         let (rank, last) = (show::rank(record.rank), show::ago(record.last_use_ms, now));
         writeln!(out, "{nth:>4}  {count:>used$}  {key:keys$}  {rank}, last used {last}")?;
     }
-    finish(out, false)
+    finish(out, Done::Fine)
 }

@@ -58,7 +58,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
         writeln!(out, "group {name}: {nodes} nodes are sound, {off} faults")?;
         is_off |= off > 0 || quarantined;
     }
-    finish(out, is_off)
+    finish(out, Done::off_if(is_off))
 }
 
 pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
@@ -121,7 +121,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     }
     is_off |= say_obstacles(data_dir);
     lock.give_back().map_err(Failed::of)?;
-    finish(out, is_off)
+    finish(out, Done::off_if(is_off))
 }
 
 /// Names what no repair puts right, and what its removal costs; is there anything?

@@ -62,6 +62,14 @@ pub struct Share {
     pub keys: Keys,
 }
 
+/// What a run came to.
+pub struct Run {
+    /// What was seen.
+    pub tally: Tally,
+    /// Why it ended early, if it did.
+    pub failure: Option<Failure>,
+}
+
 /// One thread's run.
 pub struct Load<'r> {
     target: &'r Target,
@@ -139,15 +147,15 @@ impl<'r> Load<'r> {
         })
     }
 
-    /// Runs to the end; what was seen up to there, and why it ended early if it did.
-    pub fn run(mut self) -> (Tally, Option<Failure>) {
+    /// Runs to the end.
+    pub fn run(mut self) -> Run {
         let failure = self.turns().err();
         if failure.is_some() {
             // Relaxed: nothing but the flag itself is told.
             self.failed.store(true, Ordering::Relaxed);
         }
         self.answers.tally.unsent = self.schedule.unsent();
-        (self.answers.tally, failure)
+        Run { tally: self.answers.tally, failure }
     }
 
     fn turns(&mut self) -> Result<(), Failure> {

@@ -24,7 +24,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use arguments::Arguments;
 use keys::Keys;
-use load::{Failure, Load, Share};
+use load::{Failure, Load, Run, Share};
 use schedule::Schedule;
 use summary::Summary;
 use tally::Tally;
@@ -32,9 +32,9 @@ use target::Stream;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_command_line();
-    let (tally, mut failure) = match run(&arguments) {
-        Ok(seen) => seen,
-        Err(failure) => (Tally::new(), Some(failure)),
+    let Run { tally, mut failure } = match run(&arguments) {
+        Ok(run) => run,
+        Err(failure) => Run { tally: Tally::new(), failure: Some(failure) },
     };
     if tally.requests() > 0 {
         let elapsed_ns = elapsed_ns(&arguments, &tally, failure.is_some());
@@ -55,8 +55,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// All connections first, then all threads at once; what they have seen, and the first failure.
-fn run(arguments: &Arguments) -> Result<(Tally, Option<Failure>), Failure> {
+/// All connections first, then all threads at once: the sum of what they have seen, and the first
+/// failure.
+fn run(arguments: &Arguments) -> Result<Run, Failure> {
     allow_many_files();
     let mut shares = shares(arguments);
     for place in 0..arguments.connections as usize {
@@ -68,15 +69,14 @@ fn run(arguments: &Arguments) -> Result<(Tally, Option<Failure>), Failure> {
     let loads = ready.collect::<Result<Vec<_>, _>>()?;
     Ok(thread::scope(|scope| {
         let threads: Vec<_> = loads.into_iter().map(|load| scope.spawn(|| load.run())).collect();
-        let (mut sum, mut failure) = (Tally::new(), None);
+        let mut all = Run { tally: Tally::new(), failure: None };
         for thread in threads {
             // A thread that panicked has said why; what is left would not be the whole run.
-            let (tally, failed) =
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            sum.add(&tally);
-            failure = failure.or(failed);
+            let one = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.tally.add(&one.tally);
+            all.failure = all.failure.or(one.failure);
         }
-        (sum, failure)
+        all
     }))
 }
 

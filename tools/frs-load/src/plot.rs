@@ -3,6 +3,7 @@
 //! Invariant: the drawing is well-formed SVG, whatever was seen and whatever the title says.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use quick_xml::escape::escape;
 
@@ -23,57 +24,69 @@ pub fn draw(summary: &Summary<'_>) -> String {
          font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n"
     );
-    text(&mut out, (Panel::LEFT, 26.0), "start", &summary.title());
+    text(&mut out, Point { x: Panel::LEFT, y: 26.0 }, "start", &summary.title());
     latencies(&mut out, summary);
     throughput(&mut out, summary);
     out.push_str("</svg>\n");
     out
 }
 
+/// A point, of the drawing or of a curve in it.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
 /// A rectangle with axes.
 struct Panel {
     top: f64,
     height: f64,
-    /// What stands at the left and the right edge, at the lower and the upper.
-    x: (f64, f64),
-    y: (f64, f64),
+    /// From the left edge to the right one.
+    x: Range<f64>,
+    /// From the lower edge to the upper one.
+    y: Range<f64>,
 }
 
 impl Panel {
     const LEFT: f64 = 84.0;
     const WIDE: f64 = WIDTH - 114.0;
 
-    fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let share = |value: f64, (from, to): (f64, f64)| (value - from) / (to - from);
-        let across = Self::LEFT + Self::WIDE * share(x, self.x);
-        (across, self.top + self.height * (1.0 - share(y, self.y)))
+    /// Where a point of a curve stands in the drawing.
+    fn at(&self, point: Point) -> Point {
+        let share =
+            |value: f64, edges: &Range<f64>| (value - edges.start) / (edges.end - edges.start);
+        Point {
+            x: Self::LEFT + Self::WIDE * share(point.x, &self.x),
+            y: self.top + self.height * (1.0 - share(point.y, &self.y)),
+        }
     }
 
     fn column(&self, out: &mut String, x: f64, label: &str) {
-        let (left, bottom) = self.at(x, self.y.0);
-        rule(out, (left, self.top), (left, bottom));
-        text(out, (left, bottom + 16.0), "middle", label);
+        let bottom = self.at(Point { x, y: self.y.start });
+        rule(out, Point { y: self.top, ..bottom }, bottom);
+        text(out, Point { y: bottom.y + 16.0, ..bottom }, "middle", label);
     }
 
     fn row(&self, out: &mut String, y: f64, label: &str) {
-        let (left, height) = self.at(self.x.0, y);
-        rule(out, (left, height), (left + Self::WIDE, height));
-        text(out, (left - 6.0, height + 4.0), "end", label);
+        let left = self.at(Point { x: self.x.start, y });
+        rule(out, left, Point { x: left.x + Self::WIDE, ..left });
+        text(out, Point { x: left.x - 6.0, y: left.y + 4.0 }, "end", label);
     }
 
-    fn curve(&self, out: &mut String, points: impl Iterator<Item = (f64, f64)>, color: &str) {
+    fn curve(&self, out: &mut String, points: impl Iterator<Item = Point>, color: &str) {
         out.push_str("<polyline fill=\"none\" stroke-width=\"1.6\" stroke=\"");
         out.push_str(color);
         out.push_str("\" points=\"");
-        for (x, y) in points {
-            let (left, height) = self.at(x, y);
-            put(out, format_args!("{left:.1},{height:.1} "));
+        for point in points {
+            let Point { x, y } = self.at(point);
+            put(out, format_args!("{x:.1},{y:.1} "));
         }
         out.push_str("\"/>\n");
     }
 
     fn heading(&self, out: &mut String, words: &str) {
-        text(out, (Self::LEFT, self.top - 10.0), "start", words);
+        text(out, Point { x: Self::LEFT, y: self.top - 10.0 }, "start", words);
     }
 }
 
@@ -83,10 +96,10 @@ fn latencies(out: &mut String, summary: &Summary<'_>) {
     let micros = |share| (latencies_ns.value_at_quantile(share) as f64 / 1000.0).max(0.001);
     let (lowest, highest) = (micros(0.0).log10().floor(), micros(1.0).log10().ceil());
     let nines = (latencies_ns.len().max(10) as f64).log10();
-    let y = (lowest, highest.max(lowest + 1.0));
-    let panel = Panel { top: 66.0, height: 220.0, x: (0.0, nines), y };
+    let highest = highest.max(lowest + 1.0);
+    let panel = Panel { top: 66.0, height: 220.0, x: 0.0..nines, y: lowest..highest };
     panel.heading(out, "latency in µs by percentile");
-    for decade in y.0 as i32..=y.1 as i32 {
+    for decade in lowest as i32..=highest as i32 {
         let label = if decade < 0 {
             format!("{}", 10f64.powi(decade))
         } else {
@@ -104,7 +117,7 @@ fn latencies(out: &mut String, summary: &Summary<'_>) {
     let points = (0..=SHARES).map(|step| {
         let x = nines * f64::from(step) / f64::from(SHARES);
         let share = if step == SHARES { 1.0 } else { 1.0 - 10f64.powf(-x) };
-        (x, micros(share).log10())
+        Point { x, y: micros(share).log10() }
     });
     panel.curve(out, points, "#b03a2e");
 }
@@ -112,9 +125,9 @@ fn latencies(out: &mut String, summary: &Summary<'_>) {
 fn throughput(out: &mut String, summary: &Summary<'_>) {
     let rates = rates(&summary.tally.slices, summary.elapsed_ns);
     let seconds = (summary.elapsed_ns as f64 / 1e9).max(1e-6);
-    let step = round_step(rates.iter().map(|rate| rate.1).fold(1.0, f64::max) / 4.0);
-    let highest = rates.iter().map(|rate| (rate.1 / step).ceil()).fold(1.0, f64::max);
-    let panel = Panel { top: 356.0, height: 220.0, x: (0.0, seconds), y: (0.0, step * highest) };
+    let step = round_step(rates.iter().map(|rate| rate.y).fold(1.0, f64::max) / 4.0);
+    let highest = rates.iter().map(|rate| (rate.y / step).ceil()).fold(1.0, f64::max);
+    let panel = Panel { top: 356.0, height: 220.0, x: 0.0..seconds, y: 0.0..step * highest };
     panel.heading(out, "requests/s over time in s");
     for row in 0..=highest as u32 {
         let value = step * f64::from(row);
@@ -131,7 +144,7 @@ fn throughput(out: &mut String, summary: &Summary<'_>) {
 }
 
 /// Middle of each span of time in seconds, and requests a second in it.
-fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<(f64, f64)> {
+fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<Point> {
     let width = slices.len().div_ceil(TIMES).max(1);
     let span_ns = width as u64 * SLICE_NS;
     let spans = slices.chunks(width).zip(0u64..).map(|(slices, place)| {
@@ -139,7 +152,8 @@ fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<(f64, f64)> {
         let length_ns = span_ns.min(elapsed_ns.saturating_sub(from_ns)).max(1);
         let requests: u64 = slices.iter().sum();
         let middle = (from_ns as f64 + length_ns as f64 / 2.0) / 1e9;
-        (length_ns, (middle, requests as f64 * 1e9 / length_ns as f64))
+        let rate = requests as f64 * 1e9 / length_ns as f64;
+        (length_ns, Point { x: middle, y: rate })
     });
     // A last sliver of time has no rate worth a point.
     let whole = |(length_ns, _): &(u64, _)| *length_ns * 2 >= span_ns.min(elapsed_ns);
@@ -156,17 +170,17 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-fn rule(out: &mut String, from: (f64, f64), to: (f64, f64)) {
+fn rule(out: &mut String, from: Point, to: Point) {
     put(
         out,
         format_args!(
             "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"#d5d8dc\"/>\n",
-            from.0, from.1, to.0, to.1
+            from.x, from.y, to.x, to.y
         ),
     );
 }
 
-fn text(out: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
+fn text(out: &mut String, Point { x, y }: Point, anchor: &str, words: &str) {
     // What XML cannot say at all, however it is written.
     let odd = |c: char| match c {
         '\t' | '\n' | '\r' => false,
@@ -203,7 +217,7 @@ mod tests {
     }
 
     /// Points of the curves; fails where the drawing is not well-formed, or leaves its frame.
-    fn curves(svg: &str) -> Vec<Vec<(f64, f64)>> {
+    fn curves(svg: &str) -> Vec<Vec<Point>> {
         let (mut reader, mut curves, mut depth) = (Reader::from_str(svg), Vec::new(), 0);
         loop {
             match reader.read_event().expect(svg) {
@@ -213,7 +227,7 @@ mod tests {
                     let points = tag.try_get_attribute("points").unwrap().unwrap().value;
                     let point = |point: &str| {
                         let (x, y) = point.split_once(',').unwrap();
-                        (x.parse::<f64>().unwrap(), y.parse::<f64>().unwrap())
+                        Point { x: x.parse().unwrap(), y: y.parse().unwrap() }
                     };
                     curves.push(points.split_whitespace().map(point).collect::<Vec<_>>());
                 }
@@ -223,7 +237,7 @@ mod tests {
         }
         assert_eq!(depth, 0);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        for (x, y) in curves.iter().flatten() {
+        for Point { x, y } in curves.iter().flatten() {
             assert!((0.0..=WIDTH).contains(x) && (0.0..=HEIGHT).contains(y), "{x},{y}");
         }
         curves
@@ -237,9 +251,9 @@ mod tests {
         }
         let curves = curves(&drawing("http://a:1", &tally, 3_000_000_000));
         assert_eq!(curves.len(), 2);
-        assert!(curves[0].windows(2).all(|two| two[0].1 >= two[1].1), "percentiles rise");
+        assert!(curves[0].windows(2).all(|two| two[0].y >= two[1].y), "percentiles rise");
         // 10,000 in 3 s: a level line.
-        let heights: Vec<f64> = curves[1].iter().map(|point| point.1).collect();
+        let heights: Vec<f64> = curves[1].iter().map(|point| point.y).collect();
         assert!(heights.len() > 50 && heights.iter().all(|y| (y - heights[0]).abs() < 5.0));
     }
 

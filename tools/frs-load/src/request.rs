@@ -8,16 +8,23 @@ use frs::service::Command;
 use crate::arguments::{Arguments, KeyType};
 use crate::keys::write_key;
 
+/// What stands on both sides of something.
+#[derive(Debug, Clone, Copy)]
+struct Around<S> {
+    before: S,
+    behind: &'static str,
+}
+
 /// What all requests of a run have in common.
 #[derive(Debug, Clone)]
 pub struct Requests {
     /// Up to the length of the body.
     head: String,
     /// Around all items.
-    document: (&'static str, &'static str),
+    document: Around<&'static str>,
     between: &'static str,
     /// Around a key.
-    item: (String, &'static str),
+    item: Around<String>,
     key_type: KeyType,
     body: String,
 }
@@ -30,8 +37,14 @@ impl Requests {
             Command::Update => "/update",
         };
         let (kind, document, between, item) = match arguments.json {
-            true => ("json", ("{\"items\":[", "]}"), ",", json_item(&arguments.biz)),
-            false => ("xml", ("<request>", "</request>"), "", xml_item(&arguments.biz)),
+            true => {
+                let items = Around { before: "{\"items\":[", behind: "]}" };
+                ("json", items, ",", json_item(&arguments.biz))
+            }
+            false => {
+                let items = Around { before: "<request>", behind: "</request>" };
+                ("xml", items, "", xml_item(&arguments.biz))
+            }
         };
         let host = arguments.target.host();
         let head = format!(
@@ -45,16 +58,16 @@ impl Requests {
     /// Appends the request for these keys.
     pub fn append(&mut self, out: &mut Vec<u8>, keys: &[u32]) {
         self.body.clear();
-        self.body.push_str(self.document.0);
+        self.body.push_str(self.document.before);
         for (place, key) in keys.iter().enumerate() {
             if place > 0 {
                 self.body.push_str(self.between);
             }
-            self.body.push_str(&self.item.0);
+            self.body.push_str(&self.item.before);
             write_key(&mut self.body, self.key_type, *key);
-            self.body.push_str(self.item.1);
+            self.body.push_str(self.item.behind);
         }
-        self.body.push_str(self.document.1);
+        self.body.push_str(self.document.behind);
         out.extend_from_slice(self.head.as_bytes());
         let mut digits = itoa::Buffer::new();
         out.extend_from_slice(digits.format(self.body.len()).as_bytes());
@@ -63,12 +76,12 @@ impl Requests {
     }
 }
 
-fn xml_item(biz: &str) -> (String, &'static str) {
-    (format!("<item biz=\"{biz}\" key=\""), "\"/>")
+fn xml_item(biz: &str) -> Around<String> {
+    Around { before: format!("<item biz=\"{biz}\" key=\""), behind: "\"/>" }
 }
 
-fn json_item(biz: &str) -> (String, &'static str) {
-    (format!("{{\"biz\":\"{biz}\",\"key\":\""), "\"}")
+fn json_item(biz: &str) -> Around<String> {
+    Around { before: format!("{{\"biz\":\"{biz}\",\"key\":\""), behind: "\"}" }
 }
 
 #[cfg(test)]

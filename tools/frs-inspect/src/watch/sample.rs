@@ -13,7 +13,7 @@ use frs::inspect::{Error, NodePlace, NodeRecord, Reader};
 use frs::store::counter::BizKey;
 use frs::store::{Rank, Runtime, Sums};
 
-use crate::counters::{self, Items};
+use crate::counters::{self, Items, NamedCount};
 
 /// Hottest keys of a business that are kept.
 const HOTTEST: usize = 50;
@@ -54,6 +54,14 @@ pub struct BizLine {
     pub hottest: Vec<Hot>,
 }
 
+/// A counter and how fast it grows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CounterRate {
+    pub name: &'static str,
+    pub count: u64,
+    pub per_s: f64,
+}
+
 /// What happened between two looks, each second.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
@@ -62,7 +70,7 @@ pub struct Rates {
     pub running: Option<i32>,
     /// Items of all businesses since the look before.
     pub items: Items,
-    pub counters: Vec<(&'static str, u64, f64)>,
+    pub counters: Vec<CounterRate>,
     pub groups: Vec<GroupLine>,
     pub bizs: Vec<BizLine>,
     pub skipped: usize,
@@ -70,7 +78,13 @@ pub struct Rates {
 }
 
 /// Where a node stands and whose it is: a place that was given to another key is another node.
-type Node = (String, NodePlace, u32, String);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct NodeIdentity {
+    group: String,
+    place: NodePlace,
+    biz_id: u32,
+    key: String,
+}
 
 /// Looks, and remembers what the look before saw.
 pub struct Sampler {
@@ -82,7 +96,7 @@ struct Before {
     at: Instant,
     now_ms: u64,
     /// What is used of the nodes that were in use lately.
-    used: HashMap<Node, u64>,
+    used: HashMap<NodeIdentity, u64>,
     sums: Sums,
 }
 
@@ -91,7 +105,7 @@ struct Before {
 struct Found {
     groups: BTreeMap<String, GroupLine>,
     bizs: BTreeMap<u32, BizLine>,
-    used: HashMap<Node, u64>,
+    used: HashMap<NodeIdentity, u64>,
 }
 
 impl Sampler {
@@ -152,7 +166,7 @@ impl Found {
         &mut self,
         record: NodeRecord,
         since: u64,
-        before: Option<&HashMap<Node, u64>>,
+        before: Option<&HashMap<NodeIdentity, u64>>,
         seconds: f64,
     ) {
         let group = self.groups.entry(record.group.clone()).or_default();
@@ -169,7 +183,8 @@ impl Found {
         biz.keys += 1;
         biz.limited += u64::from(record.is_limiting());
         let used = record.used();
-        let node = (record.group, record.place, record.biz_id, record.key);
+        let NodeRecord { group, place, biz_id, key, .. } = record;
+        let node = NodeIdentity { group, place, biz_id, key };
         let earlier = before.and_then(|before| before.get(&node)).copied();
         // Used since the look before, and all of it if that one did not see it.
         let more = match (before, earlier) {
@@ -183,7 +198,7 @@ impl Found {
         let (rank, last_use_ms) = (record.rank, record.last_use_ms);
         let is_fresh = before.is_some() && last_use_ms >= since;
         biz.hottest.push(Hot {
-            key: node.3.clone(),
+            key: node.key.clone(),
             used,
             uses_per_s,
             is_fresh,
@@ -227,11 +242,12 @@ fn items_of(sums: &Sums, id: u32) -> Items {
     sums.bizs.get(&BizKey::Id(id)).map_or_else(Items::default, Items::of)
 }
 
-fn with_rates(before: Option<&Sums>, sums: &Sums, seconds: f64) -> Vec<(&'static str, u64, f64)> {
+fn with_rates(before: Option<&Sums>, sums: &Sums, seconds: f64) -> Vec<CounterRate> {
     let now = counters::read(sums);
     let earlier = counters::read(before.unwrap_or(sums));
-    let rate = |((name, count), (_, earlier)): ((&'static str, u64), (_, u64))| {
-        (name, count, count.saturating_sub(earlier) as f64 / seconds)
+    let rate = |(NamedCount { name, count }, earlier): (NamedCount, NamedCount)| {
+        let per_s = count.saturating_sub(earlier.count) as f64 / seconds;
+        CounterRate { name, count, per_s }
     };
     now.into_iter().zip(earlier).map(rate).collect()
 }

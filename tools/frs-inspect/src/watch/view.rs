@@ -147,7 +147,7 @@ fn refused(items: &Items) -> String {
 fn draw_counts(frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
     let counted = rates.counters.iter();
     let mut cells: Vec<String> =
-        counted.map(|(name, count, per_s)| format!("{name} {count} ({per_s:.1}/s)")).collect();
+        counted.map(|one| format!("{} {} ({:.1}/s)", one.name, one.count, one.per_s)).collect();
     cells.push(format!("limited {}", refused(&rates.items)));
     if rates.skipped > 0 {
         cells.push(format!("torn or in transaction {}", rates.skipped));
@@ -179,7 +179,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::sample::Hot;
+    use super::super::sample::{CounterRate, Hot};
     use super::*;
 
     fn drawn(view: &View, width: u16, height: u16) -> String {
@@ -211,7 +211,10 @@ mod tests {
             generation: 2,
             running: Some(17),
             items: Items { all: 80, refused: 1, errors: 0 },
-            counters: vec![("requests", 9, 1234.0), ("nodes created", 5, 0.5)],
+            counters: vec![
+                CounterRate { name: "requests", count: 9, per_s: 1234.0 },
+                CounterRate { name: "nodes created", count: 5, per_s: 0.5 },
+            ],
             groups: vec![GroupLine {
                 name: "default".to_owned(),
                 live: 4,

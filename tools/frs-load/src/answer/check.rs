@@ -6,7 +6,7 @@
 use frs::service::Command;
 
 use super::head::Reply;
-use super::said::Said;
+use super::said::{RequestError, Said};
 use super::{json, xml};
 use crate::arguments::{Arguments, KeyType};
 use crate::keys::write_key;
@@ -139,7 +139,7 @@ fn is_json(reply: &Reply<'_>) -> Result<bool, String> {
 /// The error of a whole request, if it is one of the server's state.
 fn error(reply: &Reply<'_>) -> Result<&'static str, String> {
     let read = if is_json(reply)? { json::read_error } else { xml::read_error };
-    let (code, words) = read(reply.body)?;
+    let RequestError { code, words } = read(reply.body)?;
     let known = REQUEST_ERRORS.iter().find(|known| **known == (reply.status, code.as_str()));
     known.map(|(_, code)| *code).ok_or_else(|| format!("status {}, {code}: {words}", reply.status))
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::said::{Said, Value};
+use super::said::{RequestError, Said, Value};
 
 /// Hands each item of a response to `judge`.
 pub fn read_items(
@@ -23,12 +23,15 @@ pub fn read_items(
     Ok(())
 }
 
-/// The code and the words of an error of the whole request.
-pub fn read_error(body: &[u8]) -> Result<(String, String), String> {
+/// The error of the whole request.
+pub fn read_error(body: &[u8]) -> Result<RequestError, String> {
     let document = read(body)?;
     let error = only(&document, "error")?;
     let word = |name| error[name].as_str().map(str::to_owned);
-    word("code").zip(word("message")).ok_or_else(|| "error without code or message".to_owned())
+    match (word("code"), word("message")) {
+        (Some(code), Some(words)) => Ok(RequestError { code, words }),
+        _ => Err("error without code or message".to_owned()),
+    }
 }
 
 fn read(body: &[u8]) -> Result<Map<String, Json>, String> {

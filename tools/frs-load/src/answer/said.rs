@@ -13,6 +13,13 @@ pub enum Value<'a> {
     Json(&'a serde_json::Value),
 }
 
+/// The error of a whole request.
+#[derive(Debug)]
+pub struct RequestError {
+    pub code: String,
+    pub words: String,
+}
+
 /// The attributes of an item.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Said<'a> {

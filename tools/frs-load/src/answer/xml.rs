@@ -8,7 +8,7 @@ use quick_xml::Reader;
 use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 
-use super::said::{Said, Value};
+use super::said::{RequestError, Said, Value};
 
 /// Hands each item of a response to `judge`.
 pub fn read_items(
@@ -38,8 +38,8 @@ pub fn read_items(
     }
 }
 
-/// The code and the words of an error of the whole request.
-pub fn read_error(body: &[u8]) -> Result<(String, String), String> {
+/// The error of the whole request.
+pub fn read_error(body: &[u8]) -> Result<RequestError, String> {
     let mut reader = Reader::from_str(text(body)?);
     let root = root(&mut reader, "error")?;
     let code = root.try_get_attribute("code").map_err(|error| not_xml(&error))?;
@@ -53,7 +53,7 @@ pub fn read_error(body: &[u8]) -> Result<(String, String), String> {
             other => return Err(format!("expected words, found {}", shown(&other))),
         }
     }
-    end(&mut reader).map(|()| (code, words))
+    end(&mut reader).map(|()| RequestError { code, words })
 }
 
 fn root<'b>(reader: &mut Reader<&'b [u8]>, expected: &str) -> Result<BytesStart<'b>, String> {
