@@ -2,37 +2,6 @@
 //!
 //! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
 //! that the steady state allocates nothing.
-//!
-//! A program on the server's machine asks the same way, without a network: all of these items or
-//! none, say.
-//!
-//! ```no_run
-//! use std::path::Path;
-//!
-//! use frs::base::clock;
-//! use frs::service::{Answers, Command, ItemOptions, Request, Role, Service};
-//!
-//! # fn main() -> Result<(), frs::store::Error> {
-//! let mut service = Service::attach(Path::new("data"), Role::Program)?;
-//! let (mut request, mut answers) = (Request::default(), Answers::default());
-//!
-//! request.begin(Command::Update);
-//! request.atomic = true;
-//! request.push("seckill", "alice", ItemOptions::ONE);
-//! request.push("sms", "18829340001", ItemOptions::ONE);
-//! service.begin_tick();
-//! service.run(&request, clock::now(), &mut answers);
-//!
-//! println!("{}", if answers.refused { "nothing was charged" } else { "both were charged" });
-//! for (item, answer) in request.items().iter().zip(&answers.items) {
-//!     match &answer.result {
-//!         Ok(verdict) => println!("{}: {:?}", request.key(item), verdict),
-//!         Err(error) => println!("{}: {error}", request.key(item)),
-//!     }
-//! }
-//! # Ok(())
-//! # }
-//! ```
 
 mod execute;
 mod outcome;
@@ -500,6 +469,13 @@ impl Service {
         generation != self.generation && (generation == 0 || is_refused())
     }
 
+    /// Has the server ended in order, or given up the runtime.mmap of this attachment: whoever wants
+    /// to go on attaches anew.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.handle.runtime().generation() == 0
+    }
+
     /// Writes dirty pages of all groups on disk back and waits for it; for the keeper.
     ///
     /// # Errors
@@ -582,7 +558,7 @@ fn read_active(data_dir: &Path, generation: u64) -> Result<Conf, Error> {
         return Ok(conf);
     }
     if generation == 0 {
-        return Err(failed("no configuration was published: is the server running?".into()));
+        return Err(Error::Unpublished { path: data_dir.to_path_buf() });
     }
     active::read(data_dir, generation).map_err(|error| failed(error.to_string()))
 }

@@ -110,6 +110,12 @@ pub enum Error {
         /// The group.
         group: String,
     },
+    /// No server has published a configuration, or the last one has ended in order.
+    #[error("{}: no configuration was published: is the server running?", path.display())]
+    Unpublished {
+        /// The data directory.
+        path: PathBuf,
+    },
     /// The published configuration cannot be used.
     #[error("{}: {message}", path.display())]
     Configuration {

@@ -1,0 +1,96 @@
+//! Several items in one call.
+//!
+//! Invariant: answers come in the order of the items, one for each.
+
+use super::Client;
+use super::error::Error;
+use super::item::Item;
+use super::verdict::Verdict;
+use crate::service::{Command, ItemError, Request};
+
+/// More items no configuration allows; they are counted and not kept.
+const ITEMS_MAX: usize = 65_536;
+
+/// Items that run in one call, each by itself or all of them together.
+///
+/// The memory that the items need is fetched for several of them at once, so a batch is faster than
+/// its items one after another. It is an Update unless [`Batch::query`] says otherwise, and may run
+/// again.
+#[derive(Debug, Clone)]
+#[must_use = "a batch does nothing until it runs"]
+pub struct Batch<'c> {
+    client: &'c Client,
+    request: Request,
+    items: usize,
+}
+
+/// The answers to a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answers {
+    /// An atomic batch was refused: nothing was charged.
+    pub refused: bool,
+    /// One for each item, in order. An item that fails spoils none of its neighbours.
+    pub items: Vec<Result<Verdict, ItemError>>,
+}
+
+impl<'c> Batch<'c> {
+    pub(super) fn new(client: &'c Client) -> Batch<'c> {
+        let mut request = Request::default();
+        request.begin(Command::Update);
+        Batch { client, request, items: 0 }
+    }
+
+    /// Adds an item.
+    pub fn item(mut self, item: Item<'_>) -> Batch<'c> {
+        self.push(&item);
+        self
+    }
+
+    /// Adds items.
+    pub fn items<'i>(mut self, items: impl IntoIterator<Item = Item<'i>>) -> Batch<'c> {
+        items.into_iter().for_each(|item| self.push(&item));
+        self
+    }
+
+    fn push(&mut self, item: &Item<'_>) {
+        self.items += 1;
+        if self.items <= ITEMS_MAX {
+            item.push_to(&mut self.request);
+        }
+    }
+
+    /// All items or none: if one is refused or fails, nothing is charged.
+    pub fn atomic(mut self) -> Batch<'c> {
+        self.request.atomic = true;
+        self
+    }
+
+    /// Asks what the Update would answer; nothing is charged.
+    pub fn query(mut self) -> Batch<'c> {
+        self.request.command = Command::Query;
+        self
+    }
+
+    /// Runs it. A batch without items has no answers.
+    ///
+    /// # Errors
+    /// There are more items than srv.xml allows, or there is no server to attach to: nothing was
+    /// charged.
+    pub fn run(&self) -> Result<Answers, Error> {
+        let Batch { client, request, items } = self;
+        if *items == 0 {
+            return Ok(Answers { refused: false, items: Vec::new() });
+        }
+        client.with(|attachment| {
+            let http = &attachment.conf().srv.http;
+            let atomic = http.max_atomic_items.min(http.max_items);
+            let most = if request.atomic { atomic } else { http.max_items } as usize;
+            if *items > most {
+                return Err(Error::TooMany { items: *items, most });
+            }
+            let (items, refused) = attachment.run_all(request);
+            Ok(Answers { refused, items })
+        })?
+    }
+}

@@ -1,0 +1,105 @@
+//! Why a program is not answered.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::service::ItemError;
+use crate::store;
+
+/// Why a call of a client gave no answer. Nothing was charged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The item could not be judged.
+    #[error("the item was not judged: {0}")]
+    Item(#[from] ItemError),
+    /// This process has no attachment, and cannot get one now. A later call tries again.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// A batch has more items than `max-items`, or `max-atomic-items`, of srv.xml allows.
+    #[error("a batch of {items} items: srv.xml allows {most}")]
+    TooMany {
+        /// Items of the batch.
+        items: usize,
+        /// Items that it may have.
+        most: usize,
+    },
+}
+
+/// An error of the layers below.
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a program could not attach.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// No server has prepared the directory, or the server has ended.
+    #[error(
+        "no server runs on the data directory {}: start one, or name the directory of the one that \
+         runs",
+        data_dir.display()
+    )]
+    NoServer {
+        /// The data directory.
+        data_dir: PathBuf,
+        /// What was missing.
+        source: Source,
+    },
+    /// The user of this process may not read and write the files.
+    #[error(
+        "the data directory {} belongs to another user: run this program as the server's user",
+        data_dir.display()
+    )]
+    Denied {
+        /// The data directory.
+        data_dir: PathBuf,
+        /// What was denied.
+        source: Source,
+    },
+    /// All places for programs are taken.
+    #[error(
+        "all {most} places for programs are taken in the data directory {}: end one, or raise \
+         max-programs of <data> in srv.xml",
+        data_dir.display()
+    )]
+    Full {
+        /// The data directory.
+        data_dir: PathBuf,
+        /// How many places there are.
+        most: u32,
+    },
+    /// The files are not what this version needs, or the process lacks something: descriptors, memory.
+    #[error("cannot attach to the data directory {}", data_dir.display())]
+    Failed {
+        /// The data directory.
+        data_dir: PathBuf,
+        /// What failed.
+        source: Source,
+    },
+    /// The client was made too many forks ago. A new client works.
+    #[error("a client works in {most} generations of forked children: attach a new one")]
+    Forked {
+        /// Generations that a client works in.
+        most: usize,
+    },
+}
+
+impl AttachError {
+    pub(super) fn of(data_dir: &Path, error: store::Error) -> AttachError {
+        let kind = match &error {
+            store::Error::Io { source, .. } => Some(source.kind()),
+            _ => None,
+        };
+        let (data_dir, none) = (data_dir.to_path_buf(), kind == Some(ErrorKind::NotFound));
+        match error {
+            store::Error::Programs { most, .. } => AttachError::Full { data_dir, most },
+            error if none || matches!(error, store::Error::Unpublished { .. }) => {
+                AttachError::NoServer { data_dir, source: error.into() }
+            }
+            error if kind == Some(ErrorKind::PermissionDenied) => {
+                AttachError::Denied { data_dir, source: error.into() }
+            }
+            error => AttachError::Failed { data_dir, source: error.into() },
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a program asks: a business, a key, a count.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use crate::key::MAX_KEY_BYTES;
+use crate::service::{ItemOptions, Request};
+
+/// A business as map.xml registers it: its name or its id.
+///
+/// Made from `&str` or `u32`; text of digits is an id.
+#[derive(Debug, Clone, Copy)]
+pub struct Biz<'a>(Text<'a>);
+
+/// Who or what is limited: a user, an address, a user and an interface.
+///
+/// Made from `&str`, `u64` (its decimal digits) or [`IpAddr`].
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a>(Text<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum Text<'a> {
+    Plain(&'a str),
+    Number(u64),
+    Address(IpAddr),
+}
+
+/// Names and keys that are longer are none; no more of them is looked at.
+const TEXT_BYTES: usize = MAX_KEY_BYTES + 1;
+/// An address as text has at most so many bytes.
+const ADDRESS_BYTES: usize = 48;
+
+/// A use that is asked about, or charged: of a business, by a key. The count is 1 where none is said.
+///
+/// ```
+/// use frs::Item;
+///
+/// let by_name = Item::new("login", "alice");
+/// let by_number = Item::new(1002, 18829340001).count(2).detail();
+/// ```
+#[derive(Debug, Clone, Copy)]
+#[must_use = "an item does nothing until a client runs it"]
+pub struct Item<'a> {
+    biz: Biz<'a>,
+    key: Key<'a>,
+    count: i64,
+    force: bool,
+    detail: bool,
+}
+
+impl<'a> Item<'a> {
+    /// One use of a business by a key.
+    #[inline]
+    pub fn new(biz: impl Into<Biz<'a>>, key: impl Into<Key<'a>>) -> Item<'a> {
+        Item { biz: biz.into(), key: key.into(), count: 1, force: false, detail: false }
+    }
+
+    /// How many uses; below 0 gives uses back, 0 charges nothing. What 32 bits do not hold is
+    /// answered `bad-count`.
+    #[inline]
+    pub fn count(self, count: i64) -> Item<'a> {
+        Item { count, ..self }
+    }
+
+    /// Charges whatever the limits say; the verdict still says whether one was exceeded.
+    #[inline]
+    pub fn force(self) -> Item<'a> {
+        Item { force: true, ..self }
+    }
+
+    /// Asks for the figures of every limit: [`Verdict::limits`](crate::Verdict::limits).
+    #[inline]
+    pub fn detail(self) -> Item<'a> {
+        Item { detail: true, ..self }
+    }
+
+    /// Adds it to a request.
+    #[inline]
+    pub(super) fn push_to(&self, request: &mut Request) {
+        let count = i32::try_from(self.count).ok();
+        let options = ItemOptions { count, force: self.force, detail: self.detail };
+        self.biz.0.with(|biz| {
+            self.key.0.with(|key| request.push(biz, key, options));
+        });
+    }
+}
+
+impl Text<'_> {
+    #[inline]
+    fn with(&self, work: impl FnOnce(&str)) {
+        match self {
+            Text::Plain(text) if text.len() > TEXT_BYTES => work(shortened(text)),
+            Text::Plain(text) => work(text),
+            Text::Number(number) => work(itoa::Buffer::new().format(*number)),
+            Text::Address(address) => work_on_address(*address, work),
+        }
+    }
+}
+
+/// So much of a text that it is still too long for a name or a key.
+#[cold]
+fn shortened(text: &str) -> &str {
+    let end = (TEXT_BYTES..text.len()).find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn work_on_address(address: IpAddr, work: impl FnOnce(&str)) {
+    let mut room = [0; ADDRESS_BYTES];
+    let mut rest = &mut room[..];
+    // There is room for every address.
+    let _ = write!(rest, "{address}");
+    let written = ADDRESS_BYTES - rest.len();
+    work(std::str::from_utf8(&room[..written]).unwrap_or_default());
+}
+
+impl<'a> From<&'a str> for Biz<'a> {
+    #[inline]
+    fn from(name: &'a str) -> Biz<'a> {
+        Biz(Text::Plain(name))
+    }
+}
+
+impl<'a> From<&'a String> for Biz<'a> {
+    #[inline]
+    fn from(name: &'a String) -> Biz<'a> {
+        Biz(Text::Plain(name))
+    }
+}
+
+impl From<u32> for Biz<'_> {
+    #[inline]
+    fn from(id: u32) -> Self {
+        Biz(Text::Number(id.into()))
+    }
+}
+
+impl<'a> From<&'a str> for Key<'a> {
+    #[inline]
+    fn from(key: &'a str) -> Key<'a> {
+        Key(Text::Plain(key))
+    }
+}
+
+impl<'a> From<&'a String> for Key<'a> {
+    #[inline]
+    fn from(key: &'a String) -> Key<'a> {
+        Key(Text::Plain(key))
+    }
+}
+
+impl From<u64> for Key<'_> {
+    #[inline]
+    fn from(number: u64) -> Self {
+        Key(Text::Number(number))
+    }
+}
+
+impl From<IpAddr> for Key<'_> {
+    #[inline]
+    fn from(address: IpAddr) -> Self {
+        Key(Text::Address(address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Command;
+
+    /// What an item says in a request.
+    fn pushed(item: Item<'_>) -> (String, String, Option<i32>, bool, bool) {
+        let mut request = Request::default();
+        request.begin(Command::Update);
+        item.push_to(&mut request);
+        let [item] = request.items() else { panic!("one item") };
+        let (biz, key) = (request.biz(item).to_owned(), request.key(item).to_owned());
+        (biz, key, item.count, item.force, item.detail)
+    }
+
+    fn plain(biz: &str, key: &str) -> (String, String, Option<i32>, bool, bool) {
+        (biz.to_owned(), key.to_owned(), Some(1), false, false)
+    }
+
+    #[test]
+    fn names_and_keys_are_text_or_numbers() {
+        let (biz, key) = (String::from("login"), String::from("alice"));
+        assert_eq!(pushed(Item::new("login", "alice")), plain("login", "alice"));
+        assert_eq!(pushed(Item::new(&biz, &key)), plain("login", "alice"));
+        assert_eq!(pushed(Item::new(1002, u64::MAX)), plain("1002", "18446744073709551615"));
+        let [v4, v6] = ["10.0.0.1", "2001:db8::1"].map(|text| text.parse::<IpAddr>().unwrap());
+        assert_eq!(pushed(Item::new("api", v4)), plain("api", "10.0.0.1"));
+        assert_eq!(pushed(Item::new("api", v6)), plain("api", "2001:db8::1"));
+        let longest: IpAddr = "1111:2222:3333:4444:5555:6666:7777:8888".parse().unwrap();
+        assert_eq!(pushed(Item::new("api", longest)).1, longest.to_string());
+    }
+
+    #[test]
+    fn what_is_not_said_is_a_plain_use() {
+        let item = Item::new("login", "alice");
+        assert_eq!(pushed(item.count(-3)).2, Some(-3));
+        for (count, said) in [
+            (i32::MAX.into(), Some(i32::MAX)),
+            (i32::MIN.into(), Some(i32::MIN)),
+            (i64::from(i32::MAX) + 1, None),
+            (i64::MIN, None),
+        ] {
+            assert_eq!(pushed(item.count(count)).2, said);
+        }
+        assert!(pushed(item.force()).3 && pushed(item.detail()).4);
+    }
+
+    #[test]
+    fn of_a_text_that_is_too_long_no_more_is_copied_than_shows_that() {
+        for long in ["k".repeat(1 << 20), "é".repeat(1 << 20), "k".repeat(1025) + "🔑"] {
+            let (biz, key, ..) = pushed(Item::new(&long, &long));
+            assert!((1025..1029).contains(&key.len()) && long.starts_with(&key), "{}", key.len());
+            assert_eq!(biz, key);
+        }
+        let longest = "k".repeat(1025);
+        assert_eq!(pushed(Item::new("login", &longest)).1, longest);
+    }
+}

@@ -1,0 +1,173 @@
+//! The attachments of one process, shared by its threads.
+//!
+//! Invariant: an attachment is used by one thread at a time. One that a panic went through is never
+//! used again.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{LockResult, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use super::attachment::Attachment;
+use super::error::AttachError;
+use crate::base::clock;
+
+/// Attachments of a process at most: each maps the group files once more.
+const MOST: usize = 8;
+/// Between two attempts to add an attachment, when one was refused.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+
+/// Attachments of a pool at most, on this machine.
+pub(super) fn size() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST))
+}
+
+type Place = Mutex<Option<Attachment>>;
+type Held<'p> = MutexGuard<'p, Option<Attachment>>;
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    places: Box<[Place]>,
+    /// The first so many places are in use. It only grows.
+    used: AtomicUsize,
+    /// When an attachment more was refused last, by the monotonic clock; 0: never.
+    refused_ns: AtomicU64,
+}
+
+thread_local! {
+    /// Where a thread looks first: each at another place, then where it found one.
+    static FIRST: Cell<usize> = Cell::new({
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        THREADS.fetch_add(1, Ordering::Relaxed)
+    });
+}
+
+impl Pool {
+    /// A pool of one attachment, made now or at its first use, which may grow to `size`.
+    pub fn new(size: usize, first: Option<Attachment>) -> Pool {
+        let others = std::iter::repeat_with(|| None);
+        let places = std::iter::once(first).chain(others).take(size.max(1));
+        Pool {
+            places: places.map(Mutex::new).collect(),
+            used: AtomicUsize::new(1),
+            refused_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs `work` on an attachment that no other thread uses.
+    #[inline]
+    pub fn with<T>(
+        &self,
+        data_dir: &Path,
+        work: impl FnOnce(&mut Attachment) -> T,
+    ) -> Result<T, AttachError> {
+        let mut held = match self.try_used() {
+            Some(held) => held,
+            None => self.add_or_wait(data_dir),
+        };
+        match &mut *held {
+            Some(attachment) if !attachment.has_ended() => Ok(work(attachment)),
+            _ => self.with_another(held, data_dir, work),
+        }
+    }
+
+    /// A place in use that is free, if there is one.
+    #[inline]
+    fn try_used(&self) -> Option<Held<'_>> {
+        let used = self.used.load(Ordering::Relaxed);
+        let first = FIRST.get() % used;
+        if let Some(held) = try_lock(&self.places[first]) {
+            return Some(held);
+        }
+        let others = (first + 1..used).chain(0..first);
+        let (at, held) =
+            others.into_iter().find_map(|at| Some((at, try_lock(&self.places[at])?)))?;
+        FIRST.set(at);
+        Some(held)
+    }
+
+    /// A place more, if there may be one; else waits for one in use.
+    #[cold]
+    fn add_or_wait(&self, data_dir: &Path) -> Held<'_> {
+        let used = self.used.load(Ordering::Relaxed);
+        let held = self.places.get(used).and_then(try_lock);
+        if let Some(mut held) = held.filter(|_| !self.is_refused_still()) {
+            match held.take().map_or_else(|| Attachment::new(data_dir), Ok) {
+                Ok(attachment) => {
+                    *held = Some(attachment);
+                    self.used.fetch_max(used + 1, Ordering::Relaxed);
+                    FIRST.set(used);
+                    return held;
+                }
+                Err(_) => self.refused_ns.store(clock::monotonic_ns().max(1), Ordering::Relaxed),
+            }
+        }
+        lock(&self.places[FIRST.get() % used])
+    }
+
+    fn is_refused_still(&self) -> bool {
+        let refused_ns = self.refused_ns.load(Ordering::Relaxed);
+        let since_ns = clock::monotonic_ns().saturating_sub(refused_ns);
+        refused_ns != 0 && since_ns < REFUSED_FOR.as_nanos() as u64
+    }
+
+    /// Runs `work` on a new attachment in this place, or else in any other place.
+    #[cold]
+    fn with_another<T>(
+        &self,
+        mut held: Held<'_>,
+        data_dir: &Path,
+        work: impl FnOnce(&mut Attachment) -> T,
+    ) -> Result<T, AttachError> {
+        // First its slot is given back: it may be the last one.
+        *held = None;
+        match Attachment::new(data_dir) {
+            Ok(attachment) => return Ok(work(held.insert(attachment))),
+            Err(error) => {
+                drop(held);
+                let used = self.used.load(Ordering::Relaxed);
+                for place in &self.places[..used] {
+                    match &mut *lock(place) {
+                        Some(attachment) if !attachment.has_ended() => return Ok(work(attachment)),
+                        _ => {}
+                    }
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets go of the attachments that a parent process has made, in a forked child. Those that were
+    /// in use at the fork stay as they are: nobody here ends that use.
+    pub fn leave(&self) {
+        for place in &self.places {
+            // A handle that was forked releases nothing of its owner's.
+            drop(try_lock(place).and_then(|mut held| held.take()));
+        }
+    }
+}
+
+fn lock(place: &Place) -> Held<'_> {
+    whole(place, place.lock())
+}
+
+#[inline]
+fn try_lock(place: &Place) -> Option<Held<'_>> {
+    match place.try_lock() {
+        Ok(held) => Some(held),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(poisoned)) => Some(whole(place, Err(poisoned))),
+    }
+}
+
+/// What a place holds. An attachment that a panic went through has undone its transaction; it is
+/// thrown away, for nobody knows how far the rest of it is.
+fn whole<'p>(place: &'p Place, held: LockResult<Held<'p>>) -> Held<'p> {
+    held.unwrap_or_else(|poisoned: PoisonError<Held<'p>>| {
+        place.clear_poison();
+        let mut held = poisoned.into_inner();
+        *held = None;
+        held
+    })
+}

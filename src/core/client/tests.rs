@@ -1,0 +1,430 @@
+//! The client over a real data directory: what threads, forks, panics and ends of servers do to it.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::pool::Pool;
+use super::{Answers, AttachError, Client, Error, Item};
+use crate::base::sys;
+use crate::service::{ItemError, Role, Service};
+use crate::store::{ROLE_PROGRAM, Runtime};
+use crate::testing::World;
+use crate::{Figures, List};
+
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <biz id="1" name="login" key="string">
+    <limit policy="interval" interval="1h" max="5" ban="2h"/>
+  </biz>
+  <biz id="2" name="sms" key="integer">
+    <limit policy="interval" interval="1h" max="15"/><limit policy="total" max="50"/>
+  </biz>
+  <biz id="3" name="many" key="string"><limit policy="total" max="1000"/></biz>
+  <biz id="4" name="advised" key="string">
+    <limit policy="interval" interval="1h" max="1" on-exceed="captcha"/>
+  </biz>
+  <biz id="5" name="listed" key="string">
+    <limit policy="total" max="1"/><allow key="vip"/><deny key="bot"/>
+  </biz>
+  <biz id="6" name="tried" key="string" mode="shadow"><limit policy="total" max="1"/></biz>
+  <biz id="7" name="off" key="string" mode="off"><limit policy="total" max="1"/></biz>
+</map>"#;
+
+const fn shared<T: Send + Sync>() {}
+const _: () = shared::<Client>();
+
+/// A long lock-timeout: however slow the machine is, nobody is busy.
+fn world() -> World {
+    World::with_lock_timeout(MAP, "20s")
+}
+
+fn client(world: &World) -> Client {
+    Client::attach(&world.dir).unwrap()
+}
+
+/// A client whose pool may grow to this size, whatever the machine.
+fn client_of(world: &World, size: usize) -> Client {
+    let Client { data_dir, pools } = client(world);
+    drop(pools);
+    let first = super::Attachment::new(&data_dir).unwrap();
+    Client { data_dir, pools: super::Pools::new(sys::forks(), size, first) }
+}
+
+/// How many slots of programs are in use.
+fn places(world: &World) -> usize {
+    let slots = world.runtime().slots();
+    slots.iter().filter(|slot| slot.role == ROLE_PROGRAM).count()
+}
+
+fn used(client: &Client, biz: &str, key: &str) -> Option<u64> {
+    client.query(Item::new(biz, key)).unwrap().used()
+}
+
+/// Takes all places for programs that are left.
+fn take_all(world: &World) -> Vec<Service> {
+    std::iter::from_fn(|| Service::attach(&world.dir, Role::Program).ok()).collect()
+}
+
+#[test]
+fn an_update_charges_and_a_query_does_not() {
+    let world = world();
+    let client = client(&world);
+    let verdict = client.update(Item::new("login", "alice").count(2)).unwrap();
+    assert!(verdict.is_allowed() && !verdict.is_limited());
+    assert_eq!((verdict.limit(), verdict.used(), verdict.max()), (Some(1), Some(2), Some(5)));
+    assert_eq!((verdict.remaining(), verdict.retry_ms()), (Some(3), None));
+    assert!(verdict.reset_ms().is_some_and(|ms| (3_500_000..=3_600_000).contains(&ms)));
+    for _ in 0..3 {
+        assert_eq!(client.query(Item::new("login", "alice").count(3)).unwrap().used(), Some(2));
+    }
+    // By id, and as a number.
+    assert_eq!(client.update(Item::new("1", "alice")).unwrap().used(), Some(3));
+    assert_eq!(client.update(Item::new(2, 7)).unwrap().used(), Some(1));
+    assert_eq!(used(&client, "sms", "007"), Some(1));
+}
+
+#[test]
+fn a_verdict_says_all_that_the_server_would() {
+    let world = world();
+    let client = client(&world);
+    let ask = |item: Item<'_>| client.update(item).unwrap();
+    assert!(ask(Item::new("login", "bob").count(5)).is_allowed());
+    let refused = ask(Item::new("login", "bob"));
+    assert!(refused.is_limited() && refused.is_banned() && !refused.is_allowed());
+    assert!(ask(Item::new("login", "eve").count(6)).retry_ms().is_none(), "it never helps");
+    assert!(refused.retry_ms().is_some_and(|ms| (7_100_000..=7_200_000).contains(&ms)));
+    let forced = ask(Item::new("many", "bob").count(1001).force());
+    assert!(forced.is_limited());
+    assert_eq!((forced.used(), forced.reset_ms(), forced.retry_ms()), (Some(1001), None, None));
+    assert_eq!(ask(Item::new("advised", "k")).action(), None);
+    assert_eq!(ask(Item::new("advised", "k")).action(), Some("captcha"));
+
+    let detailed = ask(Item::new("sms", 1).count(2).detail());
+    let [first, second] = detailed.limits() else { panic!("{detailed:?}") };
+    assert_eq!((first.index, first.policy, first.limited), (1, "interval", false));
+    let total = Figures { used: 2, max: 50, remaining: 48, reset_ms: None };
+    assert_eq!((second.index, second.policy, second.figures), (2, "total", total));
+    assert!(ask(Item::new("sms", 1)).limits().is_empty());
+
+    let shadow = ask(Item::new("tried", "k").count(2));
+    assert!(shadow.is_shadow() && shadow.is_allowed());
+    let listed = |key| ask(Item::new("listed", key).count(2));
+    assert_eq!((listed("vip").list(), listed("vip").is_allowed()), (Some(List::Allow), true));
+    assert_eq!((listed("bot").list(), listed("bot").is_limited()), (Some(List::Deny), true));
+    let off = ask(Item::new("off", "k").count(2));
+    for unjudged in [listed("bot"), off.clone()] {
+        let figures = [unjudged.used(), unjudged.max(), unjudged.remaining(), unjudged.reset_ms()];
+        assert_eq!((unjudged.limit(), figures), (None, [None; 4]));
+    }
+    assert_eq!((off.weight_thousandths(), off.is_degraded()), (None, false));
+    world.publish_degraded(MAP, 2);
+    assert!(ask(Item::new("login", "bob")).is_degraded());
+}
+
+#[test]
+fn an_item_that_is_not_judged_says_why() {
+    let world = world();
+    let client = client(&world);
+    let long = "k".repeat(1 << 20);
+    for (item, expected) in [
+        (Item::new("nope", "k"), ItemError::UnknownBiz),
+        (Item::new(&long, "k"), ItemError::UnknownBiz),
+        (Item::new(99, "k"), ItemError::UnknownBiz),
+        (Item::new("login", ""), ItemError::BadKey),
+        (Item::new("login", &long), ItemError::BadKey),
+        (Item::new("sms", "alice"), ItemError::BadKey),
+        (Item::new("login", "k").count(1 << 40), ItemError::BadCount),
+    ] {
+        let error = client.update(item).unwrap_err();
+        assert!(matches!(error, Error::Item(found) if found == expected), "{item:?}: {error}");
+        assert_eq!(error.to_string(), format!("the item was not judged: {expected}"));
+    }
+    world.quarantine("default");
+    let error = client.update(Item::new("login", "k")).unwrap_err();
+    assert!(matches!(error, Error::Item(ItemError::Store)), "{error}");
+}
+
+#[test]
+fn threads_admit_exactly_what_is_allowed_together() {
+    const THREADS: usize = 16;
+    for size in [1, 3, 8] {
+        let world = world();
+        let client = client_of(&world, size);
+        let (admitted, start) = (AtomicU64::new(0), Barrier::new(THREADS));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..100 {
+                        let verdict = client.update(Item::new("many", "all")).unwrap();
+                        admitted.fetch_add(verdict.is_allowed().into(), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(admitted.into_inner(), 1000);
+        assert_eq!(used(&client, "many", "all"), Some(1000));
+        assert!((1..=size).contains(&places(&world)), "{}", places(&world));
+        drop(client);
+        assert_eq!(places(&world), 0, "given back");
+        world.verify();
+    }
+}
+
+#[test]
+fn a_batch_is_answered_in_order_and_one_fault_spoils_no_neighbour() {
+    let world = world();
+    let client = client(&world);
+    // More than are made ready together.
+    let keys: Vec<String> = (0..100).map(|nth| format!("k{nth}")).collect();
+    let items = keys.iter().zip(1..).map(|(key, nth)| match nth % 10 {
+        0 => Item::new("nope", key),
+        _ => Item::new("many", key).count(nth),
+    });
+    let Answers { refused, items } = client.batch().items(items).run().unwrap();
+    assert!(!refused && items.len() == 100);
+    for (item, nth) in items.iter().zip(1u64..) {
+        match nth % 10 {
+            0 => assert_eq!(*item, Err(ItemError::UnknownBiz)),
+            _ => assert_eq!(item.as_ref().unwrap().used(), Some(nth)),
+        }
+    }
+    assert_eq!(client.batch().run().unwrap().items, []);
+}
+
+#[test]
+fn an_atomic_batch_charges_all_or_nothing() {
+    let world = world();
+    let client = client(&world);
+    let order = |pieces| {
+        let item = |key| Item::new("many", key);
+        client.batch().item(item("alice").count(pieces)).item(item("bob")).atomic()
+    };
+    let answers = order(999).run().unwrap();
+    assert!(!answers.refused && answers.items.iter().flatten().all(|item| item.is_allowed()));
+    let both = || (used(&client, "many", "alice"), used(&client, "many", "bob"));
+    assert_eq!(both(), (Some(999), Some(1)));
+
+    let too_much = order(2);
+    assert!(too_much.clone().query().run().unwrap().refused);
+    for _ in 0..2 {
+        let answers = too_much.run().unwrap();
+        let limited = answers.items.iter().flatten().map(|item| item.is_limited());
+        assert!(answers.refused && limited.eq([true, false]));
+    }
+    let faulty = order(1).item(Item::new("nope", "carol")).run().unwrap();
+    assert!(faulty.refused && faulty.items[2] == Err(ItemError::UnknownBiz));
+    assert_eq!(both(), (Some(999), Some(1)));
+    // Without `atomic` it is each by itself.
+    assert!(order(1).query().run().unwrap().items.iter().flatten().all(|item| item.is_allowed()));
+}
+
+#[test]
+fn a_batch_has_as_many_items_as_srv_xml_allows() {
+    let world = world();
+    let client = client(&world);
+    let batch =
+        |items| client.batch().items(std::iter::repeat_n(Item::new("many", "k"), items)).query();
+    assert_eq!(batch(1024).run().unwrap().items.len(), 1024);
+    for (batch, items) in [(batch(1025), 1025), (batch(70_000), 70_000)] {
+        let error = batch.run().unwrap_err();
+        assert!(matches!(error, Error::TooMany { items: found, most: 1024 } if found == items));
+    }
+    let atomic = world.conf.srv.http.max_atomic_items as usize;
+    assert!(!batch(atomic).atomic().run().unwrap().refused);
+    let error = batch(atomic + 1).atomic().run().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("a batch of {} items: srv.xml allows {atomic}", atomic + 1)
+    );
+}
+
+#[test]
+fn when_no_place_is_left_threads_wait_for_those_that_there_are() {
+    let world = world();
+    let client = client_of(&world, 8);
+    let taken = take_all(&world);
+    assert_eq!(places(&world), taken.len() + 1);
+    let (start, threads) = (Barrier::new(8), 8);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                start.wait();
+                for _ in 0..100 {
+                    let _ = client.update(Item::new("many", "k")).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(used(&client, "many", "k"), Some(800));
+    assert_eq!(places(&world), taken.len() + 1);
+    let error = Client::attach(&world.dir).unwrap_err();
+    assert!(matches!(error, AttachError::Full { most: 192, .. }), "{error}");
+    assert!(error.to_string().contains("all 192 places for programs are taken"), "{error}");
+}
+
+#[test]
+fn a_pool_grows_while_its_attachments_are_in_use_and_no_further_than_its_size() {
+    let world = world();
+    let pool = Pool::new(3, None);
+    assert_eq!(places(&world), 0, "made at its first use");
+    let with = |work: &mut dyn FnMut()| pool.with(&world.dir, |_| work()).unwrap();
+    with(&mut || with(&mut || with(&mut || assert_eq!(places(&world), 3))));
+    // A fourth waits until one of the three is free.
+    let (all_in_use, released) = (Barrier::new(2), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            all_in_use.wait();
+            with(&mut || assert!(released.load(Ordering::Relaxed)));
+        });
+        with(&mut || {
+            with(&mut || {
+                with(&mut || {
+                    all_in_use.wait();
+                    std::thread::sleep(Duration::from_millis(20));
+                    released.store(true, Ordering::Relaxed);
+                });
+            });
+        });
+    });
+    assert_eq!(places(&world), 3);
+}
+
+#[test]
+fn a_panic_costs_its_attachment_and_the_client_goes_on() {
+    let world = world();
+    let client = client_of(&world, 1);
+    let before = world.runtime().slots()[0];
+    let panicked = std::thread::scope(|scope| {
+        let work = || client.with(|_| panic!("in the middle of a call"));
+        scope.spawn(work).join().is_err()
+    });
+    assert!(panicked);
+    assert_eq!(client.update(Item::new("many", "k")).unwrap().used(), Some(1));
+    let after = world.runtime();
+    assert_eq!(places(&world), 1);
+    let epoch = |runtime: &Runtime| runtime.slot(before.slot).state().epoch;
+    assert!(epoch(&after) >= 2, "attached anew");
+}
+
+#[test]
+fn where_an_attachment_cannot_be_made_anew_another_one_serves() {
+    let world = world();
+    let client = client_of(&world, 2);
+    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    assert_eq!(places(&world), 2);
+    let mut taken = take_all(&world);
+    std::thread::scope(|scope| {
+        let panics = || client.with(|_| panic!("in the middle of a call"));
+        assert!(scope.spawn(panics).join().is_err());
+    });
+    // The thrown one's place goes to somebody else at once.
+    for _ in 0..5 {
+        let _ = client.update(Item::new("many", "k")).unwrap();
+        taken.extend(take_all(&world));
+    }
+    assert_eq!(used(&client, "many", "k"), Some(5));
+}
+
+#[test]
+fn when_the_server_has_ended_calls_say_so_until_it_is_there_again() {
+    let world = world();
+    let client = client_of(&world, 2);
+    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    let _ = client.update(Item::new("many", "k")).unwrap();
+    world.runtime().publish(0);
+    for _ in 0..3 {
+        let error = client.update(Item::new("many", "k")).unwrap_err();
+        assert!(matches!(error, Error::Attach(AttachError::NoServer { .. })), "{error}");
+        let error = client.batch().item(Item::new("many", "k")).run().unwrap_err();
+        assert!(error.to_string().starts_with("no server runs on the data directory /"), "{error}");
+    }
+    world.publish(MAP, 2);
+    assert_eq!(client.update(Item::new("many", "k")).unwrap().used(), Some(2));
+    // One that was not in use meanwhile is made anew as well.
+    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    assert_eq!(places(&world), 2);
+}
+
+#[test]
+fn a_runtime_file_that_is_made_anew_is_attached_to() {
+    let world = world();
+    let client = client_of(&world, 1);
+    let _ = client.update(Item::new("many", "k")).unwrap();
+    // As a master does whose file was removed: in the old one nothing is in force any more.
+    let old = world.runtime();
+    std::fs::remove_file(Runtime::path_in(&world.dir)).unwrap();
+    old.publish(0);
+    let error = client.update(Item::new("many", "k")).unwrap_err();
+    assert!(matches!(error, Error::Attach(AttachError::NoServer { .. })), "{error}");
+    let source = std::error::Error::source(&error).map(|source| source.to_string());
+    assert!(source.is_some_and(|source| source.contains("runtime.mmap")));
+    Runtime::create_or_open(&world.dir).unwrap();
+    world.prepare();
+    world.publish(MAP, 2);
+    assert_eq!(client.update(Item::new("many", "k")).unwrap().used(), Some(2));
+    assert_eq!(places(&world), 1);
+    assert!(old.slots().is_empty(), "given back there");
+}
+
+#[test]
+fn a_reload_is_taken_by_the_next_call() {
+    let world = world();
+    let client = client(&world);
+    let _ = client.update(Item::new("login", "alice").count(5)).unwrap();
+    world.publish(&MAP.replace("max=\"5\"", "max=\"9\""), 2);
+    let verdict = client.update(Item::new("login", "alice")).unwrap();
+    assert_eq!((verdict.used(), verdict.max()), (Some(6), Some(9)));
+}
+
+#[test]
+fn where_no_server_is_attaching_says_what_to_do() {
+    let nothing = tempfile::tempdir().unwrap();
+    for dir in [nothing.path().to_path_buf(), nothing.path().join("data")] {
+        let error = Client::attach(&dir).unwrap_err();
+        assert!(matches!(error, AttachError::NoServer { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains(&dir.display().to_string()) && said.contains("start one"), "{said}");
+    }
+    let world = world();
+    std::fs::write(Runtime::path_in(&world.dir), "no runtime.mmap").unwrap();
+    let error = Client::attach(&world.dir).unwrap_err();
+    assert!(matches!(error, AttachError::Failed { .. }), "{error}");
+}
+
+/// What a fork copies is played: a pool whose process counts one fork more. A real fork is made by
+/// tests/library_fork.rs.
+#[test]
+fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
+    let world = world();
+    let client = client_of(&world, 2);
+    let child = sys::forks() + 1;
+    client
+        .with(|_| {
+            // One is in use at the fork, the other is not.
+            client.with(|_| ()).unwrap();
+            assert_eq!(places(&world), 2);
+            let pool = client.pools.of(child).unwrap();
+            pool.with(&world.dir, |_| ()).unwrap();
+            // Here the parent's handles are no forked ones, so the idle one was given back.
+            assert_eq!(places(&world), 2);
+            assert!(std::ptr::eq(pool, client.pools.of(child).unwrap()));
+        })
+        .unwrap();
+    assert_eq!(client.update(Item::new("many", "k")).unwrap().used(), Some(1));
+}
+
+#[test]
+fn a_client_ends_after_so_many_generations_of_children() {
+    let world = world();
+    let client = client(&world);
+    assert!(client.pools.of(sys::forks() + 63).is_ok());
+    for generation in [64, 1 << 40] {
+        let error = client.pools.of(sys::forks() + generation).unwrap_err();
+        assert!(matches!(error, AttachError::Forked { most: 63 }), "{error}");
+    }
+    // A grandchild drops it: what is its ancestors' is left as it is.
+    drop(client);
+    assert_eq!(places(&world), 0);
+}
