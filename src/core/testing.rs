@@ -65,6 +65,13 @@ impl World {
         self.publish_both(srv, map, generation);
     }
 
+    /// The same, and at most so many programs attach.
+    pub fn publish_max_programs(&self, map: &str, generation: u64, most: u32) {
+        let srv = srv(&self.dir, self.lock_timeout);
+        let srv = srv.replace("<data ", &format!("<data max-programs=\"{most}\" "));
+        self.publish_both(srv, map, generation);
+    }
+
     /// The same, with what was switched and reset.
     pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
         let srv = srv(&self.dir, self.lock_timeout);

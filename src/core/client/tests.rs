@@ -148,8 +148,8 @@ fn an_item_that_is_not_judged_says_why() {
 #[test]
 fn threads_admit_exactly_what_is_allowed_together() {
     const THREADS: usize = 16;
-    for size in [1, 3, 8] {
-        let world = world();
+    let world = world();
+    for (size, key) in [(1, "one"), (3, "three"), (8, "eight")] {
         let client = client_of(&world, size);
         let (admitted, start) = (AtomicU64::new(0), Barrier::new(THREADS));
         std::thread::scope(|scope| {
@@ -157,19 +157,19 @@ fn threads_admit_exactly_what_is_allowed_together() {
                 scope.spawn(|| {
                     start.wait();
                     for _ in 0..100 {
-                        let verdict = client.update(Item::new("many", "all")).unwrap();
+                        let verdict = client.update(Item::new("many", key)).unwrap();
                         admitted.fetch_add(verdict.is_allowed().into(), Ordering::Relaxed);
                     }
                 });
             }
         });
         assert_eq!(admitted.into_inner(), 1000);
-        assert_eq!(used(&client, "many", "all"), Some(1000));
+        assert_eq!(used(&client, "many", key), Some(1000));
         assert!((1..=size).contains(&places(&world)), "{}", places(&world));
         drop(client);
         assert_eq!(places(&world), 0, "given back");
-        world.verify();
     }
+    world.verify();
 }
 
 #[test]
@@ -243,9 +243,10 @@ fn a_batch_has_as_many_items_as_srv_xml_allows() {
 #[test]
 fn when_no_place_is_left_threads_wait_for_those_that_there_are() {
     let world = world();
+    world.publish_max_programs(MAP, 2, 3);
     let client = client_of(&world, 8);
     let taken = take_all(&world);
-    assert_eq!(places(&world), taken.len() + 1);
+    assert_eq!((taken.len(), places(&world)), (2, 3));
     let (start, threads) = (Barrier::new(8), 8);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -258,10 +259,10 @@ fn when_no_place_is_left_threads_wait_for_those_that_there_are() {
         }
     });
     assert_eq!(used(&client, "many", "k"), Some(800));
-    assert_eq!(places(&world), taken.len() + 1);
+    assert_eq!(places(&world), 3);
     let error = Client::attach(&world.dir).unwrap_err();
-    assert!(matches!(error, AttachError::Full { most: 192, .. }), "{error}");
-    assert!(error.to_string().contains("all 192 places for programs are taken"), "{error}");
+    assert!(matches!(error, AttachError::Full { most: 3, .. }), "{error}");
+    assert!(error.to_string().contains("all 3 places for programs are taken"), "{error}");
 }
 
 #[test]
@@ -311,6 +312,7 @@ fn a_panic_costs_its_attachment_and_the_client_goes_on() {
 #[test]
 fn where_an_attachment_cannot_be_made_anew_another_one_serves() {
     let world = world();
+    world.publish_max_programs(MAP, 2, 3);
     let client = client_of(&world, 2);
     client.with(|_| client.with(|_| ()).unwrap()).unwrap();
     assert_eq!(places(&world), 2);
