@@ -81,7 +81,8 @@ impl Pool {
             return Some(held);
         }
         let others = (first + 1..used).chain(0..first);
-        let (at, held) = others.into_iter().find_map(|at| Some((at, try_lock(&self.places[at])?)))?;
+        let (at, held) =
+            others.into_iter().find_map(|at| Some((at, try_lock(&self.places[at])?)))?;
         FIRST.set(at);
         Some(held)
     }

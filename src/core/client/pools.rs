@@ -26,7 +26,8 @@ pub(super) struct Pools {
 impl Pools {
     /// Those of a client that was made at this count of forks.
     pub fn new(forks: u64, size: usize, first: Attachment) -> Pools {
-        let pools = Pools { made_at: forks, size, generations: [const { OnceLock::new() }; GENERATIONS] };
+        let pools =
+            Pools { made_at: forks, size, generations: [const { OnceLock::new() }; GENERATIONS] };
         let _ = pools.generations[0].set(Box::new(Pool::new(size, Some(first))));
         pools
     }

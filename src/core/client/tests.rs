@@ -224,9 +224,8 @@ fn an_atomic_batch_charges_all_or_nothing() {
 fn a_batch_has_as_many_items_as_srv_xml_allows() {
     let world = world();
     let client = client(&world);
-    let batch = |items| {
-        client.batch().items(std::iter::repeat_n(Item::new("many", "k"), items)).query()
-    };
+    let batch =
+        |items| client.batch().items(std::iter::repeat_n(Item::new("many", "k"), items)).query();
     assert_eq!(batch(1024).run().unwrap().items.len(), 1024);
     for (batch, items) in [(batch(1025), 1025), (batch(70_000), 70_000)] {
         let error = batch.run().unwrap_err();
@@ -235,7 +234,10 @@ fn a_batch_has_as_many_items_as_srv_xml_allows() {
     let atomic = world.conf.srv.http.max_atomic_items as usize;
     assert!(!batch(atomic).atomic().run().unwrap().refused);
     let error = batch(atomic + 1).atomic().run().unwrap_err();
-    assert_eq!(error.to_string(), format!("a batch of {} items: srv.xml allows {atomic}", atomic + 1));
+    assert_eq!(
+        error.to_string(),
+        format!("a batch of {} items: srv.xml allows {atomic}", atomic + 1)
+    );
 }
 
 #[test]

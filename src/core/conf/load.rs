@@ -61,6 +61,7 @@ impl Conf {
     ///
     /// # Errors
     /// All faults of both files; one that cannot be read is a fault.
+    #[doc(hidden)]
     pub fn load_texts(dir: &Path) -> Result<(Conf, Texts), Faults> {
         let [srv, map] = ["srv.xml", "map.xml"].map(|name| {
             let path = dir.join(name);

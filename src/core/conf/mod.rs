@@ -1,9 +1,23 @@
 //! Configuration: srv.xml and map.xml, read once, checked whole, all faults at once.
 //!
-//! Raw XML becomes checked types that cannot hold a wrong value: text (fault.rs) → a tree with
-//! places (xml.rs, walk.rs) → values (value.rs, the `*_read.rs`) → what must fit together
-//! (bounds.rs, fit.rs). Relative paths in it are relative to the working directory of the reader,
-//! except in what [`active::read`] answers.
+//! [`Conf::load`] checks the two files of a directory as `frs check` does:
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use frs::conf::Conf;
+//!
+//! match Conf::load(Path::new("conf")) {
+//!     Ok(_) => println!("ok"),
+//!     Err(faults) => faults.iter().for_each(|fault| println!("{fault}")),
+//! }
+//! ```
+//!
+//! Relative paths in the files are relative to the working directory of the reader.
+
+// Raw XML becomes checked types that cannot hold a wrong value: text (fault.rs) → a tree with
+// places (xml.rs, walk.rs) → values (value.rs, the `*_read.rs`) → what must fit together
+// (bounds.rs, fit.rs). What `active::read` answers has absolute paths.
 
 mod admin_token;
 mod authority;
@@ -31,34 +45,52 @@ mod walk;
 mod weight_read;
 mod xml;
 
+#[doc(hidden)]
 pub mod active;
+#[doc(hidden)]
 pub mod edit;
+#[doc(hidden)]
 pub mod guard;
+#[doc(hidden)]
 pub mod memory;
+#[doc(hidden)]
 pub mod report;
 
+#[doc(hidden)]
 pub use admin_token::{AdminToken, TokenError};
+#[doc(hidden)]
 pub use authority::{Authority, HostName, Origin};
+#[doc(hidden)]
 pub use cidr::{Cidr, CidrError};
+#[doc(hidden)]
 pub use describe::{biz_words, limit_words};
 pub use fault::{Fault, Faults, Position};
+#[doc(hidden)]
 pub use load::Texts;
+#[doc(hidden)]
 pub use machine::{DirFilesystem, Filesystem, Machine};
+#[doc(hidden)]
 pub use map::{
-    BAN_BYTES, Biz, Calendar, Count, Geometry, Group, HashKind, Interval, KeyType, Limit, ListRule,
-    Listed, MAX_FILES, MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy,
-    RING_HEADER_BYTES, RING_USE_BYTES, Scope, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total,
-    Turns, UNDO_WORDS, Unit, Weight,
+    BAN_BYTES, Biz, Calendar, Count, Group, Interval, KeyType, Limit, ListRule, Listed, MAX_FILES,
+    MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES,
+    RING_USE_BYTES, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit,
+    Weight,
 };
+pub use map::{Geometry, HashKind, Scope};
+#[doc(hidden)]
 pub use overlay::{Overlay, OverlayError};
+#[doc(hidden)]
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
+#[doc(hidden)]
 pub use value::{MAX_COUNT, duration};
 
-/// A checked configuration: both files.
+/// A checked configuration: both files. It cannot hold a wrong value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conf {
     /// The server: srv.xml.
+    #[doc(hidden)]
     pub srv: Srv,
     /// What is limited: map.xml.
+    #[doc(hidden)]
     pub map: Map,
 }

@@ -7,12 +7,11 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use frs::base::clock;
-//! use frs::inspect::{By, Look, Reader};
+//! use frs::inspect::{self, By, Look, Reader};
 //!
 //! # fn main() -> Result<(), frs::inspect::Error> {
 //! let mut reader = Reader::open(Path::new("data"))?;
-//! let now = clock::now();
+//! let now = inspect::now();
 //! if let Look::At(node) = reader.node("login", "alice", now)? {
 //!     println!("{} of {}", node.limits[0].figures.used, node.limits[0].figures.max);
 //! }
@@ -40,10 +39,14 @@ mod top;
 mod walk;
 
 pub use error::Error;
+#[doc(hidden)]
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use reader::{Look, Reader};
 pub use record::{NodePlace, NodeRecord};
+#[doc(hidden)]
 pub use repair::{Obstacle, Repaired, obstacles, repair, restore_overlay};
 pub use stats::{FileStats, GroupStats};
 pub use top::By;
 pub use walk::{Skipped, Walked};
+
+pub use crate::base::clock::now;

@@ -164,22 +164,26 @@ impl Reader {
     ///
     /// # Errors
     /// Why it could not be opened.
+    #[doc(hidden)]
     pub fn runtime(&self) -> Result<&Runtime, &store::Error> {
         self.runtime.as_ref()
     }
 
     /// The groups, in the configuration's order, or why one cannot be looked at.
+    #[doc(hidden)]
     pub fn groups(&self) -> impl Iterator<Item = (&str, Result<&LiveGroup, &store::Error>)> {
         let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
         names.zip(self.groups.iter().map(Result::as_ref))
     }
 
     /// One pass over the groups: what it may wait for nodes that somebody works on, in all.
+    #[doc(hidden)]
     pub fn pass(&self) -> Pass<'_> {
         Pass::new(self.runtime.as_ref().ok())
     }
 
     /// Files that could not be opened, each with its reason.
+    #[doc(hidden)]
     pub fn faults(&self) -> impl Iterator<Item = &store::Error> {
         let groups = self.groups.iter().filter_map(|group| group.as_ref().err());
         self.runtime.as_ref().err().into_iter().chain(groups)
@@ -187,11 +191,13 @@ impl Reader {
 
     /// Published configurations that should be read by rather than [`Reader::generation`], and cannot
     /// be; each with its reason.
+    #[doc(hidden)]
     pub fn unread(&self) -> impl Iterator<Item = &ActiveError> {
         self.unread.iter()
     }
 
     /// Is a group quarantined: by its files, or by the register of the running server.
+    #[doc(hidden)]
     pub fn is_quarantined(&self, group: &LiveGroup) -> bool {
         let registered = self.runtime.as_ref().ok().is_some_and(|runtime| {
             let entry = runtime.find_file(group.header().id, 0);
@@ -204,6 +210,7 @@ impl Reader {
     ///
     /// # Errors
     /// There is none.
+    #[doc(hidden)]
     pub fn biz(&self, text: &str) -> Result<usize, Error> {
         self.conf.map.find_biz(text).ok_or_else(|| {
             let names: Vec<&str> = self.conf.map.bizs.iter().map(|biz| &*biz.name).collect();

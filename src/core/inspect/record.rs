@@ -36,10 +36,12 @@ pub struct NodeRecord {
     /// business.
     pub key: String,
     /// How the key is stored.
+    #[doc(hidden)]
     pub form: KeyForm,
     /// Milliseconds since the epoch.
     pub last_use_ms: u64,
     /// What would be lost with it now.
+    #[doc(hidden)]
     pub rank: Rank,
     /// When the ban ends that runs now; milliseconds since the epoch.
     pub banned_until_ms: Option<u64>,
@@ -48,8 +50,10 @@ pub struct NodeRecord {
     /// What each limit of its scope says now, of a count of 1.
     pub limits: Vec<LimitFigures>,
     /// Its words as stored.
+    #[doc(hidden)]
     pub words: Vec<u64>,
     /// First state word.
+    #[doc(hidden)]
     pub states_at: usize,
 }
 
@@ -161,6 +165,7 @@ impl Reader {
 
     /// What a record's state words are, one by one from [`NodeRecord::states_at`] on; none where
     /// its limits are others by now.
+    #[doc(hidden)]
     pub fn state_words(&self, record: &NodeRecord) -> Vec<StateWord> {
         match self.table.index_of(record.biz_id) {
             Some(index) if record.biz.is_some() && !record.outdated => {
@@ -171,6 +176,7 @@ impl Reader {
     }
 
     /// The times of the uses that a record's ring holds, in the order in which they came.
+    #[doc(hidden)]
     pub fn ring_times(&self, record: &NodeRecord) -> Vec<u64> {
         match self.table.index_of(record.biz_id) {
             Some(index) if record.biz.is_some() && !record.outdated => {

@@ -87,11 +87,12 @@ pub struct LimitFigures {
     pub limited: bool,
 }
 
-/// A list that decided an item in the limits' place.
+/// A list of map.xml that decides an item in place of the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs)]
 pub enum List {
+    /// `<allow>` names the key: it passes, and is not counted.
     Allow,
+    /// `<deny>` names the key: it is refused.
     Deny,
 }
 

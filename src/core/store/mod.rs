@@ -1,6 +1,6 @@
 //! The store: mmap file groups shared by processes, safe against kill -9.
 //!
-//! [`prepare`] makes a data directory ready; a [`Handle`] attaches to it; [`Handle::begin`] opens a
+//! `prepare` makes a data directory ready; a [`Handle`] attaches to it; [`Handle::begin`] opens a
 //! [`Transaction`] over one or many key-nodes, and its commit is the only way a node changes.
 
 pub(crate) mod commit;

@@ -1,0 +1,70 @@
+//! Customers order at once, each in a thread of its own: an order takes a piece of the sale and sends
+//! a message, or does neither.
+//!
+//! It attaches to a running server, by the data directory, and starts none:
+//!
+//! ```text
+//! cargo run -p frs --example order -- data
+//! ```
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::thread;
+
+use frs::{Client, Item};
+
+/// Customers and their telephone numbers.
+const CUSTOMERS: [(&str, u64); 4] =
+    [("alice", 18829340001), ("bob", 18829340002), ("carol", 18829340003), ("dave", 18829340004)];
+/// Orders that each of them tries; conf/map.xml grants three a day.
+const TRIES: usize = 5;
+
+fn main() -> ExitCode {
+    let data_dir = std::env::args().nth(1).unwrap_or_else(|| "data".to_owned());
+    match order_all(&data_dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("order: {error}");
+            let mut source = error.source();
+            while let Some(reason) = source {
+                eprintln!("  because: {reason}");
+                source = reason.source();
+            }
+            eprintln!("usage: order [DATA]; `cargo run --release` starts a server on ./data");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn order_all(data_dir: &str) -> Result<(), Box<dyn Error>> {
+    // One client serves all threads.
+    let client = Client::attach(data_dir)?;
+    thread::scope(|scope| {
+        let order = |&customer| {
+            scope.spawn({
+                let client = &client;
+                move || order_some(client, customer)
+            })
+        };
+        let threads: Vec<_> = CUSTOMERS.iter().map(order).collect();
+        for (thread, (name, _)) in threads.into_iter().zip(CUSTOMERS) {
+            let made = thread.join().map_err(|_| "a customer's thread panicked")??;
+            println!("{name}: {made} of {TRIES} orders");
+        }
+        Ok(())
+    })
+}
+
+/// Tries some orders of a customer; how many were made.
+fn order_some(client: &Client, (name, telephone): (&str, u64)) -> Result<usize, frs::Error> {
+    let order =
+        client.batch().item(Item::new("seckill", name)).item(Item::new("sms", telephone)).atomic();
+    let mut made = 0;
+    for _ in 0..TRIES {
+        let answers = order.run()?;
+        if !answers.refused {
+            made += 1;
+        }
+    }
+    Ok(made)
+}
