@@ -469,8 +469,8 @@ impl Service {
         generation != self.generation && (generation == 0 || is_refused())
     }
 
-    /// Has the server ended in order, or given up the runtime.mmap of this attachment: whoever wants
-    /// to go on attaches anew.
+    /// Nothing is in force any more: the server has given up the runtime.mmap of this attachment. A
+    /// new attachment may find another one.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.handle.runtime().generation() == 0

@@ -26,8 +26,7 @@ impl Attachment {
         Ok(Attachment { service, request: Request::default(), answers: Answers::default() })
     }
 
-    /// Is there nothing to wait for any more: its server has ended in order, or its runtime.mmap is
-    /// no longer the server's.
+    /// Its runtime.mmap is no longer the server's.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.service.has_ended()

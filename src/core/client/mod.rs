@@ -45,9 +45,10 @@ pub use verdict::Verdict;
 /// attach before it forks, and a child that never asks takes no place.
 ///
 /// # The server
-/// Calls go on while the server is killed and started again. The next call after a reload works with
-/// the new configuration. When the server ends in order, or gives damaged files up, calls answer
-/// [`Error::Attach`]; the first call after the next start attaches anew.
+/// Calls go on while the server ends, is killed, and is started again: the files are all that they
+/// need. The next call after a reload works with the new configuration. When the server gives its
+/// runtime.mmap up because the file is lost or damaged, calls answer [`Error::Attach`]; the first call
+/// after the next start attaches anew.
 pub struct Client {
     data_dir: PathBuf,
     pools: Pools,

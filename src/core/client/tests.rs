@@ -328,7 +328,7 @@ fn where_an_attachment_cannot_be_made_anew_another_one_serves() {
 }
 
 #[test]
-fn when_the_server_has_ended_calls_say_so_until_it_is_there_again() {
+fn where_nothing_is_in_force_calls_say_so_until_a_server_serves() {
     let world = world();
     let client = client_of(&world, 2);
     client.with(|_| client.with(|_| ()).unwrap()).unwrap();

@@ -6,28 +6,39 @@ use std::sync::Mutex;
 
 /// A tool's program. Cargo builds it where it is missing or older than its sources: once a process.
 pub fn tool(name: &str) -> PathBuf {
+    built(name, &["--package", name]).join(name)
+}
+
+/// An example of the library.
+pub fn example(name: &str) -> PathBuf {
+    built(name, &["--package", "frs", "--example", name]).join("examples").join(name)
+}
+
+/// Has cargo build something, once; the directory of binaries.
+fn built(name: &str, which: &[&str]) -> &'static Path {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let directory = Path::new(env!("CARGO_BIN_EXE_frs")).parent().expect("a directory of binaries");
     // After a panic while it was locked there is nothing half done.
     let mut built = BUILT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !built.iter().any(|known| known == name) {
-        build(name, directory);
+        build(which, directory);
         built.push(name.to_owned());
     }
-    directory.join(name)
+    directory
 }
 
-fn build(name: &str, directory: &Path) {
+fn build(which: &[&str], directory: &Path) {
     let profile = directory.file_name().and_then(|name| name.to_str()).expect("a profile");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .args(["build", "--quiet", "--package", name])
+        .args(["build", "--quiet"])
+        .args(which)
         .args(["--profile", if profile == "debug" { "dev" } else { profile }])
         .arg("--target-dir")
         .arg(directory.parent().expect("a target directory"))
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name} is not built: {said}");
+    assert!(output.status.success(), "{which:?} is not built: {said}");
 }
