@@ -22,7 +22,11 @@ pub mod protocol;
 pub mod stats;
 pub mod worker;
 
-/// The Rust of README.md compiles.
+/// The Rust of the documents compiles.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/library.md")]
+    struct Library;
+}

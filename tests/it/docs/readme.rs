@@ -511,6 +511,25 @@ fn every_page_can_be_found() {
     assert!(read("README.md").lines().count() <= 250, "README.md is one page");
 }
 
+#[test]
+fn every_path_that_is_named_exists() {
+    let roots = ["", "src/core", "src/server"].map(|below| root().join(below));
+    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/testing.md"] {
+        let text = read(page);
+        // Neither a pattern nor a path of HTTP, nor what a running server writes.
+        let is_path = |name: &&str| {
+            let is_there = name.ends_with(".rs") || name.contains('/') && !name.starts_with('/');
+            is_there
+                && !name.contains(['*', ' ', '<', '=', '$'])
+                && !["data/", "LIVE/"].iter().any(|begin| name.starts_with(begin))
+                && !name.contains("NAME")
+        };
+        for name in quoted(&text).into_iter().filter(is_path) {
+            assert!(roots.iter().any(|root| root.join(name).exists()), "{page}: {name}");
+        }
+    }
+}
+
 /// The Rust files below a directory.
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).expect("readable") {
