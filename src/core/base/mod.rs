@@ -3,6 +3,8 @@
 #[cfg(not(loom))]
 pub mod clock;
 #[cfg(not(loom))]
+pub mod figures;
+#[cfg(not(loom))]
 pub mod hash;
 #[cfg(not(loom))]
 #[doc(hidden)]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use crate::key::MAX_KEY_BYTES;
-use crate::service::Request;
+use crate::service::{ItemOptions, Request};
 
 /// A business as map.xml registers it: its name or its id.
 ///
@@ -78,8 +78,9 @@ impl<'a> Item<'a> {
     #[inline]
     pub(super) fn push_to(&self, request: &mut Request) {
         let count = i32::try_from(self.count).ok();
+        let options = ItemOptions { count, force: self.force, detail: self.detail };
         self.biz.0.with(|biz| {
-            self.key.0.with(|key| request.push(biz, key, count, self.force, self.detail));
+            self.key.0.with(|key| request.push(biz, key, options));
         });
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use super::map::{Biz, Limit, ListRule, Mode, Policy, Scope, Turns, Unit, Weight};
 use super::value::RATE_UNITS;
+use crate::base::figures::grouped;
 
 /// A unit of time in words.
 struct SpokenUnit {
@@ -75,15 +76,16 @@ fn policy_words(policy: &Policy) -> String {
             format!("{} in {}", lent_words(limit.max, limit.debt), turns_words(&limit.turns))
         }
         Policy::Sliding(limit) => {
-            format!("{} in any {}", limit.max, duration_words(limit.interval_ms))
+            format!("{} in any {}", grouped(limit.max), duration_words(limit.interval_ms))
         }
         Policy::SlidingCounter(limit) => {
-            format!("about {} in any {}", limit.max, duration_words(limit.interval_ms))
+            format!("about {} in any {}", grouped(limit.max), duration_words(limit.interval_ms))
         }
         Policy::Token(limit) => {
-            format!("{}/{}, bursts of {}", limit.rate, rate_unit(limit.per_ms), limit.burst)
+            let (rate, burst) = (grouped(limit.rate), grouped(limit.burst));
+            format!("{rate}/{}, bursts of {burst}", rate_unit(limit.per_ms))
         }
-        Policy::Total(limit) => format!("{} in all", limit.max),
+        Policy::Total(limit) => format!("{} in all", grouped(limit.max)),
         Policy::Count(limit) => match &limit.turns {
             Some(turns) => format!("counted in {}, never refused", turns_words(turns)),
             None => "counted for ever, never refused".to_owned(),
@@ -92,7 +94,8 @@ fn policy_words(policy: &Policy) -> String {
 }
 
 fn lent_words(max: u64, debt: u64) -> String {
-    if debt == 0 { max.to_string() } else { format!("{max} and {debt} on credit") }
+    let max = grouped(max);
+    if debt == 0 { max } else { format!("{max} and {} on credit", grouped(debt)) }
 }
 
 fn turns_words(turns: &Turns) -> String {
@@ -116,7 +119,9 @@ fn turns_words(turns: &Turns) -> String {
 fn weights_words(weights: &[Weight]) -> String {
     let said = weights.iter().take(WEIGHTS_SAID);
     let mut said: Vec<String> = said
-        .map(|weight| format!("{} at {}", thousandths_words(weight.thousandths), weight.at))
+        .map(|weight| {
+            format!("{} at {}", thousandths_words(weight.thousandths), grouped(weight.at))
+        })
         .collect();
     if weights.len() > WEIGHTS_SAID {
         said.push("…".to_owned());
@@ -133,15 +138,17 @@ fn lists_words(biz: &Biz) -> String {
         ("override", count(|rule| matches!(rule, ListRule::Override { .. }))),
     ];
     let some = counts.iter().filter(|&&(_, count)| count > 0);
-    some.map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+    some.map(|(kind, count)| format!("{} {kind}", grouped(*count as u64)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The most readable text of a duration: `60 s`, `10 m`, `24 h`.
 fn duration_words(ms: u64) -> String {
     let fits = |unit: &&SpokenUnit| ms.is_multiple_of(unit.ms) && ms / unit.ms >= unit.least;
     match UNITS.iter().find(fits) {
-        Some(unit) => format!("{} {}", ms / unit.ms, unit.name),
-        None => format!("{ms} ms"),
+        Some(unit) => format!("{} {}", grouped(ms / unit.ms), unit.name),
+        None => format!("{} ms", grouped(ms)),
     }
 }
 

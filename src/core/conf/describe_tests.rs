@@ -27,7 +27,7 @@ fn every_policy_has_words() {
         ),
         (
             "policy='interval' interval='1h' max='1000' debt='300'",
-            "1000 and 300 on credit in 1 h from the first use",
+            "1,000 and 300 on credit in 1 h from the first use",
         ),
         (
             "policy='calendar' unit='day' tz='Asia/Shanghai' max='3'",
@@ -51,7 +51,7 @@ fn every_policy_has_words() {
         ("policy='sliding-counter' interval='1m' max='50'", "about 50 in any 60 s"),
         ("policy='token' rate='10/s' burst='20'", "10/s, bursts of 20"),
         ("policy='token' rate='7/d'", "7/d, bursts of 7"),
-        ("policy='total' max='10000' scope='biz'", "10000 in all, for all keys together"),
+        ("policy='total' max='10000' scope='biz'", "10,000 in all, for all keys together"),
         ("policy='count'", "counted for ever, never refused"),
         (
             "policy='count' unit='day' tz='Asia/Shanghai' at='04:00'",
@@ -103,7 +103,7 @@ fn durations_have_the_unit_people_write() {
         (0, "0 ms"),
         (250, "250 ms"),
         (1000, "1 s"),
-        (1500, "1500 ms"),
+        (1500, "1,500 ms"),
         (60_000, "60 s"),
         (90_000, "90 s"),
         (120_000, "2 m"),

@@ -10,6 +10,7 @@ use super::map::{
 use super::map_read::{RawBiz, RawMap};
 use super::srv::Srv;
 use super::xml::Element;
+use crate::base::figures::grouped;
 
 /// Bytes of the largest node.
 const MAX_NODE_BYTES: u32 = 32_768;
@@ -104,9 +105,10 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
         parts.push(format!("ban {BAN_BYTES}"));
     }
     if let Some(uses) = biz.ring_uses(scope) {
-        parts.push(format!("ring of {uses} uses {}", biz.ring_words(scope) * 8));
+        let bytes = grouped(biz.ring_words(scope) as u64 * 8);
+        parts.push(format!("ring of {} uses {bytes}", grouped(uses.into())));
     }
-    format!("{} bytes ({})", biz.node_bytes(scope, key_bytes), parts.join(", "))
+    format!("{} bytes ({})", grouped(biz.node_bytes(scope, key_bytes).into()), parts.join(", "))
 }
 
 fn limit_needs(at: usize, limit: &Limit) -> String {
@@ -146,10 +148,12 @@ pub(super) fn undo(notes: &mut Notes<'_>, root: &Element, srv: &Srv, map: &Map) 
     }
     let http = root.child("http").unwrap_or(root);
     let found = format!(
-        "{NAME}=\"{items}\", with which a request may log {} words ({item_words} an item)",
-        items * item_words
+        "{NAME}=\"{items}\", with which a request may log {} words ({} an item)",
+        grouped(items * item_words),
+        grouped(item_words)
     );
     let most = UNDO_WORDS / item_words;
-    let expected = format!("{NAME}=\"{most}\" at most: the undo log holds {UNDO_WORDS} words");
+    let expected =
+        format!("{NAME}=\"{most}\" at most: the undo log holds {} words", grouped(UNDO_WORDS));
     Err(notes.note(http.value_at(NAME), found, expected))
 }

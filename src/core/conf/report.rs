@@ -13,7 +13,7 @@ use super::memory::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::srv::SLOTS;
-use super::value::{GIB, KIB, MIB, Suffix, size_text};
+use crate::base::figures::{bytes, exact_bytes, grouped};
 
 /// Share of memory beyond which files on disk throttle their writers.
 const DISK_PARTS_OF_RAM: u64 = 10;
@@ -103,23 +103,25 @@ fn group_text(text: &mut String, group: &Group) {
         OnFull::Refuse => "refuse",
     };
     let nodes = g.nodes();
+    let [files, key_nodes, node_bytes] =
+        [g.files, g.key_nodes, g.node_bytes].map(|figure| grouped(figure.into()));
     let _ = writeln!(
         text,
         "group {}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}, \
          on-full {on_full}\n  \
-         memory: {} = {} × (4096 + {} × (64 + {} × {}))\n  \
+         memory: {} = {} × (4,096 + {} × (64 + {} × {}))\n  \
          good for {} keys at 50 % load ({} % of them displaced), {} at 70 % ({} %)",
         group.name,
-        g.files,
-        g.key_nodes,
+        files,
+        key_nodes,
         g.chain,
-        g.node_bytes,
+        node_bytes,
         g.key_bytes,
-        bytes_text(g.group_bytes()),
-        g.files,
-        g.key_nodes,
+        exact_bytes(g.group_bytes()),
+        files,
+        key_nodes,
         g.chain,
-        g.node_bytes,
+        node_bytes,
         grouped(nodes / 2),
         percent_text(displaced_share(g.chain, 0.5)),
         grouped(nodes / 10 * 7 + nodes % 10 * 7 / 10),
@@ -136,7 +138,7 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
         biz.id,
         biz_words(biz),
         fit::needs(biz, g.key_bytes),
-        g.node_bytes
+        grouped(g.node_bytes.into())
     );
 }
 
@@ -144,16 +146,17 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let (http, map, workers) = (&conf.srv.http, &conf.map, conf.srv.workers);
     let memory = Memory::of(conf, sizes);
     let BufferSizes { client_bytes, answer_bytes, echo_factor, .. } = *sizes;
-    let kept = size_text(sizes.input_bytes(http));
-    let tick = size_text(sizes.tick_answer_bytes);
-    let words = u64::from(http.max_atomic_items) * map.item_undo_words();
+    let kept = bytes(sizes.input_bytes(http));
+    let tick = bytes(sizes.tick_answer_bytes);
+    let words = grouped(u64::from(http.max_atomic_items) * map.item_undo_words());
+    let client = grouped(client_bytes);
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
     let plane = if conf.srv.admin.is_some() { " + admin plane" } else { "" };
     let twice = if reserved > needed { ", twice" } else { "" };
     let admin = match memory.admin {
         0 => String::new(),
-        bytes => format!("admin plane at worst: {}\n  ", bytes_text(bytes)),
+        bytes => format!("admin plane at worst: {}\n  ", exact_bytes(bytes)),
     };
     let _ = writeln!(
         text,
@@ -165,27 +168,28 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
          reload{twice}), at most {programs} for programs\n  \
          processes: {} = ({workers} workers + keeper + master) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
-         {tick} + queue {} + reply {} + {client_bytes})\n    \
+         {tick} + queue {} + reply {} + {client})\n    \
          input: the largest of max-head, max-body and {}\n    \
          reply, the longest to one request: {} items × {answer_bytes} × (1 + limits of a biz) + \
          {echo_factor} × the rest of max-body (echoed, escaped)\n  \
          {admin}all at worst: {}, and the kernel's socket buffers\n\
-         largest atomic request: {words} of {UNDO_WORDS} words of the undo log",
-        bytes_text(memory.groups),
-        bytes_text(memory.page_tables),
-        bytes_text(memory.runtime),
+         largest atomic request: {words} of {} words of the undo log",
+        exact_bytes(memory.groups),
+        exact_bytes(memory.page_tables),
+        exact_bytes(memory.runtime),
         grouped(RUNTIME_BYTES),
         grouped(slot_bytes(map)),
-        bytes_text(memory.processes),
-        size_text(process_bytes(map)),
+        exact_bytes(memory.processes),
+        bytes(process_bytes(map)),
         grouped(sizes.worker_bytes(conf)),
-        bytes_text(memory.clients),
-        http.max_connections,
+        exact_bytes(memory.clients),
+        grouped(http.max_connections.into()),
         grouped(sizes.waiting_bytes(map)),
         grouped(sizes.reply_bytes(http, map)),
-        size_text(sizes.pooled_bytes),
-        sizes.items(http),
-        bytes_text(memory.total()),
+        bytes(sizes.pooled_bytes),
+        grouped(sizes.items(http)),
+        exact_bytes(memory.total()),
+        grouped(UNDO_WORDS),
     );
 }
 
@@ -231,8 +235,8 @@ fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {
             format!(
                 "{dir}: groups of {} on tmpfs are more than half of the memory, {}: a larger \
                  machine or smaller groups",
-                bytes_text(groups),
-                bytes_text(ram)
+                exact_bytes(groups),
+                exact_bytes(ram)
             )
         });
     }
@@ -240,8 +244,8 @@ fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {
         format!(
             "{dir}: groups of {} on disk are more than 10 % of the memory, {}: the kernel will \
              throttle every writer; write <data live=\"/dev/shm/frs\">",
-            bytes_text(groups),
-            bytes_text(ram)
+            exact_bytes(groups),
+            exact_bytes(ram)
         )
     })
 }
@@ -278,28 +282,6 @@ fn judged(filesystem: Filesystem) -> Judged {
              xfs and tmpfs"
         )),
     }
-}
-
-/// Bytes, exactly and at a glance: `29,630,464 bytes (28.3 MiB)`.
-fn bytes_text(bytes: u64) -> String {
-    const UNITS: [Suffix; 4] = [Suffix::new("TiB", 1 << 40), GIB, MIB, KIB];
-    let exact = grouped(bytes);
-    match UNITS.iter().find(|unit| bytes >= unit.factor) {
-        Some(&Suffix { name, factor }) => {
-            format!("{exact} bytes ({:.1} {name})", bytes as f64 / factor as f64)
-        }
-        None => format!("{exact} bytes"),
-    }
-}
-
-/// Digits in groups of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let comma = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
-    let pieces = digits
-        .char_indices()
-        .flat_map(|(at, digit)| [comma(at).then_some(','), Some(digit)].into_iter().flatten());
-    pieces.collect()
 }
 
 /// A share as percent, with two digits that say something.

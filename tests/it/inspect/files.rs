@@ -161,7 +161,7 @@ fn every_format_says_the_same_live_and_cold() {
         let lines = dump("text");
         assert_eq!(lines.lines().count(), expected().len(), "{lines}");
         assert!(
-            lines.contains(r#"plenty "a&<\",\n\\é;" idle; 1 interval: 2 of 1000000"#),
+            lines.contains(r#"plenty "a&<\",\n\\é;" idle; 1 interval: 2 of 1,000,000"#),
             "{lines}"
         );
         let some = fine(&setup, &["dump", "data", "--biz", "plenty", "--format", "json"]);
@@ -226,7 +226,7 @@ fn get_shows_place_words_and_meaning() {
     let ring = fine(&setup, &["get", "data", "both", "0017"]);
     assert!(ring.contains("ring of 4 uses") && ring.contains("  uses      20"), "{ring}");
     let whole = fine(&setup, &["get", "data", "both", "--whole"]);
-    assert!(whole.contains("4 of 1000 used") && whole.contains("never fresh again"), "{whole}");
+    assert!(whole.contains("4 of 1,000 used") && whole.contains("never fresh again"), "{whole}");
     let absent = off(&setup, &["get", "data", "three", "nobody"]);
     assert!(absent.starts_with("not there; it would stand in group default: file "), "{absent}");
     assert!(off(&setup, &["get", "data", "four", "x"]).contains("plenty, three, both"));
@@ -255,11 +255,11 @@ fn top_and_stat_tell_of_a_running_server() {
     for part in [
         &format!("server       running (process {})", server.master()),
         "group default: files 2, key-nodes 64, chain 8, node-size 128, key-bytes 24, hash bob",
-        "  live                 5  ",
-        "  limiting             1  ",
-        "  nodes created                   5\n",
+        "  live                   5  ",
+        "  limiting               1  ",
+        "  nodes created                       5\n",
         "99 % of them",
-        "\n  three               2            0  1 (50.00 %)\n",
+        "\n  three                 2              0  1 (50.00 %)\n",
         &format!("worker   process {}", workers[0]),
         "█",
     ] {

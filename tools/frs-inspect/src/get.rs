@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use frs::base::figures::grouped;
 use frs::conf::limit_words;
 use frs::inspect::{Look, NodeRecord, Reader};
 use frs::limit::{StateWord, WordUnit};
@@ -90,7 +91,7 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     }
     let rest = record.words.len() - used.max(last).min(record.words.len());
     if rest > 0 {
-        writeln!(out, "          and {rest} of zeros")?;
+        writeln!(out, "          and {} of zeros", grouped(rest as u64))?;
     }
     if !times.is_empty() {
         let times: Vec<String> = times.iter().map(|&time| show::time(time)).collect();
@@ -113,12 +114,13 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
     let value = match state.unit {
         WordUnit::Time if word == 0 => "none".to_owned(),
         WordUnit::Time => show::time(word),
-        WordUnit::Uses => word.to_string(),
+        WordUnit::Uses => grouped(word),
         WordUnit::TokenParts => {
             let thousandths = u128::from(word) * 1000 / 86_400_000;
-            format!("{}.{:03} tokens taken", thousandths / 1000, thousandths % 1000)
+            let whole = word / 86_400_000;
+            format!("{}.{:03} tokens taken", grouped(whole), thousandths % 1000)
         }
-        WordUnit::Ring => format!("of {uses} uses"),
+        WordUnit::Ring => format!("of {} uses", grouped(uses as u64)),
         WordUnit::RingUses => "two places for uses".to_owned(),
     };
     match state.limit {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
+use frs::base::figures::grouped;
 use frs::conf::{Biz, Conf, Geometry, Map};
 use frs::inspect::{Counts, GroupPlan, Migration, Reader, Step};
 use frs_server::process::lock::DataLock;
@@ -55,7 +56,7 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
         let done = migration.run(&plans, &mut progress)?;
         bar.finish_and_clear();
         for (plan, counts) in plans.iter().zip(&done) {
-            writeln!(out, "group {}: migrated, {} nodes", plan.name, counts.carried)?;
+            writeln!(out, "group {}: migrated, {} nodes", plan.name, grouped(counts.carried))?;
         }
     } else if !is_lossless {
         writeln!(out, "nothing was changed; --lossy goes on and loses them")?;
@@ -151,7 +152,7 @@ fn write_plan(out: &mut Out, plan: &GroupPlan) -> std::io::Result<()> {
     let GroupPlan { name, from, to, counts } = plan;
     let Counts { carried, expired, unnamed, moved, damaged, crowded, doubtful, keyless } = counts;
     writeln!(out, "group {name}: {}", changes(from, to).join(", "))?;
-    writeln!(out, "  {carried} nodes go to the new files")?;
+    writeln!(out, "  {} nodes go to the new files", grouped(*carried))?;
     for (count, what) in [
         (expired, "expired nodes are dropped"),
         (unnamed, "nodes of businesses that map.xml does not name here are dropped"),
@@ -170,14 +171,16 @@ fn write_plan(out: &mut Out, plan: &GroupPlan) -> std::io::Result<()> {
         ),
     ] {
         if *count > 0 {
-            writeln!(out, "  {count} {what}")?;
+            writeln!(out, "  {} {what}", grouped(*count))?;
         }
     }
     Ok(())
 }
 
 fn changes(from: &Geometry, to: &Geometry) -> Vec<String> {
-    let number = |name, was: u32, is: u32| (was != is).then(|| format!("{name} {was} → {is}"));
+    let number = |name, was: u32, is: u32| {
+        (was != is).then(|| format!("{name} {} → {}", grouped(was.into()), grouped(is.into())))
+    };
     let hash = |hash| format!("{hash:?}").to_lowercase();
     let hashes =
         (from.hash != to.hash).then(|| format!("hash {} → {}", hash(from.hash), hash(to.hash)));

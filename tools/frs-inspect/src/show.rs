@@ -1,5 +1,6 @@
 //! Values as people read them: times, durations, bytes, ranks, keys.
 
+use frs::base::figures::grouped;
 use frs::inspect::{NodePlace, Skipped};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
@@ -18,7 +19,7 @@ pub fn span(ms: u64) -> String {
         1000..120_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
         120_000..7_200_000 => format!("{} m {} s", ms / 60_000, ms / 1000 % 60),
         7_200_000..172_800_000 => format!("{} h {} m", ms / 3_600_000, ms / 60_000 % 60),
-        _ => format!("{} d {} h", ms / 86_400_000, ms / 3_600_000 % 24),
+        _ => format!("{} d {} h", grouped(ms / 86_400_000), ms / 3_600_000 % 24),
     }
 }
 
@@ -28,21 +29,6 @@ pub fn ago(ms: u64, now: u64) -> String {
         Some(since) => format!("{} ago", span(since)),
         None => format!("{} ahead of this clock", span(ms - now)),
     }
-}
-
-/// A number of bytes.
-pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut unit = None;
-    let (mut whole, mut tenths) = (bytes, 0);
-    for name in UNITS {
-        if whole < 1024 {
-            break;
-        }
-        (whole, tenths) = (whole / 1024, whole % 1024 * 10 / 1024);
-        unit = Some(name);
-    }
-    unit.map_or_else(|| format!("{bytes} B"), |unit| format!("{whole}.{tenths} {unit}"))
 }
 
 /// A share in hundredths, of which a part that is not 0 is never shown as 0.
@@ -88,9 +74,10 @@ pub fn key(key: &str) -> String {
 /// What a limit says: `3 of 5 used, 2 left, turns in 59.9 s`.
 pub fn figures(limit: &LimitFigures) -> String {
     let figures = &limit.figures;
+    let [used, max, remaining] = [figures.used, figures.max, figures.remaining].map(grouped);
     let mut text = match limit.policy {
-        "count" => format!("{} counted", figures.used),
-        _ => format!("{} of {} used, {} left", figures.used, figures.max, figures.remaining),
+        "count" => format!("{used} counted"),
+        _ => format!("{used} of {max} used, {remaining} left"),
     };
     match figures.reset_ms {
         Some(0) => {}

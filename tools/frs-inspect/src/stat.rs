@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use frs::base::figures::{exact_bytes, grouped};
 use frs::inspect::{GroupStats, Reader};
 use frs::store::{Runtime, Sums};
 use frs_server::process::lock::{self, LockError};
@@ -49,14 +50,14 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
         out,
         "group {}: files {}, key-nodes {}, chain {}, node-size {}, key-bytes {}, hash {hash}",
         stats.name,
-        geometry.files,
-        geometry.key_nodes,
+        grouped(geometry.files.into()),
+        grouped(geometry.key_nodes.into()),
         geometry.chain,
-        geometry.node_bytes,
+        grouped(geometry.node_bytes.into()),
         geometry.key_bytes
     )?;
     let disk = if stats.in_memory { "in memory" } else { "on disk" };
-    let (size, created) = (show::bytes(stats.bytes()), show::time(stats.created_ms));
+    let (size, created) = (exact_bytes(stats.bytes()), show::time(stats.created_ms));
     writeln!(out, "  {size} {disk}, made {created}")?;
     if stats.quarantined {
         writeln!(out, "  quarantined: its items answer `store` until a restart has scanned it")?;
@@ -69,11 +70,12 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
         ("free", stats.free),
     ] {
         let of = if name == "limiting" { "  of them" } else { "" };
-        writeln!(out, "  {name:<9} {count:>12}  {}{of}", show::share(count, all))?;
+        writeln!(out, "  {name:<9} {:>14}  {}{of}", grouped(count), show::share(count, all))?;
     }
-    writeln!(out, "  torn      {:>12}", stats.skipped.len())?;
+    writeln!(out, "  torn      {:>14}", grouped(stats.skipped.len() as u64))?;
     for (file, nth) in stats.files.iter().zip(0..) {
-        writeln!(out, "  file {nth:<4} {:>12} live {:>12} expired", file.live, file.expired)?;
+        let (live, expired) = (grouped(file.live), grouped(file.expired));
+        writeln!(out, "  file {nth:<4} {live:>14} live {expired:>14} expired")?;
     }
     write_chains(out, stats)
 }
@@ -85,7 +87,7 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     for (length, &count) in stats.chains.iter().enumerate().filter(|&(_, &count)| count > 0) {
         let columns = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most)) as usize;
         let full = if length == stats.geometry.chain as usize { "  full" } else { "" };
-        writeln!(out, "  {length:>4} {count:>10} {}{full}", "█".repeat(columns))?;
+        writeln!(out, "  {length:>4} {:>14} {}{full}", grouped(count), "█".repeat(columns))?;
     }
     Ok(())
 }
@@ -93,12 +95,12 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
 fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
     for NamedCount { name, count } in counters::read(sums) {
-        writeln!(out, "  {name:<20} {count:>12}")?;
+        writeln!(out, "  {name:<20} {:>16}", grouped(count))?;
     }
     let times = &sums.request_times;
     for (name, thousandths) in [("half of all requests", 500), ("99 % of them", 990)] {
         if let Some(most_us) = times.quantile_us(thousandths) {
-            writeln!(out, "  {name:<20} {most_us:>12} µs at most")?;
+            writeln!(out, "  {name:<20} {:>16} µs at most", grouped(most_us))?;
         }
     }
     Ok(())
@@ -117,10 +119,11 @@ fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
     }
     let width = counted.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(8);
     let (name, items, errors) = ("business", "items", "errors");
-    writeln!(out, "\n  {name:<width$} {items:>12} {errors:>12}  limited")?;
+    writeln!(out, "\n  {name:<width$} {items:>14} {errors:>14}  limited")?;
     for (name, Items { all, refused, errors }) in &counted {
         let share = show::share(*refused, *all);
-        writeln!(out, "  {name:<width$} {all:>12} {errors:>12}  {refused} ({share})")?;
+        let [all, refused, errors] = [*all, *refused, *errors].map(grouped);
+        writeln!(out, "  {name:<width$} {all:>14} {errors:>14}  {refused} ({share})")?;
     }
     Ok(())
 }
@@ -133,14 +136,16 @@ fn write_slots(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
         let state = match (slot.alive, words.phase()) {
             (true, _) => "alive".to_owned(),
             (false, 0) => "dead: freed at the next start or by the keeper".to_owned(),
-            (false, words) => format!("dead in a transaction: {words} words are to be undone"),
+            (false, words) => {
+                format!("dead in a transaction: {} words are to be undone", grouped(words as u64))
+            }
         };
         let (number, pid, generation) = (slot.slot, slot.pid, slot.generation);
-        let (role, begun) = (snapshot::role_word(slot.role), words.sequence());
+        let (role, begun) = (snapshot::role_word(slot.role), grouped(words.sequence()));
         writeln!(
             out,
             "  {number:>3}  {role:<8} process {pid:<8} generation {generation:<4} \
-             {begun:>12} transactions  {state}"
+             {begun:>16} transactions  {state}"
         )?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use frs::base::figures::grouped;
 use frs::conf::Overlay;
 use frs::inspect::{Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay};
 use frs::store::{Fault, Finding, live_dir};
@@ -43,7 +44,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
             )?;
         }
         if live.held_by_dead > 0 {
-            let held = live.held_by_dead;
+            let held = grouped(live.held_by_dead as u64);
             writeln!(
                 out,
                 "group {name}: {held} semaphores are held by processes that died: each is freed \
@@ -54,8 +55,9 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
         if quarantined {
             writeln!(out, "group {name}: quarantined")?;
         }
-        let (nodes, off) = (live.report.nodes, live.report.findings.len() + live.orphans.len());
-        writeln!(out, "group {name}: {nodes} nodes are sound, {off} faults")?;
+        let off = live.report.findings.len() + live.orphans.len();
+        let (nodes, faults) = (grouped(live.report.nodes), grouped(off as u64));
+        writeln!(out, "group {name}: {nodes} nodes are sound, {faults} faults")?;
         is_off |= off > 0 || quarantined;
     }
     finish(out, Done::off_if(is_off))
@@ -88,7 +90,11 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
         Failed::of(error)
     })?;
     if repaired.recovered_slots > 0 {
-        writeln!(out, "{} slots of the dead were recovered", repaired.recovered_slots)?;
+        writeln!(
+            out,
+            "{} slots of the dead were recovered",
+            grouped(repaired.recovered_slots as u64)
+        )?;
     }
     let mut is_off = false;
     for (name, result) in &repaired.groups {
@@ -112,8 +118,8 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
                     };
                     writeln!(out, "group {name}: {}: {done}", finding_words(finding))?;
                 }
-                let (nodes, dropped) = (report.nodes, report.dropped());
-                let freed = report.taken;
+                let (nodes, dropped) = (grouped(report.nodes), grouped(report.dropped() as u64));
+                let freed = grouped(report.taken as u64);
                 write!(out, "group {name}: {nodes} nodes are sound, {dropped} dropped")?;
                 writeln!(out, ", {freed} semaphores freed")?;
             }

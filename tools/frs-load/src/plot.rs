@@ -5,9 +5,10 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use frs::base::figures::grouped;
 use quick_xml::escape::escape;
 
-use crate::summary::{Summary, grouped};
+use crate::summary::Summary;
 use crate::tally::SLICE_NS;
 
 const WIDTH: f64 = 860.0;

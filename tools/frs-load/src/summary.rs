@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Write};
 
+use frs::base::figures::grouped;
 use frs::service::Command;
 
 use crate::answer::VERDICTS;
@@ -116,31 +117,12 @@ impl fmt::Display for Summary<'_> {
     }
 }
 
-/// `1234567` is `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::*;
     use crate::answer::{Outcome, VERDICTS};
-
-    #[test]
-    fn thousands() {
-        let of = |numbers: &[u64]| numbers.iter().map(|n| grouped(*n)).collect::<Vec<_>>();
-        assert_eq!(of(&[0, 999, 1000, 1_234_567]), ["0", "999", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn a_summary() {

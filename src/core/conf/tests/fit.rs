@@ -85,20 +85,20 @@ fn the_largest_transaction_must_fit_the_undo_log() {
     faults(
         parse(&srv(1009), &map("key", 512)),
         &[
-            "srv.xml:2:25: found max-atomic-items=\"1009\", with which a request may log 65585 words (65 an item), expected max-atomic-items=\"1008\" at most: the undo log holds 65536 words",
+            "srv.xml:2:25: found max-atomic-items=\"1009\", with which a request may log 65,585 words (65 an item), expected max-atomic-items=\"1008\" at most: the undo log holds 65,536 words",
         ],
     );
     good(&srv(504), &map("biz", 512));
     faults(
         parse(&srv(505), &map("biz", 512)),
         &[
-            "srv.xml:2:25: found max-atomic-items=\"505\", with which a request may log 65650 words (130 an item), expected max-atomic-items=\"504\" at most: the undo log holds 65536 words",
+            "srv.xml:2:25: found max-atomic-items=\"505\", with which a request may log 65,650 words (130 an item), expected max-atomic-items=\"504\" at most: the undo log holds 65,536 words",
         ],
     );
     faults(
         parse("<srv>\n</srv>", &map("key", 32_768)),
         &[
-            "srv.xml:1:1: found max-atomic-items=\"64\", with which a request may log 262208 words (4097 an item), expected max-atomic-items=\"15\" at most: the undo log holds 65536 words",
+            "srv.xml:1:1: found max-atomic-items=\"64\", with which a request may log 262,208 words (4,097 an item), expected max-atomic-items=\"15\" at most: the undo log holds 65,536 words",
         ],
     );
 }
@@ -116,13 +116,13 @@ fn long_rings_lower_max_atomic_items() {
     faults(
         parse("<srv/>", &map(4096, 16_384)),
         &[
-            "map.xml:1:57: found node-size=\"16384\", expected node-size=\"16448\": biz 1 \"a\" needs 16448 bytes (header 24, key 24, limit 1 (sliding) in the ring, ring of 4096 uses 16400)",
+            "map.xml:1:57: found node-size=\"16384\", expected node-size=\"16448\": biz 1 \"a\" needs 16,448 bytes (header 24, key 24, limit 1 (sliding) in the ring, ring of 4,096 uses 16,400)",
         ],
     );
     faults(
         parse("<srv>\n<http/></srv>", &map(4096, 16_448)),
         &[
-            "srv.xml:2:1: found max-atomic-items=\"64\", with which a request may log 131648 words (2057 an item), expected max-atomic-items=\"31\" at most: the undo log holds 65536 words",
+            "srv.xml:2:1: found max-atomic-items=\"64\", with which a request may log 131,648 words (2,057 an item), expected max-atomic-items=\"31\" at most: the undo log holds 65,536 words",
         ],
     );
     good("<srv><http max-atomic-items='31'/></srv>", &map(4096, 16_448));

@@ -1,5 +1,6 @@
 //! What the screen shows of the latest rates.
 
+use frs::base::figures::grouped;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -93,11 +94,11 @@ impl View {
         let row = |(nth, biz): (usize, &BizLine)| {
             let cells = [
                 biz.name.clone(),
-                format!("{:.1}", biz.items_per_s),
+                rate(biz.items_per_s),
                 refused(&biz.items),
-                format!("{:.1}", biz.uses_per_s),
-                biz.keys.to_string(),
-                format!("{} ({})", biz.limited, show::share(biz.limited, biz.keys)),
+                rate(biz.uses_per_s),
+                grouped(biz.keys),
+                format!("{} ({})", grouped(biz.limited), show::share(biz.limited, biz.keys)),
             ];
             let chosen = Style::new().add_modifier(Modifier::REVERSED);
             Row::new(cells).style(if nth == self.biz { chosen } else { Style::new() })
@@ -116,8 +117,8 @@ impl View {
         let rows = biz.hottest.iter().map(|hot| {
             Row::new([
                 show::key(&hot.key),
-                format!("{:.1}", hot.uses_per_s),
-                hot.used.to_string(),
+                rate(hot.uses_per_s),
+                grouped(hot.used),
                 show::rank(hot.rank).to_owned(),
                 show::ago(hot.last_use_ms, rates.now_ms),
             ])
@@ -136,6 +137,12 @@ impl View {
     }
 }
 
+/// So many a second, with one decimal.
+fn rate(per_s: f64) -> String {
+    let tenths = (per_s * 10.0).round() as u64;
+    format!("{}.{}", grouped(tenths / 10), tenths % 10)
+}
+
 /// The share of the items that were refused; a dash where there were none.
 fn refused(items: &Items) -> String {
     match items.all {
@@ -146,11 +153,12 @@ fn refused(items: &Items) -> String {
 
 fn draw_counts(frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
     let counted = rates.counters.iter();
-    let mut cells: Vec<String> =
-        counted.map(|one| format!("{} {} ({:.1}/s)", one.name, one.count, one.per_s)).collect();
+    let mut cells: Vec<String> = counted
+        .map(|one| format!("{} {} ({}/s)", one.name, grouped(one.count), rate(one.per_s)))
+        .collect();
     cells.push(format!("limited {}", refused(&rates.items)));
     if rates.skipped > 0 {
-        cells.push(format!("torn or in transaction {}", rates.skipped));
+        cells.push(format!("torn or in transaction {}", grouped(rates.skipped as u64)));
     }
     let rows = cells.chunks(3).map(|cells| Row::new(cells.to_vec()));
     let table = Table::new(rows, [Constraint::Fill(1); 3]);
@@ -166,7 +174,11 @@ fn draw_groups(frame: &mut Frame<'_>, area: Rect, groups: &[GroupLine]) {
         let ratio = if group.places == 0 { 0.0 } else { taken as f64 / group.places as f64 };
         let label = format!(
             "{}: {} live ({} limiting), {} expired of {}",
-            group.name, group.live, group.limiting, group.expired, group.places
+            group.name,
+            grouped(group.live),
+            grouped(group.limiting),
+            grouped(group.expired),
+            grouped(group.places)
         );
         let color = if ratio > 0.7 { Color::Red } else { Color::Green };
         let gauge = Gauge::default().ratio(ratio.clamp(0.0, 1.0)).label(label).gauge_style(color);
@@ -240,7 +252,7 @@ mod tests {
         let screen = drawn(&view, 100, 30);
         for part in [
             "data: server running (process 17), generation 2, 1970-01-01T00:00:03",
-            "requests 9 (1234.0/s)",
+            "requests 9 (1,234.0/s)",
             "limited 1.25 %",
             "40.5",
             "12.50 %",
