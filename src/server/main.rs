@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use frs::base::figures::grouped;
 use frs::conf::Machine;
 use frs::conf::{Conf, report};
 use frs::store::ChildRole;
@@ -98,14 +99,31 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 }
 
 fn check(conf_dir: &Path) -> Result<(), Failed> {
-    let conf = say(Conf::load(conf_dir), |conf| conf)?;
+    let conf = Conf::load(conf_dir).map_err(|faults| {
+        for fault in faults.iter() {
+            eprintln!("{fault}");
+            fault.line.iter().for_each(|line| eprintln!("{line}"));
+        }
+        eprintln!("{}", count_words(faults.count()));
+        Failed
+    })?;
     let report = report::report(&conf, &Machine::look(&conf), &BUFFER_SIZES);
     let token_warnings = conf.token_warnings();
     print!("{}", report.text);
     let warnings = report.warnings.iter().chain(&token_warnings);
     warnings.for_each(|warning| println!("warning: {warning}"));
     report.faults.iter().for_each(|fault| eprintln!("{fault}"));
-    if report.faults.is_empty() { Ok(()) } else { Err(Failed) }
+    if report.faults.is_empty() {
+        println!("ok");
+        Ok(())
+    } else {
+        eprintln!("{}", count_words(report.faults.len()));
+        Err(Failed)
+    }
+}
+
+fn count_words(faults: usize) -> String {
+    format!("{} fault{}", grouped(faults as u64), if faults == 1 { "" } else { "s" })
 }
 
 fn reload(conf_dir: &Path) -> Result<(), Failed> {

@@ -170,6 +170,8 @@ fn parse(name: &str, text: &str, root_name: &str) -> Result<Element, EditError> 
                     position: None,
                     found: "no whole document".to_owned(),
                     expected: format!("a <{root_name}>"),
+                    line: None,
+                    count: 1,
                 });
             }
             return Err(faulty(faults));

@@ -8,6 +8,9 @@ use std::fmt;
 /// Faults kept of one file; more are only counted. Somebody has to read them.
 const MAX_FAULTS: usize = 1000;
 
+/// Characters of a line that are shown, at most; the fault is among them.
+const SHOWN_CHARS: usize = 96;
+
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -28,6 +31,29 @@ pub struct Fault {
     pub found: String,
     /// What should.
     pub expected: String,
+    /// The line it is in; none if the fault is the file's as a whole.
+    pub line: Option<SourceLine>,
+    /// 1; of a file with too many faults, the last one is for the number of those left out.
+    pub count: usize,
+}
+
+/// The part of a line that a fault is in, made fit for a terminal. Displays as two lines: the number
+/// and the text, and a caret under the fault's column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceLine {
+    line: u32,
+    text: String,
+    /// Characters of the text before the fault.
+    before: usize,
+}
+
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SourceLine { line, text, before } = self;
+        let number = line.to_string();
+        writeln!(f, "  {number} | {text}")?;
+        write!(f, "  {:number$} | {:before$}^", "", "", number = number.len())
+    }
 }
 
 impl fmt::Display for Fault {
@@ -50,6 +76,11 @@ impl Faults {
     /// The faults, srv.xml's first, each file's from its top to its end.
     pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
         self.faults.iter()
+    }
+
+    /// How many there are, with those left out.
+    pub fn count(&self) -> usize {
+        self.faults.iter().map(|fault| fault.count).sum()
     }
 
     pub(super) fn new(faults: Vec<Fault>) -> Faults {
@@ -107,8 +138,39 @@ impl Source {
                 position: Some(source.position(at)),
                 found: format!("byte 0x{:02X}", bytes.get(at).copied().unwrap_or_default()),
                 expected: "UTF-8".to_owned(),
+                line: Some(source.line_at(source.position(at))),
+                count: 1,
             }),
         }
+    }
+
+    /// The line of a position; of a long one what is around the fault.
+    fn line_at(&self, Position { line, column }: Position) -> SourceLine {
+        let start = self.line_starts.get(line as usize - 1).copied().unwrap_or_default();
+        let whole = self.text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
+        let column = column as usize - 1;
+        let fits = whole.chars().nth(SHOWN_CHARS).is_none();
+        let skipped = if fits { 0 } else { column.saturating_sub(SHOWN_CHARS / 2) };
+        let mut text = String::new();
+        if skipped > 0 {
+            text.push('…');
+        }
+        let mut before = text.chars().count();
+        for (at, c) in whole.chars().enumerate().skip(skipped).take(SHOWN_CHARS) {
+            let from = text.len();
+            match c {
+                '\t' => text.push(' '),
+                '"' | '\'' | '\\' => text.push(c),
+                _ => text.extend(c.escape_debug()),
+            }
+            if at < column {
+                before += text.get(from..).map_or(0, |shown| shown.chars().count());
+            }
+        }
+        if whole.chars().nth(skipped + SHOWN_CHARS).is_some() {
+            text.push('…');
+        }
+        SourceLine { line, text, before }
     }
 
     /// The text, without a byte order mark.
@@ -157,11 +219,14 @@ impl<'s> Notes<'s> {
         expected: impl Into<String>,
     ) -> Faulty {
         if self.faults.len() < MAX_FAULTS {
+            let position = self.source.position(offset);
             self.faults.push(Fault {
                 file: self.source.name.clone(),
-                position: Some(self.source.position(offset)),
+                position: Some(position),
                 found: found.into(),
                 expected: expected.into(),
+                line: Some(self.source.line_at(position)),
+                count: 1,
             });
         } else {
             self.more += 1;
@@ -178,6 +243,8 @@ impl<'s> Notes<'s> {
                 position: None,
                 found: format!("{} more faults", self.more),
                 expected: "none".to_owned(),
+                line: None,
+                count: self.more,
             });
         }
         self.faults
@@ -226,6 +293,26 @@ mod tests {
     }
 
     #[test]
+    fn a_caret_points_at_the_fault() {
+        let shown = |text: &str, at: usize| {
+            let source = Source::new("f", text.as_bytes()).unwrap_or_else(|f| panic!("{f}"));
+            source.line_at(source.position(at)).to_string()
+        };
+        assert_eq!(shown("<srv>\n\t<\"wörk\" x>\r\n", 16), "  2 |  <\"wörk\" x>\n    |          ^");
+        assert_eq!(
+            shown("a\u{1b}b", 2),
+            "  1 | a\\u{1b}b\n    |        ^",
+            "no terminal acts on it"
+        );
+        assert_eq!(shown("a\n", 1), "  1 | a\n    |  ^", "the line's end");
+        assert_eq!(shown("", 0), "  1 | \n    | ^");
+        let long = shown(&format!("{}!{}", "a".repeat(500), "b".repeat(500)), 500);
+        let (line, caret) = long.split_once('\n').unwrap_or_default();
+        assert_eq!(line, format!("  1 | …{}!{}…", "a".repeat(48), "b".repeat(47)));
+        assert_eq!(caret, format!("    | {}^", " ".repeat(49)));
+    }
+
+    #[test]
     fn faults_are_bounded_sorted_and_one_line_each() {
         let source = Source::new("f", b"a\nb").unwrap_or_else(|f| panic!("{f}"));
         let mut notes = Notes::new(&source);
@@ -237,6 +324,7 @@ mod tests {
         let faults = Faults::new(notes.into_faults());
         let text = faults.to_string();
         assert_eq!(text.lines().count(), MAX_FAULTS + 1);
+        assert_eq!(faults.count(), MAX_FAULTS + 2);
         assert!(text.starts_with("f:1:1: found first, expected none\nf:2:1: found second, "));
         assert!(text.ends_with("\nf: found 2 more faults, expected none"), "{text}");
     }

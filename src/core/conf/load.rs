@@ -77,6 +77,8 @@ impl Conf {
                 position: None,
                 found: format!("<data dir={:?}>, which holds this file", conf.srv.data.dir),
                 expected: "a directory of its own for the data".to_owned(),
+                line: None,
+                count: 1,
             }]));
         }
         // Checked, so they are there and UTF-8.
@@ -135,6 +137,8 @@ fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
         position: None,
         found,
         expected: format!("a readable file of at most {} MiB", MAX_BYTES >> 20),
+        line: None,
+        count: 1,
     };
     // Looked at before it is opened: opening a pipe would wait for its writer.
     let kind = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;

@@ -64,7 +64,7 @@ pub use authority::{Authority, HostName, Origin};
 pub use cidr::{Cidr, CidrError};
 #[doc(hidden)]
 pub use describe::{biz_words, limit_words};
-pub use fault::{Fault, Faults, Position};
+pub use fault::{Fault, Faults, Position, SourceLine};
 #[doc(hidden)]
 pub use load::Texts;
 #[doc(hidden)]

@@ -45,7 +45,9 @@ fn an_address_in_use_is_named() {
 #[test]
 fn exit_statuses_are_those_of_the_contract() {
     let setup = Setup::new(&Settings::default());
-    assert_eq!(setup.frs(&["check"]).status.code(), Some(0));
+    let checked = setup.frs(&["check"]);
+    assert_eq!(checked.status.code(), Some(0));
+    assert_eq!(text(&checked.stdout).lines().last(), Some("ok"), "{checked:?}");
     assert_eq!(setup.frs(&["--nonsense"]).status.code(), Some(2));
     assert_eq!(setup.frs(&["serve", "more"]).status.code(), Some(2));
     for command in ["reload", "stop", "status"] {
@@ -59,6 +61,29 @@ fn exit_statuses_are_those_of_the_contract() {
         assert_eq!(output.status.code(), Some(1), "faulty: {command}");
         assert!(text(&output.stderr).contains("conf/map.xml:1:6"), "{output:?}");
     }
+}
+
+#[test]
+fn check_shows_the_line_of_each_fault_and_counts_them() {
+    let setup = Setup::new(&Settings::default());
+    setup.write_map("<map>\n  <nonsense/>\n  <group name='g' chain='57'/>\n</map>\n");
+    let output = setup.frs(&["check"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""));
+    let said = text(&output.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("conf/map.xml:2:3: found <nonsense> in <map>, "), "{said}");
+    assert_eq!(lines[1..3], ["  2 |   <nonsense/>", "    |   ^"]);
+    let at = lines.iter().position(|line| line.starts_with("conf/map.xml:3:26: ")).expect(&said);
+    assert_eq!(lines[at + 1], "  3 |   <group name='g' chain='57'/>");
+    assert_eq!(lines[at + 2], "    |                          ^");
+    let faults = lines.iter().filter(|line| line.starts_with("conf/")).count();
+    assert_eq!(lines.last(), Some(&format!("{faults} faults").as_str()));
+
+    setup.write_map(
+        "<map><group name='g' files='1' key-nodes='8' node-size='64'/><nonsense/></map>",
+    );
+    let said = text(&setup.frs(&["check"]).stderr);
+    assert!(said.ends_with("\n1 fault\n"), "{said}");
 }
 
 #[test]
