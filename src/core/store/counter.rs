@@ -86,8 +86,6 @@ pub enum Timed {
     Request = 0,
     /// Writing the dirty pages of all groups back.
     Flush = 1,
-    /// Writing a checkpoint of a group.
-    Checkpoint = 2,
 }
 
 // Each table ends before what follows it.
@@ -96,7 +94,7 @@ const _: () = {
     assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::ITEM_ERRORS);
     assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::OPEN);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
-    assert!(at::GROUP_COUNTS + GROUP_COUNTERS == at::GROUP_CHECKPOINT);
+    assert!(at::GROUP_COUNTS + GROUP_COUNTERS < at::GROUP_NODES);
     assert!(at::BIZ_COUNTS + 2 * OUTCOMES < at::BIZ_ROW_WORDS);
 };
 

@@ -35,7 +35,7 @@
 //!                          121 rows of groups in use | 122 rows of businesses in use | from 128
 //!                          on 3 histograms of 128 words: sum (us) | 1.. buckets
 //!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
-//!                          11 last checkpoint (ms) | 12..15 nodes live, expired, free
+//!                          11 free (a checkpoint) | 12..15 nodes live, expired, free
 //!                          15..72 key-nodes by length of their chain | 72 nodes seen at (ms);
 //!                          row 0: all others
 //!                          then 4096 intents of 2 words: group id | file (32..64), key-node
@@ -225,7 +225,6 @@ pub mod slot {
     pub(crate) const GROUP_ROW_WORDS: usize = 80;
     pub(crate) const GROUP_ROWS_START: usize = COUNTERS + PAGE_WORDS;
     pub(crate) const GROUP_COUNTS: usize = 4;
-    pub(crate) const GROUP_CHECKPOINT: usize = 11;
     pub(crate) const GROUP_NODES: usize = 12;
     pub(crate) const GROUP_SWEPT: usize = GROUP_NODES + 3 + super::CHAIN_MAX + 1;
 

@@ -278,14 +278,6 @@ impl Page {
         self.histogram("frs_flush_seconds", help, &sums.flush_times);
         let help = "Flushes that failed: a loss of power would cost what was counted since.";
         self.one("frs_flush_errors_total", "counter", help, sums.count(Counter::FlushErrors));
-        let help = "Time of a checkpoint that was completed.";
-        self.histogram("frs_checkpoint_seconds", help, &sums.checkpoint_times);
-        const LAST: &str = "frs_checkpoint_timestamp_seconds";
-        self.head(LAST, "gauge", "When a checkpoint was completed last; 0: never.");
-        for group in &stats.groups {
-            let at_ms = group.sums.checkpoint_ms.unwrap_or(0);
-            self.sample(LAST, &[("group", group.name())], seconds_of_ms(at_ms));
-        }
     }
 
     fn server(&mut self, stats: &Stats) {

@@ -136,7 +136,6 @@ fn group(group: &Group) -> Element {
     for (name, counter) in COUNTERS {
         element = element.with(name, group.sums.count(counter));
     }
-    element = element.with_some("checkpoint", group.sums.checkpoint_ms);
     match &group.sums.nodes {
         None => element,
         Some(nodes) => element

@@ -57,8 +57,6 @@ impl Default for Nodes {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupSums {
     counts: [u64; GROUP_COUNTERS],
-    /// When a checkpoint of it was completed last, milliseconds; none: never.
-    pub checkpoint_ms: Option<u64>,
     /// Its nodes; none before the first look at all of them.
     pub nodes: Option<Nodes>,
 }
@@ -91,8 +89,6 @@ pub struct Sums {
     pub request_times: Histogram,
     /// Flushes that succeeded.
     pub flush_times: Histogram,
-    /// Checkpoints that were completed.
-    pub checkpoint_times: Histogram,
     /// Groups that ever counted something.
     pub groups: BTreeMap<GroupKey, GroupSums>,
     /// Items of Queries and of Updates by outcome.
@@ -117,11 +113,9 @@ impl Sums {
         for (at, sum) in self.item_errors.iter_mut().enumerate() {
             *sum += slot.load(at::COUNTERS + at::ITEM_ERRORS + at);
         }
-        for (timed, sum) in [
-            (Timed::Request, &mut self.request_times),
-            (Timed::Flush, &mut self.flush_times),
-            (Timed::Checkpoint, &mut self.checkpoint_times),
-        ] {
+        for (timed, sum) in
+            [(Timed::Request, &mut self.request_times), (Timed::Flush, &mut self.flush_times)]
+        {
             slot.add_times(timed, sum);
         }
         for row in 0..slot.group_rows() {
@@ -167,8 +161,6 @@ impl Counters<'_> {
         for (sum, count) in sums.counts.iter_mut().zip(counts) {
             *sum += count;
         }
-        let checkpoint_ms = Some(self.load(row.word() + at::GROUP_CHECKPOINT)).filter(|&at| at > 0);
-        sums.checkpoint_ms = sums.checkpoint_ms.max(checkpoint_ms);
         let nodes = self.nodes(row);
         // Of several keepers' looks the last one counts.
         if nodes.as_ref().map(|nodes| nodes.swept_ms) > sums.nodes.as_ref().map(|n| n.swept_ms) {

@@ -152,7 +152,7 @@ fn geometry() -> Geometry {
 }
 
 /// Every metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 30] = [
+const TABLE: [(&str, &str, &[&str]); 28] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_item_errors_total", "counter", &["error"]),
@@ -178,8 +178,6 @@ const TABLE: [(&str, &str, &[&str]); 30] = [
     ("frs_config_last_reload_timestamp_seconds", "gauge", &["result"]),
     ("frs_flush_seconds", "histogram", &[]),
     ("frs_flush_errors_total", "counter", &[]),
-    ("frs_checkpoint_seconds", "histogram", &[]),
-    ("frs_checkpoint_timestamp_seconds", "gauge", &["group"]),
     ("frs_degraded", "gauge", &[]),
     ("frs_start_timestamp_seconds", "gauge", &[]),
     ("frs_build_info", "gauge", &["version"]),
@@ -243,7 +241,7 @@ fn figures_stand_where_they_belong() {
 #[test]
 fn a_histogram_is_cumulative_and_ends_with_its_count() {
     let families = parse(&text(&stats()));
-    for name in ["frs_request_seconds", "frs_flush_seconds", "frs_checkpoint_seconds"] {
+    for name in ["frs_request_seconds", "frs_flush_seconds"] {
         let samples = &families[name].samples;
         let of = |suffix: &str| {
             let mut found = samples.iter().filter(|sample| sample.0 == format!("{name}{suffix}"));
