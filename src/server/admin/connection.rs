@@ -172,11 +172,8 @@ impl Connection {
         };
         let refused = |refusal: Refusal| (line.clone(), refusal, format);
         let route = admit(&head).map_err(refused)?;
-        if route.takes_body()
-            && head.content().map_err(|error| refused(error.into()))? != Format::Xml
-        {
-            let error = Error::BadContentType("expected application/xml or text/xml");
-            return Err(refused(error.into()));
+        if route.takes_body() {
+            head.xml_content().map_err(|error| refused(error.into()))?;
         }
         let framed = match head.body {
             Body::Length(length) if length > u64::from(MAX_BODY_BYTES) => {
@@ -401,6 +398,23 @@ mod tests {
             assert!(out.starts_with(&format!("HTTP/1.1 {status} ")), "{input:?} {out}");
             assert_eq!(is_over, closes, "{input:?}");
             assert_eq!(out.contains("Connection: close"), closes, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_another_type_is_told_which_are_read() {
+        for (kind, expected) in [
+            ("text/plain", "expected application/xml or text/xml"),
+            ("application/json", "expected application/xml or text/xml"),
+            ("application/xml; charset=latin1", "expected the charset UTF-8"),
+        ] {
+            let input = format!("PUT /biz/a HTTP/1.1\r\nContent-Type: {kind}\r\n\r\n");
+            let (_, out, _) = run(&[input.as_bytes()]);
+            assert!(out.starts_with("HTTP/1.1 415 "), "{out}");
+            assert!(
+                out.contains(&format!(">{expected}<")) || out.contains(&format!("\"{expected}\"")),
+                "{out}"
+            );
         }
     }
 

@@ -254,8 +254,7 @@ impl<'h, 'b> Head<'h, 'b> {
             return Ok(Format::Xml);
         }
         let mut parts = value.split(|&byte| byte == b';');
-        let what = "expected application/xml, text/xml or application/json";
-        let format = media_type(&mut parts).ok_or(Error::BadContentType(what))?;
+        let format = media_type(&mut parts).ok_or(NO_FORMAT)?;
         for part in parts {
             let mut pair = part.splitn(2, |&byte| byte == b'=');
             let name = pair.next().unwrap_or_default().trim_ascii();
@@ -268,6 +267,15 @@ impl<'h, 'b> Head<'h, 'b> {
             }
         }
         Ok(format)
+    }
+
+    /// As [`Head::content`], where a body is XML.
+    pub fn xml_content(&self) -> Result<(), Error> {
+        match self.content() {
+            Ok(Format::Xml) => Ok(()),
+            Err(error) if error != NO_FORMAT => Err(error),
+            _ => Err(Error::BadContentType("expected application/xml or text/xml")),
+        }
     }
 
     /// The format of the answer, `own` unless the client would rather have the other one.
@@ -305,6 +313,8 @@ fn is<const N: usize>(name: &str, lower: &[u8; N]) -> bool {
 
 const BAD_REQUEST_LINE: Error = Error::BadHttp("expected a request line: METHOD TARGET HTTP/1.1");
 const BAD_HOST: Error = Error::BadHttp("bad Host: expected HOST or HOST:PORT");
+const NO_FORMAT: Error =
+    Error::BadContentType("expected application/xml, text/xml or application/json");
 const TWO_TYPES: &str = "expected one Content-Type, found several";
 const CODED: &str = "expected no Content-Encoding but identity";
 const BAD_LENGTH: Error = Error::BadHttp("bad Content-Length: expected decimal digits");
