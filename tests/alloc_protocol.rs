@@ -5,8 +5,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use frs::conf::{AuthzKey, Conf, Http};
+use frs::conf::{AuthzKey, Conf, Http, Listen};
 use frs::service::{Answer, Answers, Figures, ItemError, LimitFigures, Request, Verdict};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
@@ -105,13 +106,15 @@ fn post(fields: &str, body: &str) -> String {
     )
 }
 
+const ADMIN: Listen = Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7601));
+
 /// Allocations of this input in so many turns, once the buffers have grown.
 fn allocations(input: &[u8], turns: u64) -> usize {
     allocations_by(&HTTP, input, turns)
 }
 
 fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
-    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[] };
+    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: Some(&ADMIN) };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = Connection::new(None);
     let mut turn = |now: u64| {
@@ -151,6 +154,7 @@ fn the_steady_state_allocates_nothing() {
         "HEAD /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".to_owned(),
         // Faults cost no more.
         "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         post("", "<request><item biz='b' kay='k'/></request>"),
         post("Content-Type: text/plain\r\n", one),
     ]

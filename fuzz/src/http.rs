@@ -33,7 +33,7 @@ impl Serve for Busy {
 }
 
 fn talk(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[] };
+    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: None };
     let (mut connection, mut scratch) = (Connection::new(None), ConnectionBuffers::default());
     let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
     for piece in pieces {

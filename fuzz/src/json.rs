@@ -19,7 +19,7 @@ pub fn run(body: &[u8]) {
         read(body, Command::Update, BOUNDS, &mut Decoded::default(), request)
     };
     if let Err(error) = parse(body, &mut request) {
-        write_error(&mut out, &mut line, &error);
+        write_error(&mut out, &mut line, &error, None);
         assert!(std::str::from_utf8(&out).is_ok());
         return;
     }

@@ -60,7 +60,8 @@ pub struct ItemNames<T> {
 /// What an item asks beside its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemOptions {
-    /// How much; `None` where what was sent is no count (answered `bad-count`).
+    /// How much. An item that names no count has 1. `None` is for text that is no count, and is
+    /// answered `bad-count`.
     pub count: Option<i32>,
     /// Charge whatever the limits say.
     pub force: bool,
@@ -115,7 +116,8 @@ impl TextSpan {
 pub struct Item {
     biz: TextSpan,
     key: TextSpan,
-    /// How much; `None` where what was sent is no count (answered `bad-count`).
+    /// How much. An item that names no count has 1. `None` is for text that is no count, and is
+    /// answered `bad-count`.
     pub count: Option<i32>,
     /// Charge whatever the limits say.
     pub force: bool,
@@ -158,7 +160,8 @@ impl Request {
         self.items.clear();
     }
 
-    /// Adds an item; `biz` and `key` as asked, already decoded.
+    /// Adds an item; `biz` and `key` as asked, already decoded. The count of an item that names none is
+    /// `Some(1)`; `None` says that what was sent is no count, and is answered `bad-count`.
     #[inline]
     pub fn push(&mut self, biz: &str, key: &str, options: ItemOptions) {
         let biz = self.add_text(biz);

@@ -4,6 +4,7 @@
 
 use super::format::{Bounds, Decoded, Format};
 use super::{Error, Line, json, xml};
+use frs::conf::Listen;
 use frs::service::{Answers, Command, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
@@ -37,11 +38,18 @@ pub fn write(
     }
 }
 
-/// Appends the document of an error of the whole request; `line` is scratch.
-pub fn write_error(format: Format, out: &mut Vec<u8>, line: &mut Line, error: &Error) {
+/// Appends the document of an error of the whole request, which may name the address of the admin
+/// plane; `line` is scratch.
+pub fn write_error(
+    format: Format,
+    out: &mut Vec<u8>,
+    line: &mut Line,
+    error: &Error,
+    admin: Option<&Listen>,
+) {
     match format {
-        Format::Xml => xml::write_error(out, line, error),
-        Format::Json => json::write_error(out, line, error),
+        Format::Xml => xml::write_error(out, line, error, admin),
+        Format::Json => json::write_error(out, line, error, admin),
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use frs::conf::Listen;
+
 /// A whole request that cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -52,6 +54,9 @@ pub enum Error {
     /// No such path.
     #[error("no such path: expected /query, /update, /health or /authz/BIZ")]
     NotFound,
+    /// A path that only the admin plane serves; [`Error::write_words`] names its address.
+    #[error("no such path: the admin plane serves it")]
+    AdminPath,
     /// The path does not take this method.
     #[error("method not taken here: expected one of {allow}")]
     BadMethod {
@@ -123,7 +128,7 @@ impl Error {
             | Error::CrossSite
             | Error::OriginForbidden
             | Error::HostForbidden => 403,
-            Error::NotFound => 404,
+            Error::NotFound | Error::AdminPath => 404,
             Error::BadMethod { .. } => 405,
             Error::Timeout => 408,
             Error::TooLarge { .. } | Error::TooManyItems { .. } => 413,
@@ -142,7 +147,7 @@ impl Error {
             Error::BadXml { .. } => "bad-xml",
             Error::BadJson { .. } => "bad-json",
             Error::BadDocument { .. } | Error::BadTarget { .. } => "bad-request",
-            Error::NotFound => "not-found",
+            Error::NotFound | Error::AdminPath => "not-found",
             Error::BadMethod { .. } => "bad-method",
             Error::PeerForbidden
             | Error::CrossSite
@@ -156,6 +161,18 @@ impl Error {
             Error::BadTransferEncoding => "bad-transfer-encoding",
             Error::BadVersion => "bad-version",
             Error::Overloaded | Error::Draining => "overloaded",
+        }
+    }
+
+    /// Writes the words for clients; `admin` is where the admin plane listens, if there is one.
+    pub fn write_words(&self, out: &mut impl fmt::Write, admin: Option<&Listen>) -> fmt::Result {
+        match (self, admin) {
+            (Error::AdminPath, None) => write!(out, "{}", Error::NotFound),
+            (Error::AdminPath, Some(Listen::Tcp(address))) => write!(out, "{self} at {address}"),
+            (Error::AdminPath, Some(Listen::Unix(path))) => {
+                write!(out, "{self} at unix:{}", path.display())
+            }
+            _ => write!(out, "{self}"),
         }
     }
 
@@ -178,6 +195,7 @@ impl Error {
             | Error::BadDocument { .. }
             | Error::BadTarget { .. }
             | Error::NotFound
+            | Error::AdminPath
             | Error::BadMethod { .. }
             | Error::CrossSite
             | Error::OriginForbidden

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Error, Format, Line, Pen, codec};
 use frs::base::clock::Millis;
-use frs::conf::Origin;
+use frs::conf::{Listen, Origin};
 use frs::service::{Answer, ItemError, Verdict};
 
 /// The status of a preflight.
@@ -128,11 +128,13 @@ pub struct Asker<'o> {
     pub options: ResponseOptions,
     /// The site whose pages may read it.
     pub origin: Option<&'o Origin>,
+    /// Where the admin plane listens.
+    pub admin: Option<&'o Listen>,
 }
 
 impl From<ResponseOptions> for Asker<'_> {
     fn from(options: ResponseOptions) -> Self {
-        Asker { options, origin: None }
+        Asker { options, origin: None, admin: None }
     }
 }
 
@@ -172,7 +174,7 @@ pub fn write(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    Asker { options, origin }: Asker<'_>,
+    Asker { options, origin, .. }: Asker<'_>,
     Content { status, kind, body }: Content<'_>,
     single: Option<Single<'_>>,
 ) {
@@ -193,7 +195,7 @@ pub fn write_preflight(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    Asker { options, origin }: Asker<'_>,
+    Asker { options, origin, .. }: Asker<'_>,
 ) {
     let mut pen = line.pen();
     pen.text(b"HTTP/1.1 204 No Content\r\n");
@@ -214,12 +216,12 @@ pub fn write_error(
     out: &mut Vec<u8>,
     line: &mut Line,
     common: &Common,
-    Asker { options, origin }: Asker<'_>,
+    Asker { options, origin, admin }: Asker<'_>,
     error: &Error,
     body: &mut Vec<u8>,
 ) {
     body.clear();
-    codec::write_error(options.format, body, line, error);
+    codec::write_error(options.format, body, line, error, admin);
     let mut pen = line.pen();
     begin(out, &mut pen, common, options, error.status(), Kind::Document, body.len());
     if let Some(origin) = origin {

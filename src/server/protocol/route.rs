@@ -84,6 +84,7 @@ pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> 
             "GET" | "HEAD" => Ok(Route::Health),
             _ => Err(Error::BadMethod { allow: "GET, HEAD" }),
         },
+        "/" | "/metrics" => Err(Error::AdminPath),
         _ => {
             let rest = path.strip_prefix("/authz/").ok_or(Error::NotFound)?;
             let segment = rest.split('/').next().unwrap_or_default();
@@ -185,7 +186,9 @@ mod tests {
     fn no_routes() {
         let allow_items = Error::BadMethod { allow: "GET, HEAD, POST" };
         for (method, target, expected) in [
-            ("GET", "/", Error::NotFound),
+            ("GET", "/", Error::AdminPath),
+            ("POST", "/metrics?x", Error::AdminPath),
+            ("GET", "/metrics/", Error::NotFound),
             ("GET", "/query/", Error::NotFound),
             ("GET", "/Query", Error::NotFound),
             ("GET", "/authz", Error::NotFound),
@@ -194,9 +197,9 @@ mod tests {
             ("OPTIONS", "*", Error::NotFound),
             ("CONNECT", "host:443", Error::NotFound),
             ("GET", "ftp://host/query", Error::NotFound),
-            ("GET", "http://host", Error::NotFound),
+            ("GET", "http://host", Error::AdminPath),
             // Its path is the root.
-            ("GET", "http://host?x=/query", Error::NotFound),
+            ("GET", "http://host?x=/query", Error::AdminPath),
             ("PUT", "/query", allow_items),
             ("get", "/query", allow_items),
             ("DELETE", "/update?biz=b", allow_items),

@@ -397,7 +397,7 @@ impl Connection {
             Ok(Plan::Health(problem)) => {
                 let options = self.leave_head(head, preferences, closes, context);
                 let (status, words) =
-                    problem.map_or((200, "ok".into()), |problem| (problem.status, problem.words));
+                    problem.map_or((200, "ok\n".into()), |problem| (problem.status, problem.words));
                 let content = Content { status, kind: Kind::Text, body: words.as_bytes() };
                 context.write(call, options, content);
             }

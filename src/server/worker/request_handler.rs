@@ -7,11 +7,11 @@ use frs::service::{Answers, Exchange, Request, Service};
 
 /// What /health says where the last flush failed.
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
-    requests are served, but a loss of power would cost what was counted since";
+    requests are served, but a loss of power would cost what was counted since\n";
 
 /// What /health says where the generation in force cannot be taken.
 const BEHIND: &str = "no item is served, each answers \"store\": the configuration in force cannot \
-    be read; the master puts right what it can within a second, and the log says why";
+    be read; the master puts right what it can within a second, and the log says why\n";
 
 /// What connections are answered with.
 pub struct RequestHandler {
@@ -72,6 +72,6 @@ impl Serve for RequestHandler {
 /// Some groups answer `store`, of so many in all.
 fn not_served(unserved: &[String], all: usize) -> Problem {
     let names = unserved.join(", ");
-    let words = format!("items of these groups answer `store`, the log says why: {names}");
+    let words = format!("items of these groups answer `store`, the log says why: {names}\n");
     Problem { status: if unserved.len() == all { 503 } else { 200 }, words: words.into() }
 }

@@ -41,6 +41,7 @@ fn what_is_there_can_be_looked_at() {
     let plane = Plane::new(2);
     let server = plane.start(2);
     let health = plane.get("/health");
+    assert!(health.body.ends_with(">\n"), "{}", health.body);
     assert!(health.body.contains("<workers ok=\"true\" expected=\"2\" alive=\"2\""), "{health:?}");
     let json = ask(&mut plane.client(), "GET", "/health", "Accept: application/json\r\n", "");
     assert!(json.expect("answered").body.starts_with("{\"health\":{"));

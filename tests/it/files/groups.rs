@@ -153,7 +153,7 @@ fn a_group_that_cannot_be_opened_while_serving_costs_that_group_only() {
         let server = plane.start(2);
         let answer = server.client().get("/query?biz=other&key=kept");
         assert_eq!(answer.attribute("used"), Some("7"), "{answer:?}");
-        assert_eq!(server.client().get("/health").body, "ok");
+        assert_eq!(server.client().get("/health").body, "ok\n");
     }
 }
 
@@ -208,7 +208,7 @@ fn a_reload_with_a_new_group_that_cannot_be_served_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{heard}");
     assert!(heard.contains("group third") && heard.contains("stays in force"), "{heard}");
     server.client().charge("other", "k", 1);
-    assert_eq!(server.client().get("/health").body, "ok");
+    assert_eq!(server.client().get("/health").body, "ok\n");
 }
 
 #[test]

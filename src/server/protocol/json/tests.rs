@@ -415,7 +415,7 @@ fn echoes() {
 fn error_documents() {
     let text = |error: &Error| {
         let mut out = Vec::new();
-        write_error(&mut out, &mut Line::default(), error);
+        write_error(&mut out, &mut Line::default(), error, None);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

@@ -3,11 +3,12 @@
 //! Whatever was asked, what is written is JSON, and says what the XML document would: characters
 //! that XML forbids become U+FFFD here too.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use crate::protocol::xml::is_char;
 use crate::protocol::{Error, Line, Pen};
 use frs::base::scan::{Short, has_any, marks};
+use frs::conf::Listen;
 use frs::service::{
     Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict,
 };
@@ -90,8 +91,9 @@ fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer:
     pen.text(b"]");
 }
 
-/// Appends the document of an error of the whole request; `line` is scratch.
-pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
+/// Appends the document of an error of the whole request, which may name the address of the admin
+/// plane; `line` is scratch.
+pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Option<&Listen>) {
     let mut pen = line.pen();
     pen.text(b"{\"error\":{\"code\":\"");
     pen.text(error.code().as_bytes());
@@ -105,7 +107,7 @@ pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
     pen.text(b",\"message\":\"");
     pen.flush(out);
     // A Vec takes everything.
-    let _ = write!(Words(out), "{error}");
+    let _ = error.write_words(&mut Words(out), admin);
     out.extend_from_slice(b"\"}}\n");
 }
 

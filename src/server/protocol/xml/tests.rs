@@ -515,7 +515,7 @@ fn names_are_written_as_they_are_where_their_reader_has_seen_nothing_to_escape()
 fn error_documents() {
     let text = |body: &str| {
         let mut out = Vec::new();
-        write_error(&mut out, &mut Line::default(), &parse(body.as_bytes()).unwrap_err());
+        write_error(&mut out, &mut Line::default(), &parse(body.as_bytes()).unwrap_err(), None);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(

@@ -3,11 +3,12 @@
 //! Whatever was asked, what is written is well-formed: names and keys are escaped, characters
 //! that XML forbids become U+FFFD.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use super::value::{is_char, may_be_special};
 use crate::protocol::{Error, Line, Pen};
 use frs::base::scan::{Short, has_any};
+use frs::conf::Listen;
 use frs::service::{
     Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict,
 };
@@ -90,8 +91,9 @@ fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer:
     pen.text(b"</item>");
 }
 
-/// Appends the document of an error of the whole request; `line` is scratch.
-pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
+/// Appends the document of an error of the whole request, which may name the address of the admin
+/// plane; `line` is scratch.
+pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Option<&Listen>) {
     let mut pen = line.pen();
     pen.text(b"<error code=\"");
     pen.text(error.code().as_bytes());
@@ -104,7 +106,7 @@ pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error) {
     pen.text(b"\">");
     pen.flush(out);
     // A Vec takes everything.
-    let _ = write!(Words(out), "{error}");
+    let _ = error.write_words(&mut Words(out), admin);
     out.extend_from_slice(b"</error>\n");
 }
 

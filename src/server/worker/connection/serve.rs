@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::protocol::call::Call;
 use crate::protocol::response_head::{Asker, ResponseOptions};
-use frs::conf::{AuthzKey, Cidr, Http, Srv};
+use frs::conf::{AuthzKey, Cidr, Http, Listen, Srv};
 use frs::service::{Answers, Exchange, Request};
 
 /// What a connection needs of the worker.
@@ -47,7 +47,7 @@ pub trait Serve {
 pub struct Problem {
     /// 200 where others than those who hear of it are served as ever.
     pub status: u16,
-    /// What it is.
+    /// What it is: a line with its end.
     pub words: Cow<'static, str>,
 }
 
@@ -67,6 +67,8 @@ pub struct Rules<'a> {
     pub authz: &'a AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: &'a [Cidr],
+    /// Where the admin plane listens, for those who look for it here.
+    pub admin: Option<&'a Listen>,
 }
 
 impl<'a> Rules<'a> {
@@ -74,12 +76,13 @@ impl<'a> Rules<'a> {
     #[inline]
     pub(super) fn asker(&self, options: ResponseOptions) -> Asker<'a> {
         let of = |mark| self.http.allow_origin.iter().find(|origin| origin.mark() == mark);
-        Asker { options, origin: options.origin.and_then(of) }
+        Asker { options, origin: options.origin.and_then(of), admin: self.admin }
     }
 }
 
 impl<'a> From<&'a Srv> for Rules<'a> {
     fn from(srv: &'a Srv) -> Rules<'a> {
-        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted }
+        let admin = srv.admin.as_ref().map(|admin| &admin.listen);
+        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
     }
 }

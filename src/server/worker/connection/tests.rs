@@ -1,7 +1,7 @@
 //! A connection as bytes in and bytes out, without a socket.
 
 use super::*;
-use frs::conf::{AuthzKey, Http};
+use frs::conf::{AuthzKey, Http, Listen};
 use frs::service::{Answer, Answers, Figures, ItemError, Request, Verdict};
 
 mod bounds;
@@ -23,7 +23,7 @@ const HTTP: Http = Http {
     allow_origin: Vec::new(),
 };
 
-const RULES: Rules<'_> = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[] };
+const RULES: Rules<'_> = Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
 
 const JSON: &str = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
 
@@ -498,6 +498,35 @@ fn timeouts() {
 }
 
 const CHUNKED_HEAD: &str = "POST /update HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+#[test]
+fn paths_of_the_admin_plane_name_its_address() {
+    let told = |admin: Option<&Listen>, request: &str| {
+        let mut line = Line::new();
+        line.push_by(Rules { admin, ..RULES }, request.as_bytes());
+        assert!(!line.closed);
+        assert_eq!(statuses(&line.text()), [404]);
+        line.text().split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let tcp = Listen::Tcp("127.0.0.1:7601".parse().unwrap());
+    let unix = Listen::Unix("run/a&b.sock".into());
+    let words = "no such path: the admin plane serves it at";
+    for path in ["/", "/metrics", "/metrics?x=1"] {
+        let body = told(Some(&tcp), &get(path));
+        assert_eq!(body, format!("<error code=\"not-found\">{words} 127.0.0.1:7601</error>\n"));
+    }
+    let body = told(Some(&unix), &get("/"));
+    assert_eq!(body, format!("<error code=\"not-found\">{words} unix:run/a&amp;b.sock</error>\n"));
+    let json = post("/", "Content-Type: application/json\r\n", "");
+    let error = format!(
+        "{{\"error\":{{\"code\":\"not-found\",\"message\":\"{words} 127.0.0.1:7601\"}}}}\n"
+    );
+    assert_eq!(told(Some(&tcp), &json), error);
+    // Without an admin plane, and of other paths, there is nothing to name.
+    let unknown = told(None, &get("/"));
+    assert!(unknown.contains("no such path: expected /query, "), "{unknown}");
+    assert_eq!(told(Some(&tcp), &get("/stats")), unknown);
+}
 
 #[test]
 fn refusals() {
