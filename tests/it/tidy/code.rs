@@ -1,6 +1,6 @@
 //! What holds in each Rust source: clocks, unsafe, length, openings, parameters.
 
-use super::source::{Source, Token, group, rust, tokens, without_tests};
+use super::source::{Code, Token, group, rust};
 use super::{Allowed, assert_none};
 
 const MAX_LINES: usize = 700;
@@ -25,9 +25,6 @@ const UNSAFE: [&str; 4] = [
 const STILL_UNNAMED: &[&str] = &[
     "src/core/base/sys/fatal_signals.rs watch",
     "src/core/base/sys/fatal_signals.rs watch_reading",
-    "src/core/service.rs note_numbers",
-    "src/core/service.rs push",
-    "src/core/service.rs push_parts",
     "src/core/store/evict.rs choose",
     "src/core/store/fast_path.rs with_found",
     "src/core/store/inspect.rs copy",
@@ -49,7 +46,7 @@ fn is_test(path: &str) -> bool {
     !within || names.iter().any(|name| path.contains(name))
 }
 
-fn at(source: &Source, line: usize) -> String {
+fn at(source: &Code, line: usize) -> String {
     format!("{}:{line}", source.path)
 }
 
@@ -60,9 +57,7 @@ fn lines_with(tokens: &[Token<'_>], words: &[&str]) -> Vec<usize> {
     tokens.windows(words.len()).filter(is_here).map(|some| some[0].line).collect()
 }
 
-fn clock_lines(text: &str) -> Vec<usize> {
-    let all = tokens(text);
-    let kept = without_tests(&all);
+fn clock_lines(source: &Code) -> Vec<usize> {
     let reads = [
         &["SystemTime", ":", ":", "now"][..],
         &["Instant", ":", ":", "now"],
@@ -71,46 +66,46 @@ fn clock_lines(text: &str) -> Vec<usize> {
         &["clock_gettime"],
         &[".", "elapsed", "(", ")"],
     ];
-    reads.iter().flat_map(|words| lines_with(&kept, words)).collect()
+    reads.iter().flat_map(|words| lines_with(&source.compiled, words)).collect()
 }
 
 #[test]
 fn only_the_clock_reads_a_clock() {
-    let sources = rust().into_iter().filter(|source| !is_test(&source.path));
+    let sources = rust().iter().filter(|source| !is_test(&source.path));
     let faults =
         sources.filter(|source| !CLOCKS.contains(&source.path.as_str())).flat_map(|source| {
-            clock_lines(&source.text).into_iter().map(|line| at(&source, line)).collect::<Vec<_>>()
+            clock_lines(source).into_iter().map(|line| at(source, line)).collect::<Vec<_>>()
         });
     assert_none("reads of a clock", faults, Allowed(&[]));
+    let clock_lines = |text: &str| clock_lines(&Code::new("a.rs", text.to_owned()));
     assert_eq!(clock_lines("let a = Instant::now();\nb.elapsed() // Instant::now()\n"), [1, 2]);
     assert_eq!(clock_lines("#[cfg(test)]\nmod tests { fn a() { SystemTime::now(); } }"), [0; 0]);
 }
 
 #[test]
 fn unsafe_stands_where_the_rules_allow() {
-    let sources = rust();
     let outside =
-        sources.iter().filter(|source| !UNSAFE.iter().any(|place| source.path.starts_with(place)));
+        rust().iter().filter(|source| !UNSAFE.iter().any(|place| source.path.starts_with(place)));
     let faults = outside.flat_map(|source| {
-        lines_with(&tokens(&source.text), &["unsafe"])
+        lines_with(&source.tokens, &["unsafe"])
             .into_iter()
             .map(|line| at(source, line))
             .collect::<Vec<_>>()
     });
     assert_none("unsafe", faults, Allowed(&[]));
-    let found = lines_with(&tokens("// unsafe\nlet a = \"unsafe\";\nunsafe { b }"), &["unsafe"]);
+    let code = Code::new("a.rs", "// unsafe\nlet a = \"unsafe\";\nunsafe { b }".to_owned());
+    let found = lines_with(&code.tokens, &["unsafe"]);
     assert_eq!(found, [3]);
 }
 
 #[test]
 fn no_file_is_long_and_each_says_what_it_is_for() {
-    let sources = rust();
-    let long = sources.iter().filter_map(|source| {
+    let long = rust().iter().filter_map(|source| {
         let lines = source.text.lines().count();
         (lines > MAX_LINES).then(|| format!("{}: {lines} lines", source.path))
     });
     assert_none("files of more lines than one duty takes", long, Allowed(&[]));
-    let silent = sources.iter().filter(|source| !source.text.starts_with("//!"));
+    let silent = rust().iter().filter(|source| !source.text.starts_with("//!"));
     let silent = silent.map(|source| source.path.clone());
     assert_none("files that do not open with what they are for", silent, Allowed(&[]));
 }
@@ -122,9 +117,8 @@ const PRIMITIVES: [&str; 14] = [
 
 /// Functions for others with parameters that nobody can tell apart: a tuple of two or more of one
 /// primitive type, or two bare `bool`s.
-fn unnamed(text: &str) -> Vec<(usize, String)> {
-    let all = tokens(text);
-    let tokens = without_tests(&all);
+fn unnamed(source: &Code) -> Vec<String> {
+    let tokens = &source.compiled;
     let mut found = Vec::new();
     for at in 0..tokens.len() {
         let is_function = tokens[at].text == "fn" && is_public(&tokens[..at]);
@@ -134,7 +128,7 @@ fn unnamed(text: &str) -> Vec<(usize, String)> {
         let open = at + parameters(&tokens[at..]).unwrap_or(open);
         let list = &tokens[open + 1..open + group(&tokens[open..]) - 1];
         if has_tuple(list) || bools(list) > 1 {
-            found.push((name.line, name.text.to_owned()));
+            found.push(name.text.to_owned());
         }
     }
     found
@@ -200,17 +194,17 @@ fn bools(list: &[Token<'_>]) -> usize {
 
 #[test]
 fn parameters_have_names_of_their_own() {
-    let sources = rust().into_iter().filter(|source| !is_test(&source.path));
+    let sources = rust().iter().filter(|source| !is_test(&source.path));
     let faults = sources.flat_map(|source| {
-        let found = unnamed(&source.text).into_iter();
-        found.map(|(_, name)| format!("{} {name}", source.path)).collect::<Vec<_>>()
+        let found = unnamed(source).into_iter();
+        found.map(|name| format!("{} {name}", source.path)).collect::<Vec<_>>()
     });
     assert_none("parameters that can be given in the wrong order", faults, Allowed(STILL_UNNAMED));
 }
 
 #[test]
 fn parameters_that_can_be_given_in_the_wrong_order_are_seen() {
-    let names = |text| unnamed(text).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+    let names = |text: &str| unnamed(&Code::new("a.rs", text.to_owned()));
     for text in [
         "pub fn f(a: (u64, u64)) {}",
         "pub(crate) fn f<T: Fn(u8, u8)>(x: T, a: &[(u64, u64)]) {}",

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::{Source, Token, group, tokens, without_tests};
+use super::source::{Code, Token, group};
 
 /// A module by its names from the crate's root.
 pub type Module = Vec<String>;
@@ -25,7 +25,7 @@ struct Content {
 
 impl Crate {
     /// Reads the crate that stands in a directory (`src/core/`).
-    pub fn read(sources: &[Source], directory: &str) -> Crate {
+    pub fn read(sources: &[Code], directory: &str) -> Crate {
         let mut paths = BTreeMap::new();
         for source in sources.iter().filter(|source| source.path.starts_with(directory)) {
             paths.insert(module(&source.path[directory.len()..]), source);
@@ -35,7 +35,7 @@ impl Crate {
         let contents: BTreeMap<&Module, Content> = paths
             .iter()
             .filter(|(module, _)| !tested.iter().any(|test| module.starts_with(test)))
-            .map(|(module, source)| (module, content(module, &source.text, &is_there)))
+            .map(|(module, source)| (module, content(module, &source.compiled, &is_there)))
             .collect();
         let mut uses = BTreeMap::new();
         for (&module, content) in &contents {
@@ -80,12 +80,11 @@ fn module(path: &str) -> Module {
 }
 
 /// The modules that are declared for tests only.
-fn test_modules(paths: &BTreeMap<Module, &Source>) -> Vec<Module> {
+fn test_modules(paths: &BTreeMap<Module, &Code>) -> Vec<Module> {
     let mut found = Vec::new();
     for (module, source) in paths {
-        let all = tokens(&source.text);
-        let of_all = declared(&all);
-        let kept = declared(&without_tests(&all));
+        let of_all = declared(&source.tokens);
+        let kept = declared(&source.compiled);
         for name in of_all.difference(&kept) {
             found.push(module.iter().cloned().chain([name.clone()]).collect());
         }
@@ -100,9 +99,7 @@ fn declared(tokens: &[Token<'_>]) -> BTreeSet<String> {
     declarations.map(|three| three[1].text.to_owned()).collect()
 }
 
-fn content(module: &Module, text: &str, is_there: &impl Fn(&Module) -> bool) -> Content {
-    let all = tokens(text);
-    let tokens = without_tests(&all);
+fn content(module: &Module, tokens: &[Token<'_>], is_there: &impl Fn(&Module) -> bool) -> Content {
     let (mut content, mut at) = (Content::default(), 0);
     while at < tokens.len() {
         let is_path = tokens[at..].get(1..3).is_some_and(|two| two.iter().all(|t| t.text == ":"));
@@ -239,13 +236,9 @@ fn resolve(path: &Module, contents: &BTreeMap<&Module, Content>, steps: u32) -> 
     }
 }
 
-#[cfg(test)]
 fn made(files: &[(&str, &str)]) -> Crate {
-    let sources: Vec<Source> = files
-        .iter()
-        .map(|(path, text)| Source { path: format!("src/{path}"), text: (*text).to_owned() })
-        .collect();
-    Crate::read(&sources, "src/")
+    let code = |(path, text): &(&str, &str)| Code::new(&format!("src/{path}"), (*text).to_owned());
+    Crate::read(&files.iter().map(code).collect::<Vec<_>>(), "src/")
 }
 
 #[test]

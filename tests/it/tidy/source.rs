@@ -1,6 +1,7 @@
 //! The files of the repository, and Rust as its tokens: without comments and the insides of strings.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A text of the repository.
 pub struct Source {
@@ -9,9 +10,21 @@ pub struct Source {
     pub text: String,
 }
 
-impl Source {
-    pub fn is_rust(&self) -> bool {
-        self.path.ends_with(".rs")
+/// A Rust source.
+pub struct Code {
+    pub path: String,
+    pub text: String,
+    /// All of it.
+    pub tokens: Vec<Token<'static>>,
+    /// What is compiled without tests.
+    pub compiled: Vec<Token<'static>>,
+}
+
+impl Code {
+    /// Its text stays for good: there is one look at the repository in a run.
+    pub fn new(path: &str, text: String) -> Code {
+        let tokens = tokens(String::leak(text.clone()));
+        Code { path: path.to_owned(), text, compiled: without_tests(&tokens), tokens }
     }
 }
 
@@ -47,8 +60,12 @@ pub fn all() -> Vec<Source> {
 }
 
 /// The Rust sources.
-pub fn rust() -> Vec<Source> {
-    all().into_iter().filter(Source::is_rust).collect()
+pub fn rust() -> &'static [Code] {
+    static READ: OnceLock<Vec<Code>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let rust = all().into_iter().filter(|source| source.path.ends_with(".rs"));
+        rust.map(|source| Code::new(&source.path, source.text)).collect()
+    })
 }
 
 /// A word, or a single other character. A string or character is one token: `"`.
