@@ -30,7 +30,7 @@ struct Arguments {
 #[derive(Args)]
 struct Serve {
     #[command(flatten)]
-    place: ConfDir,
+    dir: ConfDir,
     /// Refuse to start where a group cannot be served, instead of serving the others
     #[arg(long)]
     strict: bool,
@@ -64,12 +64,12 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
         Command::Serve(how) => serve(&how),
-        Command::Check(place) => check(&place.conf),
-        Command::Reload(place) => reload(&place.conf),
-        Command::Stop(place) => say(command::stop(&place.conf), |pid| {
+        Command::Check(dir) => check(&dir.conf),
+        Command::Reload(dir) => reload(&dir.conf),
+        Command::Stop(dir) => say(command::stop(&dir.conf), |pid| {
             println!("stopped (process {pid})");
         }),
-        Command::Status(place) => say(command::status(&place.conf), |text| print!("{text}")),
+        Command::Status(dir) => say(command::status(&dir.conf), |text| print!("{text}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(how: &Serve) -> Result<(), Failed> {
-    let how = Start { conf_dir: &how.place.conf, strict: how.strict };
+    let how = Start { conf_dir: &how.dir.conf, strict: how.strict };
     match say(master::serve(how), |ended| ended)? {
         Ended::Stopped => Ok(()),
         Ended::Child(child) => become_child(child),
@@ -86,11 +86,11 @@ fn serve(how: &Serve) -> Result<(), Failed> {
 }
 
 fn become_child(child: ForkedChild) -> Result<(), Failed> {
-    let place = child.place();
-    let _name = log::name_process(&place.to_string());
+    let role = child.role();
+    let _name = log::name_process(&role.to_string());
     match child.init() {
         Ok(None) => Ok(()),
-        Ok(Some(child)) => match place {
+        Ok(Some(child)) => match role {
             ChildRole::Worker(_) => log_failure(worker::run(child)),
             ChildRole::Keeper => log_failure(keeper::run(child)),
         },

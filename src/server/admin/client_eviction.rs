@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Connections at once. Who comes when all are taken is accepted all the same, and another one goes.
+/// Connections at once. Who comes when all are taken is accepted all the same, and another one
+/// goes.
 pub const MAX_CLIENTS: usize = 64;
 /// Of these hold a body, or an answer that is not all written.
 pub const MAX_HOLDING: usize = 16;
@@ -27,7 +28,7 @@ pub enum State {
 
 /// A client that has a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct Candidate {
     /// Its number: they grow.
     pub client: usize,
     /// What it is at.
@@ -37,16 +38,16 @@ pub struct Seat {
 }
 
 /// The client whose place the others need more; none where all of them wait for answers.
-pub fn who_goes(places: impl Iterator<Item = Seat>, now: Instant) -> Option<usize> {
-    let turn = |place: &Seat| match place.state {
+pub fn client_to_evict(clients: impl Iterator<Item = Candidate>, now: Instant) -> Option<usize> {
+    let rank = |client: &Candidate| match client.state {
         State::Done => Some(0),
         State::Idle => Some(1),
-        State::Busy if now >= place.since + GRACE => Some(2),
+        State::Busy if now >= client.since + GRACE => Some(2),
         State::Busy => Some(3),
         State::Waiting => None,
     };
-    places
-        .filter_map(|place| Some((turn(&place)?, place.since, place.client)))
+    clients
+        .filter_map(|client| Some((rank(&client)?, client.since, client.client)))
         .min()
         .map(|(_, _, client)| client)
 }
@@ -58,14 +59,16 @@ mod tests {
     /// The clients in the order in which they go, `now` being two seconds after the first.
     fn order(places: &[(State, u64)]) -> Vec<usize> {
         let begun = frs::base::clock::instant();
-        let place = |(client, &(state, since_ms)): (usize, &(State, u64))| Seat {
+        let place = |(client, &(state, since_ms)): (usize, &(State, u64))| Candidate {
             client,
             state,
             since: begun + Duration::from_millis(since_ms),
         };
-        let mut left: Vec<Seat> = places.iter().enumerate().map(place).collect();
+        let mut left: Vec<Candidate> = places.iter().enumerate().map(place).collect();
         let mut gone = Vec::new();
-        while let Some(client) = who_goes(left.iter().copied(), begun + Duration::from_secs(2)) {
+        while let Some(client) =
+            client_to_evict(left.iter().copied(), begun + Duration::from_secs(2))
+        {
             left.retain(|place| place.client != client);
             gone.push(client);
         }

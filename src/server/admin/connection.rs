@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::response::{Manner, Refusal, Reply, head};
+use super::response::{HeadOptions, Refusal, Response, head};
 use super::route::Route;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Search};
@@ -35,7 +35,7 @@ pub struct Asked {
 pub struct Connection {
     input: Vec<u8>,
     stage: Stage,
-    manner: Manner,
+    options: HeadOptions,
     out: Vec<u8>,
     body: Arc<[u8]>,
     sent: usize,
@@ -73,14 +73,14 @@ pub enum Step {
     Refused(String, Refusal),
 }
 
-const MANNER: Manner = Manner { head_only: false, http10: false, closes: true };
+const CLOSING: HeadOptions = HeadOptions { head_only: false, http10: false, closes: true };
 
 impl Default for Connection {
     fn default() -> Self {
         Connection {
             input: Vec::new(),
             stage: Stage::Head(Search::START),
-            manner: MANNER,
+            options: CLOSING,
             out: Vec::new(),
             body: Arc::from([]),
             sent: 0,
@@ -158,14 +158,14 @@ impl Connection {
         bytes: &[u8],
         admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
     ) -> Result<(), Refused<Refusal>> {
-        self.manner = MANNER;
+        self.options = CLOSING;
         let mut room = http::fields();
         let head = Head::parse(bytes, &mut room, MAX_HEAD_BYTES)
             .map_err(|error| ("?".to_owned(), error.into(), Format::Xml))?;
         let format = head.answer_format(head.own_format());
         let line = shown(&head);
         // What follows a request that is not served is not read, so nothing can follow it.
-        self.manner = Manner {
+        self.options = HeadOptions {
             head_only: head.method == "HEAD",
             http10: head.http10,
             closes: !head.keep_alive || head.body != Body::Length(0),
@@ -182,7 +182,7 @@ impl Connection {
             Body::Length(length) => Framed::Length(length as usize),
             Body::Chunked => Framed::Chunked(Chunked::new(MAX_BODY_BYTES, MAX_HEAD_BYTES)),
         };
-        self.manner.closes = !head.keep_alive;
+        self.options.closes = !head.keep_alive;
         if head.expects_continue {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
@@ -219,15 +219,15 @@ impl Connection {
 
     fn refuse(&mut self, line: String, refusal: Refusal, format: Format, now: Millis) -> Step {
         // Where a body ends that was begun is not known.
-        self.manner.closes |= refusal.closes || matches!(self.stage, Stage::Body(..));
-        self.answer(&Reply::refusal(format, &refusal), now);
+        self.options.closes |= refusal.closes || matches!(self.stage, Stage::Body(..));
+        self.answer(&Response::refusal(format, &refusal), now);
         Step::Refused(line, refusal)
     }
 
     /// A request begun was not finished in time.
     pub fn time_out(&mut self, now: Millis) {
-        self.manner.closes = true;
-        self.answer(&Reply::refusal(Format::Xml, &Error::Timeout.into()), now);
+        self.options.closes = true;
+        self.answer(&Response::refusal(Format::Xml, &Error::Timeout.into()), now);
     }
 
     /// There is no place for it: answers that, unless another answer has begun.
@@ -241,16 +241,16 @@ impl Connection {
             if let Stage::Answered = self.stage {
                 self.out.clear();
             }
-            self.manner.closes = true;
-            self.answer(&Reply::refusal(Format::Xml, &Refusal::overloaded()), now);
+            self.options.closes = true;
+            self.answer(&Response::refusal(Format::Xml, &Refusal::overloaded()), now);
         }
         says
     }
 
     /// Gives the answer to the request that is out.
-    pub fn answer(&mut self, reply: &Reply, now: Millis) {
-        self.out.extend_from_slice(&head(reply, self.manner, now));
-        self.body = if self.manner.head_only { Arc::from([]) } else { Arc::clone(&reply.body) };
+    pub fn answer(&mut self, response: &Response, now: Millis) {
+        self.out.extend_from_slice(&head(response, self.options, now));
+        self.body = if self.options.head_only { Arc::from([]) } else { Arc::clone(&response.body) };
         self.stage = Stage::Answered;
     }
 
@@ -273,7 +273,7 @@ impl Connection {
         self.sent = 0;
         if let Stage::Answered = self.stage {
             let next = Stage::Head(Search::START);
-            self.stage = if self.manner.closes { Stage::Over } else { next };
+            self.stage = if self.options.closes { Stage::Over } else { next };
         }
     }
 
@@ -333,7 +333,7 @@ mod tests {
                 let run = matches!(step, Step::Run(_));
                 if let Step::Run(one) = step {
                     asked.push(*one);
-                    connection.answer(&Reply::xml(Arc::from(*b"<ok/>")), 0);
+                    connection.answer(&Response::xml(Arc::from(*b"<ok/>")), 0);
                 }
                 while connection.has_output() {
                     out.push(connection.output()[0]);
@@ -455,7 +455,7 @@ mod tests {
             let mut connection = Connection::default();
             connection.take(input);
             if let (Step::Run(_), true) = (connection.step(0, admit), answered) {
-                connection.answer(&Reply::xml(Arc::from(*b"<ok/>")), 0);
+                connection.answer(&Response::xml(Arc::from(*b"<ok/>")), 0);
                 connection.note_sent(written);
             }
             let told = connection.turn_away(0);

@@ -13,7 +13,7 @@ use super::health::HealthReport;
 use super::inspections::{InspectQueue, Inspection};
 use super::map_changes::{Changes, Done, UNKNOWN, Wanted};
 use super::page;
-use super::response::{JSON, Refusal, Reply, XML};
+use super::response::{JSON, Refusal, Response, XML};
 use super::route::{Change, Route};
 use crate::protocol::Format;
 use crate::protocol::element::Element;
@@ -171,37 +171,37 @@ impl Handler {
     }
 
     /// Takes a request; the answer, if it is there at once.
-    pub fn take(&mut self, who: Who, asked: Asked) -> Option<Reply> {
+    pub fn take(&mut self, who: Who, asked: Asked) -> Option<Response> {
         let Asked { route, body, .. } = asked;
         let format = who.format;
         let look = |what| (what, who.clone());
         let (what, who) = match route {
             Route::Health => {
-                let (status, root) = self.vitals().document();
-                return Some(Reply::document(status, format, &root));
+                let (status, root) = self.health_report().document();
+                return Some(Response::document(status, format, &root));
             }
-            Route::Page => return Some(page::reply()),
+            Route::Page => return Some(page::response()),
             Route::Metrics => {
                 let text = metrics::text(&self.figures());
-                return Some(Reply::page(metrics::CONTENT_TYPE, text.into_bytes()));
+                return Some(Response::page(metrics::CONTENT_TYPE, text.into_bytes()));
             }
             Route::Stats => {
                 let (kind, text) = match format {
                     Format::Xml => (XML, stats_xml(&self.figures())),
                     Format::Json => (JSON, stats_json(&self.figures())),
                 };
-                return Some(Reply::page(kind, text.into_bytes()));
+                return Some(Response::page(kind, text.into_bytes()));
             }
-            Route::Bizs => return Some(reply(format, self.map_in_force())),
-            Route::Biz(name) => return Some(reply(format, self.biz_in_force(&name))),
+            Route::Bizs => return Some(response(format, self.map_in_force())),
+            Route::Biz(name) => return Some(response(format, self.biz_in_force(&name))),
             Route::Change(change) => return self.take_change(who, change, body),
             Route::Node(which) => look(Inspection::Node(which)),
             Route::Top { biz, most, by } => look(Inspection::Top { biz, most, by }),
         };
-        self.inspections.ask(who, what).err().map(|refusal| Reply::refusal(format, &refusal))
+        self.inspections.ask(who, what).err().map(|refusal| Response::refusal(format, &refusal))
     }
 
-    fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Reply> {
+    fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Response> {
         let now = clock::now();
         let done = match &change {
             Change::PutNode { which, limit, used } => {
@@ -225,19 +225,19 @@ impl Handler {
     }
 
     /// Goes on with what is on its way; every answer that has come.
-    pub fn go_on(&mut self, tell: &mut Vec<(Who, Reply)>) -> std::io::Result<()> {
+    pub fn go_on(&mut self, tell: &mut Vec<(Who, Response)>) -> std::io::Result<()> {
         while let Some((who, found)) = self.inspections.found()? {
-            let reply = match found {
-                Ok(root) => Reply::document(200, who.format, &root),
-                Err(refusal) => Reply::refusal(who.format, &refusal),
+            let response = match found {
+                Ok(root) => Response::document(200, who.format, &root),
+                Err(refusal) => Response::refusal(who.format, &refusal),
             };
-            tell.push((who, reply));
+            tell.push((who, response));
         }
         self.go_on_sweeping(tell);
         let now_ns = clock::monotonic_ns();
         if let Some((who, done)) = self.changes.poll(now_ns) {
-            let reply = answer(&who, done);
-            tell.push((who, reply));
+            let response = answer(&who, done);
+            tell.push((who, response));
         }
         while self.sweeping.is_none()
             && let Some(wanted) = self.changes.take_next()
@@ -252,7 +252,7 @@ impl Handler {
         self.changes.end(self.service.handle().runtime());
     }
 
-    fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Reply)>) {
+    fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Response)>) {
         // The answer to the change before was that all use it: so does this process.
         self.begin_tick();
         if let Some(biz_id) = self.needs_sweep(&wanted.change) {
@@ -263,12 +263,12 @@ impl Handler {
         self.ask_master(wanted, tell);
     }
 
-    fn ask_master(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Reply)>) {
+    fn ask_master(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Response)>) {
         let runtime = self.service.handle().runtime();
         let begun = self.changes.begin(wanted, runtime, clock::monotonic_ns());
         if let Some((who, done)) = begun {
-            let reply = answer(&who, done);
-            tell.push((who, reply));
+            let response = answer(&who, done);
+            tell.push((who, response));
         }
     }
 
@@ -280,7 +280,7 @@ impl Handler {
         biz.epoch.wrapping_add(1).is_multiple_of(SWEEP_EVERY).then_some(biz.id)
     }
 
-    fn go_on_sweeping(&mut self, tell: &mut Vec<(Who, Reply)>) {
+    fn go_on_sweeping(&mut self, tell: &mut Vec<(Who, Response)>) {
         let Some(mut sweeping) = self.sweeping.take() else { return };
         let Sweeping { biz_id, sweep, stuck_ns, .. } = &mut sweeping;
         let now_ns = clock::monotonic_ns();
@@ -294,8 +294,8 @@ impl Handler {
                 let since_ns = *stuck_ns.get_or_insert(now_ns);
                 if now_ns - since_ns > SWEEP_PATIENCE_NS {
                     let who = sweeping.wanted.who;
-                    let reply = answer(&who, Err(record_refusal(error.into())));
-                    return tell.push((who, reply));
+                    let response = answer(&who, Err(record_refusal(error.into())));
+                    return tell.push((who, response));
                 }
             }
         }
@@ -327,7 +327,7 @@ impl Handler {
             .map_err(|error| Refusal::io(error.to_string()))
     }
 
-    fn vitals(&self) -> HealthReport {
+    fn health_report(&self) -> HealthReport {
         let runtime = self.service.handle().runtime();
         let (conf, generation) = (self.service.conf(), runtime.generation());
         let slots = runtime.slots();
@@ -348,18 +348,18 @@ impl Handler {
 }
 
 /// XML as it stands, or why there is none.
-fn reply(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Reply {
+fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
     match text {
-        Ok(text) => Reply::xml(text),
-        Err(refusal) => Reply::refusal(format, &refusal),
+        Ok(text) => Response::xml(text),
+        Err(refusal) => Response::refusal(format, &refusal),
     }
 }
 
 /// The answer to a change.
-fn answer(who: &Who, done: Done) -> Reply {
+fn answer(who: &Who, done: Done) -> Response {
     match done {
-        Ok((status, root)) => Reply::document(status, who.format, &root),
-        Err(refusal) => Reply::refusal(who.format, &refusal),
+        Ok((status, root)) => Response::document(status, who.format, &root),
+        Err(refusal) => Response::refusal(who.format, &refusal),
     }
 }
 

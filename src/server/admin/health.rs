@@ -30,37 +30,37 @@ const FLUSH_BOUND_MS: u64 = 30_000;
 
 impl HealthReport {
     /// What is wrong, in words.
-    pub fn ailments(&self) -> Vec<String> {
-        let mut ailments = Vec::new();
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
         if !self.master.1 {
-            ailments.push("master: it is gone; nothing is replaced or reloaded".to_owned());
+            problems.push("master: it is gone; nothing is replaced or reloaded".to_owned());
         }
         let (wanted, alive) = self.workers;
         if alive < wanted {
-            ailments.push(format!("workers: {alive} of {wanted} are there"));
+            problems.push(format!("workers: {alive} of {wanted} are there"));
         }
         if let Some(ms) = self.flushing_ms.filter(|&ms| ms > FLUSH_BOUND_MS) {
-            ailments.push(format!("keeper: it has been writing files back for {} s", ms / 1000));
+            problems.push(format!("keeper: it has been writing files back for {} s", ms / 1000));
         }
         if self.flush_failed {
-            ailments.push(
+            problems.push(
                 "store: files are not written back to the disk: the keeper's log says why; a loss \
                  of power would cost what was counted since"
                     .to_owned(),
             );
         }
         let groups = self.quarantined.iter();
-        ailments.extend(groups.map(|group| format!("store: the group {group} is not served")));
-        ailments
+        problems.extend(groups.map(|group| format!("store: the group {group} is not served")));
+        problems
     }
 
     /// Status and document.
     pub fn document(&self) -> (u16, Element) {
-        let ailments = self.ailments();
-        let is_well = |part: &str| !ailments.iter().any(|words| words.starts_with(part));
+        let problems = self.problems();
+        let is_well = |part: &str| !problems.iter().any(|words| words.starts_with(part));
         let part = |name: &'static str| Element::new(name).with("ok", is_well(name));
         let root = Element::new("health")
-            .with("ok", ailments.is_empty())
+            .with("ok", problems.is_empty())
             .with("generation", self.generation)
             .with("degraded", self.degraded)
             .holding_one(part("master").with("pid", u64::from(self.master.0)))
@@ -72,8 +72,8 @@ impl HealthReport {
             )
             .holding_one(part("keeper"))
             .holding_one(part("store"))
-            .holding(ailments.iter().map(|words| Element::text("fault", &**words)));
-        (if ailments.is_empty() { 200 } else { 503 }, root)
+            .holding(problems.iter().map(|words| Element::text("fault", &**words)));
+        (if problems.is_empty() { 200 } else { 503 }, root)
     }
 }
 

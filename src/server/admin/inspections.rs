@@ -44,11 +44,11 @@ impl<W: Send + 'static> InspectQueue<W> {
     pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
         let (ask, asked) = channel::<(W, Inspection)>();
         let (tell, found) = channel();
-        std::thread::Builder::new().name("frs-looks".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("frs-inspections".to_owned()).spawn(move || {
             let _name = crate::process::log::name_process("admin");
-            let mut eyes = InspectThread { data_dir, reader: None };
+            let mut thread = InspectThread { data_dir, reader: None };
             while let Ok((who, what)) = asked.recv() {
-                if tell.send((who, eyes.look(&what))).is_err() || waker.wake().is_err() {
+                if tell.send((who, thread.look(&what))).is_err() || waker.wake().is_err() {
                     return;
                 }
             }

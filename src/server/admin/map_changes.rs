@@ -100,7 +100,7 @@ impl<W> Changes<W> {
             Ok(Made { ask, status, files }) => {
                 let number = now_ns.max(self.last_number + 1);
                 self.last_number = number;
-                match message::say_ask(&self.channel, number, ask) {
+                match message::send_ask(&self.channel, number, ask) {
                     Ok(()) => {
                         let begun_ns = now_ns;
                         self.asked = Some(Asked { who, number, begun_ns, status, files });
@@ -313,7 +313,7 @@ fn refused(error: EditError) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::message::{Line, ToMaster};
+    use crate::process::message::{ChildChannel, ToMaster};
     use frs::testing::World;
 
     const MAP: &str =
@@ -323,7 +323,7 @@ mod tests {
     struct Handler {
         world: World,
         changes: Changes<()>,
-        master: Line,
+        master: ChildChannel,
     }
 
     impl Handler {
@@ -334,7 +334,7 @@ mod tests {
             std::fs::write(world.dir.join("map.xml"), MAP).unwrap();
             let (master, channel) = Channel::pair().unwrap();
             let changes = Changes::new(world.dir.clone(), world.dir.clone(), channel);
-            Handler { world, changes, master: Line::new(master) }
+            Handler { world, changes, master: ChildChannel::new(master) }
         }
 
         fn map(&self) -> String {
@@ -347,7 +347,7 @@ mod tests {
             let wanted = Wanted { who: (), change, body: BIZ.to_vec() };
             let runtime = self.world.runtime();
             assert!(self.changes.begin(wanted, &runtime, 7).is_none());
-            let Some(ToMaster::Ask(number, Ask::Reload)) = self.master.heard() else {
+            let Some(ToMaster::Ask(number, Ask::Reload)) = self.master.receive() else {
                 panic!("the master is asked for nothing");
             };
             number

@@ -109,8 +109,8 @@ impl Admin {
     ///
     /// # Errors
     /// It cannot attach, or the kernel has no room for it.
-    pub fn start(post: AdminArgs) -> Result<Admin, AdminError> {
-        let AdminArgs { listener, channel, master, conf_dir, data_dir, hottest } = post;
+    pub fn start(args: AdminArgs) -> Result<Admin, AdminError> {
+        let AdminArgs { listener, channel, master, conf_dir, data_dir, hottest } = args;
         let service = Service::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);

@@ -3,7 +3,7 @@
 //! Invariant: a browser runs nothing on it but its own script, by its digest, and lets it talk to
 //! this plane alone: neither a key's text nor another site can make it do anything.
 
-use super::response::Reply;
+use super::response::Response;
 
 /// The page.
 const PAGE: &str = include_str!("dashboard.html");
@@ -18,9 +18,9 @@ const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     require-trusted-types-for 'script'; trusted-types map";
 
 /// The page, for whoever may look at the figures.
-pub fn reply() -> Reply {
+pub fn response() -> Response {
     let field = Some(("Content-Security-Policy", POLICY));
-    Reply { field, ..Reply::page("text/html; charset=utf-8", PAGE.into()) }
+    Response { field, ..Response::page("text/html; charset=utf-8", PAGE.into()) }
 }
 
 #[cfg(test)]

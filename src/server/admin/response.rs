@@ -9,7 +9,7 @@ use frs::base::clock::Millis;
 
 /// An answer without its head.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct Response {
     /// HTTP status.
     pub status: u16,
     /// Its media type.
@@ -24,14 +24,14 @@ pub struct Reply {
 pub(super) const XML: &str = "application/xml";
 pub(super) const JSON: &str = "application/json";
 
-impl Reply {
+impl Response {
     /// A document.
-    pub fn document(status: u16, format: Format, root: &Element) -> Reply {
+    pub fn document(status: u16, format: Format, root: &Element) -> Response {
         let kind = match format {
             Format::Xml => XML,
             Format::Json => JSON,
         };
-        Reply {
+        Response {
             status,
             kind,
             body: root.document(format, Layout::Lines).into_bytes().into(),
@@ -40,23 +40,23 @@ impl Reply {
     }
 
     /// Text in XML that stands as it is.
-    pub fn xml(text: Arc<[u8]>) -> Reply {
-        Reply { status: 200, kind: XML, body: text, field: None }
+    pub fn xml(text: Arc<[u8]>) -> Response {
+        Response { status: 200, kind: XML, body: text, field: None }
     }
 
     /// A page of another kind.
-    pub fn page(kind: &'static str, body: Vec<u8>) -> Reply {
-        Reply { status: 200, kind, body: body.into(), field: None }
+    pub fn page(kind: &'static str, body: Vec<u8>) -> Response {
+        Response { status: 200, kind, body: body.into(), field: None }
     }
 
     /// A refusal.
-    pub fn refusal(format: Format, refusal: &Refusal) -> Reply {
-        let place = refusal.place;
+    pub fn refusal(format: Format, refusal: &Refusal) -> Response {
+        let position = refusal.position;
         let root = Element::text("error", &*refusal.words)
             .with("code", refusal.code)
-            .with_some("line", place.map(|place| u64::from(place.line)))
-            .with_some("column", place.map(|place| u64::from(place.column)));
-        Reply { field: refusal.field, ..Reply::document(refusal.status, format, &root) }
+            .with_some("line", position.map(|position| u64::from(position.line)))
+            .with_some("column", position.map(|position| u64::from(position.column)));
+        Response { field: refusal.field, ..Response::document(refusal.status, format, &root) }
     }
 }
 
@@ -73,15 +73,15 @@ pub struct Refusal {
     pub wrong_token: bool,
     /// Is the connection closed after it.
     pub closes: bool,
-    place: Option<protocol::TextPosition>,
+    position: Option<protocol::TextPosition>,
     field: Option<(&'static str, &'static str)>,
 }
 
 impl Refusal {
     /// Of a status, with a code and words.
     pub fn new(status: u16, code: &'static str, words: impl Into<String>) -> Refusal {
-        let (wrong_token, closes, place, field) = (false, false, None, None);
-        Refusal { status, code, words: words.into(), wrong_token, closes, place, field }
+        let (wrong_token, closes, position, field) = (false, false, None, None);
+        Refusal { status, code, words: words.into(), wrong_token, closes, position, field }
     }
 
     /// Nothing is there.
@@ -135,14 +135,18 @@ impl Refusal {
 
 impl From<protocol::Error> for Refusal {
     fn from(error: protocol::Error) -> Refusal {
-        let (closes, place) = (error.closes(), error.place());
-        Refusal { closes, place, ..Refusal::new(error.status(), error.code(), error.to_string()) }
+        let (closes, position) = (error.closes(), error.position());
+        Refusal {
+            closes,
+            position,
+            ..Refusal::new(error.status(), error.code(), error.to_string())
+        }
     }
 }
 
 /// How the connection stands after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manner {
+pub struct HeadOptions {
     /// No body follows.
     pub head_only: bool,
     /// HTTP/1.0.
@@ -152,21 +156,21 @@ pub struct Manner {
 }
 
 /// The head of an answer.
-pub fn head(reply: &Reply, manner: Manner, now: Millis) -> Vec<u8> {
+pub fn head(response: &Response, options: HeadOptions, now: Millis) -> Vec<u8> {
     let seconds = std::time::Duration::from_secs((now / 1000).min(253_402_300_799));
     let date = httpdate::HttpDate::from(std::time::UNIX_EPOCH + seconds);
     let mut text = format!(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nDate: {date}\r\nContent-Length: {}\r\n",
-        reply.status,
-        reason(reply.status),
-        reply.kind,
-        reply.body.len(),
+        response.status,
+        reason(response.status),
+        response.kind,
+        response.body.len(),
     );
-    if let Some((name, value)) = reply.field {
+    if let Some((name, value)) = response.field {
         text += &format!("{name}: {value}\r\n");
     }
-    text += match (manner.closes, manner.http10) {
+    text += match (options.closes, options.http10) {
         (true, _) => "Connection: close\r\n\r\n",
         (false, true) => "Connection: keep-alive\r\n\r\n",
         (false, false) => "\r\n",
@@ -181,20 +185,20 @@ mod tests {
     #[test]
     fn heads_say_how_the_connection_stands() {
         let refusal = Refusal::unauthorized("no");
-        let reply = Reply::refusal(Format::Json, &refusal);
-        let manner = Manner { head_only: false, http10: false, closes: true };
-        let text = String::from_utf8(head(&reply, manner, 0)).unwrap();
+        let response = Response::refusal(Format::Json, &refusal);
+        let options = HeadOptions { head_only: false, http10: false, closes: true };
+        let text = String::from_utf8(head(&response, options, 0)).unwrap();
         assert!(
             text.starts_with("HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\n")
         );
         assert!(
             text.contains("WWW-Authenticate: Bearer realm=\"frs\"\r\nConnection: close\r\n\r\n")
         );
-        assert!(text.contains(&format!("Content-Length: {}\r\n", reply.body.len())));
+        assert!(text.contains(&format!("Content-Length: {}\r\n", response.body.len())));
         assert!(text.contains("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"), "{text}");
-        let reply = Reply::refusal(Format::Xml, &Refusal::method("GET, HEAD"));
-        let manner = Manner { head_only: false, http10: true, closes: false };
-        let text = String::from_utf8(head(&reply, manner, 0)).unwrap();
+        let response = Response::refusal(Format::Xml, &Refusal::method("GET, HEAD"));
+        let options = HeadOptions { head_only: false, http10: true, closes: false };
+        let text = String::from_utf8(head(&response, options, 0)).unwrap();
         assert!(text.contains("405 Method Not Allowed") && text.contains("Allow: GET, HEAD\r\n"));
         assert!(text.ends_with("Connection: keep-alive\r\n\r\n"));
     }

@@ -17,12 +17,12 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::access::{self, Over};
 use super::brake::{Brake, DELAY};
-use super::client_eviction::{MAX_CLIENTS, MAX_HOLDING, Seat, State, who_goes};
+use super::client_eviction::{Candidate, MAX_CLIENTS, MAX_HOLDING, State, client_to_evict};
 use super::connection::{Connection, MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
 use super::files;
 use super::handler::{Handler, Who};
 use super::ration::Ration;
-use super::response::{Refusal, Reply};
+use super::response::{Refusal, Response};
 use crate::net::listeners::AdminListener;
 use crate::net::stream::Stream;
 use crate::process::log::LogThrottle;
@@ -59,10 +59,10 @@ const TURNED_AWAY_TOLD: u32 = 1;
 
 /// What wakes the loop.
 pub const WAKER: Token = Token(0);
-const DOOR: Token = Token(1);
+const LISTENER: Token = Token(1);
 const FIRST_CLIENT: usize = 2;
 
-enum Door {
+enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -111,9 +111,9 @@ enum Stage {
 /// The server.
 pub struct Server {
     poll: Poll,
-    door: Door,
+    listener: Listener,
     /// Somebody may be waiting.
-    knocked: bool,
+    listener_ready: bool,
     paused_until: Option<Instant>,
     clients: BTreeMap<usize, Client>,
     next_client: usize,
@@ -134,22 +134,22 @@ impl Server {
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {
         let registry = poll.registry();
-        let door = match listener {
+        let listener = match listener {
             AdminListener::Tcp(listener) => {
                 let mut listener = TcpListener::from_std(listener);
-                registry.register(&mut listener, DOOR, Interest::READABLE)?;
-                Door::Tcp(listener)
+                registry.register(&mut listener, LISTENER, Interest::READABLE)?;
+                Listener::Tcp(listener)
             }
             AdminListener::Unix(listener) => {
                 let mut listener = UnixListener::from_std(listener);
-                registry.register(&mut listener, DOOR, Interest::READABLE)?;
-                Door::Unix(listener)
+                registry.register(&mut listener, LISTENER, Interest::READABLE)?;
+                Listener::Unix(listener)
             }
         };
         Ok(Server {
             poll,
-            door,
-            knocked: true,
+            listener,
+            listener_ready: true,
             paused_until: None,
             clients: BTreeMap::new(),
             next_client: FIRST_CLIENT,
@@ -174,7 +174,7 @@ impl Server {
             for event in &events {
                 match event.token() {
                     WAKER => {}
-                    DOOR => self.knocked = true,
+                    LISTENER => self.listener_ready = true,
                     Token(client) => {
                         if let Some(client) = self.clients.get_mut(&client) {
                             client.readable |= event.is_readable() || event.is_error();
@@ -197,9 +197,9 @@ impl Server {
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
         self.handler.go_on(&mut told)?;
-        for (who, reply) in told {
-            note(&who, &reply);
-            self.answer(who.client, &reply, now);
+        for (who, response) in told {
+            note(&who, &response);
+            self.answer(who.client, &response, now);
             self.serve(who.client, now);
         }
         self.expire(now);
@@ -209,8 +209,8 @@ impl Server {
 
     fn timeout(&self) -> Option<Duration> {
         let now = clock::instant();
-        let paused = self.paused_until.filter(|_| self.knocked);
-        let accepts = self.knocked && paused.is_none();
+        let paused = self.paused_until.filter(|_| self.listener_ready);
+        let accepts = self.listener_ready && paused.is_none();
         if accepts || self.handler.has_work() || self.clients.values().any(Client::has_work) {
             return Some(Duration::ZERO);
         }
@@ -292,23 +292,23 @@ impl Server {
                 }
                 client.enter(Stage::Waiting, BUSY, now);
                 let waiting = self.clients.values().filter(|client| client.is_waiting());
-                let reply = match waiting.count() > MAX_HOLDING {
-                    true => Some(Reply::refusal(format, &Refusal::overloaded())),
+                let response = match waiting.count() > MAX_HOLDING {
+                    true => Some(Response::refusal(format, &Refusal::overloaded())),
                     false => self.handler.take(who.clone(), *asked),
                 };
-                if let Some(reply) = reply {
-                    note(&who, &reply);
-                    self.answer(id, &reply, now);
+                if let Some(response) = response {
+                    note(&who, &response);
+                    self.answer(id, &response, now);
                 }
             }
         }
         true
     }
 
-    fn answer(&mut self, id: usize, reply: &Reply, now: Instant) {
+    fn answer(&mut self, id: usize, response: &Response, now: Instant) {
         // Who has hung up meanwhile gets none; what was asked is done all the same.
         let Some(client) = self.clients.get_mut(&id) else { return };
-        client.connection.answer(reply, clock::now());
+        client.connection.answer(response, clock::now());
         client.enter(Stage::Writing, BUSY, now);
     }
 
@@ -370,19 +370,19 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant) {
-        if !self.knocked || self.paused_until.is_some_and(|until| until > now) {
+        if !self.listener_ready || self.paused_until.is_some_and(|until| until > now) {
             return;
         }
         self.paused_until = None;
         for _ in 0..ACCEPTS {
-            match self.door.accept() {
+            match self.listener.accept() {
                 Ok(arrival) => {
                     self.make_room(MAX_CLIENTS - 1, |_| true, now);
-                    self.seat(arrival, now);
+                    self.add_client(arrival, now);
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
-                        self.knocked = false;
+                        self.listener_ready = false;
                         return;
                     }
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
@@ -398,18 +398,19 @@ impl Server {
         }
     }
 
-    /// Turns clients away until at most so many `count`. Each is heard once more before: what it has
-    /// asked meanwhile is answered, and what was on its way may be through.
+    /// Turns clients away until at most so many `count`. Each is heard once more before: what it
+    /// has asked meanwhile is answered, and what was on its way may be through.
     fn make_room(&mut self, most: usize, count: fn(&Client) -> bool, now: Instant) {
         let mut heard = Vec::new();
         loop {
             let counted = self.clients.iter().filter(|(_, client)| count(client));
-            let places: Vec<Seat> = counted.map(|(id, client)| client.place(*id)).collect();
-            if places.len() <= most {
+            let candidates: Vec<Candidate> =
+                counted.map(|(id, client)| client.candidate(*id)).collect();
+            if candidates.len() <= most {
                 return;
             }
             // Fewer than there are places wait for answers: there is one who can go.
-            let Some(id) = who_goes(places.iter().copied(), now) else { return };
+            let Some(id) = client_to_evict(candidates.iter().copied(), now) else { return };
             if heard.contains(&id) {
                 self.turn_away(id, now);
                 continue;
@@ -417,20 +418,20 @@ impl Server {
             heard.push(id);
             let before = self.clients.get_mut(&id).map(|client| {
                 client.readable = true;
-                client.place(id)
+                client.candidate(id)
             });
             self.go_on(id, now);
-            if self.clients.get(&id).map(|client| client.place(id)) == before {
+            if self.clients.get(&id).map(|client| client.candidate(id)) == before {
                 self.turn_away(id, now);
             }
         }
     }
 
-    /// Closes a connection for want of a place; says so, if the client has no answer yet and nothing
-    /// has to be waited for.
+    /// Closes a connection for want of a place; says so, if the client has no answer yet and
+    /// nothing has to be waited for.
     fn turn_away(&mut self, id: usize, now: Instant) {
         let Some(mut client) = self.clients.remove(&id) else { return };
-        if client.place(id).state == State::Idle || client.is_lingering() {
+        if client.candidate(id).state == State::Idle || client.is_lingering() {
             return;
         }
         if self.turned_away.take(now) {
@@ -454,7 +455,7 @@ impl Server {
         }
     }
 
-    fn seat(&mut self, mut arrival: Arrival, now: Instant) {
+    fn add_client(&mut self, mut arrival: Arrival, now: Instant) {
         let id = self.next_client;
         self.next_client += 1;
         if arrival.stream.register(self.poll.registry(), Token(id)).is_err() {
@@ -467,13 +468,13 @@ impl Server {
 }
 
 /// Logs a change, and what was refused.
-fn note(who: &Who, reply: &Reply) {
+fn note(who: &Who, response: &Response) {
     let Who { peer, line, .. } = who;
-    let status = reply.status;
+    let status = response.status;
     if who.changes && status < 400 {
         tracing::info!(%peer, request = line, status, "admin: changed");
     } else if who.changes {
-        let words: String = String::from_utf8_lossy(&reply.body).chars().take(500).collect();
+        let words: String = String::from_utf8_lossy(&response.body).chars().take(500).collect();
         let words = words.trim_end().replace('\n', "; ");
         tracing::warn!(%peer, request = line, status, "admin: not changed: {words}");
     }
@@ -502,14 +503,14 @@ impl Client {
         (self.stage, self.since, self.deadline) = (stage, now, now + time);
     }
 
-    fn place(&self, id: usize) -> Seat {
+    fn candidate(&self, id: usize) -> Candidate {
         let state = match self.stage {
             Stage::Held | Stage::Lingering => State::Done,
             Stage::Idle if self.is_known => State::Idle,
             Stage::Idle | Stage::Begun | Stage::Writing => State::Busy,
             Stage::Waiting => State::Waiting,
         };
-        Seat { client: id, state, since: self.since }
+        Candidate { client: id, state, since: self.since }
     }
 
     /// Does it hold a body, or an answer that is not written?
@@ -560,17 +561,17 @@ impl Client {
     }
 }
 
-impl Door {
+impl Listener {
     fn accept(&self) -> io::Result<Arrival> {
         match self {
-            Door::Tcp(listener) => {
+            Listener::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // It fails only on a connection that is gone, which reading will show.
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
                 Ok(Arrival { stream: Stream::Tcp(stream), over: Over::Tcp, peer, address })
             }
-            Door::Unix(listener) => {
+            Listener::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
                 let peer = peer_of(&stream);
                 Ok(Arrival { stream: Stream::Unix(stream), over: Over::Unix, peer, address: None })
@@ -593,7 +594,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn of_a_client_that_asks_on_and_on_no_more_is_read_than_a_turn_answers() {
+    fn of_a_client_that_asks_on_and_on_no_more_is_read_than_a_tick_answers() {
         let (mut far, near) = mio::net::UnixStream::pair().expect("a pair");
         let now = clock::instant();
         let (stream, peer) = (Stream::Unix(near), "unix".into());

@@ -69,7 +69,7 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
         })?),
         None => None,
     };
-    message::say_ready(&child.channel)?;
+    message::send_ready(&child.channel)?;
     Keeper::new(child, service, (admin, sweeper)).run()?;
     Ok(())
 }
@@ -114,7 +114,7 @@ impl Keeper {
     fn run(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
-            if self.child.signals.next()?.is_some() || !self.hear()? {
+            if self.child.signals.next()?.is_some() || !self.receive()? {
                 return Ok(());
             }
             if self.service.begin_tick() {
@@ -146,19 +146,19 @@ impl Keeper {
     }
 
     /// Takes in what the master says; false if it is gone.
-    fn hear(&mut self) -> io::Result<bool> {
+    fn receive(&mut self) -> io::Result<bool> {
         loop {
-            match message::hear(&self.child.channel)? {
-                Received::Word(ToChild::Recover, _) => {
+            match message::receive(&self.child.channel)? {
+                Received::Message(ToChild::Recover, _) => {
                     self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
                 }
                 // It takes the new configuration, too.
-                Received::Word(ToChild::Generation, _) => {
+                Received::Message(ToChild::Generation, _) => {
                     self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
                 }
-                Received::Word(ToChild::ReopenLog, _) => log::reopen(),
-                Received::Word(..) => {}
+                Received::Message(ToChild::ReopenLog, _) => log::reopen(),
+                Received::Message(..) => {}
                 Received::Nothing => return Ok(true),
                 Received::MasterGone => {
                     tracing::warn!("the master is gone: the keeper ends");

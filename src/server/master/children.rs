@@ -1,7 +1,8 @@
-//! The processes of a server: what they say comes in, what supervision orders of them is carried out.
+//! The processes of a server: what they say comes in, what supervision orders of them is carried
+//! out.
 //!
-//! Invariant: what is to be done is decided in [`supervise`](super::supervise) alone; a child that is
-//! stopped neither holds the master up nor misses a message.
+//! Invariant: what is to be done is decided in [`supervise`](super::supervise) alone; a child that
+//! is stopped neither holds the master up nor misses a message.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -9,7 +10,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::supervise::{Event, Order, Request, Supervisor};
-use crate::process::message::{Ask, Line, ToChild, ToMaster};
+use crate::process::message::{Ask, ChildChannel, ToChild, ToMaster};
 use frs::base::clock;
 use frs::base::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal,
@@ -19,14 +20,14 @@ use frs::store::{ChildRole, Runtime, SlotStatus};
 /// The children, and what is to become of them.
 pub(super) struct Children {
     supervisor: Supervisor,
-    lines: BTreeMap<Pid, Line>,
+    channels: BTreeMap<Pid, ChildChannel>,
     origin: Instant,
 }
 
 /// This process is the child that was just forked.
 pub(super) struct NewChild {
-    pub place: ChildRole,
-    pub lanes: BTreeSet<u16>,
+    pub role: ChildRole,
+    pub sets: BTreeSet<u16>,
     pub channel: Channel,
     pub master: Pid,
 }
@@ -41,7 +42,7 @@ impl Children {
     /// A keeper and this many workers, none of them started yet.
     pub fn new(workers: u16, now: Instant) -> Children {
         let supervisor = Supervisor::new(workers);
-        Children { supervisor, lines: BTreeMap::new(), origin: now }
+        Children { supervisor, channels: BTreeMap::new(), origin: now }
     }
 
     /// Has the end been asked for.
@@ -72,22 +73,22 @@ impl Children {
 
     /// What to wait on: what they say, and room for what there was none for.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.lines.values().map(|line| {
-            let room = if line.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            PollFd::new(line.channel().as_fd(), PollFlags::POLLIN | room)
+        self.channels.values().map(|channel| {
+            let room = if channel.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            PollFd::new(channel.channel().as_fd(), PollFlags::POLLIN | room)
         })
     }
 
     /// Takes in what each of them has said next; what the keeper asks for comes back.
-    pub fn hear(&mut self, events: &mut VecDeque<Event>) -> Vec<(u64, Ask)> {
+    pub fn receive(&mut self, events: &mut VecDeque<Event>) -> Vec<(u64, Ask)> {
         let mut asks = Vec::new();
-        for (&pid, line) in &mut self.lines {
-            match line.heard() {
+        for (&pid, channel) in &mut self.channels {
+            match channel.receive() {
                 Some(ToMaster::Ready) => events.push_back(Event::Ready(pid)),
                 Some(ToMaster::Ask(number, ask)) => asks.push((number, ask)),
                 None => {}
             }
-            if let Err(error) = line.flush() {
+            if let Err(error) = channel.flush() {
                 tracing::debug!(%error, child = %pid, "cannot speak to a child");
             }
         }
@@ -98,59 +99,60 @@ impl Children {
     pub fn note_change(&mut self, pid: Pid, change: Change) -> Option<Event> {
         let processes = self.supervisor.processes();
         let process = processes.iter().find(|process| process.pid == pid)?;
-        let place = process.place;
+        let role = process.role;
         Some(match change {
             Change::Ended(exit) => {
                 let expected = process.leaving || self.supervisor.is_ending();
                 if expected && exit == Exit::Status(0) {
-                    tracing::info!(child = %pid, "{place} has ended");
+                    tracing::info!(child = %pid, "{role} has ended");
                 } else {
-                    tracing::warn!(child = %pid, %exit, "{place} died");
+                    tracing::warn!(child = %pid, %exit, "{role} died");
                 }
-                self.lines.remove(&pid);
+                self.channels.remove(&pid);
                 Event::Ended(pid, exit)
             }
             Change::Stopped => {
-                tracing::warn!(child = %pid, "{place} was stopped; a neighbour serves its queue");
+                tracing::warn!(child = %pid, "{role} was stopped; a neighbour serves its queue");
                 Event::Stopped(pid)
             }
             Change::Continued => {
-                tracing::info!(child = %pid, "{place} goes on");
+                tracing::info!(child = %pid, "{role} goes on");
                 Event::Continued(pid)
             }
         })
     }
 
-    /// Asks supervision what is to be done; what it counts goes to `runtime`, unless that is damaged.
+    /// Asks supervision what is to be done; what it counts goes to `runtime`, unless that is
+    /// damaged.
     pub fn decide(&mut self, event: Event, runtime: Option<&Runtime>) -> Vec<Order> {
         let (mut orders, restarts) = (Vec::new(), self.supervisor.restarts());
-        let place = match event {
-            Event::Ended(pid, _) => self.supervisor.place_of(pid),
+        let role = match event {
+            Event::Ended(pid, _) => self.supervisor.role_of(pid),
             _ => None,
         };
-        if let (Event::Spawned(place, pid), Some(runtime)) = (event, runtime) {
-            runtime.set_place(place, pid.as_raw() as u32);
+        if let (Event::Spawned(role, pid), Some(runtime)) = (event, runtime) {
+            runtime.set_place(role, pid.as_raw() as u32);
         }
         let now_ms = self.now_ms();
         self.supervisor.decide(event, now_ms, &mut orders);
-        if let (Some(place), Some(runtime)) = (place, runtime)
+        if let (Some(role), Some(runtime)) = (role, runtime)
             && self.supervisor.restarts() > restarts
         {
-            runtime.count_restart(place);
+            runtime.count_restart(role);
         }
         orders
     }
 
     /// Forks a child.
-    pub fn spawn(&mut self, place: ChildRole, lanes: BTreeSet<u16>) -> io::Result<Spawned> {
+    pub fn spawn(&mut self, role: ChildRole, sets: BTreeSet<u16>) -> io::Result<Spawned> {
         let (ours, channel) = Channel::pair()?;
         let master = Pid::this();
         match process::fork()? {
-            Forked::Child => Ok(Spawned::Child(NewChild { place, lanes, channel, master })),
+            Forked::Child => Ok(Spawned::Child(NewChild { role, sets, channel, master })),
             Forked::Parent(pid) => {
-                tracing::info!(child = %pid, "{place} started");
-                self.lines.insert(pid, Line::new(ours));
-                Ok(Spawned::Parent(Event::Spawned(place, pid)))
+                tracing::info!(child = %pid, "{role} started");
+                self.channels.insert(pid, ChildChannel::new(ours));
+                Ok(Spawned::Parent(Event::Spawned(role, pid)))
             }
         }
     }
@@ -176,20 +178,20 @@ impl Children {
         self.send(pid, message, Vec::new());
     }
 
-    /// Has a child serve a lane, too, with these listeners.
-    pub fn serve(&mut self, pid: Pid, lane: u16, listeners: Vec<RawFd>) {
-        self.send(pid, ToChild::Serve(lane), listeners);
+    /// Has a child serve a listener set, too, with these listeners.
+    pub fn serve(&mut self, pid: Pid, set: u16, listeners: Vec<RawFd>) {
+        self.send(pid, ToChild::Serve(set), listeners);
     }
 
     /// Says something to all children.
     pub fn say_all(&mut self, message: ToChild) {
-        let children: Vec<Pid> = self.lines.keys().copied().collect();
+        let children: Vec<Pid> = self.channels.keys().copied().collect();
         children.into_iter().for_each(|pid| self.say(pid, message));
     }
 
     fn send(&mut self, pid: Pid, message: ToChild, descriptors: Vec<RawFd>) {
-        let Some(line) = self.lines.get_mut(&pid) else { return };
-        if let Err(error) = line.say(message, descriptors) {
+        let Some(channel) = self.channels.get_mut(&pid) else { return };
+        if let Err(error) = channel.send(message, descriptors) {
             // It has just died: that is seen, and made good, when it is reaped.
             tracing::debug!(%error, child = %pid, "cannot speak to a child");
         }
@@ -197,7 +199,7 @@ impl Children {
 
     /// Forgets listeners that no child has taken yet: they are to be closed.
     pub fn forget_listeners(&mut self) {
-        self.lines.values_mut().for_each(Line::forget_listeners);
+        self.channels.values_mut().for_each(ChildChannel::forget_listeners);
     }
 
     /// Who is attached and has not acknowledged a generation. Who is not attached yet will begin
@@ -209,6 +211,6 @@ impl Children {
         };
         let staying = self.supervisor.processes().iter().filter(|process| !process.leaving);
         let behind = staying.filter(|process| behind(process.pid));
-        behind.map(|process| format!("{} (process {})", process.place, process.pid)).collect()
+        behind.map(|process| format!("{} (process {})", process.role, process.pid)).collect()
     }
 }

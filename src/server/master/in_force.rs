@@ -1,8 +1,8 @@
 //! What is in force: the checked configuration, what was switched and reset over it, and the page
 //! that tells all processes its generation.
 //!
-//! Invariant: a generation is published when its file is whole on the disk, never before; what fails
-//! on the way leaves all as it was.
+//! Invariant: a generation is published when its file is whole on the disk, never before; what
+//! fails on the way leaves all as it was.
 
 use std::path::Path;
 use std::sync::Arc;

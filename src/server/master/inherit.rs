@@ -13,13 +13,13 @@ use crate::net::listeners::Given;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Pid};
 
-/// Names what an older master hands over; [`Handover::words`] and its reader know the form.
+/// Names what an older master hands over; [`Handover::text`] and its reader know the form.
 pub(super) const HANDOVER: &str = "FRS_HANDOVER";
 /// Where systemd listens.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// The first descriptor of sockets that systemd opens: sd_listen_fds(3).
 const LISTEN_FDS_START: RawFd = 3;
-/// More than anybody has addresses and lanes.
+/// More than anybody has addresses and listener sets.
 const SOCKETS_MAX: usize = 16_384;
 
 /// Variables that are meant for this process, as far as they are there.
@@ -62,7 +62,7 @@ pub(super) struct Handover {
     pub channel: RawFd,
     /// The data directory's lock.
     pub lock: RawFd,
-    /// Listening sockets that are frs's own, lane by lane.
+    /// Listening sockets that are frs's own, set by set.
     pub own: Vec<RawFd>,
     /// Listening sockets that systemd opened.
     pub lent: Vec<RawFd>,
@@ -140,19 +140,19 @@ impl Named {
 
 impl Handover {
     /// The value of [`HANDOVER`].
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         let list = |fds: &[RawFd]| fds.iter().map(RawFd::to_string).collect::<Vec<_>>().join(",");
         let Handover { pid, channel, lock, own, lent } = self;
         let (own, lent) = (list(own), list(lent));
         format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}")
     }
 
-    fn read(words: &str) -> Option<Handover> {
+    fn read(text: &str) -> Option<Handover> {
         let mut handover = Handover::default();
         let list = |fds: &str| -> Option<Vec<RawFd>> {
             fds.split(',').filter(|fd| !fd.is_empty()).map(|fd| fd.parse().ok()).collect()
         };
-        for word in words.split(' ') {
+        for word in text.split(' ') {
             match word.split_once('=')? {
                 ("pid", pid) => handover.pid = pid.parse().ok()?,
                 ("channel", fd) => handover.channel = fd.parse().ok()?,
@@ -216,7 +216,7 @@ mod tests {
     fn what_is_handed_over_is_read_as_it_was_written() {
         for (own, lent) in [(vec![7, 8, 9], vec![]), (vec![], vec![5]), (vec![], vec![])] {
             let handover = Handover { pid: 77, channel: 3, lock: 4, own, lent };
-            assert_eq!(Handover::read(&handover.words()), Some(handover));
+            assert_eq!(Handover::read(&handover.text()), Some(handover));
         }
         let words = "pid=77 channel=5 lock=6 own=8 lent=";
         assert_eq!(named(&[(HANDOVER, words)]).map(|named| named.handover.is_some()), Ok(true));

@@ -136,8 +136,8 @@ pub(super) fn log_prepared(prepared: &Prepared) {
 fn in_child((conf, work): (&Conf, Work), master: Pid, account: Option<&Account>) -> String {
     let _name = crate::process::log::name_process("prepare");
     let user = account.map_or(Ok(()), Account::become_for_good);
-    let settled = user.and_then(|()| process::follow_parent(master, Signal::SIGKILL));
-    match settled {
+    let ready = user.and_then(|()| process::follow_parent(master, Signal::SIGKILL));
+    match ready {
         Ok(true) => encode(&work(conf)),
         Ok(false) => "error the master is gone\n".to_owned(),
         Err(error) => format!("error {error}\n"),

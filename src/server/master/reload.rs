@@ -150,8 +150,8 @@ impl Reloads {
         self.asks.extend(asks);
     }
 
-    /// What is to be begun next of what the keeper has asked for: nothing while a reload is prepared,
-    /// which would be published over it.
+    /// What is to be begun next of what the keeper has asked for: nothing while a reload is
+    /// prepared, which would be published over it.
     pub fn next_ask(&mut self) -> Option<(u64, Ask)> {
         if self.is_preparing() { None } else { self.asks.pop_front() }
     }

@@ -1,5 +1,5 @@
-//! The master's loop: signals, deaths and messages in, orders out, and what its parts have to do with
-//! each other.
+//! The master's loop: signals, deaths and messages in, orders out, and what its parts have to do
+//! with each other.
 //!
 //! | part | owns |
 //! | --- | --- |
@@ -114,7 +114,7 @@ impl Master {
 
     /// Serves until asked to end; returns in each child, too, which then keeps nothing of it.
     pub fn run(mut self) -> Result<Ended, MasterError> {
-        let mut child = self.tell(Event::Lanes(self.listeners.lanes()));
+        let mut child = self.tell(Event::ListenerSets(self.listeners.sets()));
         while !self.is_over && child.is_none() {
             self.wait()?;
             child = self.tick()?;
@@ -155,7 +155,7 @@ impl Master {
             self.take_change(pid, change, &mut events);
         }
         self.look_at_files(&mut events);
-        let asks = self.children.hear(&mut events);
+        let asks = self.children.receive(&mut events);
         self.reloads.note_asks(asks);
         self.follow_reload(&mut events)?;
         self.begin_wanted_upgrade();
@@ -251,16 +251,16 @@ impl Master {
     fn tell(&mut self, event: Event) -> Option<NewChild> {
         let mut orders = VecDeque::from(self.decide(event));
         while let Some(order) = orders.pop_front() {
-            let Order::Spawn(place, lanes) = order else {
+            let Order::Spawn(role, sets) = order else {
                 self.carry_out(order);
                 continue;
             };
-            let event = match self.children.spawn(place, lanes) {
+            let event = match self.children.spawn(role, sets) {
                 Ok(Spawned::Parent(event)) => event,
                 Ok(Spawned::Child(child)) => return Some(child),
                 Err(error) => {
-                    tracing::error!(%error, "cannot start {place}");
-                    Event::SpawnFailed(place)
+                    tracing::error!(%error, "cannot start {role}");
+                    Event::SpawnFailed(role)
                 }
             };
             orders.extend(self.decide(event));
@@ -278,8 +278,8 @@ impl Master {
         match order {
             Order::Spawn(..) => {}
             Order::Ask(pid, request) => self.children.ask(pid, request),
-            Order::Serve(pid, lane) => self.children.serve(pid, lane, self.listeners.lane(lane)),
-            Order::Yield(pid, lane) => self.children.say(pid, ToChild::Yield(lane)),
+            Order::Serve(pid, set) => self.children.serve(pid, set, self.listeners.set_fds(set)),
+            Order::Yield(pid, set) => self.children.say(pid, ToChild::Yield(set)),
             Order::Recover(pid) => self.children.say(pid, ToChild::Recover),
             // With runtime.mmap damaged it was none of the groups, and has a name.
             Order::CheckLengths if self.failure.is_some() => {}
@@ -291,10 +291,10 @@ impl Master {
     /// Everything else of the master is dropped here, which closes its descriptors.
     fn into_forked_child(self, child: NewChild) -> ForkedChild {
         ForkedChild {
-            place: child.place,
+            role: child.role,
             channel: child.channel,
-            share: match child.place {
-                ChildRole::Worker(_) => self.listeners.into_share(&child.lanes),
+            share: match child.role {
+                ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
             },
             conf: Arc::clone(self.in_force.conf()),
@@ -401,8 +401,8 @@ impl Master {
         }
     }
 
-    /// Begins what the keeper has asked for, one after the other; not before the older master has let
-    /// go.
+    /// Begins what the keeper has asked for, one after the other; not before the older master has
+    /// let go.
     fn begin_asked(&mut self) {
         while self.older.is_none()
             && let Some((number, ask)) = self.reloads.next_ask()
@@ -469,7 +469,7 @@ impl Master {
             Ok::<_, ReloadError>(listeners.grow(workers)?)
         });
         // What was opened is served, even if the rest is refused.
-        events.push_back(Event::Lanes(self.listeners.lanes()));
+        events.push_back(Event::ListenerSets(self.listeners.sets()));
         grown?;
         let generation = self.in_force.publish(conf, texts)?;
         log_prepared(&prepared);
@@ -602,7 +602,8 @@ impl Master {
 
     // Taking over: this one is the newer master.
 
-    /// Says that all processes serve: to the older master, and once that one has let go, to systemd.
+    /// Says that all processes serve: to the older master, and once that one has let go, to
+    /// systemd.
     fn announce(&mut self) {
         if self.announced {
             return;

@@ -1,10 +1,11 @@
-//! Supervision: which process is started, asked to end or killed, and who serves which lane.
+//! Supervision: which process is started, asked to end or killed, and who serves which listener
+//! set.
 //!
-//! A lane is one listener for each TCP address. Values in, values out: what happened and when goes
-//! in, orders come out; nothing here forks, signals or reads a clock.
+//! A listener set is one listener for each TCP address. Values in, values out: what happened and
+//! when goes in, orders come out; nothing here forks, signals or reads a clock.
 //!
-//! Invariant: as long as one worker is ready, every lane is served, by the worker it is home to or,
-//! while that one is starting, stopped or dead, by a neighbour too.
+//! Invariant: as long as one worker is ready, every listener set is served, by the worker it is
+//! home to or, while that one is starting, stopped or dead, by a neighbour too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,9 +56,9 @@ pub enum Event {
     Stopped(Pid),
     /// It goes on.
     Continued(Pid),
-    /// There are this many lanes, at least.
-    Lanes(u16),
-    /// There shall be this many workers, each with a lane.
+    /// There are this many listener sets, at least.
+    ListenerSets(u16),
+    /// There shall be this many workers, each with a listener set.
     Resize(u16),
     /// All shall end.
     End(Ending),
@@ -79,13 +80,13 @@ pub enum Request {
 /// What is to be done, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Start a process that serves these lanes, then tell by `Spawned` or `SpawnFailed`.
+    /// Start a process that serves these listener sets, then tell by `Spawned` or `SpawnFailed`.
     Spawn(ChildRole, BTreeSet<u16>),
     /// Signal a process.
     Ask(Pid, Request),
-    /// Have a worker serve a lane, too.
+    /// Have a worker serve a listener set, too.
     Serve(Pid, u16),
-    /// Have a worker serve a lane no longer.
+    /// Have a worker serve a listener set no longer.
     Yield(Pid, u16),
     /// Have the keeper recover the slots of dead processes.
     Recover(Pid),
@@ -98,8 +99,8 @@ pub enum Order {
 /// A running process, as `frs status` and the log show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its place.
-    pub place: ChildRole,
+    /// What it is there for.
+    pub role: ChildRole,
     /// Its id.
     pub pid: Pid,
     /// It has said that it serves.
@@ -110,12 +111,12 @@ pub struct Process {
     pub leaving: bool,
     since_ms: u64,
     kill_at_ms: Option<u64>,
-    lanes: BTreeSet<u16>,
+    sets: BTreeSet<u16>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Vacancy {
-    place: ChildRole,
+    role: ChildRole,
     until_ms: u64,
 }
 
@@ -123,7 +124,7 @@ struct Vacancy {
 #[derive(Debug)]
 pub struct Supervisor {
     workers: u16,
-    lanes: u16,
+    sets: u16,
     processes: Vec<Process>,
     vacancies: Vec<Vacancy>,
     deaths_in_a_row: BTreeMap<ChildRole, u32>,
@@ -135,12 +136,12 @@ pub struct Supervisor {
 impl Supervisor {
     /// A keeper and this many workers, none of them started yet.
     pub fn new(workers: u16) -> Self {
-        let places = std::iter::once(ChildRole::Keeper).chain((0..workers).map(ChildRole::Worker));
+        let roles = std::iter::once(ChildRole::Keeper).chain((0..workers).map(ChildRole::Worker));
         Supervisor {
             workers,
-            lanes: workers,
+            sets: workers,
             processes: Vec::new(),
-            vacancies: places.map(|place| Vacancy { place, until_ms: 0 }).collect(),
+            vacancies: roles.map(|role| Vacancy { role, until_ms: 0 }).collect(),
             deaths_in_a_row: BTreeMap::new(),
             restarts: 0,
             ending: None,
@@ -152,18 +153,18 @@ impl Supervisor {
     pub fn decide(&mut self, event: Event, now_ms: u64, orders: &mut Vec<Order>) {
         match event {
             Event::Tick => {}
-            Event::Spawned(place, pid) => self.spawned(place, pid, now_ms),
-            Event::SpawnFailed(place) => self.vacate(place, 0, now_ms),
+            Event::Spawned(role, pid) => self.spawned(role, pid, now_ms),
+            Event::SpawnFailed(role) => self.vacate(role, 0, now_ms),
             Event::Ready(pid) => self.with(pid, |process| process.ready = true),
             Event::Ended(pid, exit) => self.process_ended(pid, exit, now_ms, orders),
             Event::Stopped(pid) => self.with(pid, |process| process.stopped = true),
             Event::Continued(pid) => self.with(pid, |process| process.stopped = false),
-            Event::Lanes(lanes) => self.lanes = self.lanes.max(lanes),
+            Event::ListenerSets(sets) => self.sets = self.sets.max(sets),
             Event::Resize(workers) => self.resize(workers, now_ms),
             Event::End(ending) => self.end(ending, now_ms, orders),
         }
         self.fill_vacancies(now_ms, orders);
-        self.share_lanes(orders);
+        self.share_sets(orders);
         self.ask_the_leaving(now_ms, event, orders);
         self.kill_the_late(now_ms, orders);
         self.finish_ending(now_ms, orders);
@@ -181,9 +182,9 @@ impl Supervisor {
         &self.processes
     }
 
-    /// How many lanes there must be.
-    pub fn lanes(&self) -> u16 {
-        self.lanes
+    /// How many listener sets there must be.
+    pub fn sets(&self) -> u16 {
+        self.sets
     }
 
     /// Processes replaced since the start.
@@ -192,8 +193,8 @@ impl Supervisor {
     }
 
     /// The place of a process that runs.
-    pub fn place_of(&self, pid: Pid) -> Option<ChildRole> {
-        self.processes.iter().find(|process| process.pid == pid).map(|process| process.place)
+    pub fn role_of(&self, pid: Pid) -> Option<ChildRole> {
+        self.processes.iter().find(|process| process.pid == pid).map(|process| process.role)
     }
 
     /// Has the end been asked for.
@@ -203,14 +204,14 @@ impl Supervisor {
 
     /// Do the keeper and all workers serve.
     pub fn is_complete(&self) -> bool {
-        let places =
+        let roles =
             std::iter::once(ChildRole::Keeper).chain((0..self.workers).map(ChildRole::Worker));
-        places.into_iter().all(|place| self.find(place).is_some_and(|process| process.ready))
+        roles.into_iter().all(|role| self.find(role).is_some_and(|process| process.ready))
     }
 
     /// When a place that has no process gets one, where it has none.
-    pub fn vacant_until_ms(&self, place: ChildRole) -> Option<u64> {
-        self.vacancies.iter().find(|vacancy| vacancy.place == place).map(|found| found.until_ms)
+    pub fn vacant_until_ms(&self, role: ChildRole) -> Option<u64> {
+        self.vacancies.iter().find(|vacancy| vacancy.role == role).map(|found| found.until_ms)
     }
 
     fn with(&mut self, pid: Pid, change: impl FnOnce(&mut Process)) {
@@ -219,17 +220,17 @@ impl Supervisor {
         }
     }
 
-    fn spawned(&mut self, place: ChildRole, pid: Pid, now_ms: u64) {
-        let lanes = self.home_lanes(place);
+    fn spawned(&mut self, role: ChildRole, pid: Pid, now_ms: u64) {
+        let sets = self.home_sets(role);
         self.processes.push(Process {
-            place,
+            role,
             pid,
             ready: false,
             stopped: false,
             leaving: false,
             since_ms: now_ms,
             kill_at_ms: None,
-            lanes,
+            sets,
         });
     }
 
@@ -247,19 +248,19 @@ impl Supervisor {
         }
         if !process.leaving && self.ending.is_none() {
             self.restarts += 1;
-            self.vacate(process.place, now_ms.saturating_sub(process.since_ms), now_ms);
+            self.vacate(process.role, now_ms.saturating_sub(process.since_ms), now_ms);
         }
     }
 
-    fn vacate(&mut self, place: ChildRole, lived_ms: u64, now_ms: u64) {
-        let deaths = self.deaths_in_a_row.entry(place).or_insert(0);
+    fn vacate(&mut self, role: ChildRole, lived_ms: u64, now_ms: u64) {
+        let deaths = self.deaths_in_a_row.entry(role).or_insert(0);
         if lived_ms >= HEALTHY_MS {
             *deaths = 0;
         }
         let wait_ms = BACKOFF_FIRST_MS << (*deaths).min(16);
         *deaths += 1;
         let until_ms = now_ms + wait_ms.min(BACKOFF_MAX_MS);
-        self.vacancies.push(Vacancy { place, until_ms });
+        self.vacancies.push(Vacancy { role, until_ms });
     }
 
     fn resize(&mut self, workers: u16, now_ms: u64) {
@@ -267,16 +268,16 @@ impl Supervisor {
             return;
         }
         self.workers = workers;
-        self.lanes = self.lanes.max(workers);
-        let is_over = |place| matches!(place, ChildRole::Worker(number) if number >= workers);
-        self.vacancies.retain(|vacancy| !is_over(vacancy.place));
-        self.deaths_in_a_row.retain(|&place, _| !is_over(place));
-        self.processes.iter_mut().filter(|process| is_over(process.place)).for_each(|process| {
+        self.sets = self.sets.max(workers);
+        let is_over = |role| matches!(role, ChildRole::Worker(number) if number >= workers);
+        self.vacancies.retain(|vacancy| !is_over(vacancy.role));
+        self.deaths_in_a_row.retain(|&role, _| !is_over(role));
+        self.processes.iter_mut().filter(|process| is_over(process.role)).for_each(|process| {
             process.leaving = true;
         });
-        for place in (0..workers).map(ChildRole::Worker) {
-            if self.find(place).is_none() && self.vacant_until_ms(place).is_none() {
-                self.vacancies.push(Vacancy { place, until_ms: now_ms });
+        for role in (0..workers).map(ChildRole::Worker) {
+            if self.find(role).is_none() && self.vacant_until_ms(role).is_none() {
+                self.vacancies.push(Vacancy { role, until_ms: now_ms });
             }
         }
     }
@@ -297,8 +298,7 @@ impl Supervisor {
             // The other master's keeper recovers and writes back from now on.
             self.end_keeper(now_ms, orders);
         }
-        for process in
-            self.processes.iter_mut().filter(|process| process.place != ChildRole::Keeper)
+        for process in self.processes.iter_mut().filter(|process| process.role != ChildRole::Keeper)
         {
             process.kill_at_ms = Some(now_ms + bound_ms);
             orders.push(Order::Ask(process.pid, request));
@@ -310,25 +310,25 @@ impl Supervisor {
         let (due, later) = self.vacancies.drain(..).partition(due);
         self.vacancies = later;
         let due: Vec<Vacancy> = due;
-        let spawn = |vacancy: &Vacancy| Order::Spawn(vacancy.place, self.home_lanes(vacancy.place));
+        let spawn = |vacancy: &Vacancy| Order::Spawn(vacancy.role, self.home_sets(vacancy.role));
         orders.extend(due.iter().map(spawn));
     }
 
-    fn home(&self, lane: u16) -> u16 {
-        lane % self.workers.max(1)
+    fn home(&self, set: u16) -> u16 {
+        set % self.workers.max(1)
     }
 
-    fn home_lanes(&self, place: ChildRole) -> BTreeSet<u16> {
-        match place {
+    fn home_sets(&self, role: ChildRole) -> BTreeSet<u16> {
+        match role {
             ChildRole::Worker(number) => {
-                (0..self.lanes).filter(|&lane| self.home(lane) == number).collect()
+                (0..self.sets).filter(|&set| self.home(set) == number).collect()
             }
             ChildRole::Keeper => BTreeSet::new(),
         }
     }
 
-    fn find(&self, place: ChildRole) -> Option<&Process> {
-        self.processes.iter().find(|process| process.place == place && !process.leaving)
+    fn find(&self, role: ChildRole) -> Option<&Process> {
+        self.processes.iter().find(|process| process.role == role && !process.leaving)
     }
 
     /// The worker that stands in for `number`: the next one in the ring that can serve.
@@ -339,29 +339,28 @@ impl Supervisor {
             .map(|process| process.pid)
     }
 
-    fn share_lanes(&mut self, orders: &mut Vec<Order>) {
+    fn share_sets(&mut self, orders: &mut Vec<Order>) {
         if self.ending.is_some() {
             return;
         }
         let mut wanted: BTreeMap<Pid, BTreeSet<u16>> = BTreeMap::new();
-        for lane in 0..self.lanes {
-            let home = self.find(ChildRole::Worker(self.home(lane)));
+        for set in 0..self.sets {
+            let home = self.find(ChildRole::Worker(self.home(set)));
             let serves = home.is_some_and(|process| process.ready && !process.stopped);
-            let neighbour = if serves { None } else { self.neighbour(self.home(lane)) };
+            let neighbour = if serves { None } else { self.neighbour(self.home(set)) };
             for pid in home.map(|process| process.pid).into_iter().chain(neighbour) {
-                wanted.entry(pid).or_default().insert(lane);
+                wanted.entry(pid).or_default().insert(set);
             }
         }
         // All are served by their new workers before an old one is told to let go.
         let mut yields = Vec::new();
-        let workers =
-            self.processes.iter_mut().filter(|process| process.place != ChildRole::Keeper);
+        let workers = self.processes.iter_mut().filter(|process| process.role != ChildRole::Keeper);
         for process in workers {
             let wanted = wanted.remove(&process.pid).unwrap_or_default();
             let pid = process.pid;
-            orders.extend(wanted.difference(&process.lanes).map(|&lane| Order::Serve(pid, lane)));
-            yields.extend(process.lanes.difference(&wanted).map(|&lane| Order::Yield(pid, lane)));
-            process.lanes = wanted;
+            orders.extend(wanted.difference(&process.sets).map(|&set| Order::Serve(pid, set)));
+            yields.extend(process.sets.difference(&wanted).map(|&set| Order::Yield(pid, set)));
+            process.sets = wanted;
         }
         orders.append(&mut yields);
     }
@@ -396,14 +395,14 @@ impl Supervisor {
                 orders.push(Order::End);
             }
             // The keeper recovers what the workers leave: it goes last.
-            [last] if last.place == ChildRole::Keeper => self.end_keeper(now_ms, orders),
+            [last] if last.role == ChildRole::Keeper => self.end_keeper(now_ms, orders),
             _ => {}
         }
     }
 
     fn end_keeper(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
         let staying =
-            |process: &&mut Process| process.place == ChildRole::Keeper && !process.leaving;
+            |process: &&mut Process| process.role == ChildRole::Keeper && !process.leaving;
         for keeper in self.processes.iter_mut().filter(staying) {
             keeper.leaving = true;
             keeper.kill_at_ms = Some(now_ms + KEEPER_END_MS);

@@ -1,6 +1,6 @@
 //! The new binary's side of an upgrade: it asks the older master for the server, says that its
-//! processes serve, and waits until the older one has let go. [`upgrade`](super::upgrade) shows both
-//! sides.
+//! processes serve, and waits until the older one has let go. [`upgrade`](super::upgrade) shows
+//! both sides.
 //!
 //! Invariant: until the older master has let go, lock, files, sockets and systemd are its own.
 
@@ -23,8 +23,8 @@ pub(super) struct OlderMaster {
 }
 
 impl OlderMaster {
-    /// Asks for the server, when nothing is left that this binary could fail for. It is its own, too,
-    /// if the older master has died.
+    /// Asks for the server, when nothing is left that this binary could fail for. It is its own,
+    /// too, if the older master has died.
     pub fn ask(channel: Channel) -> io::Result<OlderMaster> {
         ask(&channel)?;
         Ok(OlderMaster { channel, said_serving: false })

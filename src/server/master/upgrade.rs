@@ -75,7 +75,7 @@ impl Program {
         Command::new(name)
             .args(arguments)
             .envs(environment)
-            .env(HANDOVER, handover.words())
+            .env(HANDOVER, handover.text())
             .arg0(name)
             .exec()
     }
@@ -128,8 +128,8 @@ impl Upgrade {
     }
 }
 
-/// How an upgrade has ended. The channel to the new binary is closed when the value is dropped: what
-/// the new binary is not to meet must be done before.
+/// How an upgrade has ended. The channel to the new binary is closed when the value is dropped:
+/// what the new binary is not to meet must be done before.
 pub(super) enum UpgradeEnd {
     /// The new binary's processes serve: everything is its own.
     Serving(Upgrade),
@@ -238,8 +238,8 @@ impl Upgrades {
         Ok(Upgrade { process, channel, stage, until, generation, closed: false })
     }
 
-    /// Takes an upgrade on its way a step further, if it can be; how it has ended, if it has. It goes
-    /// on from the configuration of this `generation`, if it goes on.
+    /// Takes an upgrade on its way a step further, if it can be; how it has ended, if it has. It
+    /// goes on from the configuration of this `generation`, if it goes on.
     pub fn follow(&mut self, generation: u64) -> Option<UpgradeEnd> {
         let mut upgrade = self.current.take()?;
         let failure = loop {

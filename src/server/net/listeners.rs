@@ -1,6 +1,7 @@
-//! The listening sockets: for each lane one for each TCP address, and one for each unix socket.
+//! The listening sockets: sets of them, each with one listener for each TCP address, and one for
+//! each unix socket.
 //!
-//! Invariant: a lane that was opened stays open until the master ends, or another one has it too:
+//! Invariant: a set that was opened stays open until the master ends, or another one has it too:
 //! closing the last copy of a listener would reset the connections in its queue.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,8 +59,8 @@ pub struct Given {
 /// What one worker listens on.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// The lanes it is home to, by number.
-    pub lanes: Vec<(u16, Vec<TcpListener>)>,
+    /// The listener sets it is home to, by number.
+    pub sets: Vec<(u16, Vec<TcpListener>)>,
     /// Unix sockets, which all workers share.
     pub shared: Vec<UnixListener>,
     /// The admin plane, which is the keeper's.
@@ -88,13 +89,13 @@ impl AsFd for AdminListener {
 #[derive(Debug, Default)]
 pub struct Listeners {
     addresses: Vec<SocketAddr>,
-    lanes: Vec<Vec<TcpListener>>,
-    unix: Vec<UnixDoor>,
-    admin: Option<AdminDoor>,
+    sets: Vec<Vec<TcpListener>>,
+    unix: Vec<UnixSocket>,
+    admin: Option<AdminSocket>,
 }
 
 #[derive(Debug)]
-struct UnixDoor {
+struct UnixSocket {
     path: PathBuf,
     listener: UnixListener,
     /// Its file is systemd's.
@@ -102,7 +103,7 @@ struct UnixDoor {
 }
 
 #[derive(Debug)]
-struct AdminDoor {
+struct AdminSocket {
     listen: Listen,
     listener: AdminListener,
     /// It is systemd's.
@@ -110,13 +111,13 @@ struct AdminDoor {
 }
 
 impl Listeners {
-    /// Opens at least this many lanes on all addresses, and the admin plane's. Of the sockets that
-    /// are given, those of an address are its first lanes; an address without any is opened, a
+    /// Opens at least this many sets on all addresses, and the admin plane's. Of the sockets that
+    /// are given, those of an address are in its first sets; an address without any is opened, a
     /// socket that no address names is an error: nobody would ever serve who comes there.
     pub fn open(
         listen: &[Listen],
         admin: Option<&Listen>,
-        lanes: u16,
+        sets: u16,
         given: &[Given],
     ) -> Result<Listeners, ListenError> {
         let mut listeners = Listeners::default();
@@ -134,60 +135,60 @@ impl Listeners {
                     if column.is_empty() {
                         column.push(open_first(*address).map_err(at(address))?);
                     }
-                    // Port 0 is whatever the kernel chose: the same for all lanes.
+                    // Port 0 is whatever the kernel chose: the same for all listener sets.
                     listeners.addresses.push(column[0].local_addr().map_err(at(address))?);
                     columns.push(column);
                 }
                 Listen::Unix(path) => {
-                    let door = match sorted.unix.remove(path) {
-                        Some((listener, lent)) => UnixDoor { path: path.clone(), listener, lent },
-                        None => UnixDoor {
+                    let socket = match sorted.unix.remove(path) {
+                        Some((listener, lent)) => UnixSocket { path: path.clone(), listener, lent },
+                        None => UnixSocket {
                             path: path.clone(),
                             listener: open_unix(path, OPEN_MODE).map_err(at(&path.display()))?,
                             lent: false,
                         },
                     };
-                    listeners.unix.push(door);
+                    listeners.unix.push(socket);
                 }
             }
         }
-        listeners.set_lanes(columns, lanes)?;
+        listeners.make_sets(columns, sets)?;
         listeners.admin = admin.map(|admin| open_admin(admin, sorted.admin)).transpose()?;
         Ok(listeners)
     }
 
-    /// Makes lanes of the listeners of each address, as many as the longest row has.
-    fn set_lanes(&mut self, columns: Vec<Vec<TcpListener>>, lanes: u16) -> Result<(), ListenError> {
-        let longest = columns.iter().map(Vec::len).max().unwrap_or(1).max(usize::from(lanes));
-        self.lanes.resize_with(longest, Vec::new);
+    /// Makes listener sets of the listeners of each address, as many as the longest row has.
+    fn make_sets(&mut self, columns: Vec<Vec<TcpListener>>, sets: u16) -> Result<(), ListenError> {
+        let longest = columns.iter().map(Vec::len).max().unwrap_or(1).max(usize::from(sets));
+        self.sets.resize_with(longest, Vec::new);
         for (column, address) in columns.into_iter().zip(&self.addresses) {
             let mut column = column;
             while column.len() < longest {
                 column.push(open_beside(&column[0], *address).map_err(at(address))?);
             }
-            self.lanes.iter_mut().zip(column).for_each(|(lane, listener)| lane.push(listener));
+            self.sets.iter_mut().zip(column).for_each(|(set, listener)| set.push(listener));
         }
         Ok(())
     }
 
-    /// Opens lanes until there are this many; never closes one.
-    pub fn grow(&mut self, lanes: u16) -> Result<(), ListenError> {
-        while self.lanes.len() < usize::from(lanes) {
-            let first = self.lanes.first().into_iter().flatten();
+    /// Opens listener sets until there are this many; never closes one.
+    pub fn grow(&mut self, sets: u16) -> Result<(), ListenError> {
+        while self.sets.len() < usize::from(sets) {
+            let first = self.sets.first().into_iter().flatten();
             let open = |(first, address): (&TcpListener, &SocketAddr)| {
                 open_beside(first, *address).map_err(at(address))
             };
-            let lane: Result<Vec<_>, _> = first.zip(&self.addresses).map(open).collect();
-            self.lanes.push(lane?);
+            let set: Result<Vec<_>, _> = first.zip(&self.addresses).map(open).collect();
+            self.sets.push(set?);
         }
         Ok(())
     }
 
-    /// All of them, to be handed over: first frs's own, lane by lane, then those that are lent.
+    /// All of them, to be handed over: first frs's own, set by set, then those that are lent.
     pub fn all(&self) -> (Vec<BorrowedFd<'_>>, Vec<BorrowedFd<'_>>) {
-        let tcp = self.lanes.iter().flatten().map(AsFd::as_fd);
-        let unix = self.unix.iter().map(|door| (door.lent, door.listener.as_fd()));
-        let admin = self.admin.iter().map(|door| (door.lent, door.listener.as_fd()));
+        let tcp = self.sets.iter().flatten().map(AsFd::as_fd);
+        let unix = self.unix.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
+        let admin = self.admin.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
         let (lent, own): (Vec<_>, Vec<_>) = unix.chain(admin).partition(|(lent, _)| *lent);
         let own = tcp.chain(own.into_iter().map(|(_, fd)| fd)).collect();
         (own, lent.into_iter().map(|(_, fd)| fd).collect())
@@ -196,44 +197,44 @@ impl Listeners {
     /// What is listened on, in words.
     pub fn addresses(&self) -> Vec<String> {
         let tcp = self.addresses.iter().map(SocketAddr::to_string);
-        let unix = self.unix.iter().map(|door| format!("unix:{}", door.path.display()));
+        let unix = self.unix.iter().map(|socket| format!("unix:{}", socket.path.display()));
         tcp.chain(unix).collect()
     }
 
-    /// How many lanes there are.
-    pub fn lanes(&self) -> u16 {
-        self.lanes.len() as u16
+    /// How many listener sets there are.
+    pub fn sets(&self) -> u16 {
+        self.sets.len() as u16
     }
 
-    /// Descriptors of a lane, to be sent to a worker.
-    pub fn lane(&self, lane: u16) -> Vec<RawFd> {
-        let listeners = self.lanes.get(usize::from(lane)).into_iter().flatten();
+    /// Descriptors of a listener set, to be sent to a worker.
+    pub fn set_fds(&self, set: u16) -> Vec<RawFd> {
+        let listeners = self.sets.get(usize::from(set)).into_iter().flatten();
         listeners.map(AsRawFd::as_raw_fd).collect()
     }
 
     /// Keeps only the share of a worker, closing all else: in the worker's process, after the fork.
-    pub fn into_share(self, lanes: &BTreeSet<u16>) -> Share {
-        let numbered = (0..).zip(self.lanes);
+    pub fn into_share(self, sets: &BTreeSet<u16>) -> Share {
+        let numbered = (0..).zip(self.sets);
         Share {
-            lanes: numbered.filter(|(number, _)| lanes.contains(number)).collect(),
-            shared: self.unix.into_iter().map(|door| door.listener).collect(),
+            sets: numbered.filter(|(number, _)| sets.contains(number)).collect(),
+            shared: self.unix.into_iter().map(|socket| socket.listener).collect(),
             admin: None,
         }
     }
 
     /// Keeps only the share of the keeper.
     pub fn into_admin_share(self) -> Share {
-        Share { admin: self.admin.map(|door| door.listener), ..Share::default() }
+        Share { admin: self.admin.map(|socket| socket.listener), ..Share::default() }
     }
 
     /// Removes the files of its own unix sockets: the server ends.
     pub fn remove_files(&self) {
-        let admin = self.admin.iter().filter_map(|door| match &door.listen {
-            Listen::Unix(path) if !door.lent => Some(path),
+        let admin = self.admin.iter().filter_map(|socket| match &socket.listen {
+            Listen::Unix(path) if !socket.lent => Some(path),
             _ => None,
         });
-        let doors = self.unix.iter().filter(|door| !door.lent).map(|door| &door.path);
-        for path in doors.chain(admin) {
+        let unix = self.unix.iter().filter(|socket| !socket.lent).map(|socket| &socket.path);
+        for path in unix.chain(admin) {
             if let Err(error) = std::fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), %error, "cannot remove the socket's file");
             }
@@ -331,7 +332,7 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
 }
 
 /// The admin plane's: the one that is given, or a new one.
-fn open_admin(listen: &Listen, given: Option<(Socket, bool)>) -> Result<AdminDoor, ListenError> {
+fn open_admin(listen: &Listen, given: Option<(Socket, bool)>) -> Result<AdminSocket, ListenError> {
     let lent = given.as_ref().is_some_and(|(_, lent)| *lent);
     let listener = match (listen, given) {
         (Listen::Tcp(_), Some((socket, _))) => AdminListener::Tcp(socket.into()),
@@ -343,7 +344,7 @@ fn open_admin(listen: &Listen, given: Option<(Socket, bool)>) -> Result<AdminDoo
             AdminListener::Unix(open_unix(path, ADMIN_MODE).map_err(at(&path.display()))?)
         }
     };
-    Ok(AdminDoor { listen: listen.clone(), listener, lent })
+    Ok(AdminSocket { listen: listen.clone(), listener, lent })
 }
 
 /// The first listener of an address. SO_REUSEPORT alone would let two servers of one user share an
@@ -425,8 +426,8 @@ mod tests {
         Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     }
 
-    fn open(listen: &[Listen], lanes: u16) -> Result<Listeners, ListenError> {
-        Listeners::open(listen, None, lanes, &[])
+    fn open(listen: &[Listen], sets: u16) -> Result<Listeners, ListenError> {
+        Listeners::open(listen, None, sets, &[])
     }
 
     fn handed_over(listeners: &Listeners) -> Vec<Given> {
@@ -442,21 +443,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_keeps_its_lanes_and_grows() {
+    fn what_is_handed_over_keeps_its_listener_sets_and_grows() {
         let dir = tempfile::tempdir().expect("a directory");
         let unix = Listen::Unix(dir.path().join("frs.sock"));
         let first = open(&[any_port(), unix.clone()], 3).expect("opened");
         let named = |text: &str| Listen::Tcp(text.parse().expect("an address"));
         let listen = [named(&first.addresses()[0]), unix, any_port()];
         let second = Listeners::open(&listen, None, 2, &handed_over(&first)).expect("opened");
-        assert_eq!(second.lanes(), 3, "none is closed");
-        for lane in 0..3 {
-            assert_eq!(second.lane(lane).len(), 2, "the new address, too");
-            assert_eq!(inode(second.lane(lane)[0]), inode(first.lane(lane)[0]));
+        assert_eq!(second.sets(), 3, "none is closed");
+        for set in 0..3 {
+            assert_eq!(second.set_fds(set).len(), 2, "the new address, too");
+            assert_eq!(inode(second.set_fds(set)[0]), inode(first.set_fds(set)[0]));
         }
         let mut second = second;
         second.grow(4).expect("opened");
-        assert_ne!(inode(second.lane(3)[0]), inode(second.lane(0)[0]), "a queue of its own");
+        assert_ne!(inode(second.set_fds(3)[0]), inode(second.set_fds(0)[0]), "a queue of its own");
         drop(first);
         TcpStream::connect(&second.addresses()[0]).expect("listened on");
         second.remove_files();
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lent_socket_is_shared_by_all_lanes_and_its_file_kept() {
+    fn a_lent_socket_is_shared_by_all_listener_sets_and_its_file_kept() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("frs.sock");
         let (tcp, unix) = (
@@ -503,7 +504,7 @@ mod tests {
         let given = [lend(unix.into()), lend(tcp.into())];
         let mut listeners = Listeners::open(&listen, None, 2, &given).expect("matched");
         listeners.grow(3).expect("a copy");
-        assert_eq!(inode(listeners.lane(2)[0]), inode(listeners.lane(0)[0]));
+        assert_eq!(inode(listeners.set_fds(2)[0]), inode(listeners.set_fds(0)[0]));
         let again = Listeners::open(&listen, None, 1, &handed_over(&listeners)).expect("matched");
         drop(listeners);
         again.remove_files();
@@ -525,16 +526,16 @@ mod tests {
     }
 
     #[test]
-    fn lanes_share_the_addresses_and_only_grow() {
+    fn listener_sets_share_the_addresses_and_only_grow() {
         let mut listeners = open(&[any_port(), any_port()], 2).expect("opened");
-        assert_eq!(listeners.lane(1).len(), 2);
+        assert_eq!(listeners.set_fds(1).len(), 2);
         listeners.grow(3).expect("opened");
         listeners.grow(1).expect("nothing to do");
-        assert_eq!((listeners.lane(2).len(), listeners.lane(3).len()), (2, 0));
+        assert_eq!((listeners.set_fds(2).len(), listeners.set_fds(3).len()), (2, 0));
         let address = listeners.addresses()[0].clone();
         TcpStream::connect(address).expect("accepted by the kernel");
         let share = listeners.into_share(&BTreeSet::from([0, 2]));
-        let numbers: Vec<u16> = share.lanes.iter().map(|(number, _)| *number).collect();
+        let numbers: Vec<u16> = share.sets.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [0, 2]);
     }
 

@@ -15,7 +15,7 @@ use frs::store::ChildRole;
 
 /// A child before it has settled.
 pub struct ForkedChild {
-    pub(crate) place: ChildRole,
+    pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
     pub(crate) share: Share,
     pub(crate) conf: Arc<Conf>,
@@ -27,7 +27,7 @@ pub struct ForkedChild {
 /// A child that has its own user, signals and ties to the master.
 pub struct ChildContext {
     /// What it is there for.
-    pub place: ChildRole,
+    pub role: ChildRole,
     /// To the master.
     pub channel: Channel,
     /// What it listens on.
@@ -46,8 +46,8 @@ pub struct ChildContext {
 
 impl ForkedChild {
     /// What it is to become.
-    pub fn place(&self) -> ChildRole {
-        self.place
+    pub fn role(&self) -> ChildRole {
+        self.role
     }
 
     /// Becomes a process of its own; none if the master died meanwhile.
@@ -62,7 +62,7 @@ impl ForkedChild {
             return Ok(None);
         }
         Ok(Some(ChildContext {
-            place: self.place,
+            role: self.role,
             channel: self.channel,
             share: self.share,
             signals,

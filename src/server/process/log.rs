@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn lines_that_repeat_are_few() {
-        let mut seldom = LogThrottle::new(Duration::from_secs(10));
+        let mut throttle = LogThrottle::new(Duration::from_secs(10));
         let begun = frs::base::clock::instant();
-        let due = (0..25).filter(|&second| seldom.is_due(begun + Duration::from_secs(second)));
+        let due = (0..25).filter(|&second| throttle.is_due(begun + Duration::from_secs(second)));
         assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);
     }
 }

@@ -14,9 +14,9 @@ use frs::base::sys::process::{Channel, Delivery};
 pub enum ToChild {
     /// A new generation of the configuration is in force.
     Generation,
-    /// Serve this lane too; its listeners come along.
+    /// Serve this listener set too; its listeners come along.
     Serve(u16),
-    /// Serve this lane no longer.
+    /// Serve this listener set no longer.
     Yield(u16),
     /// Recover the slots of dead processes.
     Recover,
@@ -50,7 +50,7 @@ const READY: &[u8] = b"ready";
 const ASK_BYTES: usize = 13;
 
 /// Asks the master for something, under a number that is asked for once.
-pub fn say_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
+pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
     match channel.send(&ToMaster::Ask(number, ask).encode(), &[]) {
         Ok(true) => Ok(()),
         Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
@@ -87,7 +87,7 @@ impl ToMaster {
 }
 
 /// Tells the master that this child serves. If it is gone, that is heard later.
-pub fn say_ready(channel: &Channel) -> io::Result<()> {
+pub fn send_ready(channel: &Channel) -> io::Result<()> {
     match channel.send(READY, &[]) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
@@ -96,25 +96,25 @@ pub fn say_ready(channel: &Channel) -> io::Result<()> {
 
 impl ToChild {
     fn encode(&self) -> [u8; 3] {
-        let (kind, lane) = match *self {
+        let (kind, set) = match *self {
             ToChild::Generation => (b'g', 0),
-            ToChild::Serve(lane) => (b's', lane),
-            ToChild::Yield(lane) => (b'y', lane),
+            ToChild::Serve(set) => (b's', set),
+            ToChild::Yield(set) => (b'y', set),
             ToChild::Recover => (b'r', 0),
             ToChild::Leave => (b'l', 0),
             ToChild::ReopenLog => (b'o', 0),
         };
-        let [low, high] = lane.to_le_bytes();
+        let [low, high] = set.to_le_bytes();
         [kind, low, high]
     }
 
     fn decode(bytes: &[u8]) -> Option<ToChild> {
         let &[kind, low, high] = bytes else { return None };
-        let lane = u16::from_le_bytes([low, high]);
+        let set = u16::from_le_bytes([low, high]);
         match kind {
             b'g' => Some(ToChild::Generation),
-            b's' => Some(ToChild::Serve(lane)),
-            b'y' => Some(ToChild::Yield(lane)),
+            b's' => Some(ToChild::Serve(set)),
+            b'y' => Some(ToChild::Yield(set)),
             b'r' => Some(ToChild::Recover),
             b'l' => Some(ToChild::Leave),
             b'o' => Some(ToChild::ReopenLog),
@@ -126,19 +126,19 @@ impl ToChild {
 /// What a child heard from its master.
 #[derive(Debug)]
 pub enum Received {
-    /// A word and what came along.
-    Word(ToChild, Vec<OwnedFd>),
+    /// A message and what came along.
+    Message(ToChild, Vec<OwnedFd>),
     /// Nothing more for now.
     Nothing,
     /// The master is dead.
     MasterGone,
 }
 
-/// Hears the next word.
-pub fn hear(channel: &Channel) -> io::Result<Received> {
+/// Hears the next message.
+pub fn receive(channel: &Channel) -> io::Result<Received> {
     match channel.receive()? {
         Delivery::Message(bytes, descriptors) => match ToChild::decode(&bytes) {
-            Some(word) => Ok(Received::Word(word, descriptors)),
+            Some(message) => Ok(Received::Message(message, descriptors)),
             None => Err(io::Error::new(io::ErrorKind::InvalidData, "no word of the master's")),
         },
         Delivery::Nothing => Ok(Received::Nothing),
@@ -146,29 +146,29 @@ pub fn hear(channel: &Channel) -> io::Result<Received> {
     }
 }
 
-/// The master's end of a channel, with the words that had no room yet: a child that is stopped must
-/// neither block the master nor miss a lane.
-pub struct Line {
+/// The master's end of a channel, with the messages that had no room yet: a child that is stopped
+/// must neither block the master nor miss a listener set.
+pub struct ChildChannel {
     channel: Channel,
     waiting: VecDeque<(ToChild, Vec<RawFd>)>,
 }
 
-impl Line {
+impl ChildChannel {
     /// Over this channel.
-    pub fn new(channel: Channel) -> Line {
-        Line { channel, waiting: VecDeque::new() }
+    pub fn new(channel: Channel) -> ChildChannel {
+        ChildChannel { channel, waiting: VecDeque::new() }
     }
 
-    /// Says a word, now or when there is room. The descriptors must stay open until it is said.
-    pub fn say(&mut self, word: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
-        self.waiting.push_back((word, descriptors));
+    /// Says a message, now or when there is room. The descriptors must stay open until it is said.
+    pub fn send(&mut self, message: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
+        self.waiting.push_back((message, descriptors));
         self.flush()
     }
 
     /// Says what waits, as far as there is room.
     pub fn flush(&mut self) -> io::Result<()> {
-        while let Some((word, descriptors)) = self.waiting.front() {
-            if !self.channel.send(&word.encode(), descriptors)? {
+        while let Some((message, descriptors)) = self.waiting.front() {
+            if !self.channel.send(&message.encode(), descriptors)? {
                 break;
             }
             self.waiting.pop_front();
@@ -176,7 +176,8 @@ impl Line {
         Ok(())
     }
 
-    /// Takes words about listeners back that had no room yet: their descriptors are to be closed.
+    /// Takes messages about listeners back that had no room yet: their descriptors are to be
+    /// closed.
     pub fn forget_listeners(&mut self) {
         self.waiting.retain(|(_, descriptors)| descriptors.is_empty());
     }
@@ -187,7 +188,7 @@ impl Line {
     }
 
     /// What the child has said next.
-    pub fn heard(&self) -> Option<ToMaster> {
+    pub fn receive(&self) -> Option<ToMaster> {
         match self.channel.receive() {
             Ok(Delivery::Message(bytes, _)) => ToMaster::decode(&bytes),
             _ => None,
@@ -209,44 +210,44 @@ mod tests {
     #[test]
     fn words_arrive_in_order_with_their_listeners() {
         let (master, child) = Channel::pair().expect("a channel");
-        let mut line = Line::new(master);
+        let mut channel = ChildChannel::new(master);
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        line.say(ToChild::Serve(300), vec![listener.as_raw_fd()]).expect("said");
-        line.say(ToChild::Generation, vec![]).expect("said");
-        match hear(&child).expect("heard") {
-            Received::Word(ToChild::Serve(300), mut came) => {
+        channel.send(ToChild::Serve(300), vec![listener.as_raw_fd()]).expect("said");
+        channel.send(ToChild::Generation, vec![]).expect("said");
+        match receive(&child).expect("heard") {
+            Received::Message(ToChild::Serve(300), mut came) => {
                 let copy = TcpListener::from(came.pop().expect("a listener"));
                 assert_eq!(copy.local_addr().ok(), listener.local_addr().ok());
             }
             other => panic!("{other:?}"),
         }
         assert!(
-            matches!(hear(&child), Ok(Received::Word(ToChild::Generation, none)) if none.is_empty())
+            matches!(receive(&child), Ok(Received::Message(ToChild::Generation, none)) if none.is_empty())
         );
-        assert!(matches!(hear(&child), Ok(Received::Nothing)));
-        assert_eq!(line.heard(), None);
-        say_ready(&child).expect("sent");
+        assert!(matches!(receive(&child), Ok(Received::Nothing)));
+        assert_eq!(channel.receive(), None);
+        send_ready(&child).expect("sent");
         let asks = [Ask::Reload, Ask::Degrade(true), Ask::Degrade(false), Ask::Reset(u32::MAX)];
         for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
-            say_ask(&child, number, ask).expect("sent");
+            send_ask(&child, number, ask).expect("sent");
         }
-        assert_eq!(line.heard(), Some(ToMaster::Ready));
+        assert_eq!(channel.receive(), Some(ToMaster::Ready));
         for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
-            assert_eq!(line.heard(), Some(ToMaster::Ask(number, ask)));
+            assert_eq!(channel.receive(), Some(ToMaster::Ask(number, ask)));
         }
-        assert_eq!(line.heard(), None);
-        drop(line);
+        assert_eq!(channel.receive(), None);
+        drop(channel);
         for _ in 0..2 {
-            assert!(matches!(hear(&child), Ok(Received::MasterGone)));
+            assert!(matches!(receive(&child), Ok(Received::MasterGone)));
         }
-        say_ready(&child).expect("nobody hears it");
+        send_ready(&child).expect("nobody hears it");
     }
 
     #[test]
     fn every_word_is_understood() {
         use ToChild::*;
-        for word in [Generation, Serve(513), Yield(7), Recover, Leave, ReopenLog] {
-            assert_eq!(ToChild::decode(&word.encode()), Some(word));
+        for message in [Generation, Serve(513), Yield(7), Recover, Leave, ReopenLog] {
+            assert_eq!(ToChild::decode(&message.encode()), Some(message));
         }
         assert_eq!(ToChild::decode(b"x\0\0"), None);
     }
@@ -254,20 +255,20 @@ mod tests {
     #[test]
     fn words_that_wait_forget_their_listeners() {
         let (master, child) = Channel::pair().expect("a channel");
-        let mut line = Line::new(master);
-        while !line.is_full() {
-            line.say(ToChild::Recover, vec![]).expect("said");
+        let mut channel = ChildChannel::new(master);
+        while !channel.is_full() {
+            channel.send(ToChild::Recover, vec![]).expect("said");
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        line.say(ToChild::Serve(1), vec![listener.as_raw_fd()]).expect("waits");
-        line.say(ToChild::Leave, vec![]).expect("waits");
-        line.forget_listeners();
+        channel.send(ToChild::Serve(1), vec![listener.as_raw_fd()]).expect("waits");
+        channel.send(ToChild::Leave, vec![]).expect("waits");
+        channel.forget_listeners();
         drop(listener);
         let mut last = None;
         loop {
-            line.flush().expect("flushed");
-            match hear(&child).expect("heard") {
-                Received::Word(word, _) => last = Some(word),
+            channel.flush().expect("flushed");
+            match receive(&child).expect("heard") {
+                Received::Message(message, _) => last = Some(message),
                 _ => break,
             }
         }
@@ -277,19 +278,19 @@ mod tests {
     #[test]
     fn words_to_a_child_that_does_not_listen_wait() {
         let (master, child) = Channel::pair().expect("a channel");
-        let mut line = Line::new(master);
+        let mut channel = ChildChannel::new(master);
         let mut said = 0;
-        while !line.is_full() {
-            line.say(ToChild::Yield(said), vec![]).expect("never an error");
+        while !channel.is_full() {
+            channel.send(ToChild::Yield(said), vec![]).expect("never an error");
             said += 1;
         }
         for expected in 0..said {
-            line.flush().expect("flushed");
-            match hear(&child).expect("heard") {
-                Received::Word(ToChild::Yield(lane), _) => assert_eq!(lane, expected),
+            channel.flush().expect("flushed");
+            match receive(&child).expect("heard") {
+                Received::Message(ToChild::Yield(set), _) => assert_eq!(set, expected),
                 other => panic!("{other:?}"),
             }
         }
-        assert!(!line.is_full());
+        assert!(!channel.is_full());
     }
 }

@@ -21,7 +21,7 @@ pub enum Error {
         /// What was found.
         found: Excerpt,
         /// Where.
-        place: TextPosition,
+        position: TextPosition,
     },
     /// The body is not JSON, or JSON that is not taken here.
     #[error("{what}{found}")]
@@ -31,7 +31,7 @@ pub enum Error {
         /// What was found.
         found: Excerpt,
         /// Where.
-        place: TextPosition,
+        position: TextPosition,
     },
     /// A wrong root, element, attribute, member or value in a body.
     #[error("{what}{found}")]
@@ -41,7 +41,7 @@ pub enum Error {
         /// What was found.
         found: Excerpt,
         /// Where.
-        place: TextPosition,
+        position: TextPosition,
     },
     /// A wrong parameter or path segment of a target.
     #[error("{what}{found}")]
@@ -177,11 +177,11 @@ impl Error {
     }
 
     /// Where in the body, if it is in the body.
-    pub const fn place(&self) -> Option<TextPosition> {
+    pub const fn position(&self) -> Option<TextPosition> {
         match self {
-            Error::BadXml { place, .. }
-            | Error::BadJson { place, .. }
-            | Error::BadDocument { place, .. } => Some(*place),
+            Error::BadXml { position, .. }
+            | Error::BadJson { position, .. }
+            | Error::BadDocument { position, .. } => Some(*position),
             _ => None,
         }
     }
@@ -215,7 +215,7 @@ impl Error {
     }
 }
 
-/// A place in a body; both count from 1, columns in characters.
+/// A position in a body; both count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextPosition {
     /// Line; LF, CR and CR LF end one.
@@ -225,21 +225,21 @@ pub struct TextPosition {
 }
 
 impl TextPosition {
-    /// The place of the byte `at` of `text`, which may hold anything.
+    /// The position of the byte `at` of `text`, which may hold anything.
     pub fn of(text: &[u8], at: usize) -> TextPosition {
         let before = &text[..at.min(text.len())];
-        let mut place = TextPosition { line: 1, column: 1 };
+        let mut position = TextPosition { line: 1, column: 1 };
         for (index, &byte) in before.iter().enumerate() {
             match byte {
                 // The LF that follows ends the line.
                 b'\r' if text.get(index + 1) == Some(&b'\n') => {}
-                b'\n' | b'\r' => place = TextPosition { line: place.line + 1, column: 1 },
+                b'\n' | b'\r' => position = TextPosition { line: position.line + 1, column: 1 },
                 // The bytes of a character after its first.
                 0x80..=0xBF => {}
-                _ => place.column += 1,
+                _ => position.column += 1,
             }
         }
-        place
+        position
     }
 }
 
@@ -300,8 +300,8 @@ mod tests {
     fn places_count_lines_and_characters() {
         let text = "a\nbé\r\nc\rd".as_bytes();
         let at = |at| {
-            let place = TextPosition::of(text, at);
-            (place.line, place.column)
+            let position = TextPosition::of(text, at);
+            (position.line, position.column)
         };
         assert_eq!(at(0), (1, 1));
         assert_eq!(at(2), (2, 1));

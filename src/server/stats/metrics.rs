@@ -106,8 +106,8 @@ impl Page {
                 }
             }
         }
-        let help = "Time of a request from readable to written; all of a worker's turn have the \
-                    turn's time.";
+        let help = "Time of a request from readable to written; all of a worker's tick have the \
+                    tick's time.";
         self.histogram("frs_request_seconds", help, &sums.request_times);
     }
 

@@ -64,7 +64,7 @@ pub struct Connection {
     peer: Option<IpAddr>,
     state: State,
     /// Where its last head is remembered.
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     /// What has arrived of a chunked body.
     gathered: Vec<u8>,
 }
@@ -135,7 +135,7 @@ fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u3
 impl Connection {
     /// A new one; no address on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
-        Connection { peer, state: BETWEEN, place: ConnectionSlot::default(), gathered: Vec::new() }
+        Connection { peer, state: BETWEEN, slot: ConnectionSlot::default(), gathered: Vec::new() }
     }
 
     /// Answers the requests that `input` completes, appending to `out`.
@@ -150,7 +150,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Progress {
         scratch.begin_batch();
-        scratch.begin_lane();
+        scratch.begin_connection();
         let progress = self.take(input, rules, serve, scratch, out);
         scratch.flush(rules, serve, out);
         progress
@@ -278,7 +278,7 @@ impl Connection {
     fn step_head<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
         let State::Head(search) = &mut self.state else { return Step::Took(0) };
         if *search == Search::START
-            && let Some(met) = context.scratch.heads.get(self.place, input)
+            && let Some(met) = context.scratch.heads.get(self.slot, input)
             && met.fits(context.rules.http)
         {
             self.state = State::Items(met.pending, met.body_bytes);
@@ -351,9 +351,9 @@ impl Connection {
     /// Remembers a head of these bytes whose items are awaited.
     fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut ConnectionBuffers) {
         if let State::Items(pending, _) = self.state
-            && let Some(place) = scratch.heads.insert(head, bytes, pending)
+            && let Some(slot) = scratch.heads.insert(head, bytes, pending)
         {
-            self.place = place;
+            self.slot = slot;
         }
     }
 

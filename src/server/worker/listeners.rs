@@ -1,7 +1,8 @@
-//! What a worker listens on: its lanes, those it serves for a neighbour, and the shared sockets.
+//! What a worker listens on: its listener sets, those it serves for a neighbour, and the shared
+//! sockets.
 //!
-//! Invariant: a listener that cannot accept for want of descriptors or memory is tried again after a
-//! pause; nothing spins, and the master's copy keeps the queue.
+//! Invariant: a listener that cannot accept for want of descriptors or memory is tried again after
+//! a pause; nothing spins, and the master's copy keeps the queue.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +26,7 @@ enum Socket {
 struct Listener {
     socket: Socket,
     /// None: shared by all workers.
-    lane: Option<u16>,
+    set: Option<u16>,
     /// Somebody may be waiting.
     ready: bool,
 }
@@ -55,14 +56,14 @@ impl Listeners {
         Listeners { listeners: Vec::new(), first_token, tick: 0 }
     }
 
-    /// Opens a TCP listener of a lane.
+    /// Opens a TCP listener of a listener set.
     pub fn open_tcp(
         &mut self,
         registry: &Registry,
-        lane: u16,
+        set: u16,
         listener: std::net::TcpListener,
     ) -> io::Result<()> {
-        self.open(registry, Some(lane), Socket::Tcp(TcpListener::from_std(listener)))
+        self.open(registry, Some(set), Socket::Tcp(TcpListener::from_std(listener)))
     }
 
     /// Opens a unix socket.
@@ -77,22 +78,22 @@ impl Listeners {
     fn open(
         &mut self,
         registry: &Registry,
-        lane: Option<u16>,
+        set: Option<u16>,
         mut socket: Socket,
     ) -> io::Result<()> {
         let free = self.listeners.iter().position(Option::is_none).unwrap_or(self.listeners.len());
         socket.source().register(registry, Token(self.first_token + free), Interest::READABLE)?;
-        let listener = Some(Listener { socket, lane, ready: true });
+        let listener = Some(Listener { socket, set, ready: true });
         match self.listeners.get_mut(free) {
-            Some(place) => *place = listener,
+            Some(free) => *free = listener,
             None => self.listeners.push(listener),
         }
         Ok(())
     }
 
-    /// Closes this worker's copies of a lane's listeners.
-    pub fn close_lane(&mut self, registry: &Registry, lane: u16) -> io::Result<()> {
-        self.close_where(registry, |listener| listener.lane == Some(lane))
+    /// Closes this worker's copies of a listener set's listeners.
+    pub fn close_set(&mut self, registry: &Registry, set: u16) -> io::Result<()> {
+        self.close_where(registry, |listener| listener.set == Some(set))
     }
 
     /// Closes all listeners.
@@ -105,8 +106,8 @@ impl Listeners {
         registry: &Registry,
         to_close: impl Fn(&Listener) -> bool,
     ) -> io::Result<()> {
-        for place in &mut self.listeners {
-            if let Some(mut listener) = place.take_if(|listener| to_close(listener)) {
+        for entry in &mut self.listeners {
+            if let Some(mut listener) = entry.take_if(|listener| to_close(listener)) {
                 // The master's copy keeps the description open, so closing alone would leave it
                 // in the epoll set.
                 listener.socket.source().deregister(registry)?;
@@ -119,9 +120,9 @@ impl Listeners {
     pub fn mark_ready(&mut self, token: Token) -> bool {
         let Some(index) = token.0.checked_sub(self.first_token) else { return false };
         match self.listeners.get_mut(index) {
-            Some(place) => {
+            Some(entry) => {
                 // One that was closed in this tick may still be named.
-                if let Some(listener) = place {
+                if let Some(listener) = entry {
                     listener.ready = true;
                 }
                 true
@@ -233,7 +234,7 @@ mod tests {
         assert!(ports.iter().all(|port| let_in.contains(port)));
         assert!(!listeners.is_ready());
 
-        listeners.close_lane(registry, 5).expect("closed");
+        listeners.close_set(registry, 5).expect("closed");
         TcpStream::connect(at(&kept)).expect("the other copy's queue takes it");
         assert!(listeners.mark_ready(Token(11)), "named by an event of the same tick");
         assert!(!listeners.is_ready());

@@ -116,15 +116,15 @@ impl Worker {
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
         registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
         let mut listeners = Listeners::new(FIRST_LISTENER);
-        for (lane, shared) in child.share.lanes {
+        for (set, shared) in child.share.sets {
             for listener in shared {
-                listeners.open_tcp(registry, lane, listener)?;
+                listeners.open_tcp(registry, set, listener)?;
             }
         }
         for listener in child.share.shared {
             listeners.open_unix(registry, listener)?;
         }
-        message::say_ready(&channel)?;
+        message::send_ready(&channel)?;
         let conf = Arc::clone(service.conf());
         Ok(Worker {
             poll,
@@ -180,7 +180,7 @@ impl Worker {
                 }
             }
             if master_spoke {
-                self.hear()?;
+                self.receive()?;
             }
             self.tick();
         }
@@ -242,8 +242,8 @@ impl Worker {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let doors_open = self.paused_until_ms <= self.now_ms;
-        if !self.ready.is_empty() || doors_open && self.listeners.is_ready() {
+        let may_accept = self.paused_until_ms <= self.now_ms;
+        if !self.ready.is_empty() || may_accept && self.listeners.is_ready() {
             return Some(Duration::ZERO);
         }
         let paused = self.listeners.is_ready().then_some(self.paused_until_ms);
@@ -275,7 +275,7 @@ impl Worker {
 
     // What the master says.
 
-    fn hear(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> io::Result<()> {
         while let Some(signal) = self.signals.next()? {
             match signal {
                 Signal::SIGQUIT => self.end(EndMode::Drain),
@@ -283,25 +283,25 @@ impl Worker {
             }
         }
         loop {
-            match message::hear(&self.channel)? {
-                Received::Word(ToChild::Serve(lane), listeners) => {
+            match message::receive(&self.channel)? {
+                Received::Message(ToChild::Serve(set), listeners) => {
                     if self.ending.is_some() {
                         continue;
                     }
                     for listener in listeners {
-                        self.listeners.open_tcp(self.poll.registry(), lane, listener.into())?;
+                        self.listeners.open_tcp(self.poll.registry(), set, listener.into())?;
                     }
                 }
-                Received::Word(ToChild::Yield(lane), _) => {
-                    self.listeners.close_lane(self.poll.registry(), lane)?;
+                Received::Message(ToChild::Yield(set), _) => {
+                    self.listeners.close_set(self.poll.registry(), set)?;
                 }
-                Received::Word(ToChild::Leave, _) => {
+                Received::Message(ToChild::Leave, _) => {
                     self.handler.replaced = true;
                     self.end(EndMode::Drain);
                 }
-                Received::Word(ToChild::ReopenLog, _) => log::reopen(),
+                Received::Message(ToChild::ReopenLog, _) => log::reopen(),
                 // That there is a new configuration, the tick finds by itself.
-                Received::Word(ToChild::Generation | ToChild::Recover, _) => {}
+                Received::Message(ToChild::Generation | ToChild::Recover, _) => {}
                 Received::Nothing => return Ok(()),
                 Received::MasterGone => {
                     if self.ending.is_none_or(|ending| ending.mode != EndMode::Finish) {
@@ -416,7 +416,7 @@ impl Worker {
             self.give_time(index, has_taken);
             return self.after_writing(index, writing);
         }
-        self.buffers.scratch.begin_lane();
+        self.buffers.scratch.begin_connection();
         self.batch.push(index);
         client.run(&self.conf.srv, &mut self.handler, &mut self.buffers);
     }
@@ -426,9 +426,9 @@ impl Worker {
         let Buffers { scratch, out, .. } = &mut self.buffers;
         scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
         let mut from = 0;
-        for lane in 0..self.batch.len() {
-            let to = self.buffers.scratch.lane_end(lane).max(from);
-            self.write(self.batch[lane], from..to);
+        for batch_index in 0..self.batch.len() {
+            let to = self.buffers.scratch.batch_end(batch_index).max(from);
+            self.write(self.batch[batch_index], from..to);
             from = to;
         }
         self.begin_batch();
@@ -571,10 +571,10 @@ impl Worker {
         if matches!(refusal, Some(protocol::Error::Overloaded)) {
             self.turned_away.add();
         }
-        if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_place() {
+        if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
             return;
         }
-        let Some(index) = self.seat(Client::new(stream, peer)) else { return };
+        let Some(index) = self.add_client(Client::new(stream, peer)) else { return };
         match refusal {
             None => self.timers.arm(index, Kind::Idle, self.now_ms),
             Some(error) => self.refuse(index, &error),
@@ -597,7 +597,7 @@ impl Worker {
     }
 
     /// Closes the client that was refused first; false if there is none.
-    fn make_place(&mut self) -> bool {
+    fn make_room_for_refused(&mut self) -> bool {
         let Some(index) = self.timers.first(Kind::Refused) else { return false };
         // What it has sent is read away, lest a reset overtake the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
@@ -616,7 +616,7 @@ impl Worker {
     }
 
     /// Gives a client a number; none if its socket cannot be watched.
-    fn seat(&mut self, mut client: Client) -> Option<u32> {
+    fn add_client(&mut self, mut client: Client) -> Option<u32> {
         let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
         let token = Token(FIRST_CLIENT + index as usize);
         if let Err(error) = client.stream().register(self.poll.registry(), token) {

@@ -1,4 +1,5 @@
-//! Supervision played through: a model of processes carries the orders out, and looks at who serves.
+//! Supervision played through: a model of processes carries the orders out, and looks at who
+//! serves.
 
 use super::*;
 
@@ -7,7 +8,7 @@ struct World {
     supervisor: Supervisor,
     next_pid: i32,
     now_ms: u64,
-    /// Which lanes each process was told to serve.
+    /// Which listener sets each process was told to serve.
     serving: BTreeMap<Pid, BTreeSet<u16>>,
     asked: Vec<(Pid, Request)>,
     recovered_by: Vec<Pid>,
@@ -42,18 +43,18 @@ impl World {
         self.supervisor.decide(event, self.now_ms, &mut orders);
         for order in orders {
             match order {
-                Order::Spawn(place, lanes) => {
+                Order::Spawn(role, sets) => {
                     let pid = Pid::from_raw(self.next_pid);
                     self.next_pid += 1;
-                    self.serving.insert(pid, lanes);
-                    self.tell(Event::Spawned(place, pid));
+                    self.serving.insert(pid, sets);
+                    self.tell(Event::Spawned(role, pid));
                 }
                 Order::Ask(pid, request) => self.asked.push((pid, request)),
-                Order::Serve(pid, lane) => {
-                    assert!(self.serving.entry(pid).or_default().insert(lane), "served twice");
+                Order::Serve(pid, set) => {
+                    assert!(self.serving.entry(pid).or_default().insert(set), "served twice");
                 }
-                Order::Yield(pid, lane) => {
-                    assert!(self.serving.entry(pid).or_default().remove(&lane), "not served");
+                Order::Yield(pid, set) => {
+                    assert!(self.serving.entry(pid).or_default().remove(&set), "not served");
                 }
                 Order::Recover(pid) => self.recovered_by.push(pid),
                 Order::CheckLengths => self.checked_lengths += 1,
@@ -72,15 +73,15 @@ impl World {
         self.tell(Event::Tick);
     }
 
-    fn pid(&self, place: ChildRole) -> Option<Pid> {
-        self.supervisor.find(place).map(|process| process.pid)
+    fn pid(&self, role: ChildRole) -> Option<Pid> {
+        self.supervisor.find(role).map(|process| process.pid)
     }
 
     fn worker(&self, number: u16) -> Pid {
         self.pid(ChildRole::Worker(number)).expect("the worker runs")
     }
 
-    fn lanes_of(&self, pid: Pid) -> Vec<u16> {
+    fn sets_of(&self, pid: Pid) -> Vec<u16> {
         self.serving.get(&pid).into_iter().flatten().copied().collect()
     }
 
@@ -89,29 +90,29 @@ impl World {
         self.tell(Event::Ended(pid, exit));
     }
 
-    /// Every lane has a ready worker that is not stopped.
-    fn every_lane_is_served(&self) -> bool {
+    /// Every listener set has a ready worker that is not stopped.
+    fn every_set_is_served(&self) -> bool {
         let able = |p: &&Process| p.ready && !p.stopped && !p.leaving;
         let served: BTreeSet<u16> = self
             .supervisor
             .processes()
             .iter()
             .filter(able)
-            .flat_map(|process| self.lanes_of(process.pid))
+            .flat_map(|process| self.sets_of(process.pid))
             .collect();
-        served.len() == usize::from(self.supervisor.lanes())
+        served.len() == usize::from(self.supervisor.sets())
     }
 }
 
 const KILLED: Exit = Exit::Signal(9);
 
 #[test]
-fn starts_a_keeper_and_the_workers_with_a_lane_each() {
+fn starts_a_keeper_and_the_workers_with_a_listener_set_each() {
     let world = World::started(3);
     assert_eq!(world.supervisor.processes().len(), 4);
     assert!(world.pid(ChildRole::Keeper).is_some());
     for number in 0..3 {
-        assert_eq!(world.lanes_of(world.worker(number)), [number]);
+        assert_eq!(world.sets_of(world.worker(number)), [number]);
     }
     assert_eq!(world.supervisor.due_ms(), None, "nothing to wake up for");
 }
@@ -122,17 +123,17 @@ fn a_neighbour_serves_while_a_dead_worker_is_replaced() {
     let (keeper, dead) = (world.pid(ChildRole::Keeper), world.worker(1));
     world.ends(dead, KILLED);
     assert_eq!(world.recovered_by, Vec::from_iter(keeper));
-    assert_eq!(world.lanes_of(world.worker(2)), [1, 2]);
-    assert!(world.every_lane_is_served());
+    assert_eq!(world.sets_of(world.worker(2)), [1, 2]);
+    assert!(world.every_set_is_served());
 
     assert_eq!(world.supervisor.due_ms(), Some(world.now_ms + 10));
     world.after(10);
     let replacement = world.worker(1);
     assert_ne!(replacement, dead);
-    assert_eq!(world.lanes_of(replacement), [1]);
-    assert_eq!(world.lanes_of(world.worker(2)), [1, 2], "until the new one says it serves");
+    assert_eq!(world.sets_of(replacement), [1]);
+    assert_eq!(world.sets_of(world.worker(2)), [1, 2], "until the new one says it serves");
     world.tell(Event::Ready(replacement));
-    assert_eq!(world.lanes_of(world.worker(2)), [2]);
+    assert_eq!(world.sets_of(world.worker(2)), [2]);
     assert_eq!(world.supervisor.restarts(), 1);
 }
 
@@ -181,52 +182,52 @@ fn lengths_are_checked_before_the_replacement_of_a_process_that_met_a_sigbus() {
 }
 
 #[test]
-fn a_stopped_workers_lane_is_served_until_it_goes_on() {
+fn a_stopped_workers_listener_set_is_served_until_it_goes_on() {
     let mut world = World::started(2);
     let stopped = world.worker(0);
     world.tell(Event::Stopped(stopped));
-    assert_eq!(world.lanes_of(world.worker(1)), [0, 1]);
-    assert_eq!(world.lanes_of(stopped), [0], "it is not told what it cannot hear");
+    assert_eq!(world.sets_of(world.worker(1)), [0, 1]);
+    assert_eq!(world.sets_of(stopped), [0], "it is not told what it cannot hear");
     world.tell(Event::Continued(stopped));
-    assert_eq!(world.lanes_of(world.worker(1)), [1]);
+    assert_eq!(world.sets_of(world.worker(1)), [1]);
 }
 
 #[test]
-fn with_fewer_workers_the_remaining_serve_the_lanes_of_those_that_drain() {
+fn with_fewer_workers_the_remaining_serve_the_listener_sets_of_those_that_drain() {
     let mut world = World::started(4);
     let (old2, old3) = (world.worker(2), world.worker(3));
     world.tell(Event::Resize(2));
     assert_eq!(world.asked, [(old2, Request::Leave), (old3, Request::Leave)]);
-    assert_eq!(world.lanes_of(world.worker(0)), [0, 2]);
-    assert_eq!(world.lanes_of(world.worker(1)), [1, 3]);
-    assert!(world.lanes_of(old3).is_empty());
+    assert_eq!(world.sets_of(world.worker(0)), [0, 2]);
+    assert_eq!(world.sets_of(world.worker(1)), [1, 3]);
+    assert!(world.sets_of(old3).is_empty());
     world.ends(old2, Exit::Status(0));
     world.ends(old3, Exit::Status(0));
     assert_eq!(world.supervisor.processes().len(), 3);
     assert_eq!(world.supervisor.due_ms(), None, "nobody is replaced");
-    assert_eq!(world.supervisor.lanes(), 4, "no listener is closed");
+    assert_eq!(world.supervisor.sets(), 4, "no listener is closed");
 }
 
 #[test]
-fn with_more_workers_new_lanes_are_served_by_new_workers() {
+fn with_more_workers_new_listener_sets_are_served_by_new_workers() {
     let mut world = World::started(1);
     world.tell(Event::Resize(3));
-    assert_eq!(world.supervisor.lanes(), 3);
-    assert_eq!(world.lanes_of(world.worker(0)), [0, 1, 2], "until they are ready");
+    assert_eq!(world.supervisor.sets(), 3);
+    assert_eq!(world.sets_of(world.worker(0)), [0, 1, 2], "until they are ready");
     world.all_ready();
     for number in 0..3 {
-        assert_eq!(world.lanes_of(world.worker(number)), [number]);
+        assert_eq!(world.sets_of(world.worker(number)), [number]);
     }
 }
 
 #[test]
-fn lanes_without_a_worker_of_their_own_are_shared_out() {
+fn listener_sets_without_a_worker_of_their_own_are_shared_out() {
     let mut world = World::started(2);
-    world.tell(Event::Lanes(5));
-    assert_eq!(world.lanes_of(world.worker(0)), [0, 2, 4]);
-    assert_eq!(world.lanes_of(world.worker(1)), [1, 3]);
-    world.tell(Event::Lanes(1));
-    assert_eq!(world.supervisor.lanes(), 5);
+    world.tell(Event::ListenerSets(5));
+    assert_eq!(world.sets_of(world.worker(0)), [0, 2, 4]);
+    assert_eq!(world.sets_of(world.worker(1)), [1, 3]);
+    world.tell(Event::ListenerSets(1));
+    assert_eq!(world.supervisor.sets(), 5);
 }
 
 #[test]
@@ -238,7 +239,7 @@ fn a_worker_that_drains_makes_room_for_one_of_the_same_number() {
     let new = world.worker(1);
     assert_ne!(new, old);
     world.tell(Event::Ready(new));
-    assert_eq!(world.lanes_of(new), [1]);
+    assert_eq!(world.sets_of(new), [1]);
     world.ends(old, Exit::Status(0));
     assert_eq!(world.worker(1), new);
     assert_eq!(world.asked, [(old, Request::Leave)], "asked once");
@@ -295,7 +296,7 @@ fn finishing_overrides_draining_but_not_the_other_way_round() {
 }
 
 #[test]
-fn no_order_of_deaths_leaves_a_lane_unserved() {
+fn no_order_of_deaths_leaves_a_listener_set_unserved() {
     // Every sequence of four deaths, stops and resizes among three workers.
     for sequence in 0..7usize.pow(4) {
         let mut world = World::started(3);
@@ -319,9 +320,9 @@ fn no_order_of_deaths_leaves_a_lane_unserved() {
                 _ => world.after(15),
             }
             let able =
-                |p: &Process| p.ready && !p.stopped && !p.leaving && p.place != ChildRole::Keeper;
+                |p: &Process| p.ready && !p.stopped && !p.leaving && p.role != ChildRole::Keeper;
             let can_serve = world.supervisor.processes().iter().any(able);
-            assert_eq!(world.every_lane_is_served(), can_serve, "sequence {sequence}");
+            assert_eq!(world.every_set_is_served(), can_serve, "sequence {sequence}");
         }
     }
 }

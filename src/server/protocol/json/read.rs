@@ -32,8 +32,8 @@ pub fn read(
     request.begin(command);
     let body = without_mark(body)?;
     let text = std::str::from_utf8(body).map_err(|error| {
-        let place = TextPosition::of(body, error.valid_up_to());
-        Error::BadJson { what: "not UTF-8", found: Excerpt::NONE, place }
+        let position = TextPosition::of(body, error.valid_up_to());
+        Error::BadJson { what: "not UTF-8", found: Excerpt::NONE, position }
     })?;
     let mut reader = Reader { text, at: 0, bounds, decoded, request, fault: None };
     reader.pass_space();
@@ -150,14 +150,14 @@ impl<'de> Reader<'_, 'de> {
 
     #[cold]
     fn json(&self, what: &'static str, found: &str, at: usize) -> Error {
-        let (found, place) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
-        Error::BadJson { what, found, place }
+        let (found, position) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
+        Error::BadJson { what, found, position }
     }
 
     #[cold]
     fn document(&self, what: &'static str, found: &str, at: usize) -> Error {
-        let (found, place) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
-        Error::BadDocument { what, found, place }
+        let (found, position) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
+        Error::BadDocument { what, found, position }
     }
 
     /// Are there more items than a request may have, if it is atomic as it says it is?
@@ -560,7 +560,7 @@ fn not_json(error: &serde_json::Error, text: &str) -> Error {
         Some(next) => Excerpt::of(next.encode_utf8(&mut [0; 4])),
         None => Excerpt::NONE,
     };
-    Error::BadJson { what, found, place: TextPosition::of(text.as_bytes(), at) }
+    Error::BadJson { what, found, position: TextPosition::of(text.as_bytes(), at) }
 }
 
 /// The byte that the parser means: its lines end with LF only, its columns count bytes.

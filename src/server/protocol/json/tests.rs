@@ -282,14 +282,14 @@ fn what_is_not_taken_and_where() {
         (with(r#""biz":"b","key":"k","detail":{}"#), "bad-request", 1, 41),
     ] {
         let error = parse(&body).expect_err(&body);
-        let place = Some(TextPosition { line, column });
-        let found = (error.status(), error.code(), error.place());
-        assert_eq!(found, (400, code, place), "{body}\n{error}");
+        let position = Some(TextPosition { line, column });
+        let found = (error.status(), error.code(), error.position());
+        assert_eq!(found, (400, code, position), "{body}\n{error}");
         assert!(!error.closes());
     }
     let error = parse(b"{\"items\":\n[{\"biz\":\"\xff\"}]}").unwrap_err();
     assert_eq!(
-        (error.code(), error.place()),
+        (error.code(), error.position()),
         ("bad-json", Some(TextPosition { line: 2, column: 10 }))
     );
 }

@@ -98,11 +98,11 @@ pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Opt
     pen.text(b"{\"error\":{\"code\":\"");
     pen.text(error.code().as_bytes());
     pen.text(b"\"");
-    if let Some(place) = error.place() {
+    if let Some(position) = error.position() {
         pen.text(b",\"line\":");
-        pen.number(u64::from(place.line));
+        pen.number(u64::from(position.line));
         pen.text(b",\"column\":");
-        pen.number(u64::from(place.column));
+        pen.number(u64::from(position.column));
     }
     pen.text(b",\"message\":\"");
     pen.flush(out);
@@ -200,13 +200,13 @@ impl Pen<'_> {
         }
         let is_marked = verdict.shadow | verdict.degraded;
         if is_marked | verdict.weight.is_some() | verdict.list.is_some() {
-            self.aside(|pen| pen.seldom_members(verdict));
+            self.aside(|pen| pen.rare_members(verdict));
         }
     }
 
     /// What few items carry.
     #[cold]
-    fn seldom_members(&mut self, verdict: &Verdict) {
+    fn rare_members(&mut self, verdict: &Verdict) {
         if let Some(thousandths) = verdict.weight {
             self.text(b",\"weight\":");
             self.thousandths(thousandths);

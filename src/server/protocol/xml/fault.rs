@@ -1,6 +1,7 @@
 //! What is wrong with a document.
 //!
-//! Invariant: a fault knows the byte at which it is; line and column are counted when it is answered.
+//! Invariant: a fault knows the byte at which it is; line and column are counted when it is
+//! answered.
 
 use crate::protocol::{Error, Excerpt, TextPosition};
 
@@ -28,14 +29,14 @@ impl Fault {
         Fault::Document { what, found: Excerpt::of(found), at }
     }
 
-    /// The error to answer, with the place of the fault in `text`.
+    /// The error to answer, with the position of the fault in `text`.
     pub fn into_error(self, text: &[u8]) -> Error {
         match self {
             Fault::Xml { what, found, at } => {
-                Error::BadXml { what, found, place: TextPosition::of(text, at) }
+                Error::BadXml { what, found, position: TextPosition::of(text, at) }
             }
             Fault::Document { what, found, at } => {
-                Error::BadDocument { what, found, place: TextPosition::of(text, at) }
+                Error::BadDocument { what, found, position: TextPosition::of(text, at) }
             }
             Fault::Whole(error) => error,
         }

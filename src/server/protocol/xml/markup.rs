@@ -102,7 +102,7 @@ pub enum TagPlace {
     Inside,
 }
 
-/// A place in a document.
+/// A position in a document.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     text: &'a str,
@@ -391,13 +391,13 @@ fn plain_names<'a>(
     len: usize,
     sure: &mut bool,
 ) -> Option<(ItemNames<Range<usize>>, &'a [u8])> {
-    let place = |value: &[u8], after: &[u8]| len - value.len()..len - after.len();
+    let range = |value: &[u8], after: &[u8]| len - value.len()..len - after.len();
     let value = rest.strip_prefix(b"<item biz=\"")?;
     let after = past_plain(value, b'"', sure);
-    let biz = place(value, after);
+    let biz = range(value, after);
     let value = after.strip_prefix(b"\" key=\"")?;
     let after = past_plain(value, b'"', sure);
-    let key = place(value, after);
+    let key = range(value, after);
     Some((ItemNames { biz, key }, after.strip_prefix(b"\"")?))
 }
 

@@ -30,7 +30,7 @@ fn parse(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
         let quote = |&byte: &u8| if byte == b'\'' { b'"' } else { byte };
         let other = parse_once(&body.iter().map(quote).collect::<Vec<_>>());
         let brief = |parsed: &Result<(bool, Vec<Row>), Error>| {
-            parsed.clone().map_err(|error| (error.code(), error.place()))
+            parsed.clone().map_err(|error| (error.code(), error.position()))
         };
         assert_eq!(brief(&other), brief(&parsed));
     }
@@ -240,13 +240,17 @@ fn what_is_not_taken_and_where() {
         ("<request><item biz='b' key='k' detail=' true'/></request>", "bad-request", 1, 40),
     ] {
         let error = parse(body.as_bytes()).expect_err(body);
-        let place = Some(TextPosition { line, column });
-        assert_eq!((error.status(), error.code(), error.place()), (400, code, place), "{body}");
+        let position = Some(TextPosition { line, column });
+        assert_eq!(
+            (error.status(), error.code(), error.position()),
+            (400, code, position),
+            "{body}"
+        );
         assert!(!error.closes());
     }
     let error = parse(b"<request>\n<item biz='\xff'/></request>").unwrap_err();
     assert_eq!(
-        (error.code(), error.place()),
+        (error.code(), error.position()),
         ("bad-xml", Some(TextPosition { line: 2, column: 12 }))
     );
 }

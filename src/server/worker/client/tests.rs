@@ -87,7 +87,7 @@ fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize
             Reading::Run => {
                 idle = 0;
                 buffers.scratch.begin_batch();
-                buffers.scratch.begin_lane();
+                buffers.scratch.begin_connection();
                 client.run(&conf.srv, &mut Longest, buffers);
                 buffers.scratch.flush((&conf.srv).into(), &mut Longest, &mut buffers.out);
                 assert!(!client.is_closing(), "{}", String::from_utf8_lossy(&buffers.out));

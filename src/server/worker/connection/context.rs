@@ -46,18 +46,19 @@ impl ConnectionBuffers {
 impl ConnectionBuffers {
     /// Begins a batch of connections, whose answers go to an empty output.
     pub fn begin_batch(&mut self) {
-        self.queue.lane_ends.clear();
+        self.queue.batch_ends.clear();
     }
 
     /// Begins the next connection of the batch.
-    pub fn begin_lane(&mut self) {
-        let from = self.queue.lane_ends.last().copied().unwrap_or(0);
-        self.queue.lane_ends.push(from);
+    pub fn begin_connection(&mut self) {
+        let from = self.queue.batch_ends.last().copied().unwrap_or(0);
+        self.queue.batch_ends.push(from);
     }
 
-    /// Where the answers of connection `lane` of the batch end in the output, all being flushed.
-    pub fn lane_end(&self, lane: usize) -> usize {
-        self.queue.lane_ends.get(lane).copied().unwrap_or(0)
+    /// Where the answers of connection `batch_index` of the batch end in the output, all being
+    /// flushed.
+    pub fn batch_end(&self, batch_index: usize) -> usize {
+        self.queue.batch_ends.get(batch_index).copied().unwrap_or(0)
     }
 
     /// Runs and answers what the connections of the batch have read.
@@ -93,8 +94,8 @@ pub(super) struct Queue {
     waiting: usize,
     /// Bytes of the input that they came in.
     bytes: usize,
-    /// Where the answers of each lane end in the output.
-    lane_ends: Vec<usize>,
+    /// Where the answers of each connection of the batch end in the output.
+    batch_ends: Vec<usize>,
 }
 
 /// How a request in the queue is to be answered.
@@ -104,14 +105,14 @@ struct Reply {
     /// The status of a limited item; none: the items answer for themselves.
     refusal: Option<u16>,
     options: ResponseOptions,
-    lane: usize,
+    batch_index: usize,
 }
 
 impl Default for Queue {
     fn default() -> Queue {
         let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
         let replies = Vec::with_capacity(QUEUE);
-        Queue { exchanges, replies, waiting: 0, bytes: 0, lane_ends: vec![0] }
+        Queue { exchanges, replies, waiting: 0, bytes: 0, batch_ends: vec![0] }
     }
 }
 
@@ -122,8 +123,8 @@ impl Queue {
     }
 
     /// The connection that is being read.
-    fn lane(&self) -> usize {
-        self.lane_ends.len() - 1
+    fn batch_index(&self) -> usize {
+        self.batch_ends.len() - 1
     }
 }
 
@@ -132,8 +133,8 @@ impl<S: Serve> RequestContext<'_, S> {
     /// [`RequestContext::flush`].
     pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, options: ResponseOptions) {
         let queue = &mut self.scratch.queue;
-        let lane = queue.lane();
-        queue.replies.push(Reply { call, refusal, options, lane });
+        let batch_index = queue.batch_index();
+        queue.replies.push(Reply { call, refusal, options, batch_index });
         queue.waiting += 1;
         if queue.waiting == QUEUE {
             self.flush();
@@ -151,7 +152,7 @@ impl<S: Serve> RequestContext<'_, S> {
 
     /// Bytes answered to the present connection; the output had `from` bytes when it began.
     pub fn answered_bytes(&self, from: usize) -> usize {
-        let ends = &self.scratch.queue.lane_ends;
+        let ends = &self.scratch.queue.batch_ends;
         let before = ends.len().checked_sub(2).map_or(0, |last| ends[last]);
         ends.last().map_or(0, |end| end.saturating_sub(before.max(from)))
     }
@@ -185,23 +186,23 @@ impl<S: Serve> RequestContext<'_, S> {
             let document = Content { status, kind: Kind::Document, body };
             let asker = self.rules.asker(reply.options);
             response_head::write(self.out, line, common, asker, document, single);
-            queue.lane_ends[reply.lane] = self.out.len();
+            queue.batch_ends[reply.batch_index] = self.out.len();
             self.serve.answered(reply.call, status);
         }
     }
 
     /// What was written last is the present connection's.
-    fn end_lane(&mut self) {
+    fn end_answer(&mut self) {
         let queue = &mut self.scratch.queue;
-        let lane = queue.lane();
-        queue.lane_ends[lane] = self.out.len();
+        let batch_index = queue.batch_index();
+        queue.batch_ends[batch_index] = self.out.len();
     }
 
     /// Has the client send the body it holds back.
     pub fn write_continue(&mut self) {
         self.flush();
         self.out.extend_from_slice(CONTINUE);
-        self.end_lane();
+        self.end_answer();
     }
 
     pub fn write(&mut self, call: Call, options: ResponseOptions, answer: Content<'_>) {
@@ -209,7 +210,7 @@ impl<S: Serve> RequestContext<'_, S> {
         let ConnectionBuffers { common, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
         response_head::write(self.out, line, common, asker, answer, None);
-        self.end_lane();
+        self.end_answer();
         self.serve.answered(call, answer.status);
     }
 
@@ -219,7 +220,7 @@ impl<S: Serve> RequestContext<'_, S> {
         let ConnectionBuffers { common, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
         response_head::write_preflight(self.out, line, common, asker);
-        self.end_lane();
+        self.end_answer();
         self.serve.answered(Call::Other, response_head::PREFLIGHT);
     }
 
@@ -228,7 +229,7 @@ impl<S: Serve> RequestContext<'_, S> {
         let ConnectionBuffers { common, body, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
         response_head::write_error(self.out, line, common, asker, error, body);
-        self.end_lane();
+        self.end_answer();
         self.serve.answered(call, error.status());
     }
 }

@@ -15,7 +15,7 @@ use crate::protocol::http::{Body, Head, Lone};
 use frs::conf::{Authority, Http};
 
 /// Heads that are remembered, for all connections of a worker together.
-const MEMOS: usize = 8;
+const HEADS: usize = 8;
 /// A longer head is read each time.
 const HEAD_BYTES_MAX: usize = 512;
 /// A longer number is read as any other.
@@ -108,8 +108,8 @@ pub(super) struct HeadCache {
 
 impl HeadCache {
     /// Is the head that `input` starts with the one that is remembered there?
-    pub fn get(&self, place: ConnectionSlot, input: &[u8]) -> Option<Hit<'_>> {
-        self.heads.get(usize::from(place.0))?.get(input)
+    pub fn get(&self, slot: ConnectionSlot, input: &[u8]) -> Option<Hit<'_>> {
+        self.heads.get(usize::from(slot.0))?.get(input)
     }
 
     /// Remembers a head of these bytes, if it is one to be remembered, and where.
@@ -129,15 +129,15 @@ impl HeadCache {
             return None;
         }
         let digits = head.lone_length()?;
-        let place_of = |value: &[u8]| value.as_ptr().addr() - bytes.as_ptr().addr();
-        let start = place_of(digits);
+        let offset_of = |value: &[u8]| value.as_ptr().addr() - bytes.as_ptr().addr();
+        let start = offset_of(digits);
         let parts = HeadParts { before: &bytes[..start], behind: &bytes[start + digits.len()..] };
         if parts.before.len() + parts.behind.len() > HEAD_BYTES_MAX {
             return None;
         }
         let host = match head.host {
             Lone::Once(host) => {
-                let at = place_of(host);
+                let at = offset_of(host);
                 let at = if at < start { at } else { at - digits.len() };
                 at..at + host.len()
             }
@@ -149,15 +149,15 @@ impl HeadCache {
 
     /// Takes a head up, in the place of the oldest one.
     fn put(&mut self, parts: HeadParts<'_>, host: Range<usize>, pending: Pending) -> usize {
-        let place = self.next;
-        if place == self.heads.len() {
+        let index = self.next;
+        if index == self.heads.len() {
             let bytes = [0; HEAD_BYTES_MAX];
             self.heads.push(CachedHead { bytes, before: 0, len: 0, host: 0..0, pending });
         }
-        self.heads[place].set(parts, pending);
-        self.heads[place].host = host;
-        self.next = (place + 1) % MEMOS;
-        place
+        self.heads[index].set(parts, pending);
+        self.heads[index].host = host;
+        self.next = (index + 1) % HEADS;
+        index
     }
 }
 
@@ -176,8 +176,8 @@ mod tests {
         heads.insert(&head, bytes.as_bytes(), Pending { command, format, preferences })
     }
 
-    fn lengths(heads: &HeadCache, place: ConnectionSlot, input: &str) -> Option<(usize, usize)> {
-        heads.get(place, input.as_bytes()).map(|met| (met.head_bytes, met.body_bytes))
+    fn lengths(heads: &HeadCache, slot: ConnectionSlot, input: &str) -> Option<(usize, usize)> {
+        heads.get(slot, input.as_bytes()).map(|met| (met.head_bytes, met.body_bytes))
     }
 
     #[test]
@@ -187,21 +187,21 @@ mod tests {
             format!("POST /update HTTP/1.1\r\nContent-Length: {length}\r\nHost: x\r\n\r\n")
         };
         assert_eq!(lengths(&heads, ConnectionSlot::default(), &head("1")), None);
-        let place = insert(&mut heads, &head("7"), Command::Update).unwrap();
+        let slot = insert(&mut heads, &head("7"), Command::Update).unwrap();
         let empty = head("").len();
         for (length, bytes) in [("7", 7), ("0", 0), ("0010", 10), ("999999999", 999_999_999)] {
             let input = head(length) + "<request/>";
-            assert_eq!(lengths(&heads, place, &input), Some((empty + length.len(), bytes)));
+            assert_eq!(lengths(&heads, slot, &input), Some((empty + length.len(), bytes)));
         }
         for other in ["", "1, 1", "+1", "1x", " 1", "1234567890"] {
-            assert_eq!(lengths(&heads, place, &head(other)), None, "{other}");
+            assert_eq!(lengths(&heads, slot, &head(other)), None, "{other}");
         }
         let whole = head("10");
         for end in 0..whole.len() {
-            assert_eq!(lengths(&heads, place, &whole[..end]), None, "not whole: {end}");
+            assert_eq!(lengths(&heads, slot, &whole[..end]), None, "not whole: {end}");
         }
         for other in [whole.replace("Host", "host"), whole.replace("update", "query"), "".into()] {
-            assert_eq!(lengths(&heads, place, &other), None, "{other}");
+            assert_eq!(lengths(&heads, slot, &other), None, "{other}");
         }
     }
 
@@ -218,8 +218,8 @@ mod tests {
             &long,
         ] {
             let head = format!("POST /update HTTP/1.1\r\n{fields}\r\n");
-            let place = insert(&mut HeadCache::default(), &head, Command::Update);
-            assert!(place.is_none(), "{fields}");
+            let slot = insert(&mut HeadCache::default(), &head, Command::Update);
+            assert!(slot.is_none(), "{fields}");
         }
     }
 
@@ -228,13 +228,13 @@ mod tests {
         let mut heads = HeadCache::default();
         let head =
             |n: usize| format!("POST /update HTTP/1.1\r\nA: {n}\r\nContent-Length: 1\r\n\r\n");
-        let places: Vec<_> =
-            (0..=MEMOS).map(|n| insert(&mut heads, &head(n), Command::Update).unwrap()).collect();
-        assert_eq!(lengths(&heads, places[0], &head(0)), None);
-        for (n, &place) in places.iter().enumerate().skip(1) {
-            assert!(lengths(&heads, place, &head(n)).is_some());
-            assert_eq!(insert(&mut heads, &head(n), Command::Update).unwrap().0, place.0);
+        let slots: Vec<_> =
+            (0..=HEADS).map(|n| insert(&mut heads, &head(n), Command::Update).unwrap()).collect();
+        assert_eq!(lengths(&heads, slots[0], &head(0)), None);
+        for (n, &slot) in slots.iter().enumerate().skip(1) {
+            assert!(lengths(&heads, slot, &head(n)).is_some());
+            assert_eq!(insert(&mut heads, &head(n), Command::Update).unwrap().0, slot.0);
         }
-        assert_eq!(heads.heads.len(), MEMOS);
+        assert_eq!(heads.heads.len(), HEADS);
     }
 }

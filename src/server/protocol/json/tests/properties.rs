@@ -182,14 +182,14 @@ proptest! {
     #[test]
     fn places_are_those_of_the_document((_, text) in document(), changes in changes()) {
         let text = damaged(&text, changes);
-        if let Err(error) = parse(&text) && let Some(place) = error.place() {
+        if let Err(error) = parse(&text) && let Some(position) = error.position() {
             let lines: Vec<&str> = text.trim_start_matches('\u{FEFF}').split('\n').collect();
-            prop_assert!(place.line >= 1 && place.column >= 1, "{text}\n{error}");
+            prop_assert!(position.line >= 1 && position.column >= 1, "{text}\n{error}");
             if !text.contains('\r') {
-                let line = lines.get(place.line as usize - 1);
-                prop_assert!(line.is_some(), "{text}\n{error} {place:?}");
+                let line = lines.get(position.line as usize - 1);
+                prop_assert!(line.is_some(), "{text}\n{error} {position:?}");
                 let columns = line.unwrap().chars().count() as u32 + 1;
-                prop_assert!(place.column <= columns, "{text}\n{error} {place:?}");
+                prop_assert!(position.column <= columns, "{text}\n{error} {position:?}");
             }
         }
     }
