@@ -3,10 +3,10 @@
 //! A worker is forked by the master, attaches itself to the store, and serves its listeners until
 //! the master asks it to end, or dies.
 
+mod accept;
 pub(crate) mod buffers;
 pub(crate) mod client;
 pub mod connection;
-mod listeners;
 mod overload_log;
 pub(crate) mod pool;
 mod request_handler;

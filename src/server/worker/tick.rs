@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use super::accept::{Accepted, Listeners, PAUSE_MS};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
-use super::listeners::{Accepted, Listeners, PAUSE_MS};
 use super::overload_log::TurnedAway;
 use super::request_handler::RequestHandler;
 use crate::net::stream::Stream;
