@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use frs::conf::edit::{self, BizName, EditError, TextNames};
 use frs::conf::memory::Memory;
 use frs::conf::{Conf, DirFilesystem, Filesystem, Machine, report};
+use frs_server::admin::map_edit::{self as edit, BizName, EditError, TextNames};
 use frs_server::memory::BUFFER_SIZES;
 
 const SRV: &str = "<srv/>";

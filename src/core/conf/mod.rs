@@ -48,11 +48,9 @@ mod xml;
 #[doc(hidden)]
 pub mod active;
 #[doc(hidden)]
-pub mod edit;
-#[doc(hidden)]
-pub mod guard;
-#[doc(hidden)]
 pub mod memory;
+#[doc(hidden)]
+pub mod outline;
 #[doc(hidden)]
 pub mod report;
 

@@ -12,6 +12,7 @@ use super::connection::Asked;
 use super::health::HealthReport;
 use super::inspections::{InspectQueue, Inspection};
 use super::map_changes::{Changes, Done, UNKNOWN, Wanted};
+use super::map_edit::{self, BizName};
 use super::page;
 use super::response::{JSON, Refusal, Response, XML};
 use super::route::{Change, Route};
@@ -25,7 +26,6 @@ use crate::stats::stats_document::{stats_json, stats_xml};
 use frs::base::clock;
 use frs::base::sys::process::Pid;
 use frs::conf::active;
-use frs::conf::edit::{self, BizName};
 use frs::conf::{AdminToken, TokenError};
 use frs::service::{Clearing, ItemError, RecordError, Role, Service};
 
@@ -323,7 +323,7 @@ impl Handler {
     fn elements(&self, name: Option<BizName<'_>>) -> Result<Option<String>, Refusal> {
         let texts = active::read_texts(&self.data_dir, self.service.generation());
         let texts = texts.map_err(|error| Refusal::io(error.to_string()))?;
-        edit::elements(&texts.map, name, &texts.map_name)
+        map_edit::elements(&texts.map, name, &texts.map_name)
             .map_err(|error| Refusal::io(error.to_string()))
     }
 

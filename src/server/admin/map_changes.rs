@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, ReplaceError};
+use super::map_edit::{self, BizName, EditError, TextNames};
 use super::response::Refusal;
 use super::route::Change;
+use crate::process::conf_guard::Guard;
 use crate::process::message::{self, Ask};
 use crate::process::outcome::{Outcome, Reloaded};
 use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
-use frs::conf::edit::{self, BizName, EditError, TextNames};
-use frs::conf::guard::Guard;
 use frs::conf::{Conf, Machine, Texts, active, report};
 use frs::store::Runtime;
 
@@ -192,7 +192,7 @@ impl<W> Changes<W> {
             Change::DeleteBiz(name) => {
                 let guard = self.guard()?;
                 let texts = self.texts_in_force(runtime)?;
-                let removed = edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
+                let removed = map_edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
                 self.write(texts, removed.map_err(refused)?, (200, guard))
             }
             Change::PutNode { .. } | Change::DeleteNode(_) => {
@@ -207,7 +207,7 @@ impl<W> Changes<W> {
         let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
         let names = TextNames { map: &texts.map_name, biz: "body" };
-        let put = edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
+        let put = map_edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
         let status = if put.is_new { 201 } else { 200 };
         self.write(texts, put.text, (status, guard))
     }

@@ -17,6 +17,7 @@
 //! | [`page`] | the dashboard |
 //! | [`map_changes`] | changes of the configuration, one after the other |
 //! | [`files`] | map.xml on the disk |
+//! | [`map_edit`] | map.xml as text: a business is put or removed |
 //! | [`inspections`] | looking into the group files, on a thread of its own |
 //! | [`handler`] | what requests are answered with |
 //! | [`server`] | sockets and time |
@@ -32,6 +33,7 @@ pub mod handler;
 pub mod health;
 pub mod inspections;
 pub mod map_changes;
+pub mod map_edit;
 pub mod page;
 pub mod ration;
 pub mod response;

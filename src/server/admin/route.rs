@@ -3,10 +3,10 @@
 //! Invariant: no part of a target ever names a file. A path that is none of those below, in
 //! whatever encoding, is not found.
 
+use super::map_edit::BizName;
 use super::response::Refusal;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
-use frs::conf::edit::BizName;
 use frs::inspect::By;
 
 /// What is asked.

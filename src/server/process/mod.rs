@@ -1,8 +1,10 @@
 //! What the master and its children share as processes: what they say to each other, what a forked
-//! child is given, the lock of a data directory, the user they run as, and the log.
+//! child is given, the locks of a data directory and of a configuration, the user they run as, and
+//! the log.
 
 pub mod account;
 pub mod child;
+pub mod conf_guard;
 pub mod lock;
 pub mod log;
 pub mod message;

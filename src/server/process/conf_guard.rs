@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::base::clock;
+use frs::base::clock;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 

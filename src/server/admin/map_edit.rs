@@ -3,12 +3,12 @@
 //! Invariant: an edit changes the bytes of one element and the white space that it alone stands in.
 //! What is spliced in is one whole element by the same parser that reads the file, so that it
 //! cannot end what is around it. Whether the result is a sound map is for
-//! [`Conf::parse`](super::Conf::parse) to say.
+//! [`Conf::parse`](frs::conf::Conf::parse) to say.
 
 use std::ops::Range;
 
-use super::fault::{Fault, Faults, Notes, Source, shown};
-use super::xml::{self, Document, Element};
+use frs::conf::Faults;
+use frs::conf::outline::{self, Outline, Stretch};
 
 const MARK: &str = "\u{feff}";
 
@@ -32,8 +32,8 @@ impl<'n> BizName<'n> {
         ((1..=64).contains(&text.len()) && text.bytes().all(fits)).then_some(BizName::Name(text))
     }
 
-    fn names(self, element: &Element) -> bool {
-        let value = |name| element.attribute(name).map(|attribute| attribute.value.trim());
+    fn names(self, element: &Stretch) -> bool {
+        let value = |name| element.attribute(name).map(str::trim);
         match self {
             BizName::Id(id) => value("id").and_then(|text| text.parse().ok()) == Some(id),
             BizName::Name(name) => value("name") == Some(name),
@@ -84,17 +84,17 @@ pub fn put(
     names: TextNames<'_>,
 ) -> Result<Put, EditError> {
     let biz_text = biz.strip_prefix(MARK).unwrap_or(biz);
-    let biz = parse(names.biz, biz_text, "biz")?;
+    let biz = outline::read(names.biz, biz_text, "biz")?.root;
     if !meant.names(&biz) {
         return Err(EditError::Another);
     }
     let new = &biz_text[biz.at..biz.end];
     let (mark, map_text) = split_mark(map);
-    let root = parse(names.map, map_text, "map")?;
-    let old = root.children_named("biz").find(|old| meant.names(old));
+    let outline = outline::read(names.map, map_text, "map")?;
+    let old = outline.children_named("biz").find(|old| meant.names(old));
     let text = match old {
         Some(old) => splice(map_text, old.at..old.end, new),
-        None => append(map_text, &root, new),
+        None => append(map_text, &outline, new),
     };
     Ok(Put { text: format!("{mark}{text}"), is_new: old.is_none() })
 }
@@ -105,8 +105,8 @@ pub fn put(
 /// Where the text is not well-formed, or has no such business.
 pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<String, EditError> {
     let (mark, text) = split_mark(map);
-    let root = parse(name, text, "map")?;
-    let old = root.children_named("biz").find(|old| meant.names(old));
+    let outline = outline::read(name, text, "map")?;
+    let old = outline.children_named("biz").find(|old| meant.names(old));
     let old = old.ok_or(EditError::Unknown)?;
     let lines = lines_of(text, old.at..old.end).unwrap_or(old.at..old.end);
     Ok(format!("{mark}{}", splice(text, lines, "")))
@@ -123,16 +123,16 @@ pub fn elements(
     name: &str,
 ) -> Result<Option<String>, EditError> {
     let (_, text) = split_mark(map);
-    let root = parse(name, text, "map")?;
-    let written = |element: &Element| &text[element.at..element.end];
+    let outline = outline::read(name, text, "map")?;
+    let written = |element: &Stretch| &text[element.at..element.end];
     match meant {
         Some(meant) => {
-            let mut bizs = root.children_named("biz");
+            let mut bizs = outline.children_named("biz");
             Ok(bizs.find(|biz| meant.names(biz)).map(|biz| format!("{}\n", written(biz))))
         }
         None => {
             let mut all = "<map>\n".to_owned();
-            for element in &root.children {
+            for element in &outline.children {
                 all += "  ";
                 all += written(element);
                 all.push('\n');
@@ -149,46 +149,14 @@ fn split_mark(text: &str) -> (&str, &str) {
     }
 }
 
-/// The root of a text without a mark, all of it well-formed.
-fn parse(name: &str, text: &str, root_name: &str) -> Result<Element, EditError> {
-    let faulty = |faults: Vec<Fault>| EditError::Faults(Faults::new(faults));
-    let source = Source::new(name, text.as_bytes()).map_err(|fault| faulty(vec![fault]))?;
-    let mut notes = Notes::new(&source);
-    let Document { root, complete } = xml::read(&mut notes);
-    let root = match root {
-        Some(root) if complete && root.name == root_name => root,
-        Some(root) if complete => {
-            let found = format!("<{}>", shown(&root.name));
-            notes.note(root.at, found, format!("<{root_name}> as the root element"));
-            return Err(faulty(notes.into_faults()));
-        }
-        _ => {
-            let mut faults = notes.into_faults();
-            if faults.is_empty() {
-                faults.push(Fault {
-                    file: name.to_owned(),
-                    position: None,
-                    found: "no whole document".to_owned(),
-                    expected: format!("a <{root_name}>"),
-                    line: None,
-                    count: 1,
-                });
-            }
-            return Err(faulty(faults));
-        }
-    };
-    let faults = notes.into_faults();
-    if faults.is_empty() { Ok(root) } else { Err(faulty(faults)) }
-}
-
 fn splice(text: &str, old: Range<usize>, new: &str) -> String {
     [&text[..old.start], new, &text[old.end..]].concat()
 }
 
 /// Before `</map>`; on lines of its own where that has one, indented as the element before.
-fn append(text: &str, root: &Element, new: &str) -> String {
-    let end = root.end_tag_at;
-    if root.end == end {
+fn append(text: &str, outline: &Outline, new: &str) -> String {
+    let end = outline.root.end_tag_at;
+    if outline.root.end == end {
         // `<map/>` is all of it: it is opened, or what is put would stand behind the root.
         let slash = text[..end].rfind('/').unwrap_or(end);
         return splice(text, slash..end, &[">", new, "</map>"].concat());
@@ -198,7 +166,7 @@ fn append(text: &str, root: &Element, new: &str) -> String {
         return splice(text, end..end, new);
     }
     let line_end = if text[..line_at].ends_with("\r\n") { "\r\n" } else { "\n" };
-    let indent = root.children.last().and_then(|last| {
+    let indent = outline.children.last().and_then(|last| {
         let from = text[..last.at].rfind('\n')? + 1;
         is_blank(&text[from..last.at]).then(|| &text[from..last.at])
     });
@@ -215,13 +183,13 @@ fn lines_of(text: &str, stretch: Range<usize>) -> Option<Range<usize>> {
 }
 
 fn is_blank(text: &str) -> bool {
-    text.chars().all(xml::white)
+    text.chars().all(outline::is_white)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conf::Conf;
+    use frs::conf::Conf;
     use proptest::prelude::*;
 
     const MAP: &str = "<?xml version='1.0'?>\n<!-- a -->\n<map>\n  <group name='g' files='1' \

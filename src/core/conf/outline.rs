@@ -1,0 +1,98 @@
+//! Where the elements of a file stand in its text: for programs that edit it.
+//!
+//! Invariant: read by the same parser as the configuration itself, so that what one takes for an
+//! element, the other does.
+
+use super::fault::{Fault, Faults, Notes, Source, shown};
+use super::xml::{self, Document, Element};
+
+/// An element's stretch of the text, by offsets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// Offset of its `<`.
+    pub at: usize,
+    /// Offset of its end tag's `<`; that of the end where there is no end tag.
+    pub end_tag_at: usize,
+    /// Offset behind its last `>`.
+    pub end: usize,
+    name: String,
+    attributes: Vec<(String, String)>,
+}
+
+impl Stretch {
+    fn of(element: &Element) -> Stretch {
+        let attributes = element.attributes.iter();
+        Stretch {
+            at: element.at,
+            end_tag_at: element.end_tag_at,
+            end: element.end,
+            name: element.name.clone(),
+            attributes: attributes.map(|it| (it.name.clone(), it.value.clone())).collect(),
+        }
+    }
+
+    /// The value of an attribute, decoded, if it is there.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A root and the elements right in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// The root.
+    pub root: Stretch,
+    /// In the order of the text.
+    pub children: Vec<Stretch>,
+}
+
+impl Outline {
+    /// Its children of a name.
+    pub fn children_named(&self, name: &str) -> impl Iterator<Item = &Stretch> {
+        self.children.iter().filter(move |child| child.name == name)
+    }
+}
+
+/// Reads a text without a byte order mark, all of it well-formed. `name` is that of the text in
+/// faults.
+///
+/// # Errors
+/// Where it is no XML, or has another root than `root_name`.
+pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> {
+    let source = Source::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
+    let mut notes = Notes::new(&source);
+    let Document { root, complete } = xml::read(&mut notes);
+    let root = match root {
+        Some(root) if complete && root.name == root_name => root,
+        Some(root) if complete => {
+            let found = format!("<{}>", shown(&root.name));
+            notes.note(root.at, found, format!("<{root_name}> as the root element"));
+            return Err(Faults::new(notes.into_faults()));
+        }
+        _ => {
+            let mut faults = notes.into_faults();
+            if faults.is_empty() {
+                faults.push(Fault {
+                    file: name.to_owned(),
+                    position: None,
+                    found: "no whole document".to_owned(),
+                    expected: format!("a <{root_name}>"),
+                    line: None,
+                    count: 1,
+                });
+            }
+            return Err(Faults::new(faults));
+        }
+    };
+    let faults = notes.into_faults();
+    if !faults.is_empty() {
+        return Err(Faults::new(faults));
+    }
+    let children = root.children.iter().map(Stretch::of).collect();
+    Ok(Outline { root: Stretch::of(&root), children })
+}
+
+/// White space as XML means it.
+pub fn is_white(c: char) -> bool {
+    xml::white(c)
+}
