@@ -1,11 +1,11 @@
-//! What a worker listens on: its listener sets, those it serves for a neighbour, and the shared
-//! sockets.
+//! Accepting: what a worker listens on, and how clients are let in. It has listener sets of its own,
+//! those it serves for a neighbour, and the shared sockets.
 //!
 //! Invariant: a listener that cannot accept for want of descriptors or memory is tried again after
 //! a pause; nothing spins, and the master's copy keeps the queue.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
@@ -13,8 +13,12 @@ use mio::{Interest, Registry, Token};
 
 use crate::net::stream::Stream;
 
+/// Connections accepted in a tick: the rest waits in the kernel's queues for the next one.
+pub const ACCEPTS_PER_TICK: usize = 64;
 /// Time without accepting after the system had no descriptor or memory for a connection.
-pub const PAUSE_MS: u64 = 100;
+const PAUSE_MS: u64 = 100;
+/// A pause after so long a time without one is worth a line in the log.
+const QUIET_MS: u64 = 10_000;
 
 #[derive(Debug)]
 enum Socket {
@@ -36,24 +40,24 @@ struct Listener {
 pub struct Listeners {
     listeners: Vec<Option<Listener>>,
     first_token: usize,
-    tick: usize,
+    /// The one that was asked last.
+    last: usize,
+    paused_until_ms: u64,
 }
 
-/// What came of accepting.
+/// A client that was let in.
 #[derive(Debug)]
-pub enum Accepted {
-    /// A client; its address unless it came over a unix socket.
-    Client(Stream, Option<SocketAddr>),
-    /// Nobody waits.
-    Nobody,
-    /// The system has no room for another one.
-    NoRoom(io::Error),
+pub struct Accepted {
+    /// Its socket.
+    pub stream: Stream,
+    /// None over a unix socket.
+    pub peer: Option<IpAddr>,
 }
 
 impl Listeners {
     /// None yet; their tokens begin with this one.
     pub fn new(first_token: usize) -> Listeners {
-        Listeners { listeners: Vec::new(), first_token, tick: 0 }
+        Listeners { listeners: Vec::new(), first_token, last: 0, paused_until_ms: 0 }
     }
 
     /// Opens a TCP listener of a listener set.
@@ -131,31 +135,52 @@ impl Listeners {
         }
     }
 
-    /// Is somebody to be let in.
-    pub fn is_ready(&self) -> bool {
+    /// Somebody may be waiting to be let in.
+    fn is_ready(&self) -> bool {
         self.listeners.iter().flatten().any(|listener| listener.ready)
     }
 
-    /// Lets the next client in, from one listener after the other.
-    pub fn accept(&mut self) -> Accepted {
+    /// Is somebody to be let in now.
+    pub fn may_accept(&self, now_ms: u64) -> bool {
+        self.paused_until_ms <= now_ms && self.is_ready()
+    }
+
+    /// When whoever waits is let in; none: nobody waits.
+    pub fn due_ms(&self) -> Option<u64> {
+        self.is_ready().then_some(self.paused_until_ms)
+    }
+
+    /// Lets the next client in; none: nobody waits, or the system has no room, which begins a pause.
+    pub fn accept(&mut self, now_ms: u64) -> Option<Accepted> {
+        self.accept_next().unwrap_or_else(|error| {
+            if self.paused_until_ms + QUIET_MS <= now_ms {
+                tracing::warn!(%error, pause_ms = PAUSE_MS, "cannot accept connections");
+            }
+            self.paused_until_ms = now_ms + PAUSE_MS;
+            None
+        })
+    }
+
+    /// From one listener after the other.
+    fn accept_next(&mut self) -> io::Result<Option<Accepted>> {
         for _ in 0..self.listeners.len() {
-            self.tick = (self.tick + 1) % self.listeners.len();
+            self.last = (self.last + 1) % self.listeners.len();
             let Some(listener) =
-                self.listeners[self.tick].as_mut().filter(|listener| listener.ready)
+                self.listeners[self.last].as_mut().filter(|listener| listener.ready)
             else {
                 continue;
             };
             match listener.socket.accept() {
-                Ok((stream, address)) => return Accepted::Client(stream, address),
+                Ok(accepted) => return Ok(Some(accepted)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => listener.ready = false,
                     // The client's doing: it has gone again, or its route has.
                     kind if is_clients(kind) => {}
-                    _ => return Accepted::NoRoom(error),
+                    _ => return Err(error),
                 },
             }
         }
-        Accepted::Nobody
+        Ok(None)
     }
 }
 
@@ -180,18 +205,18 @@ impl Socket {
         }
     }
 
-    fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
+    fn accept(&self) -> io::Result<Accepted> {
         match self {
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // Without it the second of two answers waits for the first one's acknowledgement.
                 // It fails only on a connection that is gone, which reading will show.
                 let _ = stream.set_nodelay(true);
-                Ok((Stream::Tcp(stream), Some(address)))
+                Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()) })
             }
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                Ok((Stream::Unix(stream), None))
+                Ok(Accepted { stream: Stream::Unix(stream), peer: None })
             }
         }
     }
@@ -226,7 +251,9 @@ mod tests {
         assert!(listeners.is_ready(), "who waited before is let in, too");
 
         let mut let_in = Vec::new();
-        while let Accepted::Client(Stream::Tcp(stream), Some(_)) = listeners.accept() {
+        while let Some(Accepted { stream: Stream::Tcp(stream), peer: Some(_) }) =
+            listeners.accept(0)
+        {
             let_in.push(stream.local_addr().expect("connected").port());
         }
         assert_eq!(let_in.len(), clients.len());
@@ -241,6 +268,6 @@ mod tests {
         assert!(listeners.mark_ready(Token(10)) && listeners.is_ready());
         assert!(!listeners.mark_ready(Token(12)) && !listeners.mark_ready(Token(9)));
         listeners.close_all(registry).expect("closed");
-        assert!(matches!(listeners.accept(), Accepted::Nobody));
+        assert!(listeners.accept(0).is_none());
     }
 }

@@ -7,12 +7,12 @@ const QUIET_MS: u64 = 1_000;
 
 /// Those that no line has told of yet.
 #[derive(Debug, Default)]
-pub struct TurnedAway {
+pub struct OverloadLog {
     count: u64,
     quiet_until_ms: u64,
 }
 
-impl TurnedAway {
+impl OverloadLog {
     /// Another one.
     pub fn add(&mut self) {
         self.count += 1;
@@ -45,20 +45,20 @@ mod tests {
 
     #[test]
     fn all_are_told_of_in_a_line_a_second() {
-        let mut away = TurnedAway::default();
-        assert_eq!((away.due_ms(), away.take_due(0)), (None, None));
+        let mut log = OverloadLog::default();
+        assert_eq!((log.due_ms(), log.take_due(0)), (None, None));
         let mut told = Vec::new();
         // Ten in each of 35 tenths of a second, then none.
         for now_ms in (500..10_000).step_by(100) {
             if now_ms < 4_000 {
-                (0..10).for_each(|_| away.add());
+                (0..10).for_each(|_| log.add());
             }
-            assert!(away.due_ms().is_none_or(|due_ms| due_ms <= now_ms + QUIET_MS));
-            told.extend(away.take_due(now_ms).map(|count| (now_ms, count)));
+            assert!(log.due_ms().is_none_or(|due_ms| due_ms <= now_ms + QUIET_MS));
+            told.extend(log.take_due(now_ms).map(|count| (now_ms, count)));
         }
         assert_eq!(told, [(500, 10), (1500, 100), (2500, 100), (3500, 100), (4500, 40)]);
-        assert_eq!(away.take_rest(), None);
-        away.add();
-        assert_eq!((away.take_rest(), away.due_ms()), (Some(1), None));
+        assert_eq!(log.take_rest(), None);
+        log.add();
+        assert_eq!((log.take_rest(), log.due_ms()), (Some(1), None));
     }
 }

@@ -5,7 +5,7 @@
 //! nothing and writes no log line.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::accept::{Accepted, Listeners, PAUSE_MS};
+use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
-use super::overload_log::TurnedAway;
+use super::overload_log::OverloadLog;
 use super::request_handler::RequestHandler;
 use crate::net::stream::Stream;
 use crate::net::timers::{Kind, Lengths, Timers};
@@ -38,11 +38,10 @@ const FIRST_LISTENER: usize = 2;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
-const ACCEPTS_PER_TICK: usize = 64;
 /// Clients besides max-connections who are not served and are just being told so. They hold no
 /// buffer.
 pub const REFUSED_CLIENTS: usize = 1024;
-/// A pause after so long a time without one is worth a line in the log.
+/// Between two lines about connections that cannot be watched.
 const QUIET_MS: u64 = 10_000;
 /// Clients whose requests are run together: the memory of one is fetched while others are at work.
 const BATCH: usize = 64;
@@ -100,9 +99,8 @@ pub struct Worker {
     now_ms: u64,
     /// Bytes read and written in this tick.
     moved: Moved,
-    paused_until_ms: u64,
     unwatched: LogThrottle,
-    turned_away: TurnedAway,
+    overloads: OverloadLog,
     ending: Option<Ending>,
 }
 
@@ -152,9 +150,8 @@ impl Worker {
             begun: Duration::ZERO,
             now_ms: 0,
             moved: Moved::default(),
-            paused_until_ms: 0,
             unwatched: LogThrottle::new(Duration::from_millis(QUIET_MS)),
-            turned_away: TurnedAway::default(),
+            overloads: OverloadLog::default(),
             ending: None,
         })
     }
@@ -184,8 +181,8 @@ impl Worker {
             }
             self.tick();
         }
-        let rest = self.turned_away.take_rest();
-        self.tell_turned_away(rest);
+        let rest = self.overloads.take_rest();
+        self.log_overloads(rest);
         Ok(())
     }
 
@@ -201,8 +198,8 @@ impl Worker {
         // Who was late is not timed: that would be the timeout's length.
         self.handler.answered = 0;
         self.accept_clients();
-        let due = self.turned_away.take_due(self.now_ms);
-        self.tell_turned_away(due);
+        let due = self.overloads.take_due(self.now_ms);
+        self.log_overloads(due);
         self.count_moved();
     }
 
@@ -242,15 +239,14 @@ impl Worker {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let may_accept = self.paused_until_ms <= self.now_ms;
-        if !self.ready.is_empty() || may_accept && self.listeners.is_ready() {
+        if !self.ready.is_empty() || self.listeners.may_accept(self.now_ms) {
             return Some(Duration::ZERO);
         }
-        let paused = self.listeners.is_ready().then_some(self.paused_until_ms);
+        let paused = self.listeners.due_ms();
         let ending = self.ending.map(|ending| ending.until_ms);
         let due_ms = self.timers.due_ms(&self.lengths());
-        let told_ms = self.turned_away.due_ms();
-        let next_ms = [due_ms, paused, ending, told_ms].into_iter().flatten().min()?;
+        let log_ms = self.overloads.due_ms();
+        let next_ms = [due_ms, paused, ending, log_ms].into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
 
@@ -530,46 +526,25 @@ impl Worker {
     // Accepting.
 
     fn accept_clients(&mut self) {
-        if self.paused_until_ms > self.now_ms {
-            return;
-        }
         for _ in 0..ACCEPTS_PER_TICK {
-            if !self.listeners.is_ready() {
+            if !self.listeners.may_accept(self.now_ms) {
                 return;
             }
-            match self.listeners.accept() {
-                Accepted::Client(stream, address) => {
-                    self.admit(stream, address.as_ref().map(SocketAddr::ip));
-                }
-                Accepted::Nobody => {}
-                Accepted::NoRoom(error) => {
-                    if self.paused_until_ms + QUIET_MS <= self.now_ms {
-                        tracing::warn!(%error, pause_ms = PAUSE_MS, "cannot accept connections");
-                    }
-                    self.paused_until_ms = self.now_ms + PAUSE_MS;
-                    return;
-                }
+            if let Some(Accepted { stream, peer }) = self.listeners.accept(self.now_ms) {
+                self.admit(stream, peer);
             }
         }
     }
 
+    /// Serves a client, or refuses it.
     fn admit(&mut self, stream: Stream, peer: Option<IpAddr>) {
-        let srv: &Srv = &self.conf.srv;
-        let served = self.clients.len() - self.free.len() - self.refused;
-        let most = srv.http.max_connections as usize;
-        let refusal = match peer {
-            Some(peer) if !srv.allow.iter().any(|block| block.contains(peer)) => {
-                Some(protocol::Error::PeerForbidden)
-            }
-            _ if served >= most => Some(protocol::Error::Overloaded),
-            _ => None,
-        };
+        let refusal = self.refusal_of(peer);
         self.count(Counter::Connections);
         if refusal.is_some() {
             self.count(Counter::ConnectionsRefused);
         }
         if matches!(refusal, Some(protocol::Error::Overloaded)) {
-            self.turned_away.add();
+            self.overloads.add();
         }
         if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
             return;
@@ -578,6 +553,19 @@ impl Worker {
         match refusal {
             None => self.timers.arm(index, Kind::Idle, self.now_ms),
             Some(error) => self.refuse(index, &error),
+        }
+    }
+
+    /// Why a client is not served, if it is not.
+    fn refusal_of(&self, peer: Option<IpAddr>) -> Option<protocol::Error> {
+        let srv: &Srv = &self.conf.srv;
+        let served = self.clients.len() - self.free.len() - self.refused;
+        match peer {
+            Some(peer) if !srv.allow.iter().any(|block| block.contains(peer)) => {
+                Some(protocol::Error::PeerForbidden)
+            }
+            _ if served >= srv.http.max_connections as usize => Some(protocol::Error::Overloaded),
+            _ => None,
         }
     }
 
@@ -608,7 +596,7 @@ impl Worker {
         true
     }
 
-    fn tell_turned_away(&self, count: Option<u64>) {
+    fn log_overloads(&self, count: Option<u64>) {
         if let Some(connections) = count {
             let max_connections = self.conf.srv.http.max_connections;
             tracing::warn!(connections, max_connections, "connections were turned away with 503");
