@@ -17,13 +17,14 @@
 //! ```
 //! Integers are little-endian.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::load::{Host, Texts};
+use super::durable::write_durably;
+use super::host::Host;
+use super::load::Texts;
 use super::srv::{Admin, Listen};
 use super::{Conf, Faults, Overlay};
 use crate::base::sys;
@@ -238,20 +239,6 @@ fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
         field,
         found,
         expected,
-    })
-}
-
-/// Writes a file that is not there yet, and waits until it is on disk.
-pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // One that is left of a writer that died may be another user's, or a link.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
-        // The disk may be full: give the room back.
-        let _ = fs::remove_file(path);
     })
 }
 

@@ -6,8 +6,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::map::Biz;
-
 /// Ids and names of a map's businesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BizIndex {
@@ -16,11 +14,12 @@ pub(super) struct BizIndex {
 }
 
 impl BizIndex {
-    pub fn new(bizs: &[Biz]) -> Self {
-        let bizs = bizs.iter().enumerate();
+    /// Of the ids and names of businesses, in their order.
+    pub fn new<'m>(bizs: impl Iterator<Item = (u32, &'m str)> + Clone) -> Self {
+        let bizs = bizs.enumerate();
         BizIndex {
-            ids: bizs.clone().map(|(at, biz)| (biz.id, at)).collect(),
-            names: bizs.map(|(at, biz)| (biz.name.as_str().into(), at)).collect(),
+            ids: bizs.clone().map(|(at, (id, _))| (id, at)).collect(),
+            names: bizs.map(|(at, (_, name))| (name.into(), at)).collect(),
         }
     }
 
@@ -60,8 +59,7 @@ impl Hasher for Fnv {
 
 #[cfg(test)]
 mod tests {
-    use super::super::map::{KeyType, Map};
-    use super::*;
+    use super::super::map::{Biz, KeyType, Map};
 
     fn biz(id: u32, name: &str) -> Biz {
         Biz::new(id, name, KeyType::String, Vec::new())

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
+use super::host::Host;
 use super::xml::{Document, Element};
 use super::{Conf, fit, map_read, srv_read, xml};
 
@@ -26,26 +27,6 @@ pub struct Texts {
     pub map_name: String,
     /// Text of map.xml.
     pub map: String,
-}
-
-/// What a configuration takes from the system it is read on.
-pub(super) struct Host {
-    /// What `auto` workers are.
-    pub processors: u16,
-    /// Is there a user of this name?
-    pub knows_user: fn(&str) -> bool,
-}
-
-impl Host {
-    /// This system.
-    pub fn this() -> Host {
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Host { processors: processors.min(u16::MAX.into()) as u16, knows_user }
-    }
-}
-
-fn knows_user(name: &str) -> bool {
-    !name.is_empty() && matches!(nix::unistd::User::from_name(name), Ok(Some(_)))
 }
 
 impl Conf {

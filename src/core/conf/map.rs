@@ -48,7 +48,7 @@ pub struct Map {
 impl Map {
     /// A map of these groups and businesses, which must have been checked.
     pub fn new(groups: Vec<Group>, bizs: Vec<Biz>) -> Map {
-        let index = BizIndex::new(&bizs);
+        let index = BizIndex::new(bizs.iter().map(|biz| (biz.id, biz.name.as_str())));
         Map { groups, bizs, index }
     }
 

@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Conf;
-use super::active::write_durably;
+use super::durable::write_durably;
 use crate::base::sys;
 
 const NAME: &str = "overlay";

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::authority::{hosts, origins};
 use super::cidr::Cidr;
 use super::fault::{Checked, Faulty, Notes, shown};
-use super::load::Host;
+use super::host::Host;
 use super::srv::{
     Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv, default_programs,
     needed_slots,

@@ -8,7 +8,7 @@ use crate::store::inspect::LiveGroup;
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
-use super::record::with_room;
+use super::decode::with_room;
 
 /// What becomes of a node.
 pub(super) enum Carried {

@@ -23,6 +23,7 @@
 //! ```
 
 mod copy_nodes;
+mod decode;
 mod error;
 #[cfg(test)]
 mod image_tests;

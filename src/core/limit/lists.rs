@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{List, Rules};
+use super::List;
+use super::rules::{MaxOverride, Rules};
 use crate::conf::{Biz, Cidr, KeyType, ListRule, Pattern};
 use crate::key::{KeyForm, KeyRef, MAX_KEY_WORDS};
 
@@ -39,15 +40,6 @@ struct PatternIndex {
     blocks: HashMap<Cidr, usize>,
     /// Leading bits of the blocks, most first, of IPv4 and of IPv6.
     bits: [Vec<u8>; 2],
-}
-
-/// A maximum that a listed key has in place of its biz's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct MaxOverride {
-    /// Position of the limit.
-    pub limit: usize,
-    /// What it has instead.
-    pub max: u64,
 }
 
 /// What the entries of one pattern add up to.

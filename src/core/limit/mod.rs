@@ -26,13 +26,15 @@ mod ring;
 mod rules;
 mod sliding;
 mod sliding_counter;
+mod state_word;
 mod token;
 mod total;
 mod weight;
 
 pub use calendar_windows::Span;
 pub use lists::{Listing, Lists};
-pub use rules::{Judgement, Rules, StateWord, States, WordUnit};
+pub use rules::{Judgement, Rules, States};
+pub use state_word::{StateWord, WordUnit};
 
 /// The most uses a state can hold, 2^53 - 1: what a JSON reader can take for exact.
 pub const MAX_USED: u64 = crate::conf::MAX_COUNT;
@@ -57,6 +59,21 @@ pub struct Demand {
     pub count: i32,
     /// It is charged if it is admitted: an Update.
     pub charges: bool,
+}
+
+/// How much is lost with a node; what is less is given up first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Worth {
+    /// Each limit would roll to fresh, and no ban runs: nothing.
+    Expired,
+    /// In use, and no limit of the key refuses.
+    Idle,
+    /// A limit of the key refuses a count of 1.
+    Limiting,
+    /// A ban runs.
+    Banned,
+    /// A total in use, or the whole biz's node in use: it cannot be made good.
+    Kept,
 }
 
 /// What a limit shows of itself.

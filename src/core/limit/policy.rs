@@ -7,9 +7,9 @@ use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
 use super::interval::{self, Window};
 use super::sliding_counter::{self, Counters};
+use super::state_word::WordUnit;
 use super::token::{self, Bucket, Level};
-
-use super::{Demand, Figures, WordUnit, count, ring, sliding, total};
+use super::{Demand, Figures, count, ring, sliding, total};
 use crate::conf;
 use crate::conf::{Interval, Sliding, SlidingCounter, Total};
 

@@ -10,15 +10,12 @@
 mod look;
 
 use super::calendar_windows::Span;
-use super::lists::MaxOverride;
 use super::policy::{self, Policy};
 use super::ring::{self, Ring};
 use super::weight::Weights;
-use super::{Demand, Figures, LimitFigures, Verdict};
+use super::{Demand, Figures, LimitFigures, Verdict, Worth};
 use crate::base::hash;
 use crate::conf::{self, Biz, Mode, Scope};
-use crate::store::Rank;
-pub use look::{StateWord, WordUnit};
 
 /// How much later than another a turn may have read its clock and yet come first to a node: the
 /// ban it starts there is none of a clock set back.
@@ -541,7 +538,7 @@ impl Rules {
 
     /// How much is lost with a node of the scope, whose words are rolled in place; they are a
     /// copy that nobody writes back.
-    pub fn rank(&self, scope: Scope, words: &mut [u64], now: u64) -> Rank {
+    pub fn worth(&self, scope: Scope, words: &mut [u64], now: u64) -> Worth {
         let (key, biz): (&mut [u64], &mut [u64]) = match scope {
             Scope::Key => (words, &mut []),
             Scope::Biz => (&mut [], words),
@@ -552,16 +549,16 @@ impl Rules {
         if let Some(ring) = node.ring {
             ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], now);
         }
-        let mut rank = if banned { Rank::Banned } else { Rank::Expired };
+        let mut worth = if banned { Worth::Banned } else { Worth::Expired };
         for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
             policy::roll(&rule.policy, states.of_mut(rule), now);
-            rank = rank.max(rule.rank(states.of(rule), now));
+            worth = worth.max(rule.worth(states.of(rule), now));
         }
-        rank
+        worth
     }
 
     /// The largest of what the limits of a key have as used; the words of its node are rolled, as
-    /// [`Rules::rank`] leaves them.
+    /// [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
         let used =
@@ -586,17 +583,26 @@ impl Rules {
 
 impl Rule {
     /// What the rolled state alone makes of its node.
-    fn rank(&self, state: &[u64], now: u64) -> Rank {
+    fn worth(&self, state: &[u64], now: u64) -> Worth {
         if policy::is_fresh(&self.policy, state) {
-            Rank::Expired
+            Worth::Expired
         } else if self.scope == Scope::Biz || policy::is_kept(&self.policy) {
-            Rank::Kept
+            Worth::Kept
         } else if self.refuses(state, now, 1) {
-            Rank::Limiting
+            Worth::Limiting
         } else {
-            Rank::Idle
+            Worth::Idle
         }
     }
+}
+
+/// A maximum that a listed key has in place of its biz's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct MaxOverride {
+    /// Position of the limit.
+    pub limit: usize,
+    /// What it has instead.
+    pub max: u64,
 }
 
 /// What the end of a ban takes in the nodes of a scope.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Seen;
 use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
-use crate::limit::{List, Listing, Lists, Rules, Span};
+use crate::limit::{List, Listing, Lists, Rules, Span, Worth};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 
@@ -303,6 +303,13 @@ impl Judge for Table {
         }
         entry.adopt(words, scope);
         let rules = entry.rules_of(words);
-        rules.rank(scope, &mut words[entry.states_at()..][..rules.words(scope)], now)
+        let states = &mut words[entry.states_at()..][..rules.words(scope)];
+        match rules.worth(scope, states, now) {
+            Worth::Expired => Rank::Expired,
+            Worth::Idle => Rank::Idle,
+            Worth::Limiting => Rank::Limiting,
+            Worth::Banned => Rank::Banned,
+            Worth::Kept => Rank::Kept,
+        }
     }
 }

@@ -5,8 +5,8 @@
 
 use super::record::{DAY, HOUR, MINUTE, Record, brief};
 use frs::conf::{Calendar, Count, Limit, Policy, Scope, Turns, Unit};
+use frs::limit::Worth;
 use frs::limit::{MAX_USED, Verdict};
-use frs::store::Rank;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use proptest::prelude::*;
@@ -345,8 +345,8 @@ fn a_node_last_used_a_longest_life_ago_is_expired() {
     record.update(sunday, 1);
     let last_use = sunday - length + 1;
     record.force(last_use, 1);
-    assert_eq!(record.rank(sunday + length - 1), Rank::Limiting);
-    assert_eq!(record.rank(sunday + length), Rank::Expired);
+    assert_eq!(record.rank(sunday + length - 1), Worth::Limiting);
+    assert_eq!(record.rank(sunday + length), Worth::Expired);
     let life_ms = record.rules.longest_life_ms(Scope::Key).unwrap();
     assert!(last_use + life_ms >= sunday + length);
     assert!(life_ms < 8 * DAY);

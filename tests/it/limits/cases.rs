@@ -4,8 +4,8 @@
 //! what a command may change.
 
 use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
+use frs::limit::Worth;
 use frs::limit::{Judgement, LimitFigures, MAX_USED, Rules, States, Verdict};
-use frs::store::Rank;
 
 const HOUR: u64 = 3_600_000;
 /// A time to begin at.
@@ -116,9 +116,9 @@ impl Record {
         details
     }
 
-    fn rank(&self, scope: Scope, now: u64) -> Rank {
+    fn rank(&self, scope: Scope, now: u64) -> Worth {
         let mut words = if scope == Scope::Key { self.key.clone() } else { self.biz.clone() };
-        self.rules.rank(scope, &mut words, now)
+        self.rules.worth(scope, &mut words, now)
     }
 
     fn is_untouched(&mut self) -> bool {
@@ -464,24 +464,24 @@ fn nothing_overflows_at_the_bounds() {
 fn rank_orders_nodes_by_what_is_lost_with_them() {
     let limits = [interval(1000, 2, 0).ban(5000), interval(2000, 9, 0), total(100).of_biz()];
     let mut record = Record::new(&limits);
-    assert_eq!(record.rank(Scope::Key, T0), Rank::Expired);
+    assert_eq!(record.rank(Scope::Key, T0), Worth::Expired);
     record.update(T0, 1);
-    assert_eq!(record.rank(Scope::Key, T0), Rank::Idle);
+    assert_eq!(record.rank(Scope::Key, T0), Worth::Idle);
     record.update(T0, 1);
-    assert_eq!(record.rank(Scope::Key, T0), Rank::Limiting);
-    assert_eq!(record.rank(Scope::Key, T0 + 1000), Rank::Idle);
-    assert_eq!(record.rank(Scope::Key, T0 + 2000), Rank::Expired);
+    assert_eq!(record.rank(Scope::Key, T0), Worth::Limiting);
+    assert_eq!(record.rank(Scope::Key, T0 + 1000), Worth::Idle);
+    assert_eq!(record.rank(Scope::Key, T0 + 2000), Worth::Expired);
     record.update(T0, 1);
-    assert_eq!(record.rank(Scope::Key, T0 + 4999), Rank::Banned);
-    assert_eq!(record.rank(Scope::Key, T0 + 5000), Rank::Expired);
-    assert_eq!(record.rank(Scope::Biz, T0 + 5000), Rank::Kept);
+    assert_eq!(record.rank(Scope::Key, T0 + 4999), Worth::Banned);
+    assert_eq!(record.rank(Scope::Key, T0 + 5000), Worth::Expired);
+    assert_eq!(record.rank(Scope::Biz, T0 + 5000), Worth::Kept);
     let mut counted = Record::new(&[total(5)]);
     counted.update(T0, 1);
-    assert_eq!(counted.rank(Scope::Key, T0), Rank::Kept);
+    assert_eq!(counted.rank(Scope::Key, T0), Worth::Kept);
     counted.update(T0, -1);
-    assert_eq!(counted.rank(Scope::Key, T0), Rank::Expired);
-    assert!(Rank::Expired < Rank::Idle && Rank::Idle < Rank::Limiting);
-    assert!(Rank::Limiting < Rank::Banned && Rank::Banned < Rank::Kept);
+    assert_eq!(counted.rank(Scope::Key, T0), Worth::Expired);
+    assert!(Worth::Expired < Worth::Idle && Worth::Idle < Worth::Limiting);
+    assert!(Worth::Limiting < Worth::Banned && Worth::Banned < Worth::Kept);
 }
 
 #[test]
@@ -499,8 +499,8 @@ fn a_node_last_used_a_longest_life_ago_is_expired() {
     record.update(T0, 1);
     let last_use = T0 - 59_999;
     record.update(last_use, 1);
-    assert_eq!(record.rank(Scope::Key, T0 + 59_999), Rank::Idle);
-    assert_eq!(record.rank(Scope::Key, last_use + 120_000), Rank::Expired);
+    assert_eq!(record.rank(Scope::Key, T0 + 59_999), Worth::Idle);
+    assert_eq!(record.rank(Scope::Key, last_use + 120_000), Worth::Expired);
 }
 
 #[test]

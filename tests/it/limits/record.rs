@@ -2,8 +2,8 @@
 //! is as it was before it.
 
 use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
+use frs::limit::Worth;
 use frs::limit::{LimitFigures, Rules, States, Verdict};
-use frs::store::Rank;
 
 /// A time to begin at.
 pub const T0: u64 = 1_700_000_000_000;
@@ -119,10 +119,10 @@ impl Record {
         })
     }
 
-    pub fn rank(&self, now: u64) -> Rank {
+    pub fn rank(&self, now: u64) -> Worth {
         let mut copy = self.at(now);
         let words = copy.words();
-        copy.rules.rank(Scope::Key, &mut copy.node[..words], now)
+        copy.rules.worth(Scope::Key, &mut copy.node[..words], now)
     }
 
     pub fn longest_life_ms(&self) -> Option<u64> {

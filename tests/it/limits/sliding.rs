@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use frs::conf::Limit;
 use frs::limit::LimitFigures;
-use frs::store::Rank;
+use frs::limit::Worth;
 use proptest::prelude::*;
 
 use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, sliding};
@@ -299,19 +299,19 @@ fn a_log_of_4096_in_no_order_is_exact() {
 #[test]
 fn a_node_last_used_a_longest_life_ago_is_expired() {
     let mut record = Record::new(&[sliding(SECOND, 2), sliding(MINUTE, 5)]);
-    assert_eq!(record.rank(T0), Rank::Expired);
+    assert_eq!(record.rank(T0), Worth::Expired);
     record.update(T0, 1);
-    assert_eq!(record.rank(T0), Rank::Idle);
+    assert_eq!(record.rank(T0), Worth::Idle);
     record.update(T0, 1);
-    assert_eq!(record.rank(T0), Rank::Limiting);
-    assert_eq!(record.rank(T0 + MINUTE), Rank::Expired);
+    assert_eq!(record.rank(T0), Worth::Limiting);
+    assert_eq!(record.rank(T0 + MINUTE), Worth::Expired);
     // The worst case: the clock set back for the last use.
     let last_use = T0 - MINUTE + 1;
     record.update(last_use, 1);
     let life_ms = record.longest_life_ms().unwrap();
     assert_eq!(life_ms, 2 * MINUTE);
-    assert_eq!(record.rank(last_use + life_ms - 2), Rank::Idle);
-    assert_eq!(record.rank(last_use + life_ms), Rank::Expired);
+    assert_eq!(record.rank(last_use + life_ms - 2), Worth::Idle);
+    assert_eq!(record.rank(last_use + life_ms), Worth::Expired);
 }
 
 /// Limits as written, and the log that they are judged by here.

@@ -1,6 +1,6 @@
 //! `token`: the cases that the policy promises, by name.
 
-use frs::store::Rank;
+use frs::limit::Worth;
 
 use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, token};
 
@@ -159,11 +159,11 @@ fn every_unit_of_every_rate_fills_the_bucket_in_the_time_it_says() {
 #[test]
 fn a_bucket_ranks_by_what_is_left_in_it() {
     let mut record = Record::new(&[token(1, SECOND, 2)]);
-    assert_eq!(record.rank(T0), Rank::Expired);
+    assert_eq!(record.rank(T0), Worth::Expired);
     record.update(T0, 1);
-    assert_eq!(record.rank(T0), Rank::Idle);
+    assert_eq!(record.rank(T0), Worth::Idle);
     record.update(T0, 1);
-    assert_eq!(record.rank(T0), Rank::Limiting);
-    assert_eq!(record.rank(T0 + SECOND), Rank::Idle);
-    assert_eq!(record.rank(T0 + 2 * SECOND), Rank::Expired);
+    assert_eq!(record.rank(T0), Worth::Limiting);
+    assert_eq!(record.rank(T0 + SECOND), Worth::Idle);
+    assert_eq!(record.rank(T0 + 2 * SECOND), Worth::Expired);
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::fault::Faults;
-use super::load::Host;
+use super::host::Host;
 use super::memory::BufferSizes;
 use super::{
     AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,

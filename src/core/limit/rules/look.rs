@@ -6,32 +6,7 @@ use super::Rules;
 use crate::conf::Scope;
 use crate::limit::policy;
 use crate::limit::ring::{self, Uses};
-
-/// In what a state word counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WordUnit {
-    /// Milliseconds since the epoch; 0: not yet.
-    Time,
-    /// Uses.
-    Uses,
-    /// 1/86,400,000 of a token.
-    TokenParts,
-    /// Places of a ring's uses, packed.
-    Ring,
-    /// Times of two uses, in milliseconds after the ring's base.
-    RingUses,
-}
-
-/// What a state word of a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StateWord {
-    /// The 1-based index of the limit it belongs to; 0: all of them.
-    pub limit: u16,
-    /// What it is called.
-    pub name: &'static str,
-    /// In what it counts.
-    pub unit: WordUnit,
-}
+use crate::limit::state_word::{StateWord, WordUnit};
 
 impl Rules {
     /// What the words of a node of the scope are, from the first one behind the key field on.

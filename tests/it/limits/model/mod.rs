@@ -11,7 +11,7 @@ mod steps;
 mod windows;
 
 use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding};
-use frs::store::Rank;
+use frs::limit::Worth;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -147,7 +147,13 @@ fn assert_long_lives(real: &Real, last_use: i64, now: i64) -> Result<(), TestCas
             continue;
         }
         for then in [over, (now as u64).max(over)] {
-            prop_assert_eq!(real.rank(scope, 0, then), Rank::Expired, "{:?} in {}", scope, life_ms);
+            prop_assert_eq!(
+                real.rank(scope, 0, then),
+                Worth::Expired,
+                "{:?} in {}",
+                scope,
+                life_ms
+            );
         }
     }
     Ok(())
@@ -170,7 +176,7 @@ fn assert_agreement(case: &Case, steps: &[Step]) -> Result<(), TestCaseError> {
             let rank = model.rank(scope, key, now.into());
             prop_assert_eq!(real.rank(scope, key, now as u64), rank, "{:?} at {}", step, now);
             let fresh = real.is_fresh(scope, key, now as u64);
-            prop_assert_eq!(fresh, rank == Rank::Expired, "{:?} at {}", step, now);
+            prop_assert_eq!(fresh, rank == Worth::Expired, "{:?} at {}", step, now);
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use frs::conf::{Biz, Limit, ListRule, Mode, Policy, Scope, Weight};
-use frs::store::Rank;
+use frs::limit::Worth;
 
 use super::policies::{self, State, View};
 use super::steps::{Command, Step};
@@ -301,9 +301,9 @@ impl Model {
         !banned && self.indices().filter(own).all(|index| self.view(index, key, now).is_fresh())
     }
 
-    pub fn rank(&self, scope: Scope, key: usize, now: i128) -> Rank {
+    pub fn rank(&self, scope: Scope, key: usize, now: i128) -> Worth {
         if self.is_fresh(scope, key, now) {
-            return Rank::Expired;
+            return Worth::Expired;
         }
         let own = |&index: &usize| self.limit(index).scope == scope;
         let used: Vec<(usize, View)> = self
@@ -318,13 +318,13 @@ impl Model {
         };
         let whole = scope == Scope::Biz;
         if whole || used.iter().any(|&(index, _)| matches!(policy(index), Policy::Total(_))) {
-            Rank::Kept
+            Worth::Kept
         } else if self.ban_left(key, now) > 0 {
-            Rank::Banned
+            Worth::Banned
         } else if used.iter().any(refuses) {
-            Rank::Limiting
+            Worth::Limiting
         } else {
-            Rank::Idle
+            Worth::Idle
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The code under test, with words kept for each key as a store would.
 
 use frs::conf::{Biz, Mode, Scope};
+use frs::limit::Worth;
 use frs::limit::{Demand, Figures, Judgement, LimitFigures, Rules, Span, States, Verdict};
-use frs::store::Rank;
 
 use super::plain::{Answer, Detail, Shown, far};
 use super::steps::{Command, KEYS, Step};
@@ -91,11 +91,11 @@ impl Real {
         }
     }
 
-    pub fn rank(&self, scope: Scope, key: usize, now: u64) -> Rank {
+    pub fn rank(&self, scope: Scope, key: usize, now: u64) -> Worth {
         let mut copy = self.clone();
         copy.tell(now);
         let words = if scope == Scope::Key { &mut copy.keys[key] } else { &mut copy.biz };
-        copy.rules.rank(scope, words, now)
+        copy.rules.worth(scope, words, now)
     }
 
     pub fn is_fresh(&self, scope: Scope, key: usize, now: u64) -> bool {
