@@ -264,6 +264,15 @@ const fn cut_to_prefix(address: u128, prefix: u8) -> u128 {
     }
 }
 
+/// A key-node of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyNodeId {
+    /// File of the group.
+    pub file: u32,
+    /// Key-node of the file.
+    pub key_node: u32,
+}
+
 /// The place a key leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
@@ -281,6 +290,13 @@ pub struct KeyRef<'a> {
     words: &'a [u64],
     bytes: u16,
     form: KeyForm,
+}
+
+impl Location {
+    /// Its key-node.
+    pub const fn key_node_id(&self) -> KeyNodeId {
+        KeyNodeId { file: self.file, key_node: self.key_node }
+    }
 }
 
 impl<'a> KeyRef<'a> {
@@ -341,7 +357,7 @@ impl<'a> KeyRef<'a> {
     #[inline(always)]
     pub fn locate(&self, biz_id: u32, geometry: &Geometry, seed: Seed) -> Location {
         let h = self.estimate(biz_id, geometry.hash, seed);
-        let (file, key_node) = match self.form {
+        let KeyNodeId { file, key_node } = match self.form {
             KeyForm::Integer => route_integer(self.words[0], geometry),
             _ => route(h, geometry),
         };
@@ -349,17 +365,20 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-/// File and key-node of an index estimation.
+/// The key-node of an index estimation.
 #[inline(always)]
-const fn route(h: u64, geometry: &Geometry) -> (u32, u32) {
-    ((h >> 32) as u32 % geometry.files, h as u32 % geometry.key_nodes)
+const fn route(h: u64, geometry: &Geometry) -> KeyNodeId {
+    KeyNodeId { file: (h >> 32) as u32 % geometry.files, key_node: h as u32 % geometry.key_nodes }
 }
 
-/// File and key-node of an integer key by modulo, so that neighbours spread evenly.
+/// The key-node of an integer key by modulo, so that neighbours spread evenly.
 #[inline(always)]
-const fn route_integer(key: u64, geometry: &Geometry) -> (u32, u32) {
+const fn route_integer(key: u64, geometry: &Geometry) -> KeyNodeId {
     let files = geometry.files as u64;
-    ((key % files) as u32, (key / files % geometry.key_nodes as u64) as u32)
+    KeyNodeId {
+        file: (key % files) as u32,
+        key_node: (key / files % geometry.key_nodes as u64) as u32,
+    }
 }
 
 /// 1..=255 from all bits of `h`, by multiplicative hashing (Knuth, TAOCP 3, 6.4): the low bits

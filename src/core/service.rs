@@ -21,7 +21,7 @@ use crate::conf::{Conf, active};
 use crate::key::KeyRef;
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
-    Error, Handle, Places, ROLE_PROGRAM, Runtime, Sweep, TransactionBuffers, live_dir,
+    Error, Handle, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep, TransactionBuffers, live_dir,
 };
 use execute::RequestBuffers;
 use table::Table;
@@ -274,7 +274,7 @@ impl ItemError {
 }
 
 pub use outcome::Outcome;
-pub use record::{Clearing, RecordError};
+pub use record::{Clearing, RecordError, RecordName};
 
 pub use crate::limit::{Figures, LimitFigures, List, Verdict};
 
@@ -351,11 +351,17 @@ pub struct Service {
     data_dir: PathBuf,
     conf: Arc<Conf>,
     generation: u64,
-    /// A generation that could not be taken, and when that was.
-    failed: Option<(u64, Instant)>,
+    failed: Option<FailedTake>,
     table: Table,
     scratch: RequestBuffers,
     buffers: TransactionBuffers,
+}
+
+/// A generation that could not be taken, and when that was.
+#[derive(Debug, Clone, Copy)]
+struct FailedTake {
+    generation: u64,
+    at: Instant,
 }
 
 /// Between two attempts to take a configuration that could not be taken.
@@ -374,8 +380,9 @@ impl Service {
     pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
         let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
         let conf = read_active(data_dir, generation)?;
-        let who = (role as u32, &Places::of(&conf.srv));
-        let mut handle = Handle::attach_at(data_dir, live_dir(&conf), who)?;
+        let places = &Places::of(&conf.srv);
+        let request = SlotRequest { role: role as u32, places };
+        let mut handle = Handle::attach_at(data_dir, live_dir(&conf), request)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
         if conf.srv.data.prefault {
@@ -383,11 +390,11 @@ impl Service {
             while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
-        Ok(Service::over(handle, data_dir, (conf, generation)))
+        Ok(Service::over(handle, data_dir, conf, generation))
     }
 
     /// The service over a handle that has taken the groups of this configuration.
-    fn over(handle: Handle, data_dir: &Path, (conf, generation): (Conf, u64)) -> Service {
+    fn over(handle: Handle, data_dir: &Path, conf: Conf, generation: u64) -> Service {
         Service {
             table: Table::new(&conf, &handle),
             handle,
@@ -434,13 +441,14 @@ impl Service {
             return false;
         }
         let now = clock::instant();
-        let tried = |(failed, at): (u64, Instant)| failed == generation && now - at < RETRY_EVERY;
+        let tried =
+            |failed: FailedTake| failed.generation == generation && now - failed.at < RETRY_EVERY;
         if self.failed.is_some_and(tried) {
             return false;
         }
         if generation < self.generation {
             // None goes back: the word is damaged, and the master puts it right.
-            self.failed = Some((generation, now));
+            self.failed = Some(FailedTake { generation, at: now });
             let expected = self.generation;
             tracing::error!(found = generation, expected, "the generation in force is damaged");
             return false;
@@ -448,7 +456,7 @@ impl Service {
         match self.take(generation) {
             Ok(()) => true,
             Err(error) => {
-                self.failed = Some((generation, now));
+                self.failed = Some(FailedTake { generation, at: now });
                 tracing::error!(generation, %error, "cannot take the new configuration");
                 false
             }
@@ -468,7 +476,7 @@ impl Service {
     /// Is another generation in force that could not be taken, so that every item answers `store`.
     pub fn is_behind(&self) -> bool {
         let generation = self.handle.runtime().generation();
-        let is_refused = || self.failed.is_some_and(|(failed, _)| failed == generation);
+        let is_refused = || self.failed.is_some_and(|failed| failed.generation == generation);
         generation != self.generation && (generation == 0 || is_refused())
     }
 
@@ -520,7 +528,8 @@ impl Service {
         &mut self,
         sweep: &mut Sweep,
         mut each: impl FnMut(&Seen<'_>),
-        (most, now): (usize, Millis),
+        most: usize,
+        now: Millis,
     ) -> bool {
         self.table.set_now(now);
         let table = &self.table;
@@ -529,7 +538,7 @@ impl Service {
                 each(&seen);
             }
         };
-        sweep.step(&self.handle, table, &mut live, (most, now))
+        sweep.step(&self.handle, table, &mut live, most, now)
     }
 
     /// Recovers every slot whose owner is dead; how many. For the keeper.

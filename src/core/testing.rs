@@ -100,7 +100,7 @@ impl World {
     pub fn quarantine(&self, group: &str) {
         let runtime = self.runtime();
         let id = runtime.find_named(group, 0).unwrap().group;
-        let (mark, _) = runtime.find_file(id, 0).unwrap();
+        let mark = runtime.find_file(id, 0).unwrap().index;
         runtime.mark_of(mark).fetch_or(FILE_QUARANTINE, Ordering::Relaxed);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::conf::{Conf, KeyType};
 use crate::key::{KeyField, KeyForm, KeyRef, Location};
-use crate::service::table::Table;
+use crate::service::table::{FoundGroup, Table};
 use crate::store::group::{Header, seal};
 use crate::store::inspect::LiveGroup;
 use crate::store::layout::node;
@@ -27,6 +27,13 @@ pub(super) enum Carried {
     Moved,
     /// Its key is none of its business's key type.
     Keyless,
+}
+
+/// What is lost with a node; of equals, the one used later is worth more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Worth {
+    rank: Rank,
+    last_use_ms: u64,
 }
 
 /// Carries nodes of one group.
@@ -54,9 +61,10 @@ impl<'a> NodeCopier<'a> {
         now: u64,
     ) -> NodeCopier<'a> {
         let name = &conf.map.groups[index].name;
-        let [mut from, mut to] = [old.header(), new]
-            .map(|header| Table::over(conf, |other| (other == *name).then_some((index, header))));
-        let mut anywhere = Table::over(conf, |_| Some((index, old.header())));
+        let [mut from, mut to] = [old.header(), new].map(|header| {
+            Table::over(conf, |other| (other == *name).then_some(FoundGroup { index, header }))
+        });
+        let mut anywhere = Table::over(conf, |_| Some(FoundGroup { index, header: old.header() }));
         anywhere.set_now(now);
         from.set_now(now);
         to.set_now(now);
@@ -145,9 +153,9 @@ impl<'a> NodeCopier<'a> {
         self.to.index_of(biz_id).map(|index| self.conf.map.bizs[index].key)
     }
 
-    /// What is lost with a node of the new files; of equals, the one used later is worth more.
-    pub fn worth(&self, words: &[u64]) -> (Rank, u64) {
+    /// What is lost with a node of the new files.
+    pub fn worth(&self, words: &[u64]) -> Worth {
         let rank = self.to.rank(self.index, &mut words.to_vec(), self.now);
-        (rank, words[node::LAST_USE].min(self.now))
+        Worth { rank, last_use_ms: words[node::LAST_USE].min(self.now) }
     }
 }

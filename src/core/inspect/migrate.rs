@@ -11,8 +11,9 @@ use super::copy_nodes::{Carried, NodeCopier};
 use super::error::Error;
 use crate::base::sys;
 use crate::conf::{Conf, Geometry, Group, Overlay};
+use crate::key::KeyNodeId;
 use crate::store::group::Header;
-use crate::store::inspect::LiveGroup;
+use crate::store::inspect::{LiveGroup, SoundNodes};
 use crate::store::staging::{self, Draft};
 use crate::store::{self, Fault, Runtime, group, live_dir};
 
@@ -292,7 +293,8 @@ fn for_each_node(
             return Err(Error::BrokenOff);
         }
         let (file, key_node) = (at / u64::from(key_nodes), at % u64::from(key_nodes));
-        let (nodes, findings) = old.sound_nodes(file as u32, key_node as u32);
+        let at = KeyNodeId { file: file as u32, key_node: key_node as u32 };
+        let SoundNodes { nodes, findings } = old.sound_nodes(at);
         let is_lost = |fault: Fault| !matches!(fault, Fault::Tag { .. });
         counts.damaged += findings.iter().filter(|finding| is_lost(finding.fault)).count() as u64;
         nodes.iter().for_each(|words| each(words, counts));
@@ -328,8 +330,8 @@ fn count(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location,
 /// Of a full chain and one more node, leaves out the one that would be missed least.
 fn make_room(copier: &NodeCopier<'_>, draft: &Draft, at: &crate::key::Location, words: Vec<u64>) {
     let worth = |words: &[u64]| copier.worth(words);
-    let least = draft.chain(at).into_iter().min_by_key(|(_, words)| worth(words));
-    if let Some((place, _)) = least.filter(|(_, least)| worth(least) < worth(&words)) {
-        draft.replace(at, place, &words);
+    let least = draft.chain(at).into_iter().min_by_key(|node| worth(&node.words));
+    if let Some(least) = least.filter(|least| worth(&least.words) < worth(&words)) {
+        draft.replace(at, least.place, &words);
     }
 }

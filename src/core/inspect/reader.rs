@@ -8,7 +8,7 @@ use super::record::{NodePlace, NodeRecord};
 use crate::conf::active::ActiveError;
 use crate::conf::{Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
-use crate::service::table::Table;
+use crate::service::table::{FoundGroup, Table};
 use crate::store::inspect::{Found, LiveGroup};
 use crate::store::{self, Fault, Pass, Runtime, live_dir};
 
@@ -18,9 +18,7 @@ use crate::store::{self, Fault, Pass, Runtime, live_dir};
 #[derive(Debug)]
 pub struct Reader {
     data_dir: PathBuf,
-    generation: u64,
-    /// What runtime.mmap said is in force.
-    published: u64,
+    generations: Generations,
     pub(super) conf: Conf,
     /// Why configurations that come before this one cannot be read.
     unread: Vec<ActiveError>,
@@ -29,6 +27,14 @@ pub struct Reader {
     runtime_inode: Option<u64>,
     /// In the configuration's order, as the table's indices are.
     pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
+}
+
+/// The generation that is read, and the one that is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Generations {
+    read: u64,
+    /// What runtime.mmap said.
+    published: u64,
 }
 
 /// What was found of a key.
@@ -80,7 +86,7 @@ impl Reader {
         for generation in generations {
             match active::read(data_dir, generation) {
                 Ok(conf) => {
-                    let generations = (generation, published);
+                    let generations = Generations { read: generation, published };
                     let reader = Reader::over(data_dir, conf, generations, runtime);
                     return Ok(Reader { unread, ..reader });
                 }
@@ -94,7 +100,7 @@ impl Reader {
     fn over(
         data_dir: &Path,
         conf: Conf,
-        (generation, published): (u64, u64),
+        generations: Generations,
         runtime: Result<Runtime, store::Error>,
     ) -> Reader {
         let live = live_dir(&conf);
@@ -102,14 +108,13 @@ impl Reader {
         let groups: Vec<_> = conf.map.groups.iter().map(open).collect();
         let table = Table::over(&conf, |name| {
             let index = conf.map.groups.iter().position(|group| group.name == name)?;
-            Some((index, groups[index].as_ref().ok()?.header()))
+            Some(FoundGroup { index, header: groups[index].as_ref().ok()?.header() })
         });
         let runtime_inode = inode_of(data_dir);
         let data_dir = data_dir.to_owned();
         Reader {
             data_dir,
-            generation,
-            published,
+            generations,
             conf,
             unread: Vec::new(),
             table,
@@ -134,7 +139,7 @@ impl Reader {
     fn is_stale(&self) -> bool {
         let published = self.runtime.as_ref().map_or(0, Runtime::generation);
         let live = live_dir(&self.conf);
-        (published != 0 && published != self.published)
+        (published != 0 && published != self.generations.published)
             || self.runtime_inode != inode_of(&self.data_dir)
             // One that could not be opened is tried again with the next configuration.
             || self.groups.iter().flatten().any(|group| group.is_replaced(live))
@@ -157,7 +162,7 @@ impl Reader {
 
     /// Its generation.
     pub fn generation(&self) -> u64 {
-        self.generation
+        self.generations.read
     }
 
     /// runtime.mmap: slots, counters, the generation in force.
@@ -201,7 +206,7 @@ impl Reader {
     pub fn is_quarantined(&self, group: &LiveGroup) -> bool {
         let registered = self.runtime.as_ref().ok().is_some_and(|runtime| {
             let entry = runtime.find_file(group.header().id, 0);
-            entry.is_some_and(|(index, _)| runtime.is_quarantined(index))
+            entry.is_some_and(|first| runtime.is_quarantined(first.index))
         });
         group.is_quarantined() || registered
     }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{By, Error, Look, NodePlace, NodeRecord, Reader, Skipped};
 use crate::conf::Scope;
+use crate::key::KeyNodeId;
 use crate::service::{Command, Role, Service};
-use crate::store::inspect::LiveReport;
+use crate::store::inspect::{LiveReport, NamedKeyNode};
 use crate::store::semaphore::Token;
 use crate::store::slot::{Intent, State};
 use crate::store::{self, Fault, Rank};
@@ -253,10 +254,14 @@ fn a_node_in_a_transaction_is_not_called_damaged() {
     let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
     let busy = Skipped::InTransaction { group: "default".into(), place: alice.place, slot };
     assert_eq!(walked.skipped, [busy]);
-    let at = (alice.place.file, alice.place.key_node, slot);
+    let at = named(alice.place, slot);
     assert_eq!(verified(&reader).in_transaction, [at]);
     store::pose(world.runtime().slot(slot), &[], 0);
     drop(service);
+}
+
+fn named(NodePlace { file, key_node, .. }: NodePlace, slot: u32) -> NamedKeyNode {
+    NamedKeyNode { at: KeyNodeId { file, key_node }, slot }
 }
 
 fn verified(reader: &Reader) -> LiveReport {
@@ -277,7 +282,7 @@ fn where_nobody_is_attached_nobody_is_in_a_transaction() {
     };
     let mut reader = reader(&world);
     let alice = at(reader.node("login", "alice", T).unwrap());
-    let place = (alice.place.file, alice.place.key_node, slot);
+    let place = named(alice.place, slot);
     begin(&world, slot, alice.place);
     assert_eq!((verified(&reader).held_by_dead, verified(&reader).orphans.len()), (1, 0));
     tear(&world, &alice);
@@ -325,7 +330,7 @@ fn a_semaphore_that_names_who_does_not_hold_it_is_found() {
         for _ in 0..3 {
             service.update("sms", "17", T);
             let found = verified(&reader);
-            assert_eq!(found.orphans, [(alice.file, alice.key_node, token.slot())]);
+            assert_eq!(found.orphans, [named(alice, token.slot())]);
         }
         semaphore.release();
     }

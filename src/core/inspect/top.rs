@@ -18,8 +18,15 @@ pub enum By {
     Last,
 }
 
-/// What orders nodes, then where they stand, so that no two are equal.
-type Rated = (u64, u64, Reverse<NodePlace>);
+/// How nodes are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rating {
+    first: u64,
+    /// Of those whose first is the same.
+    second: u64,
+    /// Where it stands, so that no two are equal.
+    place: Reverse<NodePlace>,
+}
 
 impl Reader {
     /// The first `n` nodes of keys of a business, most used or latest used first; nodes that are
@@ -41,7 +48,7 @@ impl Reader {
             }
             let record = self.record(group, place, words.to_vec(), now);
             if record.scope == crate::conf::Scope::Key && !record.is_expired() {
-                best.push(Reverse(Best { rated: rate(&record, by), record }));
+                best.push(Reverse(Best { rating: rate(&record, by), record }));
                 if best.len() > n {
                     best.pop();
                 }
@@ -53,23 +60,24 @@ impl Reader {
     }
 }
 
-fn rate(record: &NodeRecord, by: By) -> Rated {
+fn rate(record: &NodeRecord, by: By) -> Rating {
     let (used, last) = (record.used(), record.last_use_ms);
-    match by {
-        By::Used => (used, last, Reverse(record.place)),
-        By::Last => (last, used, Reverse(record.place)),
-    }
+    let (first, second) = match by {
+        By::Used => (used, last),
+        By::Last => (last, used),
+    };
+    Rating { first, second, place: Reverse(record.place) }
 }
 
 /// A record ordered by its rate alone.
 struct Best {
-    rated: Rated,
+    rating: Rating,
     record: NodeRecord,
 }
 
 impl PartialEq for Best {
     fn eq(&self, other: &Best) -> bool {
-        self.rated == other.rated
+        self.rating == other.rating
     }
 }
 
@@ -83,6 +91,6 @@ impl PartialOrd for Best {
 
 impl Ord for Best {
     fn cmp(&self, other: &Best) -> std::cmp::Ordering {
-        self.rated.cmp(&other.rated)
+        self.rating.cmp(&other.rating)
     }
 }

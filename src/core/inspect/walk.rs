@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::reader::Reader;
 use super::record::{NodePlace, NodeRecord};
+use crate::key::KeyNodeId;
 use crate::store::inspect::{Copied, LiveGroup};
 use crate::store::{Fault, Pass};
 
@@ -90,7 +91,8 @@ impl Reader {
         let mut words = vec![0; group.node_words()];
         for file in 0..group.geometry().files {
             for key_node in 0..group.geometry().key_nodes {
-                walk_chain((group, pass), (file, key_node), &mut words, &mut skip, &mut each)?;
+                let at = KeyNodeId { file, key_node };
+                walk_chain(group, pass, at, &mut words, &mut skip, &mut each)?;
             }
         }
         ControlFlow::Continue(())
@@ -98,16 +100,17 @@ impl Reader {
 }
 
 fn walk_chain(
-    (group, pass): (&LiveGroup, &Pass<'_>),
-    (file, key_node): (u32, u32),
+    group: &LiveGroup,
+    pass: &Pass<'_>,
+    at: KeyNodeId,
     words: &mut [u64],
     skip: &mut impl FnMut(Skipped),
     each: &mut impl FnMut(NodePlace, &[u64]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let name = || group.header().name.clone();
-    for nth in group.taken_places(file, key_node) {
-        let place = NodePlace { file, key_node, place: nth };
-        match group.copy(pass, (file, key_node), nth, words) {
+    for nth in group.taken_places(at) {
+        let place = NodePlace { file: at.file, key_node: at.key_node, place: nth };
+        match group.copy(pass, at, nth, words) {
             Copied::Free => {}
             Copied::Whole => each(place, words)?,
             Copied::InTransaction { slot } => {

@@ -9,7 +9,7 @@ use super::{Answer, Answers, Command, Exchange, Item, ItemError, ItemNames, Requ
 use crate::base::clock::Millis;
 use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
-use crate::store::{Refused, Wanted};
+use crate::store::{Lead, Moment, NodeOwner, Refused, Wanted};
 use atomic::{AtomicTransaction, Judged};
 use one::ItemTransaction;
 use resolved::{EarlyAnswer, LastBiz, Resolved};
@@ -147,7 +147,7 @@ impl Service {
         let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
         let ItemNames { biz, key } = request.bytes(item);
         let biz = last_biz.find(&self.conf, self.generation, biz);
-        resolved[at].resolve((&self.table, self.generation), biz, key, item);
+        resolved[at].resolve(&self.table, self.generation, biz, key, item);
     }
 
     /// Answers a resolved item.
@@ -168,9 +168,11 @@ impl Service {
                 (resolved.settled, &resolved.key_at, &resolved.whole_at)
         {
             let one = ItemTransaction::of(&self.table, resolved, item, now);
-            let (key, time) = ((one.entry.id, &resolved.key.key()), (self.generation, now));
+            let lead = Lead { wanted: key_at, guess: resolved.guess };
+            let owner = NodeOwner { biz_id: one.entry.id, key: &resolved.key.key() };
+            let moment = Moment { generation: self.generation, now_ms: now };
             let work = |words: &mut [u64]| one.run_found(request.command, words, answers);
-            match self.handle.with_found((key_at, resolved.guess), key, time, work) {
+            match self.handle.with_found(lead, owner, moment, work) {
                 Ok(Some(true)) => return,
                 Ok(_) => {}
                 Err(reason) => refused = Some(reason),
@@ -178,7 +180,7 @@ impl Service {
             answers.items.truncate(answered);
             answers.details.truncate(from);
         }
-        self.run_whole(request, item, (at, refused), now, answers);
+        self.run_whole(request, item, at, refused, now, answers);
     }
 
     /// Answers an item with whole transactions; `refused` is why a shorter one did not begin.
@@ -187,7 +189,8 @@ impl Service {
         &mut self,
         request: &Request,
         item: &Item,
-        (at, mut refused): (usize, Option<Refused>),
+        at: usize,
+        mut refused: Option<Refused>,
         now: Millis,
         answers: &mut Answers,
     ) {

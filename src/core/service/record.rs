@@ -8,7 +8,7 @@ use super::table::Entry;
 use super::{ItemError, Service};
 use crate::base::clock::Millis;
 use crate::conf::Scope;
-use crate::key::{KeyField, KeyRef};
+use crate::key::{KeyField, KeyNodeId, KeyRef};
 use crate::limit::States;
 use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{NodeIndex, Refused, Transaction, Wanted};
@@ -57,12 +57,47 @@ struct Target {
     listing: Option<usize>,
 }
 
+/// A business, and the epoch that its last reset has begun.
+#[derive(Debug, Clone, Copy)]
+struct Reset {
+    biz_id: u32,
+    epoch: u8,
+}
+
+impl Reset {
+    /// Are these words a record's of before it?
+    fn voids(self, words: &[u64]) -> bool {
+        words[node::KEY] as u32 == self.biz_id && node::epoch(words[node::CHECK]) != self.epoch
+    }
+}
+
 impl Target {
     fn key(&self) -> KeyRef<'_> {
         match self.scope {
             Scope::Key => self.key.key(),
             Scope::Biz => KeyRef::BIZ,
         }
+    }
+}
+
+/// A record, as requests name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordName<'n> {
+    /// The business: an id or a name.
+    pub biz: &'n str,
+    /// The key; none: the record of the whole business.
+    pub key: Option<&'n str>,
+}
+
+impl<'n> RecordName<'n> {
+    /// The record of a key.
+    pub fn of_key(biz: &'n str, key: &'n str) -> RecordName<'n> {
+        RecordName { biz, key: Some(key) }
+    }
+
+    /// The record of a whole business.
+    pub fn of_biz(biz: &'n str) -> RecordName<'n> {
+        RecordName { biz, key: None }
     }
 }
 
@@ -74,11 +109,12 @@ impl Service {
     /// There is no such record or limit, it cannot be had now, or cannot have used so much.
     pub fn set_used(
         &mut self,
-        (biz, key): (&str, Option<&str>),
+        record: RecordName<'_>,
         limit: usize,
         used: u32,
         now: Millis,
     ) -> Result<(), RecordError> {
+        let RecordName { biz, key } = record;
         let index = self.conf.map.find_biz(biz).ok_or(ItemError::UnknownBiz)?;
         let position = limit.checked_sub(1).ok_or(RecordError::UnknownLimit)?;
         let limits = &self.conf.map.bizs[index].limits;
@@ -87,11 +123,11 @@ impl Service {
             return Err(RecordError::NoKey);
         }
         let key = key.filter(|_| scope == Scope::Key);
-        self.on_record((biz, key), now, |entry, target, transaction, index, place| {
+        self.on_record(RecordName { biz, key }, now, |entry, target, transaction, index, place| {
             let rules = entry.rules(target.listing);
             entry.adopt(transaction.words(index), scope);
             let mut other = vec![0; rules.words(Scope::Key).max(rules.words(Scope::Biz))];
-            let (own, _) = transaction.states(Some(index), None);
+            let [own, _] = transaction.states([Some(index), None]);
             let own = &mut own[..rules.words(scope)];
             let mut states = match scope {
                 Scope::Key => States { key: own, biz: &mut other[..rules.words(Scope::Biz)] },
@@ -110,12 +146,12 @@ impl Service {
         })
     }
 
-    /// Erases the record of a key, or without one that of the whole business; whether there was one.
+    /// Erases a record; whether there was one.
     ///
     /// # Errors
     /// There can be no such record, or it cannot be had now.
-    pub fn erase(&mut self, which: (&str, Option<&str>), now: Millis) -> Result<bool, RecordError> {
-        self.on_record(which, now, |_, _, transaction, index, _| {
+    pub fn erase(&mut self, record: RecordName<'_>, now: Millis) -> Result<bool, RecordError> {
+        self.on_record(record, now, |_, _, transaction, index, _| {
             let there = transaction.is_placed(index);
             transaction.erase(index);
             Ok(there)
@@ -125,7 +161,7 @@ impl Service {
     /// Runs `work` on a record within a transaction, and commits it.
     fn on_record<T>(
         &mut self,
-        which: (&str, Option<&str>),
+        record: RecordName<'_>,
         now: Millis,
         work: impl Fn(
             &Entry,
@@ -137,7 +173,7 @@ impl Service {
     ) -> Result<T, RecordError> {
         for _ in 0..RETRIES {
             self.table.set_now(now);
-            let target = self.find_record(which)?;
+            let target = self.find_record(record)?;
             let entry = self.table.entry(target.biz);
             let wanted = [target.wanted];
             let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
@@ -162,14 +198,14 @@ impl Service {
         Err(ItemError::Busy.into())
     }
 
-    fn find_record(&self, (biz, text): (&str, Option<&str>)) -> Result<Target, RecordError> {
-        let biz = self.conf.map.find_biz(biz).ok_or(ItemError::UnknownBiz)?;
+    fn find_record(&self, record: RecordName<'_>) -> Result<Target, RecordError> {
+        let biz = self.conf.map.find_biz(record.biz).ok_or(ItemError::UnknownBiz)?;
         let entry = self.table.entry(biz);
         if !entry.is_available() {
             return Err(ItemError::Store.into());
         }
         let mut key = KeyField::default();
-        let (scope, wanted, listing) = match text {
+        let (scope, wanted, listing) = match record.key {
             Some(text) => {
                 entry.encode(text.as_bytes(), &mut key).map_err(|_| ItemError::BadKey)?;
                 (Scope::Key, entry.locate(&key.key()), entry.listing(text.as_bytes()))
@@ -202,7 +238,7 @@ impl Service {
         for _ in 0..key_nodes {
             let Some(group) = self.handle.groups().get(sweep.group) else { return Ok(true) };
             let (files, all) = (group.geometry().files, group.geometry().key_nodes);
-            self.sweep_one((biz_id, epoch), sweep, now)?;
+            self.sweep_one(Reset { biz_id, epoch }, sweep, now)?;
             sweep.key_node += 1;
             if sweep.key_node >= all {
                 (sweep.file, sweep.key_node) = (sweep.file + 1, 0);
@@ -216,13 +252,10 @@ impl Service {
 
     fn sweep_one(
         &mut self,
-        (biz_id, epoch): (u32, u8),
+        reset: Reset,
         sweep: &mut Clearing,
         now: Millis,
     ) -> Result<(), ItemError> {
-        let is_void = |words: &[u64]| {
-            words[node::KEY] as u32 == biz_id && node::epoch(words[node::CHECK]) != epoch
-        };
         let &mut Clearing { group: at, file, key_node, .. } = sweep;
         let mut tags = [0; TAG_WORDS];
         let region = self.handle.groups()[at].file(file);
@@ -235,7 +268,7 @@ impl Service {
             let first = group.node(key_node, place);
             let mut words = vec![0; node::FIELD];
             group.file(file).read(first, &mut words);
-            if !is_void(&words) {
+            if !reset.voids(&words) {
                 continue;
             }
             words.resize(group.node_words(), 0);
@@ -244,7 +277,7 @@ impl Service {
             let (Some(key), Some(place)) = (group.key_of(&words), group.locate(&words)) else {
                 continue;
             };
-            if (place.file, place.key_node) != (file, key_node) {
+            if place.key_node_id() != (KeyNodeId { file, key_node }) {
                 continue;
             }
             let key_words = key.words().to_vec();
@@ -257,8 +290,8 @@ impl Service {
                 Refused::Busy | Refused::Newer => ItemError::Busy,
                 Refused::Unavailable => ItemError::Store,
             })?;
-            let index = transaction.node(&wanted, biz_id, &key);
-            if transaction.is_placed(index) && is_void(transaction.words(index)) {
+            let index = transaction.node(&wanted, reset.biz_id, &key);
+            if transaction.is_placed(index) && reset.voids(transaction.words(index)) {
                 transaction.erase(index);
                 transaction.commit(now).map_err(|_| ItemError::Store)?;
                 sweep.erased += 1;

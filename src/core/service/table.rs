@@ -13,12 +13,26 @@ use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 #[derive(Debug)]
 pub(crate) struct Table {
     entries: Vec<Entry>,
-    /// (id, index), sorted by id.
-    by_id: Vec<(u32, usize)>,
+    /// Sorted by id.
+    by_id: Vec<IdIndex>,
     /// For how long the rules know the time.
     known: Span,
     /// Nothing is limited.
     pub degraded: bool,
+}
+
+/// The index in the map of the business of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct IdIndex {
+    id: u32,
+    index: usize,
+}
+
+/// A group that a table is made over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundGroup<'a> {
+    pub index: usize,
+    pub header: &'a group::Header,
 }
 
 /// One business made ready.
@@ -54,7 +68,7 @@ impl Table {
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
         let mut table = Table::over(conf, |name| {
             let index = handle.index_of(name)?;
-            Some((index, handle.groups()[index].header()))
+            Some(FoundGroup { index, header: handle.groups()[index].header() })
         });
         let ids: Vec<u32> = table.entries.iter().map(|entry| entry.id).collect();
         for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
@@ -65,10 +79,7 @@ impl Table {
 
     /// As [`Table::new`], over the groups that `find` knows, by index and header; nothing is counted
     /// of what is asked of it.
-    pub fn over<'a>(
-        conf: &Conf,
-        find: impl Fn(&str) -> Option<(usize, &'a group::Header)>,
-    ) -> Table {
+    pub fn over<'a>(conf: &Conf, find: impl Fn(&str) -> Option<FoundGroup<'a>>) -> Table {
         let entries: Vec<Entry> = conf
             .map
             .bizs
@@ -76,9 +87,10 @@ impl Table {
             .map(|biz| {
                 let configured = &conf.map.groups[biz.group];
                 let found = find(&configured.name);
-                let group = found.map(|(index, _)| index);
-                let (geometry, seeds) =
-                    found.map_or((configured.geometry, [0; 2]), |(_, at)| (at.geometry, at.seeds));
+                let group = found.map(|found| found.index);
+                let header = found.map(|found| found.header);
+                let geometry = header.map_or(configured.geometry, |header| header.geometry);
+                let seeds = header.map_or([0; 2], |header| header.seeds);
                 let seed = Seed(seeds);
                 let rules = Rules::new(biz);
                 let whole = group
@@ -109,8 +121,8 @@ impl Table {
                 }
             })
             .collect();
-        let mut by_id: Vec<(u32, usize)> =
-            entries.iter().enumerate().map(|(index, entry)| (entry.id, index)).collect();
+        let id_index = |(index, entry): (usize, &Entry)| IdIndex { id: entry.id, index };
+        let mut by_id: Vec<IdIndex> = entries.iter().enumerate().map(id_index).collect();
         by_id.sort_unstable();
         Table { entries, by_id, known: Span::NEVER, degraded: conf.srv.degrade }
     }
@@ -137,8 +149,8 @@ impl Table {
 
     /// Index in the map of the business of an id.
     pub fn index_of(&self, id: u32) -> Option<usize> {
-        let found = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        Some(self.by_id[found].1)
+        let found = self.by_id.binary_search_by_key(&id, |known| known.id).ok()?;
+        Some(self.by_id[found].index)
     }
 
     /// As [`Table::entry`], of an index that may be another configuration's.

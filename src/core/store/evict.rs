@@ -43,50 +43,77 @@ pub(super) struct Victim {
     pub rank: Option<Rank>,
 }
 
-/// Chooses in the group of this index among the places `candidates`, which are those with a tag
-/// that the transaction does not use. The last two are scratch.
-#[cold]
-pub(super) fn choose(
-    (index, group): (usize, &Group),
-    (file, key_node): (u32, u32),
-    candidates: impl Iterator<Item = usize>,
-    (judge, on_full, now): (&dyn Judge, OnFull, u64),
-    (order, copy): (&mut Vec<(u64, usize)>, &mut Vec<u64>),
-) -> Option<Victim> {
-    let region = group.file(file);
-    order.clear();
-    for place in candidates {
-        let at = group.node(key_node, place);
-        let key_word = region.load(at + node::KEY);
-        // A last use in the future counts as now.
-        let last_use = region.load(at + node::LAST_USE).min(now);
-        if judge.is_expired(index, key_word, last_use, now) {
-            return Some(Victim { place, rank: Some(Rank::Expired) });
-        }
-        order.push((last_use, place));
-    }
-    order.sort_unstable();
-    copy.resize(group.node_words(), 0);
-    let (mut best, mut judged): (Option<Victim>, usize) = (None, 0);
-    for &(_, place) in order.iter() {
-        region.read(group.node(key_node, place), copy);
-        if !is_whole(copy) {
-            return Some(Victim { place, rank: None });
-        }
-        let rank = judge.rank(index, copy, now);
-        match rank {
-            Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
-            // Not counted among the judged: `full` means that nothing else is left.
-            Rank::Kept => continue,
-            _ if best.and_then(|best| best.rank).is_none_or(|least| rank < least) => {
-                best = Some(Victim { place, rank: Some(rank) });
+/// What choosing needs room for.
+#[derive(Debug, Default)]
+pub(super) struct EvictionBuffers {
+    order: Vec<Candidate>,
+    copy: Vec<u64>,
+}
+
+/// A place that may be taken, oldest last use first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    last_use_ms: u64,
+    place: usize,
+}
+
+/// A chain that has to make room.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FullChain<'g> {
+    pub group_index: usize,
+    pub group: &'g Group,
+    pub file: u32,
+    pub key_node: u32,
+}
+
+impl FullChain<'_> {
+    /// Chooses among the places `candidates`, which are those with a tag that the transaction does
+    /// not use.
+    #[cold]
+    pub fn choose(
+        self,
+        candidates: impl Iterator<Item = usize>,
+        judge: &dyn Judge,
+        on_full: OnFull,
+        now: u64,
+        EvictionBuffers { order, copy }: &mut EvictionBuffers,
+    ) -> Option<Victim> {
+        let FullChain { group_index: index, group, file, key_node } = self;
+        let region = group.file(file);
+        order.clear();
+        for place in candidates {
+            let at = group.node(key_node, place);
+            let key_word = region.load(at + node::KEY);
+            // A last use in the future counts as now.
+            let last_use = region.load(at + node::LAST_USE).min(now);
+            if judge.is_expired(index, key_word, last_use, now) {
+                return Some(Victim { place, rank: Some(Rank::Expired) });
             }
-            _ => {}
+            order.push(Candidate { last_use_ms: last_use, place });
         }
-        judged += 1;
-        if judged == JUDGED_MAX {
-            break;
+        order.sort_unstable();
+        copy.resize(group.node_words(), 0);
+        let (mut best, mut judged): (Option<Victim>, usize) = (None, 0);
+        for &Candidate { place, .. } in order.iter() {
+            region.read(group.node(key_node, place), copy);
+            if !is_whole(copy) {
+                return Some(Victim { place, rank: None });
+            }
+            let rank = judge.rank(index, copy, now);
+            match rank {
+                Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
+                // Not counted among the judged: `full` means that nothing else is left.
+                Rank::Kept => continue,
+                _ if best.and_then(|best| best.rank).is_none_or(|least| rank < least) => {
+                    best = Some(Victim { place, rank: Some(rank) });
+                }
+                _ => {}
+            }
+            judged += 1;
+            if judged == JUDGED_MAX {
+                break;
+            }
         }
+        best.filter(|_| on_full == OnFull::Evict)
     }
-    best.filter(|_| on_full == OnFull::Evict)
 }

@@ -32,6 +32,42 @@ pub enum Keep {
     Node,
 }
 
+/// What came of the work on a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Worked<T> {
+    /// The result.
+    pub result: T,
+    /// What is to become of the node.
+    pub keep: Keep,
+}
+
+/// Where a node is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Lead<'w> {
+    /// The key-node.
+    pub wanted: &'w Wanted,
+    /// The place of the chain that a prefetch took the node to be in.
+    pub guess: Option<usize>,
+}
+
+/// Whose node it is.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeOwner<'k> {
+    /// Id of the business.
+    pub biz_id: u32,
+    /// The key.
+    pub key: &'k KeyRef<'k>,
+}
+
+/// The configuration and the time that a transaction is run by.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// The generation.
+    pub generation: u64,
+    /// Milliseconds since the epoch.
+    pub now_ms: u64,
+}
+
 /// The one key-node of a short transaction.
 #[derive(Debug, Clone, Copy)]
 struct OneKeyNode<'a> {
@@ -59,20 +95,20 @@ impl KeyNodes for OneKeyNode<'_> {
 impl Handle {
     /// Calls `work` with a copy of the node of a key, and keeps of it what `work` says. None if there
     /// is no such node, or anything else that asks for a whole [`super::Transaction`]: then nothing
-    /// has happened. `guess` is where a prefetch took the node to be.
+    /// has happened.
     #[inline]
     pub fn with_found<T>(
         &self,
-        wanted: (&Wanted, Option<usize>),
-        key: (u32, &KeyRef<'_>),
-        time: (u64, u64),
-        work: impl FnOnce(&mut [u64]) -> (T, Keep),
+        lead: Lead<'_>,
+        owner: NodeOwner<'_>,
+        moment: Moment,
+        work: impl FnOnce(&mut [u64]) -> Worked<T>,
     ) -> Result<Option<T>, Refused> {
-        match self.groups[wanted.0.group].node_words() {
-            ONE_LINE => self.with_copy(wanted, key, time, &mut [0; ONE_LINE], work),
-            TWO_LINES => self.with_copy(wanted, key, time, &mut [0; TWO_LINES], work),
+        match self.groups[lead.wanted.group].node_words() {
+            ONE_LINE => self.with_copy(lead, owner, moment, &mut [0; ONE_LINE], work),
+            TWO_LINES => self.with_copy(lead, owner, moment, &mut [0; TWO_LINES], work),
             words if words <= MANY_WORDS => {
-                self.with_copy(wanted, key, time, &mut [0; MANY_WORDS][..words], work)
+                self.with_copy(lead, owner, moment, &mut [0; MANY_WORDS][..words], work)
             }
             _ => Ok(None),
         }
@@ -82,11 +118,11 @@ impl Handle {
     #[inline(always)]
     fn with_copy<T>(
         &self,
-        (wanted, guess): (&Wanted, Option<usize>),
-        (biz_id, key): (u32, &KeyRef<'_>),
-        (generation, now): (u64, u64),
+        Lead { wanted, guess }: Lead<'_>,
+        NodeOwner { biz_id, key }: NodeOwner<'_>,
+        Moment { generation, now_ms: now }: Moment,
         copy: &mut [u64],
-        work: impl FnOnce(&mut [u64]) -> (T, Keep),
+        work: impl FnOnce(&mut [u64]) -> Worked<T>,
     ) -> Result<Option<T>, Refused> {
         let group = &self.groups[wanted.group];
         let mark = group.mark();
@@ -111,12 +147,12 @@ impl Handle {
             }
             let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
             let chain = Chain { group, region, head };
-            let Some(at) = chain.find((wanted.at.tag, guess), (key_word, key), copy) else {
+            let Some(at) = chain.find(wanted.at.tag, guess, key_word, key, copy) else {
                 break 'announced Ok(None);
             };
             // Of a length that the compiler knows: what goes through these words needs no loops.
             let stored = region.words(at, copy.len());
-            let (result, keep) = work(copy);
+            let Worked { result, keep } = work(copy);
             match keep {
                 Keep::Nothing => {}
                 // Never back: the states are as old as they were, whatever the clock says now.
@@ -150,26 +186,28 @@ impl Chain<'_> {
     #[inline(always)]
     fn find(
         &self,
-        (tag, guess): (u8, Option<usize>),
-        wanted: (u64, &KeyRef<'_>),
+        tag: u8,
+        guess: Option<usize>,
+        key_word: u64,
+        key: &KeyRef<'_>,
         copy: &mut [u64],
     ) -> Option<usize> {
         if let Some(place) = guess
             && has_tag(self.region, self.head, place, tag)
-            && let Some(found) = self.copy_if_same(place, wanted, copy)?
+            && let Some(found) = self.copy_if_same(place, key_word, key, copy)?
         {
             return Some(found);
         }
-        self.search(tag, wanted, copy)
+        self.search(tag, key_word, key, copy)
     }
 
     /// As [`Chain::find`], without a guess.
     #[inline(never)]
-    fn search(&self, tag: u8, wanted: (u64, &KeyRef<'_>), copy: &mut [u64]) -> Option<usize> {
+    fn search(&self, tag: u8, key_word: u64, key: &KeyRef<'_>, copy: &mut [u64]) -> Option<usize> {
         let mut tags = [0; TAG_WORDS];
         self.region.read(self.head + 1, &mut tags);
         for place in places_of(&tags, tag) {
-            if let Some(found) = self.copy_if_same(place, wanted, copy)? {
+            if let Some(found) = self.copy_if_same(place, key_word, key, copy)? {
                 return Some(found);
             }
         }
@@ -182,7 +220,8 @@ impl Chain<'_> {
     fn copy_if_same(
         &self,
         place: usize,
-        (key_word, key): (u64, &KeyRef<'_>),
+        key_word: u64,
+        key: &KeyRef<'_>,
         copy: &mut [u64],
     ) -> Option<Option<usize>> {
         if place >= self.group.geometry().chain as usize {
@@ -228,7 +267,10 @@ mod tests {
             let wanted = Wanted { group: 0, at: key.locate(1, &geometry, seed) };
             let mut met = false;
             let panicked = catch_unwind(AssertUnwindSafe(|| {
-                handle.with_found((&wanted, None), (1, &key), (1, NOW), |copy| -> ((), Keep) {
+                let lead = Lead { wanted: &wanted, guess: None };
+                let owner = NodeOwner { biz_id: 1, key: &key };
+                let moment = Moment { generation: 1, now_ms: NOW };
+                handle.with_found(lead, owner, moment, |copy| -> Worked<()> {
                     met = true;
                     copy.fill(u64::MAX);
                     panic!("in the middle of the work");

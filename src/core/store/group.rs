@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::error::{Error, expect, io_error};
 use super::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
+use super::map::PageAccess;
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime};
 use super::semaphore::Semaphore;
@@ -248,11 +249,33 @@ pub(crate) fn write_marks(path: &Path, marks: Marks) -> Result<(), Error> {
     file.sync_all().map_err(io_error(path, "sync it"))
 }
 
-/// A group file, opened, and its path.
-pub(crate) type OpenFile = (PathBuf, File);
+/// The files of a group, mapped.
+#[derive(Debug)]
+pub(super) struct MappedFiles {
+    /// In order.
+    pub regions: Vec<Region>,
+    /// As the register has them, or would.
+    pub entries: Vec<FileEntry>,
+    pub watches: Vec<sys::Watch>,
+    pub in_memory: bool,
+}
+
+/// A group file, opened.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub path: PathBuf,
+    pub file: File,
+}
 
 /// The files of a group, opened and checked against each other, not mapped.
-pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<(Header, Vec<OpenFile>), Error> {
+#[derive(Debug)]
+pub(crate) struct OpenGroup {
+    pub header: Header,
+    pub files: Vec<OpenFile>,
+}
+
+/// Opens the files of a group for reading and writing.
+pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<OpenGroup, Error> {
     open_files_with(OpenOptions::new().read(true).write(true), live_dir, name)
 }
 
@@ -261,22 +284,22 @@ pub(super) fn open_files_with(
     options: &OpenOptions,
     live_dir: &Path,
     name: &str,
-) -> Result<(Header, Vec<OpenFile>), Error> {
+) -> Result<OpenGroup, Error> {
     if is_unfinished(live_dir, name) {
         return Err(Error::Unfinished { group: name.to_string() });
     }
     let open = |index: u32| -> Result<OpenFile, Error> {
         let path = path_of(live_dir, name, index);
         let file = open_regular(options, &path)?;
-        Ok((path, file))
+        Ok(OpenFile { path, file })
     };
     let first = open(0)?;
-    let header = read_header(&first.0, &first.1)?;
-    expect(&first.0, "group name", header.name.as_str(), name)?;
-    expect(&first.0, "file index", header.file, 0)?;
+    let header = read_header(&first.path, &first.file)?;
+    expect(&first.path, "group name", header.name.as_str(), name)?;
+    expect(&first.path, "file index", header.file, 0)?;
     let mut files = vec![first];
     for index in 1..header.geometry.files {
-        let (path, file) = match open(index) {
+        let OpenFile { path, file } = match open(index) {
             Err(Error::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
                 return Err(Error::Missing { group: name.to_string(), missing: path });
             }
@@ -293,9 +316,9 @@ pub(super) fn open_files_with(
                 expected: format!("that of file 0: {header:?}"),
             });
         }
-        files.push((path, file));
+        files.push(OpenFile { path, file });
     }
-    Ok((header, files))
+    Ok(OpenGroup { header, files })
 }
 
 /// Compares the geometry of existing files with the configuration's.
@@ -346,12 +369,12 @@ pub(crate) fn entry_of(
 impl Group {
     /// Maps a group that `prepare` has registered. It must not outlive the runtime's map.
     pub(crate) fn open(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<Group, Error> {
-        let (header, files) = open_files(live_dir, name)?;
+        let OpenGroup { header, files } = open_files(live_dir, name)?;
         let (mut mark, mut entries) = (None, Vec::new());
-        for (index, (path, file)) in files.iter().enumerate() {
+        for (index, OpenFile { path, file }) in files.iter().enumerate() {
             let found = entry_of(path, file, &header, index as u32)?;
             let known = runtime.find_file(header.id, index as u32);
-            let Some((entry, _)) = known.filter(|(_, known)| *known == found) else {
+            let Some(known) = known.filter(|known| known.entry == found) else {
                 return Err(Error::Mismatch {
                     path: path.clone(),
                     field: "device and inode",
@@ -359,34 +382,34 @@ impl Group {
                     expected: "those in runtime.mmap: it was swapped, restart the server".into(),
                 });
             };
-            mark.get_or_insert(entry);
+            mark.get_or_insert(known.index);
             entries.push(found);
         }
         let words = header.geometry.file_bytes() as usize / 8;
         let regions = files
             .iter()
-            .map(|(path, file)| Region::map(file, 0, words).map_err(io_error(path, "map it")))
+            .map(|OpenFile { path, file }| {
+                Region::map(file, 0, words).map_err(io_error(path, "map it"))
+            })
             .collect::<Result<Vec<Region>, Error>>()?;
         let mark = mark.expect("a group has a file");
         let watches = files
             .iter()
             .zip(&regions)
-            .filter_map(|((path, _), region)| {
+            .filter_map(|(OpenFile { path, .. }, region)| {
                 let header_mark = regions[0].word(at::QUARANTINE);
                 let bits = runtime::FILE_QUARANTINE;
                 sys::watch(region.span(), runtime.mark_of(mark), bits, header_mark, path)
             })
             .collect();
-        let in_memory =
-            sys::is_in_memory(&files[0].0).map_err(io_error(&files[0].0, "look at its disk"))?;
-        Ok(Group::of_regions(regions, entries, (header, watches, mark, in_memory)))
+        let in_memory = sys::is_in_memory(&files[0].path)
+            .map_err(io_error(&files[0].path, "look at its disk"))?;
+        Ok(Group::of_files(header, mark, MappedFiles { regions, entries, watches, in_memory }))
     }
 
-    pub(super) fn of_regions(
-        files: Vec<Region>,
-        entries: Vec<FileEntry>,
-        (header, watches, mark, in_memory): (Header, Vec<sys::Watch>, usize, bool),
-    ) -> Group {
+    /// A group over its files; `mark` is the register's index of the first one.
+    pub(super) fn of_files(header: Header, mark: usize, files: MappedFiles) -> Group {
+        let MappedFiles { regions: files, entries, watches, in_memory } = files;
         let node_words = header.geometry.node_bytes as usize / 8;
         let key_node_words = HEAD_WORDS + header.geometry.chain as usize * node_words;
         Group {
@@ -405,7 +428,7 @@ impl Group {
     /// Are the files it maps still the registered ones.
     pub(crate) fn is_registered(&self, runtime: &Runtime) -> bool {
         self.entries.iter().all(|entry| {
-            runtime.find_file(entry.group, entry.file).is_some_and(|(_, known)| known == *entry)
+            runtime.find_file(entry.group, entry.file).is_some_and(|known| known.entry == *entry)
         })
     }
 
@@ -539,9 +562,10 @@ impl Group {
 
     /// Populates its page tables.
     pub fn prefault(&self, live_dir: &Path) -> Result<(), Error> {
+        let access = if self.in_memory { PageAccess::Write } else { PageAccess::Read };
         for (index, region) in self.files.iter().enumerate() {
             let path = path_of(live_dir, &self.header.name, index as u32);
-            region.populate(self.in_memory).map_err(io_error(&path, "prefault it"))?;
+            region.populate(access).map_err(io_error(&path, "prefault it"))?;
         }
         Ok(())
     }

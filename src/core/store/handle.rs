@@ -12,8 +12,8 @@ use super::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
 use super::error::Error;
 use super::group::Group;
 use super::layout::runtime as layout;
-use super::places::Places;
-use super::runtime::{Runtime, Slot};
+use super::places::{Places, SlotRequest};
+use super::runtime::{Registered, Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::{Intent, SlotWords};
 use super::undo_log::{Damage, Files, PlaceOf, Recovered, Undo};
@@ -35,7 +35,7 @@ pub struct Handle {
     pub(super) groups: Vec<Group>,
     /// Where each of them is counted.
     group_rows: Vec<GroupRow>,
-    retired: Vec<(u64, Group)>,
+    retired: Vec<Retired>,
     pub(super) slot: Option<Slot>,
     pub(super) runtime: Runtime,
     live_dir: PathBuf,
@@ -49,6 +49,22 @@ pub struct Handle {
     stalled: RefCell<Vec<Stalled>>,
     /// What is to be logged once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
+}
+
+/// A group that the configuration does not name any more.
+#[derive(Debug)]
+struct Retired {
+    /// The first generation without it.
+    generation: u64,
+    /// Mapped until it is dropped.
+    _group: Group,
+}
+
+/// How a wait for a semaphore ended.
+#[derive(Debug, Clone, Copy)]
+struct Waited {
+    is_taken: bool,
+    time: Duration,
 }
 
 /// A holder that timed out: while it is at the same transaction still, it is not waited for.
@@ -84,18 +100,18 @@ impl Handle {
     /// Attaches to a data directory, whose group files stand in `live_dir`, at any slot. It has no
     /// groups yet.
     pub fn attach(data_dir: &Path, live_dir: &Path, role: u32) -> Result<Handle, Error> {
-        Self::attach_at(data_dir, live_dir, (role, &Places::ALL))
+        Self::attach_at(data_dir, live_dir, SlotRequest { role, places: &Places::ALL })
     }
 
-    /// As [`Handle::attach`], at one of the slots that are for this role.
+    /// As [`Handle::attach`], at one of the slots that are for its role.
     pub fn attach_at(
         data_dir: &Path,
         live_dir: &Path,
-        who: (u32, &Places),
+        request: SlotRequest<'_>,
     ) -> Result<Handle, Error> {
         let runtime = Runtime::open(data_dir)?;
-        Self::attach_by(runtime, (Vec::new(), live_dir), |runtime, recover| {
-            Slot::attach(runtime, who, recover)
+        Self::attach_by(runtime, Vec::new(), live_dir, |runtime, recover| {
+            Slot::attach(runtime, request, recover)
         })
     }
 
@@ -103,7 +119,8 @@ impl Handle {
     /// mapped already.
     pub(super) fn attach_by(
         runtime: Runtime,
-        (groups, live_dir): (Vec<Group>, &Path),
+        groups: Vec<Group>,
+        live_dir: &Path,
         take_slot: impl FnOnce(&Runtime, &mut dyn FnMut(u32)) -> Result<Slot, Error>,
     ) -> Result<Handle, Error> {
         sys::count_forks();
@@ -159,7 +176,7 @@ impl Handle {
             if kept {
                 self.groups.push(group);
             } else {
-                self.retired.push((generation, group));
+                self.retired.push(Retired { generation, _group: group });
             }
         }
         self.groups.append(&mut opened);
@@ -189,8 +206,8 @@ impl Handle {
     }
 
     fn quarantine(&self, id: u64) {
-        if let Some((index, _)) = self.runtime.find_file(id, 0) {
-            self.runtime.mark_of(index).fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
+        if let Some(first) = self.runtime.find_file(id, 0) {
+            self.runtime.mark_of(first.index).fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
         }
     }
 
@@ -219,7 +236,7 @@ impl Handle {
             self.retired_looked = Some(now);
             let slots = self.runtime.slots();
             let oldest = slots.iter().filter(|slot| slot.alive).map(|slot| slot.generation).min();
-            self.retired.retain(|(at, _)| oldest.is_some_and(|oldest| oldest < *at));
+            self.retired.retain(|group| oldest.is_some_and(|oldest| oldest < group.generation));
         }
     }
 
@@ -376,22 +393,22 @@ impl Handle {
             self.slot().count(Counter::SemaphoreBusy);
             return false;
         }
-        let (taken, waited) = self.wait(semaphore, clock::instant());
-        self.budget.set(self.budget.get().saturating_sub(waited));
-        if !taken {
+        let waited = self.wait(semaphore, clock::instant());
+        self.budget.set(self.budget.get().saturating_sub(waited.time));
+        if !waited.is_taken {
             self.slot().count(Counter::SemaphoreBusy);
         }
-        taken
+        waited.is_taken
     }
 
-    fn wait(&self, semaphore: Semaphore<'_>, start: Instant) -> (bool, Duration) {
+    fn wait(&self, semaphore: Semaphore<'_>, start: Instant) -> Waited {
         let token = self.slot().token();
         let (mut look_at, mut has_looked) = (PATIENCE, false);
         loop {
             let seen = semaphore.word();
             let waited = clock::instant() - start;
             if seen == 0 && semaphore.try_take_after_sleep(token).is_ok() {
-                return (true, waited);
+                return Waited { is_taken: true, time: waited };
             }
             let is_over = waited >= self.budget.get();
             // However short the time is: what only a look can free is freed in the end.
@@ -404,7 +421,7 @@ impl Handle {
             }
             if is_over {
                 self.remember(seen, waited);
-                return (false, waited);
+                return Waited { is_taken: false, time: waited };
             }
             if seen == 0 {
                 continue;
@@ -573,7 +590,7 @@ fn recover_slot(
         let Some(reach) = Reach::of(runtime, words, groups, live_dir, notices) else {
             return false;
         };
-        let (pid, _) = words.owner();
+        let pid = words.owner().pid;
         let Recovered { undone: undone_words, freed, damage } = words.recover(slot, &reach);
         notices.extend(damage.map(|damage| Notice::Damaged { slot, pid, damage }));
         let doubtful = reach.doubtful.take().into_iter();
@@ -616,7 +633,7 @@ impl<'a> Reach<'a> {
         ids.dedup();
         let mut reach = Reach::new(runtime, groups);
         // A damaged log may name any number of groups that are none: those registered are looked for.
-        for (index, entry) in runtime.first_files() {
+        for Registered { index, entry } in runtime.first_files() {
             let id = entry.group;
             if ids.binary_search(&id).is_err() {
                 continue;

@@ -8,16 +8,17 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::error::{Error, io_error};
-use super::group::{self, Group, Header, Marks};
+use super::group::{self, Group, Header, MappedFiles, Marks, OpenFile, OpenGroup};
 use super::layout::{TAG_WORDS, node, tag};
 use super::pass::{Holder, Pass};
 use super::region::Region;
+use super::runtime::FileEntry;
 use super::semaphore::Token;
 use super::transaction::{holds, places_of};
 use super::verify::{Fault, Finding, Report};
 use crate::base::sys;
 use crate::conf::Geometry;
-use crate::key::KeyRef;
+use crate::key::{KeyNodeId, KeyRef};
 
 /// Looks at a node or key-node before it is said to be damaged or in a transaction.
 const LOOKS: u32 = 100;
@@ -34,7 +35,23 @@ pub struct LiveGroup {
     // Never given out: a semaphore of it cannot be taken.
     group: Group,
     marks: Vec<Marks>,
-    identities: Vec<(u64, u64)>,
+    identities: Vec<FileIdentity>,
+}
+
+/// Which file it is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+/// A key-node that names a slot in its semaphore, or is worked on by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedKeyNode {
+    /// The key-node.
+    pub at: KeyNodeId,
+    /// The slot.
+    pub slot: u32,
 }
 
 /// What a look at a place of a chain found.
@@ -84,14 +101,32 @@ pub enum Found {
 pub struct LiveReport {
     /// Nodes and faults; a taken semaphore is no fault of a live group.
     pub report: Report,
-    /// Key-nodes that could not be judged: file, key-node, slot of who works on it.
-    pub in_transaction: Vec<(u32, u32, u32)>,
-    /// Those that a process left half written when it died: as above.
-    pub half_written: Vec<(u32, u32, u32)>,
-    /// Those whose semaphore names a slot that does not hold it: as above.
-    pub orphans: Vec<(u32, u32, u32)>,
+    /// Key-nodes that could not be judged, with the slot of who works on them.
+    pub in_transaction: Vec<NamedKeyNode>,
+    /// Those that a process left half written when it died.
+    pub half_written: Vec<NamedKeyNode>,
+    /// Those whose semaphore names a slot that does not hold it.
+    pub orphans: Vec<NamedKeyNode>,
     /// Semaphores that processes held when they died: they are freed when they are needed.
     pub held_by_dead: u64,
+}
+
+/// What is off, with a print of the words that are.
+struct Off<E> {
+    fault: E,
+    print: u64,
+}
+
+/// What stayed off for as long as was looked.
+struct Unsettled<E> {
+    working: Working,
+    fault: E,
+}
+
+/// The sound nodes of a key-node, and what is off in it.
+pub(crate) struct SoundNodes {
+    pub nodes: Vec<Vec<u64>>,
+    pub findings: Vec<Finding>,
 }
 
 /// Who keeps a key-node from being judged.
@@ -108,23 +143,26 @@ impl LiveGroup {
     /// # Errors
     /// A file is not there, or not what it must be: it is named, with what was found and expected.
     pub fn open(live_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
-        let (header, files) =
+        let OpenGroup { header, files } =
             group::open_files_with(OpenOptions::new().read(true), live_dir, name)?;
         let words = header.geometry.file_bytes() as usize / 8;
         let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
         let mut marks = Vec::new();
-        for (index, (path, file)) in files.iter().enumerate() {
+        for (index, OpenFile { path, file }) in files.iter().enumerate() {
             let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
             watches.extend(sys::watch_reading(region.span(), path));
             entries.push(group::entry_of(path, file, &header, index as u32)?);
             marks.push(group::read_marks(path, file)?);
             regions.push(region);
         }
-        let in_memory =
-            sys::is_in_memory(&files[0].0).map_err(io_error(&files[0].0, "look at its disk"))?;
-        let identities = entries.iter().map(|entry| (entry.device, entry.inode)).collect();
+        let in_memory = sys::is_in_memory(&files[0].path)
+            .map_err(io_error(&files[0].path, "look at its disk"))?;
+        let identity =
+            |entry: &FileEntry| FileIdentity { device: entry.device, inode: entry.inode };
+        let identities = entries.iter().map(identity).collect();
         // Nothing that is read through it asks where the register marks it.
-        let group = Group::of_regions(regions, entries, (header, watches, 0, in_memory));
+        let files = MappedFiles { regions, entries, watches, in_memory };
+        let group = Group::of_files(header, 0, files);
         Ok(LiveGroup { group, marks, identities })
     }
 
@@ -163,7 +201,9 @@ impl LiveGroup {
         use std::os::unix::fs::MetadataExt;
         self.identities.iter().zip(0..).any(|(&identity, file)| {
             let path = group::path_of(live_dir, &self.header().name, file);
-            std::fs::metadata(path).map_or(true, |now| (now.dev(), now.ino()) != identity)
+            let now = std::fs::metadata(path);
+            let now = now.map(|now| FileIdentity { device: now.dev(), inode: now.ino() });
+            now.map_or(true, |now| now != identity)
         })
     }
 
@@ -173,77 +213,78 @@ impl LiveGroup {
     }
 
     /// Whom a key-node's semaphore names now.
-    fn named(&self, file: u32, key_node: u32) -> Option<Token> {
-        Token::of_word(self.group.semaphore(file, key_node).word())
+    fn named(&self, at: KeyNodeId) -> Option<Token> {
+        Token::of_word(self.group.semaphore(at.file, at.key_node).word())
     }
 
     /// The tags of a key-node; 0: a free place.
-    fn tags(&self, file: u32, key_node: u32) -> [u64; TAG_WORDS] {
+    fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
         let mut tags = [0; TAG_WORDS];
-        self.group.file(file).read(self.group.head(key_node) + 1, &mut tags);
+        self.group.file(at.file).read(self.group.head(at.key_node) + 1, &mut tags);
         tags
     }
 
     /// The places of a key-node's chain that are taken now.
-    pub fn taken_places(&self, file: u32, key_node: u32) -> impl Iterator<Item = usize> + use<> {
-        let tags = self.tags(file, key_node);
+    pub fn taken_places(&self, at: KeyNodeId) -> impl Iterator<Item = usize> + use<> {
+        let tags = self.tags(at);
         (0..self.geometry().chain as usize)
             .filter(move |&place| tag::of(tags[place / 8], place) != 0)
     }
 
     /// Copies the node of a place; `words` has room for exactly one.
-    pub fn copy(
-        &self,
-        pass: &Pass<'_>,
-        (file, key_node): (u32, u32),
-        place: usize,
-        words: &mut [u64],
-    ) -> Copied {
-        let looked = self.look(pass, (file, key_node), || {
-            let tag = tag::of(self.tags(file, key_node)[place / 8], place);
+    pub fn copy(&self, pass: &Pass<'_>, at: KeyNodeId, place: usize, words: &mut [u64]) -> Copied {
+        let looked = self.look(pass, at, || {
+            let tag = tag::of(self.tags(at)[place / 8], place);
             if tag == 0 {
                 return Ok(Copied::Free);
             }
-            let copied = self.copy_once((file, key_node), place, tag, words);
-            copied.map(|()| Copied::Whole).map_err(|fault| (fault, print_of(u64::from(tag), words)))
+            let copied = self.copy_once(at, place, tag, words);
+            let off = |fault| Off { fault, print: print_of(u64::from(tag), words) };
+            copied.map(|()| Copied::Whole).map_err(off)
         });
         match looked {
             Ok(copied) => copied,
-            Err((Working::Living(slot), _)) => Copied::InTransaction { slot },
-            Err((Working::Dead(slot), _)) => Copied::HalfWritten { slot },
-            Err((Working::Nobody, fault)) => Copied::Damaged(fault),
+            Err(Unsettled { working: Working::Living(slot), .. }) => Copied::InTransaction { slot },
+            Err(Unsettled { working: Working::Dead(slot), .. }) => Copied::HalfWritten { slot },
+            Err(Unsettled { working: Working::Nobody, fault }) => Copied::Damaged(fault),
         }
     }
 
     /// Copies the node of a key, which is that of `words` when it is there.
     pub fn find(&self, pass: &Pass<'_>, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
-        let at = key.locate(biz_id, self.geometry(), crate::key::Seed(self.header().seeds));
+        let location = key.locate(biz_id, self.geometry(), crate::key::Seed(self.header().seeds));
+        let (at, tag) = (location.key_node_id(), location.tag);
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let looked = self.look(pass, (at.file, at.key_node), || {
+        let looked = self.look(pass, at, || {
             let mut damaged = None;
-            for place in places_of(&self.tags(at.file, at.key_node), at.tag) {
+            for place in places_of(&self.tags(at), tag) {
                 if place >= self.geometry().chain as usize {
                     continue;
                 }
-                match self.copy_once((at.file, at.key_node), place, at.tag, words) {
+                match self.copy_once(at, place, tag, words) {
                     Ok(()) if holds(words, key_word, key) => return Ok(Found::At(place)),
                     Ok(()) => {}
-                    Err(fault) => damaged = Some(((place, fault), print_of(place as u64, words))),
+                    Err(fault) => {
+                        let print = print_of(place as u64, words);
+                        damaged = Some(Off { fault: (place, fault), print });
+                    }
                 }
             }
             damaged.map_or(Ok(Found::Absent), Err)
         });
         match looked {
             Ok(found) => found,
-            Err((Working::Living(slot), _)) => Found::InTransaction { slot },
-            Err((Working::Dead(slot), _)) => Found::HalfWritten { slot },
-            Err((Working::Nobody, (place, fault))) => Found::Damaged(place, fault),
+            Err(Unsettled { working: Working::Living(slot), .. }) => Found::InTransaction { slot },
+            Err(Unsettled { working: Working::Dead(slot), .. }) => Found::HalfWritten { slot },
+            Err(Unsettled { working: Working::Nobody, fault: (place, fault) }) => {
+                Found::Damaged(place, fault)
+            }
         }
     }
 
     fn copy_once(
         &self,
-        (file, key_node): (u32, u32),
+        KeyNodeId { file, key_node }: KeyNodeId,
         place: usize,
         tag: u8,
         words: &mut [u64],
@@ -256,33 +297,34 @@ impl LiveGroup {
     }
 
     /// Looks until nothing is off. Else what was off at last, and who works on the key-node: nobody if
-    /// it was off while nobody did. `once` adds a print of the words that are off: where they stay the
-    /// same while nobody works on them there is nothing to wait for.
+    /// it was off while nobody did. Where the words that are off stay the same while nobody works on
+    /// them there is nothing to wait for.
     fn look<T, E>(
         &self,
         pass: &Pass<'_>,
-        (file, key_node): (u32, u32),
-        mut once: impl FnMut() -> Result<T, (E, u64)>,
-    ) -> Result<T, (Working, E)> {
+        at: KeyNodeId,
+        mut once: impl FnMut() -> Result<T, Off<E>>,
+    ) -> Result<T, Unsettled<E>> {
         let (mut off_while_idle, mut at_work) = (false, None);
         let (mut steady, mut last_print) = (0, None);
         for look in 1.. {
-            let before = self.named(file, key_node);
-            let (fault, print) = match once() {
+            let before = self.named(at);
+            let Off { fault, print } = match once() {
                 Ok(found) => return Ok(found),
-                Err(fault) => fault,
+                Err(off) => off,
             };
-            let is_changing = self.named(file, key_node) != before;
-            let holder = pass.holder(&self.group, file, key_node);
+            let is_changing = self.named(at) != before;
+            let holder = pass.holder(&self.group, at);
             let is_idle = !is_changing && !matches!(holder, Holder::Living(_));
             off_while_idle |= is_idle;
             let is_same = last_print.replace(print) == Some(print);
             steady = if is_idle && is_same { steady + 1 } else { 0 };
             if steady == STEADY_LOOKS {
-                return Err(match holder {
-                    Holder::Dead(slot, true) => (Working::Dead(slot), fault),
-                    _ => (Working::Nobody, fault),
-                });
+                let working = match holder {
+                    Holder::Dead { slot, was_writing: true } => Working::Dead(slot),
+                    _ => Working::Nobody,
+                };
+                return Err(Unsettled { working, fault });
             }
             at_work = match holder {
                 Holder::Living(slot) => Some(slot),
@@ -292,7 +334,7 @@ impl LiveGroup {
             let is_enough = look >= HASTY_LOOKS && pass.is_over();
             if look == LOOKS || is_enough || pauses && !pass.pause() {
                 let working = at_work.filter(|_| !off_while_idle).map(Working::Living);
-                return Err((working.unwrap_or(Working::Nobody), fault));
+                return Err(Unsettled { working: working.unwrap_or(Working::Nobody), fault });
             }
         }
         unreachable!("the loop ends after LOOKS")
@@ -303,37 +345,38 @@ impl LiveGroup {
         let mut live = LiveReport::default();
         for file in 0..self.geometry().files {
             for key_node in 0..self.geometry().key_nodes {
-                self.verify_one(pass, (file, key_node), &mut live);
+                self.verify_one(pass, KeyNodeId { file, key_node }, &mut live);
             }
         }
         live
     }
 
     /// What a look at one key-node finds, added to `live`.
-    fn verify_one(&self, pass: &Pass<'_>, (file, key_node): (u32, u32), live: &mut LiveReport) {
-        let looked = self.look(pass, (file, key_node), || {
+    fn verify_one(&self, pass: &Pass<'_>, at: KeyNodeId, live: &mut LiveReport) {
+        let looked = self.look(pass, at, || {
             let mut report = Report::default();
-            self.group.examine(file, key_node, &mut report);
+            self.group.examine(at, &mut report);
             match report.findings.is_empty() {
                 true => Ok(report),
-                false => Err((report, self.print_of_key_node(file, key_node))),
+                false => Err(Off { fault: report, print: self.print_of_key_node(at) }),
             }
         });
         let unjudged = |report: Report, list: &mut Vec<_>, slot| {
-            list.push((file, key_node, slot));
+            list.push(NamedKeyNode { at, slot });
             Report { findings: Vec::new(), ..report }
         };
         let report = match looked {
-            Ok(report) | Err((Working::Nobody, report)) => report,
-            Err((Working::Living(slot), report)) => {
-                unjudged(report, &mut live.in_transaction, slot)
-            }
-            Err((Working::Dead(slot), report)) => unjudged(report, &mut live.half_written, slot),
+            Ok(report) => report,
+            Err(Unsettled { working, fault: report }) => match working {
+                Working::Nobody => report,
+                Working::Living(slot) => unjudged(report, &mut live.in_transaction, slot),
+                Working::Dead(slot) => unjudged(report, &mut live.half_written, slot),
+            },
         };
         if report.taken > 0 {
-            match pass.holder(&self.group, file, key_node) {
-                Holder::Orphan(slot) => live.orphans.push((file, key_node, slot)),
-                Holder::Dead(..) => live.held_by_dead += 1,
+            match pass.holder(&self.group, at) {
+                Holder::Orphan(slot) => live.orphans.push(NamedKeyNode { at, slot }),
+                Holder::Dead { .. } => live.held_by_dead += 1,
                 Holder::Nobody | Holder::Living(_) => {}
             }
         }
@@ -343,9 +386,10 @@ impl LiveGroup {
     }
 
     /// A print of a key-node's tags and nodes.
-    fn print_of_key_node(&self, file: u32, key_node: u32) -> u64 {
+    fn print_of_key_node(&self, at: KeyNodeId) -> u64 {
+        let KeyNodeId { file, key_node } = at;
         let mut words = vec![0; self.node_words()];
-        let tags = print_of(0, &self.tags(file, key_node));
+        let tags = print_of(0, &self.tags(at));
         (0..self.geometry().chain as usize).fold(tags, |print, place| {
             self.group.file(file).read(self.group.node(key_node, place), &mut words);
             print_of(print, &words)
@@ -353,9 +397,10 @@ impl LiveGroup {
     }
 
     /// Copies the sound nodes of a key-node where nobody writes: of duplicates the one used last.
-    pub(crate) fn sound_nodes(&self, file: u32, key_node: u32) -> (Vec<Vec<u64>>, Vec<Finding>) {
+    pub(crate) fn sound_nodes(&self, at: KeyNodeId) -> SoundNodes {
+        let KeyNodeId { file, key_node } = at;
         let mut report = Report::default();
-        self.group.examine(file, key_node, &mut report);
+        self.group.examine(at, &mut report);
         let is_lost = |place| {
             let mut findings = report.findings.iter().filter(|finding| finding.place == place);
             findings.any(|finding| !matches!(finding.fault, Fault::Tag { .. }))
@@ -365,8 +410,8 @@ impl LiveGroup {
             self.group.file(file).read(self.group.node(key_node, place), &mut words);
             words
         };
-        let nodes = self.taken_places(file, key_node).filter(|&place| !is_lost(place)).map(copy);
-        (nodes.collect(), report.findings)
+        let nodes = self.taken_places(at).filter(|&place| !is_lost(place)).map(copy);
+        SoundNodes { nodes: nodes.collect(), findings: report.findings }
     }
 }
 

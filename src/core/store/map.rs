@@ -18,6 +18,13 @@ const HUGE_BYTES: usize = 2 << 20;
 /// already costs next to nothing.
 const COLLAPSE_ATTEMPTS: u32 = 4;
 
+/// What page tables are populated for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageAccess {
+    Read,
+    Write,
+}
+
 /// A part of a file, shared with all who map it.
 #[derive(Debug)]
 pub(super) struct Map {
@@ -40,7 +47,7 @@ impl Map {
         let start = room.as_ptr().addr();
         // Less than HUGE_BYTES after it, so the file's part ends inside.
         let from = start.next_multiple_of(HUGE_BYTES) - start;
-        let room = sys::map_into(room, from..from + bytes, (file, offset), access)?;
+        let room = sys::map_into(room, from..from + bytes, file, offset, access)?;
         Ok(Map { room, from, bytes })
     }
 
@@ -55,9 +62,12 @@ impl Map {
         self.room.advise(Advice::DontFork)
     }
 
-    /// Populates the page tables: for writing, or only for reading.
-    pub fn populate(&self, for_writing: bool) -> io::Result<()> {
-        let advice = if for_writing { Advice::PopulateWrite } else { Advice::PopulateRead };
+    /// Populates the page tables.
+    pub fn populate(&self, access: PageAccess) -> io::Result<()> {
+        let advice = match access {
+            PageAccess::Read => Advice::PopulateRead,
+            PageAccess::Write => Advice::PopulateWrite,
+        };
         self.room.advise_range(advice, self.from, self.bytes)
     }
 
@@ -120,8 +130,8 @@ mod tests {
             let region = Region::map(&file, 0, words).unwrap();
             let reading = Region::map_for_reading(&file, words).unwrap();
             for region in [&region, &reading] {
-                let (start, bytes) = region.span();
-                assert_eq!((start % HUGE_BYTES, bytes), (0, words * 8));
+                let span = region.span();
+                assert_eq!((span.start % HUGE_BYTES, span.len()), (0, words * 8));
                 assert!((0..words).all(|at| region.load(at) == at as u64), "{words}");
             }
             assert_eq!(region.huge_pages(), words / huge);
@@ -130,8 +140,8 @@ mod tests {
             let mut bytes = [0; 8];
             file.read_exact_at(&mut bytes, words as u64 * 8 - 8).unwrap();
             assert_eq!(u64::from_le_bytes(bytes), 77);
-            region.populate(true).unwrap();
-            reading.populate(false).unwrap();
+            region.populate(PageAccess::Write).unwrap();
+            reading.populate(PageAccess::Read).unwrap();
             region.flush().unwrap();
             assert_eq!(region.load(0), if words == 1 { 77 } else { 0 });
         }
@@ -181,7 +191,7 @@ mod tests {
         let words = 3 * HUGE_BYTES / 8;
         let map = Map::new(&numbered(words), 0, words * 8, BOTH).unwrap();
         let (start, room) = (map.start().addr().get(), map.room.as_ptr().addr());
-        map.populate(true).unwrap();
+        map.populate(PageAccess::Write).unwrap();
         let populated = known(start, words * 8);
         assert_eq!(populated.len(), 1, "{populated:?}");
         assert_eq!((populated[0].from, populated[0].resident_kib), (start, words * 8 / 1024));
@@ -203,7 +213,7 @@ mod tests {
         const BYTES: usize = 64 << 10;
         file.as_file().set_len(BYTES as u64).unwrap();
         let map = Map::new(file.as_file(), 0, BYTES, BOTH).unwrap();
-        map.populate(true).unwrap();
+        map.populate(PageAccess::Write).unwrap();
         let dirty = || known(map.start().addr().get(), BYTES)[0].dirty_kib;
         assert_eq!(dirty(), BYTES / 1024);
         map.flush().unwrap();

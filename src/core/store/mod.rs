@@ -64,11 +64,11 @@ pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
     error::Error,
     evict::{Judge, Rank},
-    fast_path::Keep,
+    fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
     group::Group,
     handle::Handle,
     pass::Pass,
-    places::{Places, ROLE_PREPARE, ROLE_PROGRAM},
+    places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{
         Prepared, Unserved, check_files, close_clean, live_dir, prepare, prepare_after_fault,
         prepare_at_start,

@@ -13,6 +13,7 @@ use super::runtime::Runtime;
 use super::semaphore::Token;
 use super::slot::Intent;
 use crate::base::sys;
+use crate::key::KeyNodeId;
 
 /// Before another look: a holder may have lost its processor.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -32,8 +33,12 @@ pub(super) enum Holder {
     Nobody,
     /// A living process, in this slot, holds it or is about to.
     Living(u32),
-    /// A process that died holding it, in this slot; whether in the middle of writing.
-    Dead(u32, bool),
+    /// A process that died holding it, in this slot.
+    Dead {
+        slot: u32,
+        /// It died in the middle of writing.
+        was_writing: bool,
+    },
     /// Nobody, though it names this slot.
     Orphan(u32),
 }
@@ -64,7 +69,8 @@ impl<'a> Pass<'a> {
     }
 
     /// Whose the semaphore of a key-node is now.
-    pub(super) fn holder(&self, group: &Group, file: u32, key_node: u32) -> Holder {
+    pub(super) fn holder(&self, group: &Group, at: KeyNodeId) -> Holder {
+        let KeyNodeId { file, key_node } = at;
         let semaphore = group.semaphore(file, key_node);
         let Some(token) = Token::of_word(semaphore.word()) else { return Holder::Nobody };
         let is_named = || Token::of_word(semaphore.word()) == Some(token);
@@ -87,7 +93,7 @@ impl<'a> Pass<'a> {
             };
         }
         if slot.names(&intent) {
-            return Holder::Dead(number, slot.phase() != 0);
+            return Holder::Dead { slot: number, was_writing: slot.phase() != 0 };
         }
         match is_named() && !is_gone() {
             true => Holder::Orphan(number),

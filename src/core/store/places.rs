@@ -29,6 +29,15 @@ pub struct Places {
     programs: u32,
 }
 
+/// What an attachment asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotRequest<'p> {
+    /// What it attaches as.
+    pub role: u32,
+    /// The slots that are for this role.
+    pub places: &'p Places,
+}
+
 impl Places {
     /// Any slot, for anybody.
     pub(crate) const ALL: Places = Places { needed: 1, reserved: 1, programs: SLOTS as u32 };

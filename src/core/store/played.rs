@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::backing::Backing;
 use super::counter::Counters;
 use super::error::Error;
-use super::group::{Group, Header};
+use super::group::{Group, Header, MappedFiles};
 use super::handle::Handle;
 use super::layout::runtime::SLOTS;
 use super::layout::runtime::slot_base;
@@ -19,7 +19,7 @@ use super::layout::{runtime as at, slot};
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime, Slot};
 use super::semaphore::Token;
-use super::slot::SlotWords;
+use super::slot::{SlotOwner, SlotWords};
 use crate::conf;
 
 /// Slots that the simulation uses, so that it clears no more.
@@ -136,8 +136,10 @@ impl Shared {
         let runtime = self.runtime(&Locks::new());
         let of = |(files, header): (&Vec<Region>, &Header)| {
             let regions = files.iter().map(|file| file.part(0, file.len())).collect();
-            let mark = runtime.find_file(header.id, 0).expect("registered").0;
-            Group::of_regions(regions, entries_of(header), (header.clone(), vec![], mark, true))
+            let mark = runtime.find_file(header.id, 0).expect("registered").index;
+            let entries = entries_of(header);
+            let files = MappedFiles { regions, entries, watches: Vec::new(), in_memory: true };
+            Group::of_files(header.clone(), mark, files)
         };
         self.files.iter().zip(&self.headers).map(of).collect()
     }
@@ -158,9 +160,9 @@ fn entries_of(header: &Header) -> Vec<FileEntry> {
 impl Handle {
     /// Attaches a played process; all groups are mapped.
     pub(crate) fn played(shared: &Shared, locks: &Locks, role: u32) -> Result<Handle, Error> {
-        let groups = (shared.groups(), Path::new("."));
-        Handle::attach_by(shared.runtime(locks), groups, |runtime, recover| {
-            Slot::play(runtime, &shared.runtime, (locks, role), recover)
+        let (runtime, groups) = (shared.runtime(locks), shared.groups());
+        Handle::attach_by(runtime, groups, Path::new("."), |runtime, recover| {
+            Slot::play(runtime, &shared.runtime, locks, role, recover)
         })
     }
 }
@@ -170,7 +172,8 @@ impl Slot {
     fn play(
         runtime: &Runtime,
         words: &Region,
-        (locks, role): (&Locks, u32),
+        locks: &Locks,
+        role: u32,
         recover: &mut dyn FnMut(u32),
     ) -> Result<Slot, Error> {
         for number in 0..PLAYED_SLOTS {
@@ -191,7 +194,7 @@ impl Slot {
             let words = SlotWords::at(&region, 0);
             let epoch = Token::next_epoch(words.state().epoch);
             Counters::at(&region, 0).set_open(0);
-            words.claim((locks.process, role), epoch);
+            words.claim(SlotOwner { pid: locks.process, role }, epoch);
             return Ok(Slot::of_parts(region, number, epoch, None));
         }
         let (path, limit) = (runtime.path().to_path_buf(), PLAYED_SLOTS as usize);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::counter::GroupCounter;
 use super::error::{Error, io_error};
-use super::group::{self, Group, Marks};
+use super::group::{self, Group, Marks, OpenFile, OpenGroup};
 use super::handle::Handle;
-use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM};
-use super::runtime::{LINGERING, Runtime};
+use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest};
+use super::runtime::{ByteSpan, LINGERING, Runtime};
 use super::staging;
 use super::verify::{Fault, Report};
 use crate::base::{clock, sys};
@@ -82,9 +82,9 @@ fn has_orphans_only(runtime: &Runtime) -> bool {
 /// file is marked: it is given up, and not scanned again before the next start.
 pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
     prepare_groups(conf, |live, configured, runtime, prepared| {
-        let (_, files) = group::open_files(live, &configured.name)?;
+        let OpenGroup { files, .. } = group::open_files(live, &configured.name)?;
         // The mark stands in the first file, for all of them.
-        if group::read_marks(&files[0].0, &files[0].1)?.quarantined {
+        if group::read_marks(&files[0].path, &files[0].file)?.quarantined {
             return Err(Error::Unreadable { group: configured.name.clone() });
         }
         admit(live, configured, runtime, prepared)
@@ -103,7 +103,11 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     runtime.reserve(&places, conf.map.bizs.len())?;
     // Undo first, and only where it is valid: recovery passes over groups that are not registered
     // as they stand.
-    let mut handle = Handle::attach_at(&conf.srv.data.dir, live, (ROLE_PREPARE, &places))?;
+    let mut handle = Handle::attach_at(
+        &conf.srv.data.dir,
+        live,
+        SlotRequest { role: ROLE_PREPARE, places: &places },
+    )?;
     prepared.recovered_slots = handle.recover_dead();
     drop(handle);
     for configured in &conf.map.groups {
@@ -141,7 +145,7 @@ impl Runtime {
     /// Is the group of this name registered and not quarantined.
     pub fn is_served(&self, name: &str) -> bool {
         let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
-        first.is_some_and(|(index, _)| !self.is_quarantined(index))
+        first.is_some_and(|file| !self.is_quarantined(file.index))
     }
 }
 
@@ -152,17 +156,17 @@ fn admit(
     runtime: &Runtime,
     prepared: &mut Prepared,
 ) -> Result<(), Error> {
-    let (header, files) = group::open_files(live, &configured.name)?;
+    let OpenGroup { header, files } = group::open_files(live, &configured.name)?;
     group::check_geometry(&header, configured)?;
     let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
     let (mut trusted, mut clean, mut entries) = (true, true, Vec::new());
-    for (index, (path, file)) in files.iter().enumerate() {
+    for (index, OpenFile { path, file }) in files.iter().enumerate() {
         let entry = group::entry_of(path, file, &header, index as u32)?;
         let marks = group::read_marks(path, file)?;
         let known = runtime.find_file(header.id, index as u32);
-        let quarantined =
-            marks.quarantined || known.as_ref().is_some_and(|(at, _)| runtime.is_quarantined(*at));
-        trusted &= known.is_some_and(|(_, known)| known == entry) && marks.boot == boot;
+        let quarantined = marks.quarantined
+            || known.as_ref().is_some_and(|known| runtime.is_quarantined(known.index));
+        trusted &= known.is_some_and(|known| known.entry == entry) && marks.boot == boot;
         trusted &= !quarantined;
         clean &= marks.clean && !quarantined;
         entries.push(entry);
@@ -251,10 +255,10 @@ pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
 pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let live = live_dir(conf);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
-    let (header, files) = group::open_files(live, name)?;
+    let OpenGroup { header, files } = group::open_files(live, name)?;
     let boot = sys::boot_id().map_err(io_error(live, "read this boot's id"))?;
     let mut entries = Vec::new();
-    for (index, (path, file)) in files.iter().enumerate() {
+    for (index, OpenFile { path, file }) in files.iter().enumerate() {
         entries.push(group::entry_of(path, file, &header, index as u32)?);
     }
     for entry in &entries {
@@ -279,9 +283,9 @@ fn is_alone(runtime: &Runtime, within: Duration) -> bool {
 }
 
 /// Not clean any more, of this boot: on disk before the first write to a node.
-fn write_marks(files: &[group::OpenFile], boot: [u64; 2]) -> Result<(), Error> {
+fn write_marks(files: &[OpenFile], boot: [u64; 2]) -> Result<(), Error> {
     let marks = Marks { boot, clean: false, quarantined: false };
-    files.iter().try_for_each(|(path, _)| group::write_marks(path, marks))
+    files.iter().try_for_each(|file| group::write_marks(&file.path, marks))
 }
 
 fn log_report(name: &str, report: &Report) {
@@ -311,7 +315,7 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
         .write(true)
         .open(&path)
         .map_err(io_error(&path, "open it"))?;
-    let (start, len) = Runtime::slots_span();
+    let ByteSpan { start, len } = Runtime::slots_span();
     // Held until `file` is dropped: nobody attaches meanwhile.
     let locked =
         sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
@@ -330,10 +334,10 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
 }
 
 fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Result<(), Error> {
-    let (header, files) = group::open_files(live, name)?;
+    let OpenGroup { header, files } = group::open_files(live, name)?;
     let known = runtime.find_file(header.id, 0);
-    let is_served = known.is_some_and(|(index, _)| !runtime.is_quarantined(index));
-    for (path, file) in &files {
+    let is_served = known.is_some_and(|known| !runtime.is_quarantined(known.index));
+    for OpenFile { path, file } in &files {
         file.sync_all().map_err(io_error(path, "sync it"))?;
         let quarantined = !is_served || group::read_marks(path, file)?.quarantined;
         group::write_marks(path, Marks { boot, clean: !quarantined, quarantined })?;
@@ -345,7 +349,7 @@ fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Re
 /// does before it starts a process again after a SIGBUS.
 pub fn check_files(conf: &Conf) -> Result<(), Error> {
     for configured in &conf.map.groups {
-        let (header, _) = group::open_files(live_dir(conf), &configured.name)?;
+        let OpenGroup { header, .. } = group::open_files(live_dir(conf), &configured.name)?;
         group::check_geometry(&header, configured)?;
     }
     Ok(())

@@ -98,13 +98,14 @@ mod mapped {
     use std::fs::File;
     use std::io;
     use std::mem::ManuallyDrop;
+    use std::ops::Range;
     use std::ptr::NonNull;
     use std::sync::Arc;
 
     use nix::sys::mman::ProtFlags;
 
     use super::{AtomicU32, AtomicU64};
-    use crate::store::map::Map;
+    use crate::store::map::{Map, PageAccess};
 
     /// Words that other processes may see and change.
     #[derive(Debug)]
@@ -192,9 +193,10 @@ mod mapped {
             self.words == 0
         }
 
-        /// First byte and length in bytes, for the register of maps that the SIGBUS handler reads.
-        pub fn span(&self) -> (usize, usize) {
-            (self.base.as_ptr() as usize, self.words * 8)
+        /// Addresses of its bytes, for the register of maps that the SIGBUS handler reads.
+        pub fn span(&self) -> Range<usize> {
+            let start = self.base.as_ptr() as usize;
+            start..start + self.words * 8
         }
 
         /// A word. Panics out of bounds.
@@ -253,9 +255,9 @@ mod mapped {
             self.backing_map().map_or(Ok(()), Map::dont_fork)
         }
 
-        /// Populates the page tables: for writing, or only for reading.
-        pub fn populate(&self, for_writing: bool) -> io::Result<()> {
-            self.backing_map().map_or(Ok(()), |map| map.populate(for_writing))
+        /// Populates the page tables.
+        pub(in crate::store) fn populate(&self, access: PageAccess) -> io::Result<()> {
+            self.backing_map().map_or(Ok(()), |map| map.populate(access))
         }
 
         /// How many huge pages it could stand in; what is left over stays in small ones.

@@ -18,7 +18,7 @@ use super::file_words::{bytes_of, create_draft, header_crc, sync_directory, word
 use super::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use super::layout::{self, runtime as at};
 use super::region::Region;
-use super::slot::SlotWords;
+use super::slot::{SlotOwner, SlotWords};
 use crate::base::sync::Ordering;
 use crate::base::sys;
 
@@ -28,7 +28,7 @@ mod look;
 mod master;
 
 pub(crate) use attach::Slot;
-pub(crate) use files::FileEntry;
+pub(crate) use files::{FileEntry, Registered};
 pub use look::Damage;
 pub use master::{ChildRole, MasterCounts};
 
@@ -60,6 +60,13 @@ pub struct SlotStatus {
     pub alive: bool,
 }
 
+/// Bytes of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteSpan {
+    pub start: u64,
+    pub len: u64,
+}
+
 impl Runtime {
     /// How many slots there are.
     pub const SLOTS: usize = at::SLOTS;
@@ -76,7 +83,7 @@ impl Runtime {
         if !path.exists() {
             return Self::create(&path);
         }
-        let file = open_file(&path, true)?;
+        let file = open_file(&path)?;
         let reason = match check_header(&path, &file) {
             Ok(boot) if boot == boot_id(&path)? => return Self::map(path, file),
             Ok(_) => "it is of another boot".to_string(),
@@ -86,7 +93,7 @@ impl Runtime {
             Err(error) => return Err(error),
         };
         // Held until it is replaced: nobody attaches to the old one meanwhile.
-        let (start, len) = Self::slots_span();
+        let ByteSpan { start, len } = Self::slots_span();
         let begun = crate::base::clock::instant();
         while !sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))? {
             if crate::base::clock::since(begun) > LINGERING {
@@ -121,8 +128,10 @@ impl Runtime {
         // The slots' blocks are allocated when a handle attaches: most are never used. But the first
         // page of each is looked at by all, and in memory even a look takes a block.
         file.set_len(at::WORDS as u64 * 8).map_err(io_error(draft, "set its length"))?;
-        let heads = (0..at::SLOTS as u32).map(|slot| (slot_byte(slot), layout::PAGE_BYTES as u64));
-        for (start, len) in std::iter::once((0, SLOTS_START_BYTES)).chain(heads) {
+        let first_page = |slot| ByteSpan { start: slot_byte(slot), len: layout::PAGE_BYTES as u64 };
+        let first_pages = (0..at::SLOTS as u32).map(first_page);
+        let header = ByteSpan { start: 0, len: SLOTS_START_BYTES };
+        for ByteSpan { start, len } in std::iter::once(header).chain(first_pages) {
             sys::allocate(&file, start, len).map_err(io_error(draft, "allocate it"))?;
         }
         let boot = boot_id(draft)?;
@@ -141,7 +150,7 @@ impl Runtime {
     /// Opens and checks it, for a handle.
     pub fn open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
-        let file = open_file(&path, true)?;
+        let file = open_file(&path)?;
         let [found, expected] = [check_header(&path, &file)?, boot_id(&path)?]
             .map(|[high, low]| format!("{high:016x}{low:016x}"));
         // Its undo logs tell nothing about files of another boot: a master makes it anew.
@@ -152,7 +161,7 @@ impl Runtime {
     /// Opens it for reading: tools.
     pub fn open_for_reading(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
-        let file = open_file(&path, false)?;
+        let file = open_file_for_reading(&path)?;
         check_header(&path, &file)?;
         let region =
             Region::map_for_reading(&file, at::WORDS).map_err(io_error(&path, "map it"))?;
@@ -204,7 +213,7 @@ impl Runtime {
             .filter(|&slot| self.slot(slot).state().used)
             .map(|slot| {
                 let words = self.slot(slot);
-                let (pid, role) = words.owner();
+                let SlotOwner { pid, role } = words.owner();
                 let alive = self.is_locked(slot);
                 SlotStatus { slot, pid, role, generation: words.generation(), alive }
             })
@@ -285,16 +294,16 @@ impl Runtime {
     /// Holds the locks of all slots until what it answers is dropped, so that nobody attaches; none
     /// if somebody is attached.
     pub(crate) fn keep_alone(&self) -> Result<Option<File>, Error> {
-        let file = open_file(&self.path, true)?;
-        let (start, len) = Self::slots_span();
+        let file = open_file(&self.path)?;
+        let ByteSpan { start, len } = Self::slots_span();
         let locked = sys::try_lock_range(&file, start, len)
             .map_err(io_error(&self.path, "lock its slots"))?;
         Ok((locked && self.slots().is_empty()).then_some(file))
     }
 
-    /// First byte and length of all slots: locked whole by who must be alone.
-    pub(crate) fn slots_span() -> (u64, u64) {
-        (SLOTS_START_BYTES, at::SLOTS as u64 * at::SLOT_BYTES)
+    /// Where all slots stand: locked whole by who must be alone.
+    pub(crate) fn slots_span() -> ByteSpan {
+        ByteSpan { start: SLOTS_START_BYTES, len: at::SLOTS as u64 * at::SLOT_BYTES }
     }
 
     /// The file's path.
@@ -303,9 +312,16 @@ impl Runtime {
     }
 }
 
-fn open_file(path: &Path, write: bool) -> Result<File, Error> {
-    let mut options = OpenOptions::new();
-    sys::open_regular(options.read(true).write(write), path).map_err(io_error(path, "open it"))
+fn open_file(path: &Path) -> Result<File, Error> {
+    open_with(OpenOptions::new().read(true).write(true), path)
+}
+
+fn open_file_for_reading(path: &Path) -> Result<File, Error> {
+    open_with(OpenOptions::new().read(true), path)
+}
+
+fn open_with(options: &OpenOptions, path: &Path) -> Result<File, Error> {
+    sys::open_regular(options, path).map_err(io_error(path, "open it"))
 }
 
 fn boot_id(path: &Path) -> Result<[u64; 2], Error> {

@@ -13,6 +13,15 @@ use super::region::{Region, put, put_release};
 
 const USED: u64 = 1;
 
+/// Who owns a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotOwner {
+    /// Process id.
+    pub pid: u32,
+    /// What it attached as.
+    pub role: u32,
+}
+
 /// State of a slot: used or free, and its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
@@ -81,15 +90,15 @@ impl<'a> SlotWords<'a> {
         put_release(&self.words[STATE], word);
     }
 
-    /// Process id and role of the owner.
-    pub fn owner(self) -> (u32, u32) {
+    /// The owner.
+    pub fn owner(self) -> SlotOwner {
         let word = self.load(OWNER);
-        (word as u32, (word >> 32) as u32)
+        SlotOwner { pid: word as u32, role: (word >> 32) as u32 }
     }
 
     /// Notes the owner.
-    pub fn set_owner(self, pid: u32, role: u32) {
-        put(&self.words[OWNER], u64::from(pid) | u64::from(role) << 32);
+    pub fn set_owner(self, owner: SlotOwner) {
+        put(&self.words[OWNER], u64::from(owner.pid) | u64::from(owner.role) << 32);
     }
 
     /// The generation that the owner has acknowledged.
@@ -147,10 +156,10 @@ impl<'a> SlotWords<'a> {
 
     /// Makes a free slot the owner's; the caller holds its lock. What a scribble has left in it must
     /// not be taken for an open transaction: `phase` and intent list are cleared first.
-    pub fn claim(self, owner: (u32, u32), epoch: u32) {
+    pub fn claim(self, owner: SlotOwner, epoch: u32) {
         put(&self.words[PHASE], 0);
         put(&self.words[INTENTS], 0);
-        self.set_owner(owner.0, owner.1);
+        self.set_owner(owner);
         self.set_generation(0);
         self.set_state(State { used: true, epoch });
     }

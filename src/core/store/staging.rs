@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 use super::error::{Error, io_error};
 use super::file_words::sync_directory;
-use super::group::{self, Group, Header, committed_path};
+use super::group::{self, Group, Header, MappedFiles, committed_path};
 use super::layout::{TAG_WORDS, tag};
 use super::region::Region;
-use super::verify::Report;
+use super::verify::{PlacedNode, Report};
 use crate::key::Location;
 
 /// The new files of a group, mapped.
@@ -63,7 +63,9 @@ impl Draft {
             regions.push(Region::map(&file, 0, words).map_err(io_error(path, "map it"))?);
         }
         // Nobody is told of it by the register, and nobody else writes to it.
-        Ok(Group::of_regions(regions, Vec::new(), (header.clone(), Vec::new(), 0, false)))
+        let (entries, watches) = (Vec::new(), Vec::new());
+        let files = MappedFiles { regions, entries, watches, in_memory: false };
+        Ok(Group::of_files(header.clone(), 0, files))
     }
 
     /// Puts a sealed node into a free place; false: its chain is full.
@@ -84,13 +86,13 @@ impl Draft {
         region.store(word, tag::with(region.load(word), place, at.tag));
     }
 
-    /// The nodes of a chain and their places.
-    pub fn chain(&self, at: &Location) -> Vec<(usize, Vec<u64>)> {
+    /// The nodes of a chain.
+    pub fn chain(&self, at: &Location) -> Vec<PlacedNode> {
         let taken = (0..self.group.geometry().chain as usize).filter(|&p| self.tag(at, p) != 0);
         let copy = |place| {
             let mut words = vec![0; self.group.node_words()];
             self.group.file(at.file).read(self.group.node(at.key_node, place), &mut words);
-            (place, words)
+            PlacedNode { place, words }
         };
         taken.map(copy).collect()
     }

@@ -39,7 +39,8 @@ impl Sweep {
         handle: &Handle,
         judge: &dyn Judge,
         live: &mut dyn FnMut(usize, &[u64]),
-        (most, now): (usize, u64),
+        most: usize,
+        now: u64,
     ) -> bool {
         let mut looked = 0;
         while looked < most {

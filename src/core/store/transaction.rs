@@ -6,7 +6,7 @@
 
 use super::commit::{Announced, Change, Changes, KeyNodes};
 use super::counter::GroupCounter;
-use super::evict::{self, Judge, Rank};
+use super::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
 use super::group::{Group, is_whole, seal};
 use super::handle::{Attached, Handle, Notice};
 use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node, tag};
@@ -69,8 +69,7 @@ struct WorkingCopies {
     key_nodes: Vec<KeyNode>,
     nodes: Vec<Node>,
     words: Vec<u64>,
-    order: Vec<(u64, usize)>,
-    copy: Vec<u64>,
+    eviction: EvictionBuffers,
 }
 
 /// A key-node of the transaction, and where it stands.
@@ -425,21 +424,16 @@ impl<'h> Transaction<'h> {
 
     /// The state words of one or two nodes at once: what stands behind the key field.
     #[inline]
-    pub fn states(
-        &mut self,
-        one: Option<NodeIndex>,
-        two: Option<NodeIndex>,
-    ) -> (&mut [u64], &mut [u64]) {
+    pub fn states(&mut self, of: [Option<NodeIndex>; 2]) -> [&mut [u64]; 2] {
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let range = |index: NodeIndex| nodes[index.0].states..nodes[index.0].end;
-        match (one, two) {
-            (Some(one), None) => (&mut words[range(one)], &mut []),
-            (None, Some(two)) => (&mut [], &mut words[range(two)]),
-            (None, None) => (&mut [], &mut []),
-            (Some(one), Some(two)) => {
+        match of {
+            [Some(one), None] => [&mut words[range(one)], &mut []],
+            [None, Some(two)] => [&mut [], &mut words[range(two)]],
+            [None, None] => [&mut [], &mut []],
+            [Some(one), Some(two)] => {
                 let both = words.get_disjoint_mut([range(one), range(two)]);
-                let [one, two] = both.expect("two nodes of a transaction never overlap");
-                (one, two)
+                both.expect("two nodes of a transaction never overlap")
             }
         }
     }
@@ -474,11 +468,11 @@ impl<'h> Transaction<'h> {
         judge: &dyn Judge,
         on_full: OnFull,
         now: u64,
-    ) -> Option<evict::Victim> {
+    ) -> Option<Victim> {
         let Node { key_node: index, tag, .. } = self.copies.nodes[index.0];
         let KeyNodeAt { intent, group: group_index, .. } = self.list()[index];
         let group = &self.groups()[group_index];
-        let WorkingCopies { key_nodes, nodes, order, copy, .. } = &mut *self.copies;
+        let WorkingCopies { key_nodes, nodes, eviction, .. } = &mut *self.copies;
         let key_node = &key_nodes[index];
         let tags = &key_node.tags;
         let chain = group.geometry().chain as usize;
@@ -487,12 +481,11 @@ impl<'h> Transaction<'h> {
         let mut places = (home..chain).chain(0..home);
         let free = places.find(|&place| tag::of(tags[place / 8], place) == 0 && !is_used(place));
         if let Some(place) = free {
-            return Some(evict::Victim { place, rank: None });
+            return Some(Victim { place, rank: None });
         }
         let candidates = (0..chain).filter(|&place| !is_used(place));
-        let place = (intent.file, intent.key_node);
-        let group = (group_index, group);
-        evict::choose(group, place, candidates, (judge, on_full, now), (order, copy))
+        let full = FullChain { group_index, group, file: intent.file, key_node: intent.key_node };
+        full.choose(candidates, judge, on_full, now, eviction)
     }
 
     /// Notes that a node is to be written at the commit, used at `now`. It has a place.

@@ -4,7 +4,7 @@
 
 use super::group::{Group, is_whole};
 use super::layout::{PAGE_WORDS, TAG_WORDS, node, tag};
-use crate::key::{KeyRef, Location, Seed};
+use crate::key::{KeyNodeId, KeyRef, Location, Seed};
 
 /// What is wrong with a place of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +61,18 @@ impl Report {
     }
 }
 
+/// Words of a node, and its place in the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlacedNode {
+    pub place: usize,
+    pub words: Vec<u64>,
+}
+
 impl Group {
     /// Looks at every key-node without taking semaphores: exact where nobody writes.
     pub fn verify(&self) -> Report {
         let mut report = Report::default();
-        self.for_each_key_node(|file, key_node| self.examine(file, key_node, &mut report));
+        self.for_each_key_node(|at| self.examine(at, &mut report));
         report
     }
 
@@ -73,10 +80,10 @@ impl Group {
     /// believed is dropped, tags of sound nodes are written again. Nobody else is attached.
     pub(crate) fn scan(&self) -> Report {
         let mut report = Report::default();
-        self.for_each_key_node(|file, key_node| {
+        self.for_each_key_node(|at| {
             let before = report.findings.len();
-            self.examine(file, key_node, &mut report);
-            self.semaphore(file, key_node).release();
+            self.examine(at, &mut report);
+            self.semaphore(at.file, at.key_node).release();
             for finding in &report.findings[before..] {
                 self.mend(finding);
             }
@@ -84,16 +91,17 @@ impl Group {
         report
     }
 
-    fn for_each_key_node(&self, mut look: impl FnMut(u32, u32)) {
+    fn for_each_key_node(&self, mut look: impl FnMut(KeyNodeId)) {
         for file in 0..self.geometry().files {
             for key_node in 0..self.geometry().key_nodes {
-                look(file, key_node);
+                look(KeyNodeId { file, key_node });
             }
         }
     }
 
     /// Looks at one key-node and adds what it finds.
-    pub(super) fn examine(&self, file: u32, key_node: u32, report: &mut Report) {
+    pub(super) fn examine(&self, at: KeyNodeId, report: &mut Report) {
+        let KeyNodeId { file, key_node } = at;
         report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
         let mut tags = [0u64; TAG_WORDS];
         self.file(file).read(self.head(key_node) + 1, &mut tags);
@@ -101,7 +109,7 @@ impl Group {
             return;
         }
         let chain = self.geometry().chain as usize;
-        let mut sound: Vec<(Vec<u64>, usize)> = Vec::new();
+        let mut sound: Vec<PlacedNode> = Vec::new();
         for place in 0..TAG_WORDS * 8 {
             let tag = tag::of(tags[place / 8], place);
             if tag == 0 {
@@ -120,7 +128,7 @@ impl Group {
                     if expected != tag {
                         report.findings.push(at(Fault::Tag { expected }));
                     }
-                    sound.push((words, place));
+                    sound.push(PlacedNode { place, words });
                 }
             }
         }
@@ -137,7 +145,7 @@ impl Group {
             return Err(Fault::Crc);
         }
         match self.locate(words) {
-            Some(at) if (at.file, at.key_node) == (file, key_node) => Ok(at.tag),
+            Some(at) if at.key_node_id() == (KeyNodeId { file, key_node }) => Ok(at.tag),
             _ => Err(Fault::Misplaced),
         }
     }
@@ -157,18 +165,19 @@ impl Group {
     }
 
     /// Of nodes with the same key the one used last stays.
-    fn find_duplicates(&self, sound: &[(Vec<u64>, usize)], mut drop: impl FnMut(usize)) {
+    fn find_duplicates(&self, sound: &[PlacedNode], mut drop: impl FnMut(usize)) {
         let end = node::FIELD + self.field_words();
         let same = |a: &[u64], b: &[u64]| {
             a[node::KEY] == b[node::KEY] && a[node::FIELD..end] == b[node::FIELD..end]
         };
-        for (index, (words, place)) in sound.iter().enumerate() {
-            let outlived = sound.iter().enumerate().any(|(other_index, (other, _))| {
-                let (mine, theirs) = (words[node::LAST_USE], other[node::LAST_USE]);
-                other_index != index
-                    && same(words, other)
-                    && (theirs > mine || theirs == mine && other_index < index)
-            });
+        for (index, PlacedNode { words, place }) in sound.iter().enumerate() {
+            let outlived =
+                sound.iter().enumerate().any(|(other_index, PlacedNode { words: other, .. })| {
+                    let (mine, theirs) = (words[node::LAST_USE], other[node::LAST_USE]);
+                    other_index != index
+                        && same(words, other)
+                        && (theirs > mine || theirs == mine && other_index < index)
+                });
             if outlived {
                 drop(*place);
             }

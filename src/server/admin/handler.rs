@@ -205,12 +205,9 @@ impl Handler {
         let now = clock::now();
         let done = match &change {
             Change::PutNode { which, limit, used } => {
-                let which = (which.biz.as_str(), which.key.as_deref());
-                self.service.set_used(which, *limit, *used as u32, now).map(|()| true)
+                self.service.set_used(which.name(), *limit, *used as u32, now).map(|()| true)
             }
-            Change::DeleteNode(which) => {
-                self.service.erase((&which.biz, which.key.as_deref()), now)
-            }
+            Change::DeleteNode(which) => self.service.erase(which.name(), now),
             _ => {
                 self.changes.push(Wanted { who, change, body });
                 return None;

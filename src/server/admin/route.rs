@@ -8,6 +8,7 @@ use super::response::Refusal;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
 use frs::inspect::By;
+use frs::service::RecordName;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,13 @@ pub struct Which {
     pub biz: String,
     /// The key as asked.
     pub key: Option<String>,
+}
+
+impl Which {
+    /// As the service names it.
+    pub fn name(&self) -> RecordName<'_> {
+        RecordName { biz: &self.biz, key: self.key.as_deref() }
+    }
 }
 
 /// What is changed; such a request needs a token, but over a unix socket.

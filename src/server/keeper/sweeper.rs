@@ -85,7 +85,7 @@ impl Sweeper {
         }
         self.is_resting = false;
         let hottest = &mut self.hottest;
-        let is_over = service.sweep(&mut self.sweep, |seen| hottest.note(seen), (PORTION, now_ms));
+        let is_over = service.sweep(&mut self.sweep, |seen| hottest.note(seen), PORTION, now_ms);
         self.due = now + PAUSE;
         if is_over {
             self.is_resting = !std::mem::take(&mut self.again);

@@ -63,7 +63,7 @@ impl InForce {
     pub fn publish(&mut self, conf: Conf, texts: Texts) -> Result<u64, ActiveError> {
         let next = self.generation + 1;
         active::write_overlaid(&conf.srv.data.dir, next, &texts, &self.overlay)?;
-        self.runtime.count_reload(false, clock::now());
+        self.runtime.count_reload(clock::now());
         (self.conf, self.texts) = (Arc::new(conf), texts);
         Ok(self.set_generation(next))
     }

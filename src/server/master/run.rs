@@ -480,7 +480,7 @@ impl Master {
     }
 
     fn refuse(&mut self, report: Report, error: &ReloadError) {
-        self.in_force.runtime().count_reload(true, clock::now());
+        self.in_force.runtime().count_refused_reload(clock::now());
         let answer = Answer::refusal(report, error);
         let Reloaded::Refused { faults } = &answer.result else { return };
         faults.iter().for_each(|fault| tracing::error!("{fault}"));

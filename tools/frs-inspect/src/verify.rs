@@ -6,6 +6,8 @@ use std::path::Path;
 use frs::base::figures::grouped;
 use frs::conf::Overlay;
 use frs::inspect::{Error, Obstacle, Reader, obstacles, repair as repair_files, restore_overlay};
+use frs::key::KeyNodeId;
+use frs::store::inspect::NamedKeyNode;
 use frs::store::{Fault, Finding, live_dir};
 use frs_server::process::lock::DataLock;
 
@@ -26,17 +28,17 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
         for finding in &live.report.findings {
             writeln!(out, "group {name}: {}", finding_words(finding))?;
         }
-        for (file, key_node, slot) in &live.in_transaction {
+        for NamedKeyNode { at: KeyNodeId { file, key_node }, slot } in &live.in_transaction {
             writeln!(
                 out,
                 "group {name}: file {file} key-node {key_node}: in transaction of slot {slot}"
             )?;
         }
-        for (file, key_node, slot) in &live.half_written {
+        for NamedKeyNode { at: KeyNodeId { file, key_node }, slot } in &live.half_written {
             let half_written = show::half_written(*slot);
             writeln!(out, "group {name}: file {file} key-node {key_node}: {half_written}")?;
         }
-        for (file, key_node, slot) in &live.orphans {
+        for NamedKeyNode { at: KeyNodeId { file, key_node }, slot } in &live.orphans {
             writeln!(
                 out,
                 "group {name}: file {file} key-node {key_node}: the semaphore names slot {slot}, \

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -53,7 +54,7 @@ pub(crate) struct Watch {
 /// `mark` and `header_mark` must stay mapped as long as the [`Watch`] lives: the caller keeps the
 /// watch beside the regions they stand in, dropped first.
 pub(crate) fn watch(
-    span: (usize, usize),
+    addresses: Range<usize>,
     mark: &AtomicU64,
     bits: u64,
     header_mark: &AtomicU64,
@@ -61,7 +62,7 @@ pub(crate) fn watch(
 ) -> Option<Watch> {
     install_sigbus_handler();
     let name = kept_name(path);
-    let (start, len) = span;
+    let (start, len) = (addresses.start, addresses.len());
     let index = WATCHED.iter().position(|entry| {
         entry.len.compare_exchange(0, usize::MAX, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     })?;
@@ -92,10 +93,10 @@ fn kept_name(path: &Path) -> &'static str {
 }
 
 /// As [`watch`], of a map for reading: the file is named and the process ends, nothing is marked.
-pub(crate) fn watch_reading(span: (usize, usize), path: &Path) -> Option<Watch> {
+pub(crate) fn watch_reading(addresses: Range<usize>, path: &Path) -> Option<Watch> {
     // Words of this process, for the handler to write to.
     static MARKS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-    watch(span, &MARKS[0], 0, &MARKS[1], path)
+    watch(addresses, &MARKS[0], 0, &MARKS[1], path)
 }
 
 impl Drop for Watch {

@@ -23,7 +23,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 pub fn map_into(
     room: MmapRaw,
     part: Range<usize>,
-    (file, offset): (&File, u64),
+    file: &File,
+    offset: u64,
     access: ProtFlags,
 ) -> io::Result<MmapRaw> {
     assert!(part.start <= part.end && part.end <= room.len(), "{part:?} of {}", room.len());

@@ -10,7 +10,7 @@ use crate::key::KeyRef;
 use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, Command, Item, ItemError};
-use crate::store::{Keep, NodeIndex, Transaction, Wanted};
+use crate::store::{Keep, NodeIndex, Transaction, Wanted, Worked};
 
 /// The two nodes of an item.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,7 @@ impl<'a> ItemTransaction<'a> {
         nodes: Nodes,
         work: impl FnOnce(&mut States<'_>) -> T,
     ) -> T {
-        let (key, whole) = transaction.states(nodes.key, nodes.whole);
+        let [key, whole] = transaction.states([nodes.key, nodes.whole]);
         self.with_states_of(key, whole, work)
     }
 
@@ -172,14 +172,14 @@ impl<'a> ItemTransaction<'a> {
         command: Command,
         words: &mut [u64],
         answers: &mut Answers,
-    ) -> (bool, Keep) {
+    ) -> Worked<bool> {
         self.entry.adopt(words, Scope::Key);
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
         let demand = Demand { count: self.count(), charges };
         let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
         if !self.item.detail && self.rules.pass(words, self.now, demand, tell) {
-            return (true, if charges { Keep::Node } else { Keep::Nothing });
+            return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };
         }
         self.run_judged(command, words, answers)
     }
@@ -191,7 +191,7 @@ impl<'a> ItemTransaction<'a> {
         command: Command,
         words: &mut [u64],
         answers: &mut Answers,
-    ) -> (bool, Keep) {
+    ) -> Worked<bool> {
         let from = answers.details.len();
         self.with_states_of(words, &mut [], |states| {
             let Done { judgement, charged } =
@@ -199,12 +199,14 @@ impl<'a> ItemTransaction<'a> {
             let keep = match command {
                 Command::Query => Keep::Nothing,
                 Command::Update if charged => Keep::Node,
-                Command::Update if judgement.ban_ms.is_some() => return (false, Keep::Nothing),
+                Command::Update if judgement.ban_ms.is_some() => {
+                    return Worked { result: false, keep: Keep::Nothing };
+                }
                 Command::Update => Keep::Stamp,
             };
             let verdict = self.verdict(states, &judgement, &mut answers.details[from..]);
             self.answer(verdict, from, answers);
-            (true, keep)
+            Worked { result: true, keep }
         })
     }
 

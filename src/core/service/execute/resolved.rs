@@ -68,7 +68,8 @@ impl Resolved {
     #[inline(always)]
     pub fn resolve(
         &mut self,
-        (table, generation): (&Table, u64),
+        table: &Table,
+        generation: u64,
         biz: Option<usize>,
         key: &[u8],
         item: &Item,

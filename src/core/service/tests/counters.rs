@@ -210,7 +210,7 @@ fn a_sweep_finds_what_is_there_in_portions_of_any_size() {
     for most in [1, 7, 100_000] {
         let mut sweep = Sweep::default();
         let mut steps = 0;
-        while !service.sweep(&mut sweep, |_| {}, (most, later + most as u64)) {
+        while !service.sweep(&mut sweep, |_| {}, most, later + most as u64) {
             steps += 1;
             assert!(steps < 1000);
         }
@@ -235,7 +235,7 @@ fn a_sweep_passes_over_a_group_that_is_quarantined() {
     let mut service = world.attach();
     service.update("a", "k", NOW);
     world.quarantine("g");
-    assert!(service.sweep(&mut Sweep::default(), |_| {}, (10, NOW)));
+    assert!(service.sweep(&mut Sweep::default(), |_| {}, 10, NOW));
     assert!(world.runtime().sums().groups.values().all(|group| group.nodes.is_none()));
 }
 
@@ -253,7 +253,7 @@ fn a_scribbled_node_is_no_reason_to_stop() {
             group.file(0).store(at, group.file(0).load(at) ^ 1);
         }
     }
-    assert!(!service.sweep(&mut Sweep::default(), |_| {}, (9, NOW + 1_000_000_000)));
+    assert!(!service.sweep(&mut Sweep::default(), |_| {}, 9, NOW + 1_000_000_000));
     let sums = world.runtime().sums();
     let nodes = sums.groups[&GroupKey::Name("g".into())].nodes.as_ref().unwrap();
     assert_eq!((nodes.live, nodes.expired), (1, 0), "what is torn is taken for in use");

@@ -1,7 +1,7 @@
 //! Single records changed by hand, and counters that were reset.
 
 use crate::conf::Overlay;
-use crate::service::{Clearing, Command, ItemError, RecordError, Service};
+use crate::service::{Clearing, Command, ItemError, RecordError, RecordName, Service};
 use crate::testing::World;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -30,7 +30,7 @@ const NAMES: [&str; 7] = ["interval", "calendar", "sliding", "counter", "token",
 
 fn set(service: &mut Service, biz: &str, used: u32, now: u64) -> Result<(), RecordError> {
     service.begin_tick();
-    service.set_used((biz, Some("k")), 1, used, now)
+    service.set_used(RecordName::of_key(biz, "k"), 1, used, now)
 }
 
 fn reset(world: &World, overlay: &mut Overlay, biz: u32, generation: u64) {
@@ -64,15 +64,15 @@ fn what_cannot_be_is_refused_and_nothing_is_changed() {
         assert_eq!(set(&mut service, biz, used, NOW), Err(RecordError::TooMuch), "{biz}");
         assert_eq!(service.used(biz, "k", NOW), 5, "{biz}");
     }
-    service.set_used(("sliding", Some("k")), 2, 7, NOW).unwrap();
+    service.set_used(RecordName::of_key("sliding", "k"), 2, 7, NOW).unwrap();
     let of = |which, limit| world.attach().set_used(which, limit, 1, NOW);
-    assert_eq!(of(("nope", None), 1), Err(ItemError::UnknownBiz.into()));
-    assert_eq!(of(("total", Some("")), 1), Err(ItemError::BadKey.into()));
-    assert_eq!(of(("total", None), 1), Err(RecordError::NoKey));
-    assert_eq!(of(("total", Some("k")), 2), Err(RecordError::UnknownLimit));
-    assert_eq!(of(("total", Some("k")), 0), Err(RecordError::UnknownLimit));
+    assert_eq!(of(RecordName::of_biz("nope"), 1), Err(ItemError::UnknownBiz.into()));
+    assert_eq!(of(RecordName::of_key("total", ""), 1), Err(ItemError::BadKey.into()));
+    assert_eq!(of(RecordName::of_biz("total"), 1), Err(RecordError::NoKey));
+    assert_eq!(of(RecordName::of_key("total", "k"), 2), Err(RecordError::UnknownLimit));
+    assert_eq!(of(RecordName::of_key("total", "k"), 0), Err(RecordError::UnknownLimit));
     world.quarantine("g");
-    assert_eq!(of(("total", Some("k")), 1), Err(ItemError::Store.into()));
+    assert_eq!(of(RecordName::of_key("total", "k"), 1), Err(ItemError::Store.into()));
 }
 
 #[test]
@@ -80,16 +80,16 @@ fn a_record_is_erased_and_leaves_its_place() {
     let world = World::new(MAP);
     let mut service = world.attach();
     for biz in NAMES {
-        assert_eq!(service.erase((biz, Some("k")), NOW), Ok(false));
+        assert_eq!(service.erase(RecordName::of_key(biz, "k"), NOW), Ok(false));
         service.update(biz, "k", NOW);
-        assert_eq!(service.erase((biz, Some("k")), NOW), Ok(true));
+        assert_eq!(service.erase(RecordName::of_key(biz, "k"), NOW), Ok(true));
         assert_eq!(service.used(biz, "k", NOW), 0);
     }
     service.update("both", "k", NOW);
-    assert_eq!(service.erase(("both", None), NOW), Ok(true));
-    service.set_used(("both", None), 2, 20, NOW).unwrap();
+    assert_eq!(service.erase(RecordName::of_biz("both"), NOW), Ok(true));
+    service.set_used(RecordName::of_biz("both"), 2, 20, NOW).unwrap();
     assert!(service.update("both", "k", NOW).limited, "20 for all");
-    assert_eq!(service.erase(("total", None), NOW), Err(RecordError::NoRecord));
+    assert_eq!(service.erase(RecordName::of_biz("total"), NOW), Err(RecordError::NoRecord));
     let nodes = world.group("g").verify().nodes;
     assert_eq!(nodes, 2, "of both, and nothing of the others");
     world.verify();

@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use crate::key::KeyNodeId;
 use crate::service::{Command, ItemError, Service};
 use crate::store::crash;
 use crate::testing::{Ask, World, request, told};
@@ -23,7 +24,7 @@ const MAP: &str = r#"<map>
 </map>"#;
 
 /// Its key-node: file `7 % 2`, number `7 / 2`; keys of this type go by the modulo.
-const HELD: (u32, u32) = (1, 3);
+const HELD: KeyNodeId = KeyNodeId { file: 1, key_node: 3 };
 const ASK: Ask<'_> = Ask("a", "7", 1);
 const OTHER: Ask<'_> = Ask("a", "8", 1);
 
@@ -87,7 +88,7 @@ fn count_stores(world: &World) -> u64 {
 }
 
 fn is_held(world: &World) -> bool {
-    world.group("g").semaphore(HELD.0, HELD.1).word() != 0
+    world.group("g").semaphore(HELD.file, HELD.key_node).word() != 0
 }
 
 fn ask(service: &mut Service, asks: &[Ask<'_>], atomic: bool) -> Vec<Option<ItemError>> {

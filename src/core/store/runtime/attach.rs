@@ -11,10 +11,10 @@ use crate::store::counter::{Counter, Counters};
 use crate::store::error::{Error, io_error};
 use crate::store::layout::runtime::{SLOTS, slot_byte};
 use crate::store::layout::{self, slot};
-use crate::store::places::{Places, ROLE_PROGRAM};
+use crate::store::places::{Places, ROLE_PROGRAM, SlotRequest};
 use crate::store::region::Region;
 use crate::store::semaphore::Token;
-use crate::store::slot::{SlotWords, State};
+use crate::store::slot::{SlotOwner, SlotWords, State};
 
 /// The part of a slot that is allocated whole: all but the rows of businesses.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
@@ -26,7 +26,7 @@ impl Runtime {
     pub(crate) fn reserve(&self, places: &Places, bizs: usize) -> Result<(), Error> {
         let is_a_programs = |slot: u32| {
             let words = self.slot(slot);
-            words.state().used && words.owner().1 == ROLE_PROGRAM && self.is_locked(slot)
+            words.state().used && words.owner().role == ROLE_PROGRAM && self.is_locked(slot)
         };
         let open = (0..SLOTS as u32).filter(|&slot| !is_a_programs(slot));
         let reserved = places.reserved(open, self.path())?;
@@ -54,7 +54,7 @@ impl Runtime {
         if self.is_locked(slot) {
             return Ok(Some(None));
         }
-        let file = open_file(&self.path, true)?;
+        let file = open_file(&self.path)?;
         let locked = sys::try_lock_range(&file, slot_byte(slot), 1);
         let locked = locked.map_err(io_error(&self.path, "lock a slot"))?;
         Ok(locked.then_some(Some(file)))
@@ -72,11 +72,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes a free slot of those that are for `role`, recovering dead ones by `recover` on the
+    /// Takes a free slot of those that are for its role, recovering dead ones by `recover` on the
     /// way. One that the disk has no room for is passed over: another has its blocks already.
     pub(crate) fn attach(
         runtime: &Runtime,
-        (role, places): (u32, &Places),
+        SlotRequest { role, places }: SlotRequest<'_>,
         recover: &mut dyn FnMut(u32),
     ) -> Result<Slot, Error> {
         let mut full = None;
@@ -104,7 +104,7 @@ impl Slot {
             }
             recover(number);
         }
-        let file = open_file(path, true)?;
+        let file = open_file(path)?;
         let byte = slot_byte(number);
         // Mapped before it is locked, so that a fork by another thread finds little to inherit.
         let region = Region::map(&file, byte, slot::WORDS).map_err(io_error(path, "map a slot"))?;
@@ -123,7 +123,7 @@ impl Slot {
         let epoch = Token::next_epoch(words.state().epoch);
         // Those of the owner before are closed.
         Counters::at(&region, 0).set_open(0);
-        words.claim((std::process::id(), role), epoch);
+        words.claim(SlotOwner { pid: std::process::id(), role }, epoch);
         Ok(Some(Slot::of_parts(region, number, epoch, lock)))
     }
 

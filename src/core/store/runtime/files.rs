@@ -7,6 +7,15 @@ use crate::base::sync::{AtomicU64, Ordering};
 use crate::store::error::Error;
 use crate::store::layout::{self, runtime as at};
 
+/// A group file and where the register has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Registered {
+    /// The entry's index.
+    pub index: usize,
+    /// What the entry says.
+    pub entry: FileEntry,
+}
+
 /// A registered group file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileEntry {
@@ -24,12 +33,12 @@ impl Runtime {
     }
 
     /// The register's entry of a group file, if it has one.
-    pub(crate) fn find_file(&self, group: u64, file: u32) -> Option<(usize, FileEntry)> {
+    pub(crate) fn find_file(&self, group: u64, file: u32) -> Option<Registered> {
         (0..at::FILES_MAX).find_map(|index| {
             let words = self.entry_words(index);
             let matches =
                 words[1] & at::FILE_USED != 0 && words[0] == group && words[1] as u32 == file;
-            matches.then(|| (index, entry_of(words)))
+            matches.then(|| Registered { index, entry: entry_of(words) })
         })
     }
 
@@ -50,27 +59,27 @@ impl Runtime {
 
     /// Quarantines the groups whose id is meant; their names.
     pub(crate) fn quarantine_groups(&self, is_meant: impl Fn(u64) -> bool) -> Vec<String> {
-        let meant = self.first_files().filter(|(_, entry)| is_meant(entry.group));
+        let meant = self.first_files().filter(|file| is_meant(file.entry.group));
         meant
-            .map(|(index, entry)| {
+            .map(|Registered { index, entry }| {
                 self.mark_of(index).fetch_or(at::FILE_QUARANTINE, Ordering::Relaxed);
                 entry.name
             })
             .collect()
     }
 
-    /// The first file of each registered group, and its index.
-    pub(crate) fn first_files(&self) -> impl Iterator<Item = (usize, FileEntry)> {
+    /// The first file of each registered group.
+    pub(crate) fn first_files(&self) -> impl Iterator<Item = Registered> {
         (0..at::FILES_MAX).filter_map(|index| {
             let words = self.entry_words(index);
             let is_first = words[1] & at::FILE_USED != 0 && words[1] as u32 == 0;
-            is_first.then(|| (index, entry_of(words)))
+            is_first.then(|| Registered { index, entry: entry_of(words) })
         })
     }
 
     /// Notes a group file, quarantined; the register's index of it.
     pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
-        let known = self.find_file(entry.group, entry.file).map(|(index, _)| index);
+        let known = self.find_file(entry.group, entry.file).map(|known| known.index);
         let free =
             || (0..at::FILES_MAX).find(|&index| self.entry_words(index)[1] & at::FILE_USED == 0);
         // A file of the same name and number but another id is gone: its entry is free again.
@@ -124,8 +133,8 @@ impl Runtime {
 
     /// Lifts the quarantine that a registered file begins with: it is known to be sound now.
     pub(crate) fn release_file(&self, entry: &FileEntry) {
-        if let Some((index, _)) = self.find_file(entry.group, entry.file) {
-            self.mark_of(index).fetch_and(!at::FILE_QUARANTINE, Ordering::Release);
+        if let Some(known) = self.find_file(entry.group, entry.file) {
+            self.mark_of(known.index).fetch_and(!at::FILE_QUARANTINE, Ordering::Release);
         }
     }
 }

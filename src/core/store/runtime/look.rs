@@ -47,7 +47,7 @@ impl Runtime {
         let aside = self.path.with_extension("mmap.replaced");
         fs::rename(&self.path, &aside)?;
         // Whoever has attached by it works beside those who hold the one that is known.
-        if let Ok(file) = open_file(&aside, true)
+        if let Ok(file) = open_file(&aside)
             && check_header(&aside, &file).is_ok()
         {
             retire(&file)?;

@@ -87,10 +87,16 @@ impl Runtime {
         words.filter(|&word| word as u32 == pid).map(|word| word >> 32).next()
     }
 
-    /// Counts a reload; the master alone does.
-    pub fn count_reload(&self, is_refused: bool, now_ms: u64) {
-        self.grow(at::RELOADS + usize::from(is_refused));
-        self.region.store(at::RELOADED + usize::from(is_refused), now_ms);
+    /// Counts a reload that was taken; the master alone does.
+    pub fn count_reload(&self, now_ms: u64) {
+        self.grow(at::RELOADS);
+        self.region.store(at::RELOADED, now_ms);
+    }
+
+    /// Counts a reload that was refused; the master alone does.
+    pub fn count_refused_reload(&self, now_ms: u64) {
+        self.grow(at::RELOADS + 1);
+        self.region.store(at::RELOADED + 1, now_ms);
     }
 
     fn grow(&self, word: usize) {

@@ -9,7 +9,7 @@ use generator::{Generator, Gn};
 use super::Stage;
 use super::oracle::{Oracle, PAIRS, TOTALS};
 use super::player::{Died, Plan, now};
-use crate::service::{Answers, Command, ItemOptions, Request, Service};
+use crate::service::{Answers, Command, ItemOptions, RecordName, Request, Service};
 use crate::store::played::Locks;
 
 /// Words of a played process's stack.
@@ -117,7 +117,7 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
         _ => {
             let key = ["a", "b", "c"][draws.draw(0, 3) as usize];
             service.begin_tick();
-            let _ = service.erase(("often", Some(key)), now());
+            let _ = service.erase(RecordName::of_key("often", key), now());
             return;
         }
     }
