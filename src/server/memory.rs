@@ -35,7 +35,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
 mod tests {
     use super::*;
 
-    /// With these src/core/conf/report_tests.rs counts.
+    /// With these src/core/conf/report/tests.rs counts.
     #[test]
     fn the_sizes_that_frs_check_counts_with() {
         let sizes = BufferSizes {

@@ -295,5 +295,4 @@ fn percent_text(share: f64) -> String {
 }
 
 #[cfg(test)]
-#[path = "report_tests.rs"]
 mod tests;

@@ -335,3 +335,6 @@ fn make_room(copier: &NodeCopier<'_>, draft: &Draft, at: &crate::key::Location, 
         draft.replace(at, least.place, &words);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,11 +25,7 @@
 mod copy_nodes;
 mod decode;
 mod error;
-#[cfg(test)]
-mod image_tests;
 mod migrate;
-#[cfg(test)]
-mod migrate_tests;
 mod reader;
 mod record;
 mod repair;

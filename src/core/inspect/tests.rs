@@ -15,6 +15,8 @@ use crate::store::slot::{Intent, State};
 use crate::store::{self, Fault, Rank};
 use crate::testing::World;
 
+mod image;
+
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="8" chain="8" node-size="128"/>
   <group name="log" files="1" key-nodes="4" chain="8" node-size="128" hash="siphash"/>

@@ -1,4 +1,4 @@
-//! What holds in each Rust source: clocks, unsafe, length, openings, parameters.
+//! What holds in each Rust source: clocks, unsafe, length, openings, tests, parameters.
 
 use super::source::{Code, Token, group, rust};
 use super::{Allowed, assert_none};
@@ -34,15 +34,7 @@ const STILL_UNNAMED: &[&str] = &[
 /// Is a file compiled for tests only, by its name?
 fn is_test(path: &str) -> bool {
     let within = ["src/", "tools/"].iter().any(|directory| path.starts_with(directory));
-    let names = [
-        "/tests/",
-        "/tests.rs",
-        "/testing.rs",
-        "_tests.rs",
-        "/played.rs",
-        "/crash.rs",
-        "/model.rs",
-    ];
+    let names = ["/tests/", "/tests.rs", "/testing.rs", "/played.rs", "/crash.rs", "/model.rs"];
     !within || names.iter().any(|name| path.contains(name))
 }
 
@@ -108,6 +100,28 @@ fn no_file_is_long_and_each_says_what_it_is_for() {
     let silent = rust().iter().filter(|source| !source.text.starts_with("//!"));
     let silent = silent.map(|source| source.path.clone());
     assert_none("files that do not open with what they are for", silent, Allowed(&[]));
+}
+
+/// Tests of a file that are longer have a file of their own, `x/tests.rs` beside `x.rs`.
+const MAX_INLINE_LINES: usize = 150;
+
+/// How many lines the tests take that stand in the file itself.
+fn inline_tests(text: &str) -> usize {
+    let mut lines = text.lines().skip_while(|line| *line != "mod tests {");
+    lines.by_ref().take_while(|line| *line != "}").count()
+}
+
+#[test]
+fn unit_tests_have_one_layout() {
+    let faults = rust().iter().filter_map(|source| {
+        let wrong =
+            ["_tests.rs", "/test.rs", "/tests/mod.rs"].iter().any(|end| source.path.ends_with(end));
+        let lines = inline_tests(&source.text);
+        let is_long = lines > MAX_INLINE_LINES;
+        (wrong || is_long).then(|| format!("{}: {lines} lines of tests", source.path))
+    });
+    assert_none("tests that belong into x/tests.rs", faults, Allowed(&[]));
+    assert_eq!(inline_tests("a\nmod tests {\n    b\n}\nc\n"), 2);
 }
 
 const PRIMITIVES: [&str; 14] = [

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::{Counts, Error, Migration, Reader, Step};
 use crate::conf::Conf;
+use crate::inspect::{Counts, Error, Migration, Reader, Step};
 use crate::service::Command;
 use crate::store::{self, Runtime};
 use crate::testing::World;
@@ -91,14 +91,16 @@ fn expect_uses(world: &World, group: &str) {
     }
     let whole = (0..10).map(|n| 1 + n).sum::<u64>();
     let mut reader = Reader::open(&world.dir).unwrap();
-    let super::Look::At(node) = reader.whole("whole", T).unwrap() else { panic!("not there") };
+    let crate::inspect::Look::At(node) = reader.whole("whole", T).unwrap() else {
+        panic!("not there")
+    };
     assert_eq!(node.used(), whole);
 }
 
 fn used(world: &World, biz: &str, key: &str, limit: u16) -> u64 {
     let mut reader = Reader::open(&world.dir).unwrap();
     match reader.node(biz, key, T).unwrap() {
-        super::Look::At(node) => {
+        crate::inspect::Look::At(node) => {
             node.limits.iter().find(|one| one.index == limit).unwrap().figures.used
         }
         other => panic!("{biz} {key}: {other:?}"),
@@ -242,7 +244,9 @@ fn a_damaged_node_is_left_behind_and_counted() {
     let world = world();
     let at = {
         let mut reader = Reader::open(&world.dir).unwrap();
-        let super::Look::At(node) = reader.node("login", "user-1", T).unwrap() else { panic!() };
+        let crate::inspect::Look::At(node) = reader.node("login", "user-1", T).unwrap() else {
+            panic!()
+        };
         node.place
     };
     let group = world.group("g");

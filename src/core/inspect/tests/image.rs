@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use super::{By, Reader};
+use crate::inspect::{By, Reader};
 use crate::service::Command;
 use crate::store::group::seal;
 use crate::store::layout::node;
@@ -52,7 +52,7 @@ fn look(world: &World, now: u64) {
     });
     let _ = (walked, reader.group_stats(now));
     for (biz, key) in [("login", "alice"), ("sale", "10.0.0.1")] {
-        if let Ok(super::Look::At(record)) = reader.node(biz, key, now) {
+        if let Ok(crate::inspect::Look::At(record)) = reader.node(biz, key, now) {
             let _ = (reader.state_words(&record), reader.ring_times(&record));
         }
         let _ = (reader.top(biz, 3, By::Used, now), reader.whole(biz, now));
@@ -67,7 +67,7 @@ fn look(world: &World, now: u64) {
     let _ = (reader.faults().count(), reader.refresh().is_ok());
 }
 
-fn reader_words(record: &super::NodeRecord) -> u64 {
+fn reader_words(record: &crate::inspect::NodeRecord) -> u64 {
     record.used()
 }
 
@@ -167,7 +167,7 @@ proptest! {
             let kept = Kept::of(world, "g.0.mmap");
             let (head, mut words) = (4096 + key_node * KEY_NODE, words);
             let sample = Reader::open(&world.dir).unwrap().node("login", "alice", T).unwrap();
-            if let super::Look::At(record) = sample {
+            if let crate::inspect::Look::At(record) = sample {
                 words[..kept_words].copy_from_slice(&record.words[..kept_words]);
                 words[node::LAST_USE] = now / 2;
             }

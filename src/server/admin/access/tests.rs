@@ -1,0 +1,162 @@
+//! Hosts, pages and tokens that are let in, and others.
+
+use super::*;
+use crate::protocol::http::fields;
+
+const TOKEN: &str = "0123456789abcdef";
+
+fn status(over: Over, with_token: bool, request: &str) -> u16 {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    std::fs::write(&path, TOKEN).unwrap();
+    let token = with_token.then(|| AdminToken::read(&path).unwrap());
+    let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
+    let mut room = fields();
+    let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
+    admit(&head, over, token.as_ref()).map_or_else(|refusal| refusal.status, |_| 200)
+}
+
+#[test]
+fn hosts_are_loopback() {
+    for host in [
+        "localhost",
+        "LocalHost:7601",
+        "127.0.0.1",
+        "127.8.9.10:1",
+        "[::1]",
+        "[::1]:7601",
+        "[0:0:0:0:0:0:0:1]:65535",
+        "localhost:",
+    ] {
+        let request = format!("GET /health HTTP/1.1\nHost: {host}");
+        assert_eq!(status(Over::Tcp, true, &request), 200, "{host}");
+    }
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "localhos%74",
+        "127.0.0.1.",
+        "[::ffff:127.0.0.1]",
+        "10.0.0.1",
+        "0.0.0.0",
+        "[::]",
+        "2130706433",
+    ] {
+        let request = format!("GET /health HTTP/1.1\nHost: {host}");
+        assert_eq!(status(Over::Tcp, true, &request), 403, "{host}");
+        assert_eq!(status(Over::Unix, true, &request), 200, "{host}");
+    }
+}
+
+#[test]
+fn there_is_one_host_and_it_can_be_one() {
+    for host in [
+        "",
+        "127.0.0.1@evil.example",
+        "localhost:x",
+        "localhost:1:2",
+        "local host",
+        "localhost/",
+        "[::1",
+        "[::1]evil",
+        "[localhost]",
+        "::1",
+        "localhost:65536",
+        "localhos%7",
+        ":7601",
+    ] {
+        let request = format!("GET /health HTTP/1.1\nHost: {host}");
+        for over in [Over::Tcp, Over::Unix] {
+            assert_eq!(status(over, true, &request), 400, "{host}");
+        }
+    }
+    for over in [Over::Tcp, Over::Unix] {
+        assert_eq!(status(over, true, "GET /health HTTP/1.1"), 400);
+        for second in ["evil.example", "localhost"] {
+            let two = format!("GET /health HTTP/1.1\nHost: localhost\nHOST: {second}");
+            assert_eq!(status(over, true, &two), 400);
+        }
+    }
+    assert_eq!(status(Over::Tcp, true, "GET /health HTTP/1.0"), 403);
+    assert_eq!(status(Over::Unix, true, "GET /health HTTP/1.0"), 200);
+}
+
+#[test]
+fn a_target_may_name_the_host_and_then_that_one_counts() {
+    for (target, host, expected) in [
+        ("http://127.0.0.1:7601/health", "127.0.0.1:7601", 200),
+        ("HTTP://LocalHost/biz/login", "localhost", 200),
+        ("http://[::1]:7601/node?biz=a&key=http://b/c", "localhost", 200),
+        ("http://127.0.0.1:7601", "127.0.0.1", 200),
+        ("http://127.0.0.1/health", "evil.example", 200),
+        ("http://evil.example/health", "127.0.0.1", 403),
+        ("http://127.0.0.1@evil.example/health", "127.0.0.1", 400),
+        ("http://user@127.0.0.1/health", "127.0.0.1", 400),
+        ("http:///health", "127.0.0.1", 400),
+        ("http://:80/health", "127.0.0.1", 400),
+        ("http://127.0.0.1?biz=a", "127.0.0.1", 400),
+        ("https://127.0.0.1/health", "127.0.0.1", 200),
+        ("https://evil.example/health", "127.0.0.1", 403),
+        ("ftp://127.0.0.1/health", "127.0.0.1", 404),
+        ("http://127.0.0.1/health#top", "127.0.0.1", 400),
+        ("/node?biz=a&key=\u{e9}", "127.0.0.1", 400),
+        ("http://127.0.0.1/none", "127.0.0.1", 404),
+        ("http://127.0.0.1/health", "a b", 400),
+    ] {
+        let request = format!("GET {target} HTTP/1.1\nHost: {host}");
+        assert_eq!(status(Over::Tcp, true, &request), expected, "{target} {host}");
+    }
+    assert_eq!(status(Over::Tcp, true, "GET http://127.0.0.1/health HTTP/1.1"), 400);
+    let own = "GET http://localhost/health HTTP/1.1\nHost: a.example\nOrigin: http://";
+    assert_eq!(status(Over::Tcp, true, &format!("{own}localhost")), 200);
+    assert_eq!(status(Over::Tcp, true, &format!("{own}a.example")), 403);
+    let change = "POST http://localhost/reload HTTP/1.1\nHost: localhost";
+    assert_eq!(status(Over::Tcp, true, change), 401);
+}
+
+#[test]
+fn pages_of_others_are_refused() {
+    for (origin, expected) in [
+        ("http://localhost:7601", 200),
+        ("http://LOCALHOST:7601", 200),
+        ("http://localhost", 403),
+        ("https://localhost:7601", 403),
+        ("http://evil.example", 403),
+        ("http://localhost:7601/", 403),
+        ("http://", 403),
+        ("null", 403),
+        ("", 403),
+        ("http://localhost:7601\nOrigin: http://localhost:7601", 403),
+    ] {
+        for over in [Over::Tcp, Over::Unix] {
+            let request = format!("GET /health HTTP/1.1\nHost: localhost:7601\nOrigin: {origin}");
+            assert_eq!(status(over, true, &request), expected, "{origin}");
+        }
+    }
+    for host in ["localhost", "localhost:", "LOCALHOST:80"] {
+        let own = format!("GET / HTTP/1.1\nHost: {host}\nOrigin: http://localhost");
+        assert_eq!(status(Over::Tcp, true, &own), 200, "browsers leave out port 80: {host}");
+    }
+    let nameless = "GET / HTTP/1.0\nOrigin: http://localhost";
+    assert_eq!(status(Over::Unix, true, nameless), 403);
+    let cross = "GET /health HTTP/1.1\nHost: localhost\nSec-Fetch-Site: cross-site";
+    assert_eq!(status(Over::Tcp, true, cross), 403);
+}
+
+#[test]
+fn changes_need_the_token() {
+    let ask =
+        |authorization: &str| format!("POST /reload HTTP/1.1\nHost: localhost{authorization}");
+    let bearer = |token: &str| ask(&format!("\nAuthorization: Bearer {token}"));
+    assert_eq!(status(Over::Tcp, true, &bearer(TOKEN)), 200);
+    assert_eq!(status(Over::Tcp, true, &ask("\nAuthorization: bEARER 0123456789abcdef ")), 200);
+    assert_eq!(status(Over::Tcp, true, &ask("")), 401);
+    for wrong in ["", "0123456789abcde", "0123456789abcdef0", "x"] {
+        assert_eq!(status(Over::Tcp, true, &bearer(wrong)), 401, "{wrong}");
+    }
+    assert_eq!(status(Over::Tcp, true, &ask("\nAuthorization: Basic 0123456789abcdef")), 401);
+    assert_eq!(status(Over::Tcp, false, &bearer(TOKEN)), 403);
+    assert_eq!(status(Over::Unix, false, &ask("")), 200);
+    assert_eq!(status(Over::Tcp, false, "GET /health HTTP/1.1\nHost: localhost"), 200);
+}
