@@ -24,8 +24,9 @@ const FLOORS: [Floor; 4] = [
             ("limit", &["base", "conf", "key"]),
             ("service", &["base", "conf", "key", "store", "limit"]),
             ("inspect", &["base", "conf", "key", "store", "limit", "service"]),
+            ("client", &["base", "conf", "key", "store", "limit", "service"]),
         ],
-        top: &["fuzzing", "testing"],
+        top: &["examples", "fuzzing", "testing"],
     },
     Floor {
         directory: "src/server/",
