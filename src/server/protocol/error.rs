@@ -7,6 +7,9 @@ use std::fmt;
 
 use frs::conf::Listen;
 
+/// Header fields of a request.
+pub const MAX_FIELDS: usize = 96;
+
 /// A whole request that cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -96,7 +99,7 @@ pub enum Error {
     #[error("{0}")]
     BadContentType(&'static str),
     /// A head over max-head.
-    #[error("the head is longer than {max_bytes} bytes or {} fields", super::http::MAX_FIELDS)]
+    #[error("the head is longer than {max_bytes} bytes or {} fields", MAX_FIELDS)]
     HeadTooLarge {
         /// The bound on its bytes.
         max_bytes: u32,

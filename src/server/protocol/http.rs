@@ -11,11 +11,9 @@ use httparse::Header;
 use super::Error;
 use super::accept_header::Accept;
 use super::chunked::is_token;
+use super::error::MAX_FIELDS;
 use super::format::Format;
 use frs::conf::Authority;
-
-/// Header fields of a request.
-pub const MAX_FIELDS: usize = 96;
 
 /// How far the search for the end of a head has come; offsets from the head's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
