@@ -62,6 +62,10 @@ corpus:
 torture kills="10000":
     FRS_TORTURE_KILLS={{ kills }} cargo test --release --test it torture -- --nocapture
 
+# reloads under load, of which none may leave anything behind: just reloads 9999
+reloads times="999":
+    FRS_RELOADS={{ times }} cargo test --test it process::reloads -- --nocapture
+
 # the Debian package, and its life on an overlay of this machine; needs cargo-deb and root
 deb:
     .ci/deb

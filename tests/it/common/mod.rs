@@ -224,6 +224,13 @@ impl Server<'_> {
         killpg(self.master(), Signal::SIGKILL).expect("killed");
         self.wait();
     }
+
+    /// The same, and waits until none of them is there: only then is nobody attached.
+    pub fn kill_all_and_wait(&mut self) {
+        self.kill_all();
+        let group = self.master();
+        wait_until("all processes are gone", || group_is_gone(group).then_some(()));
+    }
 }
 
 impl Drop for Server<'_> {
@@ -251,8 +258,26 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 /// Is a process there (a zombie counts as gone).
 pub fn is_alive(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next()).is_some_and(|c| c != 'Z')
+    state_and_group(&pid.to_string()).is_some_and(|(state, _)| state != "Z")
+}
+
+/// Is no process of a group there.
+fn group_is_gone(group: Pid) -> bool {
+    let group = group.to_string();
+    let mut entries = std::fs::read_dir("/proc").expect("readable").flatten();
+    !entries.any(|entry| {
+        let found = state_and_group(&entry.file_name().to_string_lossy());
+        found.is_some_and(|(state, of)| of == group && state != "Z")
+    })
+}
+
+/// The state and the process group of a process.
+fn state_and_group(pid: &str) -> Option<(String, String)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut words = rest.split_whitespace();
+    let state = words.next()?.to_owned();
+    Some((state, words.nth(1)?.to_owned()))
 }
 
 /// An answer.

@@ -22,7 +22,7 @@ fn killed() -> Setup {
     let mut server = setup.start();
     server.wait_for_workers(2);
     server.client().charge("plenty", "alice", 7);
-    server.kill_all();
+    server.kill_all_and_wait();
     drop(server);
     setup
 }
@@ -97,7 +97,7 @@ fn damaged(name: &str, mut used: impl FnMut(&str) -> &'static str) {
         let mut server = setup.start();
         let answer = server.client().get("/query?biz=plenty&key=alice");
         assert_eq!(answer.attribute("used"), Some(used(kind)), "{name}, {kind}: {said}");
-        server.kill_all();
+        server.kill_all_and_wait();
     }
 }
 

@@ -60,7 +60,7 @@ fn killed() -> Setup {
     let mut server = setup.start();
     server.wait_for_workers(2);
     charge_some(&server);
-    server.kill_all();
+    server.kill_all_and_wait();
     drop(server);
     setup
 }
@@ -168,7 +168,7 @@ fn every_format_says_the_same_live_and_cold() {
         assert_eq!(of_json(&some).len(), 2);
     };
     look();
-    server.kill_all();
+    server.kill_all_and_wait();
     look();
     drop(server);
     // A server that ended in order has published nothing that is in force.

@@ -38,7 +38,7 @@ fn charged(setup: &Setup) {
     let mut client = server.client();
     client.charge("plenty", "alice", 7);
     client.charge("three", "bob", 3);
-    server.kill_all();
+    server.kill_all_and_wait();
 }
 
 fn used(setup: &Setup, biz: &str, key: &str) -> String {
