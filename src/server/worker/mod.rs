@@ -2,6 +2,17 @@
 //!
 //! A worker is forked by the master, attaches itself to the store, and serves its listeners until
 //! the master asks it to end, or dies.
+//!
+//! | file | duty |
+//! | --- | --- |
+//! | `run` | a worker from its attachment to its end |
+//! | `tick` | one round of the loop: read, answer, expire, accept |
+//! | `accept` | what it listens on, and how many are let in |
+//! | `client` | a client's socket, and what is kept of it between ticks |
+//! | `connection` | bytes in, bytes out, no socket |
+//! | `request_handler` | what requests are answered with |
+//! | `buffers` `pool` | memory that clients share |
+//! | `overload_log` | how many were turned away |
 
 mod accept;
 pub(crate) mod buffers;
@@ -10,35 +21,7 @@ pub mod connection;
 mod overload_log;
 pub(crate) mod pool;
 mod request_handler;
+mod run;
 pub(crate) mod tick;
 
-use std::io;
-
-use crate::process::child::ChildContext;
-use frs::service::{Role, Service};
-
-/// Why a worker cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// It cannot attach to the store.
-    #[error("cannot attach to the store: {0}")]
-    Attach(#[from] frs::store::Error),
-    /// A call to the kernel failed that the event loop cannot do without.
-    #[error("the event loop failed: {0}")]
-    Loop(#[from] io::Error),
-}
-
-/// Serves until asked to end.
-///
-/// # Errors
-/// The master starts another worker in this one's place.
-pub fn run(child: ChildContext) -> Result<(), WorkerError> {
-    let service = Service::attach(&child.data_dir, Role::Worker)?;
-    let needed = u64::from(service.conf().srv.http.max_connections) + 64;
-    if child.files_max < needed {
-        let limit = child.files_max;
-        tracing::warn!(limit, needed, "max-connections is out of reach: the limit of open files");
-    }
-    tick::Worker::new(child, service)?.run()?;
-    Ok(())
-}
+pub use run::{WorkerError, run};

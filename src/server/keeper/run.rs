@@ -1,0 +1,281 @@
+//! The keeper's loop: what is due next, what the master says.
+//!
+//! Invariant: a flush that failed is never reported as completed: all processes are told, and
+//! answer so where they are asked for the server's health, until another one has succeeded. The
+//! keeper serves no request, so that waiting for a disk delays nobody.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::sweeper::Sweeper;
+use crate::admin::{Admin, AdminArgs, AdminError};
+use crate::process::child::ChildContext;
+use crate::process::log::{self, LogThrottle};
+use crate::process::message::{self, Received, ToChild};
+use frs::base::clock;
+use frs::base::sys::process::{self, PollFd, PollFlags};
+use frs::service::{Role, Service};
+use frs::store::counter::Timed;
+use frs::store::{Counter, Error};
+
+/// After a death its slot is looked at so often: the kernel may let go of the lock of a process
+/// some 100 ms after its end, while large maps are torn down.
+const RECOVERY_ATTEMPTS: u32 = 20;
+/// Between two of these looks.
+const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
+/// Of the death of an attached program nobody tells.
+const RECOVERY_EVERY: Duration = Duration::from_secs(1);
+/// Between two lines about flushes that go on failing.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// Between two parts of the groups that are put into huge pages.
+const HUGE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why the keeper cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// It cannot attach to the store.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] frs::store::Error),
+    /// A call to the kernel failed that it cannot do without.
+    #[error("the keeper's loop failed: {0}")]
+    Loop(#[from] io::Error),
+    /// The admin plane, which is a thread of it, does not start.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+}
+
+/// Keeps the store until asked to end.
+///
+/// # Errors
+/// The master starts another keeper in this one's place.
+pub fn run(child: ChildContext) -> Result<(), KeeperError> {
+    let mut child = child;
+    let service = Service::attach(&child.data_dir, Role::Keeper)?;
+    let sweeper = Sweeper::new(clock::instant());
+    let admin = match child.share.admin.take() {
+        Some(listener) => Some(Admin::start(AdminArgs {
+            listener,
+            channel: child.channel.try_clone()?,
+            master: child.master,
+            conf_dir: child.conf_dir.clone(),
+            data_dir: child.data_dir.clone(),
+            hottest: sweeper.hottest(),
+        })?),
+        None => None,
+    };
+    message::send_ready(&child.channel)?;
+    Keeper::new(child, service, (admin, sweeper)).run()?;
+    Ok(())
+}
+
+struct Keeper {
+    child: ChildContext,
+    service: Service,
+    admin: Option<Admin>,
+    /// None where no file is on disk.
+    next_flush: Option<Instant>,
+    /// None when all that can stand in huge pages was asked for.
+    next_huge: Option<Instant>,
+    complaints: LogThrottle,
+    next_recovery: Instant,
+    attempts_left: u32,
+    sweeper: Sweeper,
+}
+
+impl Keeper {
+    fn new(
+        child: ChildContext,
+        service: Service,
+        (admin, sweeper): (Option<Admin>, Sweeper),
+    ) -> Keeper {
+        let now = clock::instant();
+        let mut keeper = Keeper {
+            child,
+            service,
+            admin,
+            next_flush: None,
+            next_huge: Some(now),
+            complaints: LogThrottle::new(COMPLAIN_EVERY),
+            // The keeper before this one may have died of what it was to recover.
+            next_recovery: now,
+            attempts_left: RECOVERY_ATTEMPTS,
+            sweeper,
+        };
+        keeper.plan_flush(now);
+        keeper
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.wait()?;
+            if self.child.signals.next()?.is_some() || !self.receive()? {
+                return Ok(());
+            }
+            if self.service.begin_tick() {
+                log::set_level(self.service.conf().srv.log.level);
+                self.plan_flush(clock::instant());
+                self.next_huge = Some(clock::instant());
+                let groups = &self.service.conf().map.groups;
+                self.sweeper.take(groups, clock::instant());
+            }
+            self.admin.as_ref().map_or(Ok(()), Admin::check)?;
+            self.recover();
+            self.flush();
+            self.ask_for_huge_pages();
+            self.sweeper.tick(&mut self.service, clock::instant(), clock::now());
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let (recovery, sweep) = (Some(self.next_recovery), Some(self.sweeper.due()));
+        let duties = [recovery, self.next_flush, self.next_huge, sweep];
+        let next = duties.into_iter().flatten().min().unwrap_or(self.next_recovery);
+        let timeout = next.saturating_duration_since(clock::instant());
+        let mut fds = [
+            PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
+        ];
+        process::poll(&mut fds, Some(timeout))?;
+        Ok(())
+    }
+
+    /// Takes in what the master says; false if it is gone.
+    fn receive(&mut self) -> io::Result<bool> {
+        loop {
+            match message::receive(&self.child.channel)? {
+                Received::Message(ToChild::Recover, _) => {
+                    self.next_recovery = clock::instant();
+                    self.attempts_left = RECOVERY_ATTEMPTS;
+                }
+                // It takes the new configuration, too.
+                Received::Message(ToChild::Generation, _) => {
+                    self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
+                }
+                Received::Message(ToChild::ReopenLog, _) => log::reopen(),
+                Received::Message(..) => {}
+                Received::Nothing => return Ok(true),
+                Received::MasterGone => {
+                    tracing::warn!("the master is gone: the keeper ends");
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn recover(&mut self) {
+        let now = clock::instant();
+        if self.next_recovery > now {
+            return;
+        }
+        let recovered = self.service.recover_dead();
+        if recovered > 0 {
+            tracing::info!(recovered, "recovered the slots of dead processes");
+        }
+        self.attempts_left = self.attempts_left.saturating_sub(1);
+        let soon = self.attempts_left > 0;
+        self.next_recovery = now + if soon { RECOVERY_PAUSE } else { RECOVERY_EVERY };
+    }
+
+    fn plan_flush(&mut self, now: Instant) {
+        let data = &self.service.conf().srv.data;
+        let live = data.live.as_ref().unwrap_or(&data.dir);
+        // If that cannot be told, flushing files in memory does no harm.
+        let in_memory = frs::base::sys::is_in_memory(live).unwrap_or(false);
+        let interval = Duration::from_millis(data.flush_ms);
+        self.next_flush = (!in_memory).then(|| now + interval);
+        if in_memory {
+            // Nothing has to be written back any more.
+            self.service.set_flush_failed(false);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.next_flush.is_none_or(|at| at > clock::instant()) {
+            return;
+        }
+        let begun = clock::instant();
+        self.tell_flushing(true);
+        let result = self.service.flush();
+        self.tell_flushing(false);
+        self.count_flush(&result, clock::since(begun));
+        note_flush(&self.service, result, &mut self.complaints, clock::instant());
+        // Counted from its end: a slow disk is not flushed without a pause.
+        self.plan_flush(clock::instant());
+    }
+
+    /// In parts, and not one right after the other: a death must not wait for all of a large group.
+    fn ask_for_huge_pages(&mut self) {
+        if self.next_huge.is_some_and(|at| at <= clock::instant()) {
+            let asked = self.service.ask_for_huge_pages();
+            self.next_huge = asked.then(|| clock::instant() + HUGE_PAUSE);
+        }
+    }
+
+    fn count_flush(&self, result: &Result<(), Error>, took: Duration) {
+        let Some(counters) = self.service.handle().counters() else { return };
+        match result {
+            Ok(()) => counters.add_time(Timed::Flush, took.as_micros() as u64, 1),
+            Err(_) => counters.count(Counter::FlushErrors),
+        }
+    }
+}
+
+impl Keeper {
+    fn tell_flushing(&self, flushing: bool) {
+        if let Some(admin) = &self.admin {
+            admin.pulse.set_flushing(flushing);
+        }
+    }
+}
+
+/// Tells all processes what came of a flush, and the log what is new of it.
+fn note_flush(
+    service: &Service,
+    result: Result<(), Error>,
+    complaints: &mut LogThrottle,
+    now: Instant,
+) {
+    // By this keeper or one before.
+    let failed_before = service.flush_failed();
+    service.set_flush_failed(result.is_err());
+    match result {
+        Ok(()) if failed_before => tracing::info!("files are written back again"),
+        Ok(()) => {}
+        Err(error) => {
+            if complaints.is_due(now) || !failed_before {
+                tracing::error!(%error, "files are not written back");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frs::testing::World;
+
+    #[test]
+    fn all_processes_learn_what_came_of_a_flush() {
+        let map = "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
+        let world = World::new(map);
+        let (mut keeper, worker) = (world.attach(), world.attach());
+        let mut complaints = LogThrottle::new(COMPLAIN_EVERY);
+        let mut note = |keeper: &Service, result| {
+            note_flush(keeper, result, &mut complaints, clock::instant());
+        };
+        assert!(!worker.flush_failed(), "none has failed yet");
+        let broken = || Error::Configuration { path: "disk".into(), message: "broken".into() };
+        note(&keeper, Err(broken()));
+        assert!(worker.flush_failed());
+        note(&keeper, Err(broken()));
+        assert!(worker.flush_failed());
+        drop(keeper);
+        assert!(worker.flush_failed() && world.attach().flush_failed(), "nothing was written yet");
+        keeper = world.attach();
+        let result = keeper.flush();
+        note(&keeper, result);
+        assert!(!worker.flush_failed());
+    }
+}

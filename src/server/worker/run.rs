@@ -1,0 +1,36 @@
+//! A worker from its attachment to its end.
+//!
+//! Invariant: it attaches to the store itself, after the fork; an error ends the process, which the
+//! master replaces.
+
+use std::io;
+
+use super::tick::Worker;
+use crate::process::child::ChildContext;
+use frs::service::{Role, Service};
+
+/// Why a worker cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// It cannot attach to the store.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] frs::store::Error),
+    /// A call to the kernel failed that the event loop cannot do without.
+    #[error("the event loop failed: {0}")]
+    Loop(#[from] io::Error),
+}
+
+/// Serves until asked to end.
+///
+/// # Errors
+/// The master starts another worker in this one's place.
+pub fn run(child: ChildContext) -> Result<(), WorkerError> {
+    let service = Service::attach(&child.data_dir, Role::Worker)?;
+    let needed = u64::from(service.conf().srv.http.max_connections) + 64;
+    if child.files_max < needed {
+        let limit = child.files_max;
+        tracing::warn!(limit, needed, "max-connections is out of reach: the limit of open files");
+    }
+    Worker::new(child, service)?.run()?;
+    Ok(())
+}
