@@ -7,6 +7,8 @@
 //! | file | duty |
 //! | --- | --- |
 //! | [`plane`] | the thread: started, woken, ended |
+//! | `accept` | its listener, and who comes |
+//! | `client` | one client: its socket, and what it is at |
 //! | [`access`] | who may ask for what |
 //! | [`brake`] | wrong tokens |
 //! | [`client_eviction`] | who makes room for others |
@@ -24,8 +26,10 @@
 //! | [`server`] | sockets and time |
 //! | [`error`] | why the plane does not start |
 
+mod accept;
 pub mod access;
 pub mod brake;
+mod client;
 pub mod client_eviction;
 pub mod connection;
 pub mod error;

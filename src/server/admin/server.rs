@@ -7,29 +7,26 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, UnixListener};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
-use super::access::{self, Over};
+use super::accept::{ACCEPTS_PER_TICK, Arrival, Listener};
+use super::access;
 use super::brake::{Brake, DELAY};
+use super::client::{Client, IDLE, READ_BYTES, Stage};
 use super::client_eviction::{Candidate, MAX_CLIENTS, MAX_HOLDING, State, client_to_evict};
-use super::connection::{Connection, MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
+use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
 use super::files;
 use super::handler::{Handler, Who};
 use super::ration::Ration;
 use super::response::{Refusal, Response};
 use crate::net::listeners::AdminListener;
-use crate::net::stream::Stream;
 use crate::process::log::LogThrottle;
 use frs::base::clock;
 
-/// A connection without a request is closed after this.
-const IDLE: Duration = Duration::from_secs(30);
 /// A request, and an answer, must be through within this.
 const BUSY: Duration = Duration::from_secs(10);
 /// A client has this long to take its last answer and close.
@@ -38,7 +35,6 @@ const LINGER: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// A pause after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-const READ_BYTES: usize = 16 << 10;
 /// What the admin plane holds: of each connection a head, of some of them a body, doubled as they
 /// grow; map.xml as it was, as it is made and as it is answered, each parsed once.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
@@ -46,12 +42,8 @@ pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_
     + 6 * files::MAX_BYTES as usize;
 /// Attachments that map all groups: the plane's own, and that of who looks into them.
 pub const MAPS: u64 = 2;
-/// Calls of one client in a tick.
-const READS: usize = 16;
 /// Requests of one client in a tick.
 const REQUESTS: usize = 8;
-/// Connections accepted in a tick.
-const ACCEPTS: usize = 16;
 /// Log lines a second of requests that are refused.
 const REFUSALS_TOLD: u32 = 10;
 /// And of clients that are turned away.
@@ -61,52 +53,6 @@ const TURNED_AWAY_TOLD: u32 = 1;
 pub const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
 const FIRST_CLIENT: usize = 2;
-
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-/// A connection that has just been accepted.
-struct Arrival {
-    stream: Stream,
-    over: Over,
-    /// In words.
-    peer: Arc<str>,
-    /// Where wrong tokens are counted; none over a unix socket, where no token is asked for.
-    address: Option<IpAddr>,
-}
-
-struct Client {
-    stream: Stream,
-    connection: Connection,
-    over: Over,
-    peer: Arc<str>,
-    address: Option<IpAddr>,
-    deadline: Instant,
-    stage: Stage,
-    /// Since when it is at that.
-    since: Instant,
-    /// It has been answered before.
-    is_known: bool,
-    readable: bool,
-    /// There is input that no tick has got to.
-    more: bool,
-    /// It has ended its side: what it has asked for is answered, and nothing more comes.
-    ended: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Idle,
-    Begun,
-    /// An answer is not here yet: the time is not the client's.
-    Waiting,
-    /// Its answer is held back: it has sent too many wrong tokens.
-    Held,
-    Writing,
-    Lingering,
-}
 
 /// The server.
 pub struct Server {
@@ -133,19 +79,7 @@ impl Server {
         handler: Handler,
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {
-        let registry = poll.registry();
-        let listener = match listener {
-            AdminListener::Tcp(listener) => {
-                let mut listener = TcpListener::from_std(listener);
-                registry.register(&mut listener, LISTENER, Interest::READABLE)?;
-                Listener::Tcp(listener)
-            }
-            AdminListener::Unix(listener) => {
-                let mut listener = UnixListener::from_std(listener);
-                registry.register(&mut listener, LISTENER, Interest::READABLE)?;
-                Listener::Unix(listener)
-            }
-        };
+        let listener = Listener::register(listener, poll.registry(), LISTENER)?;
         Ok(Server {
             poll,
             listener,
@@ -162,7 +96,7 @@ impl Server {
         })
     }
 
-    /// Runs turns until asked to end.
+    /// Runs ticks until asked to end.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         // Acquire: pairs with the keeper's store; nothing else is handed over by it.
@@ -374,7 +308,7 @@ impl Server {
             return;
         }
         self.paused_until = None;
-        for _ in 0..ACCEPTS {
+        for _ in 0..ACCEPTS_PER_TICK {
             match self.listener.accept() {
                 Ok(arrival) => {
                     self.make_room(MAX_CLIENTS - 1, |_| true, now);
@@ -477,153 +411,5 @@ fn note(who: &Who, response: &Response) {
         let words: String = String::from_utf8_lossy(&response.body).chars().take(500).collect();
         let words = words.trim_end().replace('\n', "; ");
         tracing::warn!(%peer, request = line, status, "admin: not changed: {words}");
-    }
-}
-
-impl Client {
-    fn new(Arrival { stream, over, peer, address }: Arrival, now: Instant) -> Client {
-        Client {
-            stream,
-            connection: Connection::default(),
-            over,
-            peer,
-            address,
-            deadline: now + IDLE,
-            stage: Stage::Idle,
-            since: now,
-            is_known: false,
-            readable: true,
-            more: false,
-            ended: false,
-        }
-    }
-
-    /// It is at something else now, and has so much time for it.
-    fn enter(&mut self, stage: Stage, time: Duration, now: Instant) {
-        (self.stage, self.since, self.deadline) = (stage, now, now + time);
-    }
-
-    fn candidate(&self, id: usize) -> Candidate {
-        let state = match self.stage {
-            Stage::Held | Stage::Lingering => State::Done,
-            Stage::Idle if self.is_known => State::Idle,
-            Stage::Idle | Stage::Begun | Stage::Writing => State::Busy,
-            Stage::Waiting => State::Waiting,
-        };
-        Candidate { client: id, state, since: self.since }
-    }
-
-    /// Does it hold a body, or an answer that is not written?
-    fn holds(&self) -> bool {
-        self.connection.holds()
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.stage == Stage::Waiting
-    }
-
-    /// Can it go on without another event.
-    fn has_work(&self) -> bool {
-        self.more || self.readable && (self.connection.wants_input() || self.is_lingering())
-    }
-
-    fn is_lingering(&self) -> bool {
-        self.stage == Stage::Lingering
-    }
-
-    fn read(&mut self) -> io::Result<()> {
-        let mut room = [0; READ_BYTES];
-        for _ in 0..READS {
-            if !self.readable || !self.is_lingering() && !self.connection.has_room() {
-                return Ok(());
-            }
-            match self.stream.read(&mut room) {
-                Ok(0) => (self.ended, self.readable) = (true, false),
-                // What is still sent after the last answer is read, so that the answer arrives.
-                Ok(_) if self.is_lingering() => {}
-                Ok(read) => self.connection.take(&room[..read]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        while self.connection.has_output() && self.stage != Stage::Held {
-            match self.stream.write(self.connection.output()) {
-                Ok(written) => self.connection.note_sent(written),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Listener {
-    fn accept(&self) -> io::Result<Arrival> {
-        match self {
-            Listener::Tcp(listener) => {
-                let (stream, address) = listener.accept()?;
-                // It fails only on a connection that is gone, which reading will show.
-                let _ = stream.set_nodelay(true);
-                let (peer, address) = (address.to_string().into(), Some(address.ip()));
-                Ok(Arrival { stream: Stream::Tcp(stream), over: Over::Tcp, peer, address })
-            }
-            Listener::Unix(listener) => {
-                let (stream, _) = listener.accept()?;
-                let peer = peer_of(&stream);
-                Ok(Arrival { stream: Stream::Unix(stream), over: Over::Unix, peer, address: None })
-            }
-        }
-    }
-}
-
-fn peer_of(stream: &mio::net::UnixStream) -> Arc<str> {
-    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-    match getsockopt(stream, PeerCredentials) {
-        Ok(peer) => format!("unix (process {}, user {})", peer.pid(), peer.uid()).into(),
-        Err(_) => "unix".into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read, Write};
-
-    #[test]
-    fn of_a_client_that_asks_on_and_on_no_more_is_read_than_a_tick_answers() {
-        let (mut far, near) = mio::net::UnixStream::pair().expect("a pair");
-        let now = clock::instant();
-        let (stream, peer) = (Stream::Unix(near), "unix".into());
-        let arrival = Arrival { stream, over: Over::Unix, peer, address: None };
-        let mut client = Client::new(arrival, now);
-        let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        let (mut sent, mut taken) = (0, 0);
-        for _ in 0..200 {
-            while let Ok(bytes) = far.write(&request[sent % request.len()..]) {
-                sent += bytes;
-            }
-            client.readable = true;
-            client.read().expect("read");
-            if let Step::Refused(..) =
-                client.connection.step(0, |head| access::admit(head, Over::Unix, None))
-            {
-                client.write().expect("written");
-                taken += request.len();
-            }
-            while far.read(&mut [0; READ_BYTES]).is_ok() {}
-        }
-        assert!(taken >= 100 * request.len(), "{taken}");
-        let mut unread = vec![0; sent];
-        let Stream::Unix(near) = &mut client.stream else { panic!("a unix socket") };
-        let mut left = 0;
-        while let Ok(bytes) = near.read(&mut unread) {
-            left += bytes;
-        }
-        let kept = sent - taken - left;
-        assert!(kept < MAX_HEAD_BYTES as usize + READ_BYTES, "{kept} bytes are kept");
     }
 }

@@ -7,7 +7,7 @@
 //! | conf.active.G is missing or was written over | it is written again |
 //! | runtime.mmap is missing, cut, replaced or damaged | by the next start: this master ends |
 //!
-//! Invariant: runtime.mmap is looked at by file calls before a word of it is touched in a turn, so
+//! Invariant: runtime.mmap is looked at by file calls before a word of it is touched in a tick, so
 //! that a page that is gone costs the server a message and not a signal. While another binary takes
 //! over, nothing is put right that this one may not write.
 

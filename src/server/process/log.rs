@@ -143,7 +143,7 @@ pub fn name_process(role: &str) -> EnteredSpan {
     tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
-/// Keeps a line that could repeat at each turn to one in a while.
+/// Keeps a line that could repeat at each tick to one in a while.
 #[derive(Debug)]
 pub struct LogThrottle {
     every: Duration,

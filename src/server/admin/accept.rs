@@ -1,0 +1,81 @@
+//! Accepting the admin plane's clients: the listener, and who has come.
+//!
+//! Invariant: of whoever comes it is known over what, so that a token is asked for over TCP alone.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+
+use super::access::Over;
+use crate::net::listeners::AdminListener;
+use crate::net::stream::Stream;
+
+/// Connections accepted in a tick.
+pub(super) const ACCEPTS_PER_TICK: usize = 16;
+
+/// What the plane listens on.
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A connection that has just been accepted.
+pub(super) struct Arrival {
+    pub stream: Stream,
+    pub over: Over,
+    /// In words.
+    pub peer: Arc<str>,
+    /// Where wrong tokens are counted; none over a unix socket, where no token is asked for.
+    pub address: Option<IpAddr>,
+}
+
+impl Listener {
+    /// Takes the listener into the loop, as `token`.
+    pub fn register(
+        listener: AdminListener,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<Listener> {
+        match listener {
+            AdminListener::Tcp(listener) => {
+                let mut listener = TcpListener::from_std(listener);
+                registry.register(&mut listener, token, Interest::READABLE)?;
+                Ok(Listener::Tcp(listener))
+            }
+            AdminListener::Unix(listener) => {
+                let mut listener = UnixListener::from_std(listener);
+                registry.register(&mut listener, token, Interest::READABLE)?;
+                Ok(Listener::Unix(listener))
+            }
+        }
+    }
+
+    /// Lets the next client in.
+    pub fn accept(&self) -> io::Result<Arrival> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, address) = listener.accept()?;
+                // It fails only on a connection that is gone, which reading will show.
+                let _ = stream.set_nodelay(true);
+                let (peer, address) = (address.to_string().into(), Some(address.ip()));
+                Ok(Arrival { stream: Stream::Tcp(stream), over: Over::Tcp, peer, address })
+            }
+            Listener::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                let peer = peer_of(&stream);
+                Ok(Arrival { stream: Stream::Unix(stream), over: Over::Unix, peer, address: None })
+            }
+        }
+    }
+}
+
+fn peer_of(stream: &mio::net::UnixStream) -> Arc<str> {
+    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+    match getsockopt(stream, PeerCredentials) {
+        Ok(peer) => format!("unix (process {}, user {})", peer.pid(), peer.uid()).into(),
+        Err(_) => "unix".into(),
+    }
+}

@@ -1,0 +1,184 @@
+//! A client of the admin plane: its socket, its connection, and what it is at.
+//!
+//! Invariant: no more is read of it than a tick answers and its connection has room for.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::accept::Arrival;
+use super::access::Over;
+use super::client_eviction::{Candidate, State};
+use super::connection::Connection;
+use crate::net::stream::Stream;
+
+/// A connection without a request is closed after this.
+pub const IDLE: Duration = Duration::from_secs(30);
+/// Read with one call.
+pub const READ_BYTES: usize = 16 << 10;
+/// Calls of one client in a tick.
+const READS: usize = 16;
+
+/// A client.
+pub(super) struct Client {
+    pub stream: Stream,
+    pub connection: Connection,
+    pub over: Over,
+    pub peer: Arc<str>,
+    pub address: Option<IpAddr>,
+    pub deadline: Instant,
+    pub stage: Stage,
+    /// Since when it is at that.
+    pub since: Instant,
+    /// It has been answered before.
+    pub is_known: bool,
+    pub readable: bool,
+    /// There is input that no tick has got to.
+    pub more: bool,
+    /// It has ended its side: what it has asked for is answered, and nothing more comes.
+    pub ended: bool,
+}
+
+/// What a client is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Idle,
+    Begun,
+    /// An answer is not here yet: the time is not the client's.
+    Waiting,
+    /// Its answer is held back: it has sent too many wrong tokens.
+    Held,
+    Writing,
+    Lingering,
+}
+
+impl Client {
+    /// One that has just come, and has asked for nothing.
+    pub fn new(Arrival { stream, over, peer, address }: Arrival, now: Instant) -> Client {
+        Client {
+            stream,
+            connection: Connection::default(),
+            over,
+            peer,
+            address,
+            deadline: now + IDLE,
+            stage: Stage::Idle,
+            since: now,
+            is_known: false,
+            readable: true,
+            more: false,
+            ended: false,
+        }
+    }
+
+    /// It is at something else now, and has so much time for it.
+    pub fn enter(&mut self, stage: Stage, time: Duration, now: Instant) {
+        (self.stage, self.since, self.deadline) = (stage, now, now + time);
+    }
+
+    /// What it is at, as others may need its room.
+    pub fn candidate(&self, id: usize) -> Candidate {
+        let state = match self.stage {
+            Stage::Held | Stage::Lingering => State::Done,
+            Stage::Idle if self.is_known => State::Idle,
+            Stage::Idle | Stage::Begun | Stage::Writing => State::Busy,
+            Stage::Waiting => State::Waiting,
+        };
+        Candidate { client: id, state, since: self.since }
+    }
+
+    /// Does it hold a body, or an answer that is not written?
+    pub fn holds(&self) -> bool {
+        self.connection.holds()
+    }
+
+    /// Is an answer to it on its way.
+    pub fn is_waiting(&self) -> bool {
+        self.stage == Stage::Waiting
+    }
+
+    /// Can it go on without another event.
+    pub fn has_work(&self) -> bool {
+        self.more || self.readable && (self.connection.wants_input() || self.is_lingering())
+    }
+
+    /// Does it only wait for the client to close.
+    pub fn is_lingering(&self) -> bool {
+        self.stage == Stage::Lingering
+    }
+
+    /// Reads what it has sent, as far as there is room.
+    pub fn read(&mut self) -> io::Result<()> {
+        let mut room = [0; READ_BYTES];
+        for _ in 0..READS {
+            if !self.readable || !self.is_lingering() && !self.connection.has_room() {
+                return Ok(());
+            }
+            match self.stream.read(&mut room) {
+                Ok(0) => (self.ended, self.readable) = (true, false),
+                // What is still sent after the last answer is read, so that the answer arrives.
+                Ok(_) if self.is_lingering() => {}
+                Ok(read) => self.connection.take(&room[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what it takes, unless its answer is held back.
+    pub fn write(&mut self) -> io::Result<()> {
+        while self.connection.has_output() && self.stage != Stage::Held {
+            match self.stream.write(self.connection.output()) {
+                Ok(written) => self.connection.note_sent(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::access;
+    use crate::admin::connection::{MAX_HEAD_BYTES, Step};
+    use frs::base::clock;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn of_a_client_that_asks_on_and_on_no_more_is_read_than_a_tick_answers() {
+        let (mut far, near) = mio::net::UnixStream::pair().expect("a pair");
+        let now = clock::instant();
+        let (stream, peer) = (Stream::Unix(near), "unix".into());
+        let arrival = Arrival { stream, over: Over::Unix, peer, address: None };
+        let mut client = Client::new(arrival, now);
+        let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let (mut sent, mut taken) = (0, 0);
+        for _ in 0..200 {
+            while let Ok(bytes) = far.write(&request[sent % request.len()..]) {
+                sent += bytes;
+            }
+            client.readable = true;
+            client.read().expect("read");
+            if let Step::Refused(..) =
+                client.connection.step(0, |head| access::admit(head, Over::Unix, None))
+            {
+                client.write().expect("written");
+                taken += request.len();
+            }
+            while far.read(&mut [0; READ_BYTES]).is_ok() {}
+        }
+        assert!(taken >= 100 * request.len(), "{taken}");
+        let mut unread = vec![0; sent];
+        let Stream::Unix(near) = &mut client.stream else { panic!("a unix socket") };
+        let mut left = 0;
+        while let Ok(bytes) = near.read(&mut unread) {
+            left += bytes;
+        }
+        let kept = sent - taken - left;
+        assert!(kept < MAX_HEAD_BYTES as usize + READ_BYTES, "{kept} bytes are kept");
+    }
+}
