@@ -10,15 +10,40 @@ use siphasher::{sip, sip128};
 
 use crate::base::sys;
 
+/// Both results of lookup3, by their published names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lookup3 {
+    /// The better mixed one.
+    pub pc: u32,
+    /// The other one.
+    pub pb: u32,
+}
+
+impl Lookup3 {
+    /// Both in one: pc is the lower half.
+    #[inline(always)]
+    const fn word(self) -> u64 {
+        self.pc as u64 | (self.pb as u64) << 32
+    }
+}
+
+/// The three registers of lookup3.
+#[derive(Debug, Clone, Copy)]
+struct Registers {
+    a: u32,
+    b: u32,
+    c: u32,
+}
+
 /// The published 32-bit lookup3 over bytes, `hashlittle` (Bob Jenkins, lookup3.c, May 2006, public
 /// domain).
 pub fn hashlittle(bytes: &[u8], seed: u32) -> u32 {
-    hashlittle2(bytes, seed, 0).0
+    hashlittle2(bytes, seed, 0).pc
 }
 
 /// The published 64-bit lookup3 over bytes, `hashlittle2` (Bob Jenkins, lookup3.c, May 2006, public
-/// domain): seeds (pc, pb) to results (pc, pb), of which pc is the better mixed one.
-pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> (u32, u32) {
+/// domain), by two seeds.
+pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> Lookup3 {
     lookup3_by(bytes.len(), pc, pb, |index| {
         let tail = &bytes[index * 4..];
         match tail.first_chunk::<4>() {
@@ -45,10 +70,8 @@ pub fn lookup3_words(words: &[u64], len: usize, seed: u64) -> u64 {
 
 #[inline(never)]
 fn lookup3_of_any(words: &[u64], len: usize, seed: u64) -> u64 {
-    let (pc, pb) = lookup3_by(len, seed as u32, (seed >> 32) as u32, |i| {
-        (words[i / 2] >> (i % 2 * 32)) as u32
-    });
-    u64::from(pc) | u64::from(pb) << 32
+    let word = |i: usize| (words[i / 2] >> (i % 2 * 32)) as u32;
+    lookup3_by(len, seed as u32, (seed >> 32) as u32, word).word()
 }
 
 /// [`lookup3_words`] of 1 to 12 bytes.
@@ -56,12 +79,12 @@ fn lookup3_of_any(words: &[u64], len: usize, seed: u64) -> u64 {
 fn lookup3_of_one_block(words: &[u64], len: usize, seed: u64) -> u64 {
     let (first, second) = (word_at(words, 0), word_at(words, 1));
     let start = start_of(len, seed);
-    let (pc, pb) = finish(
-        start.wrapping_add(first as u32),
-        start.wrapping_add((first >> 32) as u32),
-        start.wrapping_add((seed >> 32) as u32).wrapping_add(second as u32),
-    );
-    u64::from(pc) | u64::from(pb) << 32
+    let registers = Registers {
+        a: start.wrapping_add(first as u32),
+        b: start.wrapping_add((first >> 32) as u32),
+        c: start.wrapping_add((seed >> 32) as u32).wrapping_add(second as u32),
+    };
+    finish(registers).word()
 }
 
 /// [`lookup3_words`] of 13 to 24 bytes: with those of one block, most keys, which need no loop.
@@ -69,17 +92,17 @@ fn lookup3_of_one_block(words: &[u64], len: usize, seed: u64) -> u64 {
 fn lookup3_of_two_blocks(words: &[u64], len: usize, seed: u64) -> u64 {
     let (first, second, third) = (word_at(words, 0), word_at(words, 1), word_at(words, 2));
     let start = start_of(len, seed);
-    let (a, b, c) = mix(
-        start.wrapping_add(first as u32),
-        start.wrapping_add((first >> 32) as u32),
-        start.wrapping_add((seed >> 32) as u32).wrapping_add(second as u32),
-    );
-    let (pc, pb) = finish(
-        a.wrapping_add((second >> 32) as u32),
-        b.wrapping_add(third as u32),
-        c.wrapping_add((third >> 32) as u32),
-    );
-    u64::from(pc) | u64::from(pb) << 32
+    let Registers { a, b, c } = mix(Registers {
+        a: start.wrapping_add(first as u32),
+        b: start.wrapping_add((first >> 32) as u32),
+        c: start.wrapping_add((seed >> 32) as u32).wrapping_add(second as u32),
+    });
+    let registers = Registers {
+        a: a.wrapping_add((second >> 32) as u32),
+        b: b.wrapping_add(third as u32),
+        c: c.wrapping_add((third >> 32) as u32),
+    };
+    finish(registers).word()
 }
 
 #[inline(always)]
@@ -96,18 +119,18 @@ fn start_of(len: usize, seed: u64) -> u32 {
 /// lookup3 over `len` bytes, of which `word(i)` are bytes 4i to 4i+3, zero beyond the end: adding
 /// zeros is what the published code does by its switch over the tail.
 #[inline(always)]
-fn lookup3_by(len: usize, pc: u32, pb: u32, word: impl Fn(usize) -> u32) -> (u32, u32) {
+fn lookup3_by(len: usize, pc: u32, pb: u32, word: impl Fn(usize) -> u32) -> Lookup3 {
     let start = 0xdead_beef_u32.wrapping_add(len as u32).wrapping_add(pc);
     let (mut a, mut b, mut c) = (start, start, start.wrapping_add(pb));
     if len == 0 {
-        return (c, b);
+        return Lookup3 { pc: c, pb: b };
     }
     let (mut left, mut at) = (len, 0);
     while left > 12 {
         a = a.wrapping_add(word(at));
         b = b.wrapping_add(word(at + 1));
         c = c.wrapping_add(word(at + 2));
-        (a, b, c) = mix(a, b, c);
+        Registers { a, b, c } = mix(Registers { a, b, c });
         left -= 12;
         at += 3;
     }
@@ -118,11 +141,11 @@ fn lookup3_by(len: usize, pc: u32, pb: u32, word: impl Fn(usize) -> u32) -> (u32
     if left > 8 {
         c = c.wrapping_add(word(at + 2));
     }
-    finish(a, b, c)
+    finish(Registers { a, b, c })
 }
 
 #[inline(always)]
-fn mix(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32, u32) {
+fn mix(Registers { mut a, mut b, mut c }: Registers) -> Registers {
     a = a.wrapping_sub(c) ^ c.rotate_left(4);
     c = c.wrapping_add(b);
     b = b.wrapping_sub(a) ^ a.rotate_left(6);
@@ -135,11 +158,11 @@ fn mix(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32, u32) {
     a = a.wrapping_add(c);
     c = c.wrapping_sub(b) ^ b.rotate_left(4);
     b = b.wrapping_add(a);
-    (a, b, c)
+    Registers { a, b, c }
 }
 
 #[inline(always)]
-fn finish(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32) {
+fn finish(Registers { mut a, mut b, mut c }: Registers) -> Lookup3 {
     c = (c ^ b).wrapping_sub(b.rotate_left(14));
     a = (a ^ c).wrapping_sub(c.rotate_left(11));
     b = (b ^ a).wrapping_sub(a.rotate_left(25));
@@ -147,7 +170,7 @@ fn finish(mut a: u32, mut b: u32, mut c: u32) -> (u32, u32) {
     a = (a ^ c).wrapping_sub(c.rotate_left(4));
     b = (b ^ a).wrapping_sub(a.rotate_left(14));
     c = (c ^ b).wrapping_sub(b.rotate_left(24));
-    (c, b)
+    Lookup3 { pc: c, pb: b }
 }
 
 /// SipHash-1-3 (Aumasson and Bernstein, 2012) of `prefix` and then `words`: enough against
@@ -255,12 +278,15 @@ mod tests {
 
     #[test]
     fn lookup3_gives_the_values_published_in_driver5() {
-        assert_eq!(hashlittle2(b"", 0, 0), (0xdead_beef, 0xdead_beef));
-        assert_eq!(hashlittle2(b"", 0, 0xdead_beef), (0xbd5b_7dde, 0xdead_beef));
-        assert_eq!(hashlittle2(b"", 0xdead_beef, 0xdead_beef), (0x9c09_3ccd, 0xbd5b_7dde));
-        assert_eq!(hashlittle2(GETTYSBURG, 0, 0), (0x1777_0551, 0xce72_26e6));
-        assert_eq!(hashlittle2(GETTYSBURG, 0, 1), (0xe360_7cae, 0xbd37_1de4));
-        assert_eq!(hashlittle2(GETTYSBURG, 1, 0), (0xcd62_8161, 0x6cbe_a4b3));
+        assert_eq!(hashlittle2(b"", 0, 0), Lookup3 { pc: 0xdead_beef, pb: 0xdead_beef });
+        assert_eq!(hashlittle2(b"", 0, 0xdead_beef), Lookup3 { pc: 0xbd5b_7dde, pb: 0xdead_beef });
+        assert_eq!(
+            hashlittle2(b"", 0xdead_beef, 0xdead_beef),
+            Lookup3 { pc: 0x9c09_3ccd, pb: 0xbd5b_7dde }
+        );
+        assert_eq!(hashlittle2(GETTYSBURG, 0, 0), Lookup3 { pc: 0x1777_0551, pb: 0xce72_26e6 });
+        assert_eq!(hashlittle2(GETTYSBURG, 0, 1), Lookup3 { pc: 0xe360_7cae, pb: 0xbd37_1de4 });
+        assert_eq!(hashlittle2(GETTYSBURG, 1, 0), Lookup3 { pc: 0xcd62_8161, pb: 0x6cbe_a4b3 });
         assert_eq!(hashlittle(GETTYSBURG, 0), 0x1777_0551);
         assert_eq!(hashlittle(GETTYSBURG, 1), 0xcd62_8161);
     }
@@ -298,7 +324,7 @@ mod tests {
         fn lookup3_over_words_is_lookup3_over_bytes(
             bytes in proptest::collection::vec(any::<u8>(), 0..64), pc: u32, pb: u32,
         ) {
-            let (c, b) = hashlittle2(&bytes, pc, pb);
+            let Lookup3 { pc: c, pb: b } = hashlittle2(&bytes, pc, pb);
             let seed = u64::from(pc) | u64::from(pb) << 32;
             let hash = lookup3_words(&words_of(&bytes), bytes.len(), seed);
             prop_assert_eq!(hash, u64::from(c) | u64::from(b) << 32);

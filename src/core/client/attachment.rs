@@ -48,12 +48,12 @@ impl Attachment {
         answers.items.first().map_or(Err(ItemError::Store), |answer| Verdict::of(answers, answer))
     }
 
-    /// Runs a request; its answers, and whether it was refused.
-    pub fn run_all(&mut self, request: &Request) -> (Vec<Result<Verdict, ItemError>>, bool) {
+    /// Runs a request.
+    pub fn run_all(&mut self, request: &Request) -> super::Answers {
         let Attachment { service, answers, .. } = self;
         service.begin_tick();
         service.run(request, clock::now(), answers);
         let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
-        (verdicts.collect(), answers.refused)
+        super::Answers { refused: answers.refused, items: verdicts.collect() }
     }
 }

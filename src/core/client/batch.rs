@@ -89,8 +89,7 @@ impl<'c> Batch<'c> {
             if *items > most {
                 return Err(Error::TooMany { items: *items, most });
             }
-            let (items, refused) = attachment.run_all(request);
-            Ok(Answers { refused, items })
+            Ok(attachment.run_all(request))
         })?
     }
 }

@@ -168,17 +168,25 @@ mod tests {
     use crate::service::Command;
 
     /// What an item says in a request.
-    fn pushed(item: Item<'_>) -> (String, String, Option<i32>, bool, bool) {
+    #[derive(Debug, PartialEq)]
+    struct Pushed {
+        biz: String,
+        key: String,
+        options: ItemOptions,
+    }
+
+    fn pushed(item: Item<'_>) -> Pushed {
         let mut request = Request::default();
         request.begin(Command::Update);
         item.push_to(&mut request);
         let [item] = request.items() else { panic!("one item") };
         let (biz, key) = (request.biz(item).to_owned(), request.key(item).to_owned());
-        (biz, key, item.count, item.force, item.detail)
+        let crate::service::Item { count, force, detail, .. } = *item;
+        Pushed { biz, key, options: ItemOptions { count, force, detail } }
     }
 
-    fn plain(biz: &str, key: &str) -> (String, String, Option<i32>, bool, bool) {
-        (biz.to_owned(), key.to_owned(), Some(1), false, false)
+    fn plain(biz: &str, key: &str) -> Pushed {
+        Pushed { biz: biz.to_owned(), key: key.to_owned(), options: ItemOptions::ONE }
     }
 
     #[test]
@@ -191,32 +199,32 @@ mod tests {
         assert_eq!(pushed(Item::new("api", v4)), plain("api", "10.0.0.1"));
         assert_eq!(pushed(Item::new("api", v6)), plain("api", "2001:db8::1"));
         let longest: IpAddr = "1111:2222:3333:4444:5555:6666:7777:8888".parse().unwrap();
-        assert_eq!(pushed(Item::new("api", longest)).1, longest.to_string());
+        assert_eq!(pushed(Item::new("api", longest)).key, longest.to_string());
     }
 
     #[test]
     fn what_is_not_said_is_a_plain_use() {
         let item = Item::new("login", "alice");
-        assert_eq!(pushed(item.count(-3)).2, Some(-3));
+        assert_eq!(pushed(item.count(-3)).options.count, Some(-3));
         for (count, said) in [
             (i32::MAX.into(), Some(i32::MAX)),
             (i32::MIN.into(), Some(i32::MIN)),
             (i64::from(i32::MAX) + 1, None),
             (i64::MIN, None),
         ] {
-            assert_eq!(pushed(item.count(count)).2, said);
+            assert_eq!(pushed(item.count(count)).options.count, said);
         }
-        assert!(pushed(item.force()).3 && pushed(item.detail()).4);
+        assert!(pushed(item.force()).options.force && pushed(item.detail()).options.detail);
     }
 
     #[test]
     fn of_a_text_that_is_too_long_no_more_is_copied_than_shows_that() {
         for long in ["k".repeat(1 << 20), "é".repeat(1 << 20), "k".repeat(1025) + "🔑"] {
-            let (biz, key, ..) = pushed(Item::new(&long, &long));
+            let Pushed { biz, key, .. } = pushed(Item::new(&long, &long));
             assert!((1025..1029).contains(&key.len()) && long.starts_with(&key), "{}", key.len());
             assert_eq!(biz, key);
         }
         let longest = "k".repeat(1025);
-        assert_eq!(pushed(Item::new("login", &longest)).1, longest);
+        assert_eq!(pushed(Item::new("login", &longest)).key, longest);
     }
 }

@@ -13,9 +13,18 @@ use std::thread;
 
 use frs::{Client, Item};
 
-/// Customers and their telephone numbers.
-const CUSTOMERS: [(&str, u64); 4] =
-    [("alice", 18829340001), ("bob", 18829340002), ("carol", 18829340003), ("dave", 18829340004)];
+#[derive(Clone, Copy)]
+struct Customer {
+    name: &'static str,
+    telephone: u64,
+}
+
+const CUSTOMERS: [Customer; 4] = [
+    Customer { name: "alice", telephone: 18829340001 },
+    Customer { name: "bob", telephone: 18829340002 },
+    Customer { name: "carol", telephone: 18829340003 },
+    Customer { name: "dave", telephone: 18829340004 },
+];
 /// Orders that each of them tries; conf/map.xml grants three a day.
 const TRIES: usize = 5;
 
@@ -47,7 +56,7 @@ fn order_all(data_dir: &str) -> Result<(), Box<dyn Error>> {
             })
         };
         let threads: Vec<_> = CUSTOMERS.iter().map(order).collect();
-        for (thread, (name, _)) in threads.into_iter().zip(CUSTOMERS) {
+        for (thread, Customer { name, .. }) in threads.into_iter().zip(CUSTOMERS) {
             let made = thread.join().map_err(|_| "a customer's thread panicked")??;
             println!("{name}: {made} of {TRIES} orders");
         }
@@ -56,7 +65,8 @@ fn order_all(data_dir: &str) -> Result<(), Box<dyn Error>> {
 }
 
 /// Tries some orders of a customer; how many were made.
-fn order_some(client: &Client, (name, telephone): (&str, u64)) -> Result<usize, frs::Error> {
+fn order_some(client: &Client, customer: Customer) -> Result<usize, frs::Error> {
+    let Customer { name, telephone } = customer;
     let order =
         client.batch().item(Item::new("seckill", name)).item(Item::new("sms", telephone)).atomic();
     let mut made = 0;

@@ -13,7 +13,7 @@ use super::layout::{self, slot as at};
 use super::region::Region;
 use crate::base::sync::Ordering;
 
-pub use histogram::{BUCKETS, Histogram, bucket_of, upper_us};
+pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of, upper_us};
 pub use sums::{BizKey, GroupKey, GroupSums, Nodes, SlotCounts, Sums};
 
 /// What is counted by a word of its own; the number is the word's place.

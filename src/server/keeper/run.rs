@@ -66,7 +66,7 @@ pub fn run(child: ChildContext) -> Result<(), KeeperError> {
         None => None,
     };
     message::send_ready(&child.channel)?;
-    Keeper::new(child, service, (admin, sweeper)).run()?;
+    Keeper::new(child, service, admin, sweeper).run()?;
     Ok(())
 }
 
@@ -88,7 +88,8 @@ impl Keeper {
     fn new(
         child: ChildContext,
         service: Service,
-        (admin, sweeper): (Option<Admin>, Sweeper),
+        admin: Option<Admin>,
+        sweeper: Sweeper,
     ) -> Keeper {
         let now = clock::instant();
         let mut keeper = Keeper {

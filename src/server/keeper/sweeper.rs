@@ -115,14 +115,21 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000;
 
-    /// Live nodes, and the hottest keys, as the last look found them.
-    fn found(sweeper: &Sweeper, keeper: &Service) -> (Option<u64>, Vec<(String, u64)>) {
+    /// As the last look found them.
+    #[derive(Debug, PartialEq)]
+    struct FoundNodes {
+        live: Option<u64>,
+        /// The hottest keys, with what they have used.
+        hottest: Vec<(String, u64)>,
+    }
+
+    fn found(sweeper: &Sweeper, keeper: &Service) -> FoundNodes {
         let mut stats = snapshot::of(keeper.handle().runtime(), keeper.conf(), NOW);
         sweeper.hottest().lock().unwrap().fill(&mut stats);
         assert_eq!(stats.groups[0].key, GroupKey::Name("g".into()));
         let live = stats.groups[0].sums.nodes.as_ref().map(|nodes| nodes.live);
         let hottest = stats.bizs[0].hottest.iter().map(|hot| (hot.key.clone(), hot.used));
-        (live, hottest.collect())
+        FoundNodes { live, hottest: hottest.collect() }
     }
 
     #[test]
@@ -145,10 +152,11 @@ mod tests {
         worker.update("a", "77", NOW);
         worker.update("a", "1234", NOW + 5);
         sweeper.tick(&mut keeper, start, NOW);
-        assert_eq!(found(&sweeper, &keeper), (None, vec![]), "not at the end yet");
+        let nothing = FoundNodes { live: None, hottest: vec![] };
+        assert_eq!(found(&sweeper, &keeper), nothing, "not at the end yet");
         assert_eq!(sweeper.due(), start + PAUSE);
         sweeper.tick(&mut keeper, start + PAUSE, NOW);
-        let (live, hottest) = found(&sweeper, &keeper);
+        let FoundNodes { live, hottest } = found(&sweeper, &keeper);
         assert_eq!(live, Some(2501));
         assert_eq!(hottest[..2], [("77".to_owned(), 3), ("1234".to_owned(), 2)]);
         assert_eq!(hottest.len(), crate::stats::hottest::KEYS);
@@ -156,20 +164,20 @@ mod tests {
         worker.update("a", "9999", NOW);
         let later = start + Duration::from_secs(2);
         sweeper.tick(&mut keeper, later, NOW);
-        assert_eq!(found(&sweeper, &keeper).0, Some(2501), "as the last look found it");
+        assert_eq!(found(&sweeper, &keeper).live, Some(2501), "as the last look found it");
         sweeper.take(&world.conf.map.groups, later);
         sweeper.tick(&mut keeper, later, NOW);
         // A reset, say: the same groups, half of them looked at.
         sweeper.take(&world.conf.map.groups, later);
         sweeper.tick(&mut keeper, later + PAUSE, NOW + 1);
-        assert_eq!(found(&sweeper, &keeper).0, Some(2502));
+        assert_eq!(found(&sweeper, &keeper).live, Some(2502));
         assert_eq!(sweeper.due(), later + PAUSE * 2, "another one follows at once");
         // Those whose window is over are none.
         let tomorrow = NOW + 90_000_000;
         for portion in 0..3 {
             sweeper.tick(&mut keeper, later + REST * 2 + PAUSE * portion, tomorrow);
         }
-        assert_eq!(found(&sweeper, &keeper), (Some(0), vec![]));
+        assert_eq!(found(&sweeper, &keeper), FoundNodes { live: Some(0), ..nothing });
     }
 
     #[test]

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use super::detached::{DetachedProcess, fork_away};
 use super::inherit::{HANDOVER, Handover};
-use crate::net::listeners::Listeners;
+use crate::net::listeners::{AllSockets, Listeners};
 use crate::process::account::Account;
 use crate::process::lock::DataLock;
 use frs::base::clock;
@@ -149,7 +149,7 @@ impl Estate<'_> {
     fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
         self.account.map_or(Ok(()), Account::raise)?;
         let lock = self.lock.ok_or_else(|| io::Error::other("the lock is not held"))?;
-        let (own, lent) = self.listeners.all();
+        let AllSockets { own, lent } = self.listeners.all();
         let ties = [channel.as_fd(), lock.as_fd()];
         ties.iter().chain(&own).chain(&lent).try_for_each(|fd| process::pass_on(*fd))?;
         let raw = |fds: Vec<BorrowedFd<'_>>| -> Vec<RawFd> {

@@ -49,18 +49,36 @@ impl ListenError {
 
 /// A listening socket that this process was started with.
 #[derive(Debug)]
-pub struct Given {
+pub struct Given<S = OwnedFd> {
     /// The socket.
-    pub socket: OwnedFd,
+    pub socket: S,
     /// Whoever opened it keeps it: systemd. Else it is frs's own, from an older master.
     pub lent: bool,
+}
+
+/// All listening sockets, to be handed over.
+#[derive(Debug)]
+pub struct AllSockets<'l> {
+    /// Those of frs itself, set by set.
+    pub own: Vec<BorrowedFd<'l>>,
+    /// Those that are lent.
+    pub lent: Vec<BorrowedFd<'l>>,
+}
+
+/// The listeners of one worker's own queues, one of each address.
+#[derive(Debug)]
+pub struct ListenerSet {
+    /// Its number.
+    pub number: u16,
+    /// In the order of the addresses.
+    pub listeners: Vec<TcpListener>,
 }
 
 /// What one worker listens on.
 #[derive(Debug, Default)]
 pub struct Share {
     /// The listener sets it is home to, by number.
-    pub sets: Vec<(u16, Vec<TcpListener>)>,
+    pub sets: Vec<ListenerSet>,
     /// Unix sockets, which all workers share.
     pub shared: Vec<UnixListener>,
     /// The admin plane, which is the keeper's.
@@ -141,7 +159,9 @@ impl Listeners {
                 }
                 Listen::Unix(path) => {
                     let socket = match sorted.unix.remove(path) {
-                        Some((listener, lent)) => UnixSocket { path: path.clone(), listener, lent },
+                        Some(Given { socket, lent }) => {
+                            UnixSocket { path: path.clone(), listener: socket, lent }
+                        }
                         None => UnixSocket {
                             path: path.clone(),
                             listener: open_unix(path, OPEN_MODE).map_err(at(&path.display()))?,
@@ -184,14 +204,14 @@ impl Listeners {
         Ok(())
     }
 
-    /// All of them, to be handed over: first frs's own, set by set, then those that are lent.
-    pub fn all(&self) -> (Vec<BorrowedFd<'_>>, Vec<BorrowedFd<'_>>) {
+    /// All of them, to be handed over.
+    pub fn all(&self) -> AllSockets<'_> {
         let tcp = self.sets.iter().flatten().map(AsFd::as_fd);
         let unix = self.unix.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
         let admin = self.admin.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
         let (lent, own): (Vec<_>, Vec<_>) = unix.chain(admin).partition(|(lent, _)| *lent);
         let own = tcp.chain(own.into_iter().map(|(_, fd)| fd)).collect();
-        (own, lent.into_iter().map(|(_, fd)| fd).collect())
+        AllSockets { own, lent: lent.into_iter().map(|(_, fd)| fd).collect() }
     }
 
     /// What is listened on, in words.
@@ -215,8 +235,9 @@ impl Listeners {
     /// Keeps only the share of a worker, closing all else: in the worker's process, after the fork.
     pub fn into_share(self, sets: &BTreeSet<u16>) -> Share {
         let numbered = (0..).zip(self.sets);
+        let numbered = numbered.map(|(number, listeners)| ListenerSet { number, listeners });
         Share {
-            sets: numbered.filter(|(number, _)| sets.contains(number)).collect(),
+            sets: numbered.filter(|set| sets.contains(&set.number)).collect(),
             shared: self.unix.into_iter().map(|socket| socket.listener).collect(),
             admin: None,
         }
@@ -246,8 +267,8 @@ impl Listeners {
 #[derive(Default)]
 struct Sorted {
     tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
-    unix: BTreeMap<PathBuf, (UnixListener, bool)>,
-    admin: Option<(Socket, bool)>,
+    unix: BTreeMap<PathBuf, Given<UnixListener>>,
+    admin: Option<Given<Socket>>,
 }
 
 impl Sorted {
@@ -261,7 +282,7 @@ impl Sorted {
             // A copy: who opens may have to try again.
             let socket = given.socket.try_clone().map(Socket::from);
             socket
-                .and_then(|socket| sorted.add(socket, given.lent, listen, admin))
+                .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, listen, admin))
                 .map_err(at(&"a socket this process was started with"))?;
         }
         Ok(sorted)
@@ -269,8 +290,7 @@ impl Sorted {
 
     fn add(
         &mut self,
-        socket: Socket,
-        lent: bool,
+        Given { socket, lent }: Given<Socket>,
         listen: &[Listen],
         admin: Option<&Listen>,
     ) -> io::Result<()> {
@@ -297,13 +317,13 @@ impl Sorted {
             }
             Some(Listen::Unix(named)) => {
                 let socket = OwnedFd::from(socket).into();
-                match self.unix.insert(named.clone(), (socket, lent)) {
+                match self.unix.insert(named.clone(), Given { socket, lent }) {
                     Some(_) => Err(invalid(format!("{shown}: given twice"))),
                     None => Ok(()),
                 }
             }
             None if admin.as_ref().is_some_and(is_its) => {
-                match self.admin.replace((socket, lent)) {
+                match self.admin.replace(Given { socket, lent }) {
                     Some(_) => Err(invalid(format!("{shown}: given twice"))),
                     None => Ok(()),
                 }
@@ -332,11 +352,11 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
 }
 
 /// The admin plane's: the one that is given, or a new one.
-fn open_admin(listen: &Listen, given: Option<(Socket, bool)>) -> Result<AdminSocket, ListenError> {
-    let lent = given.as_ref().is_some_and(|(_, lent)| *lent);
-    let listener = match (listen, given) {
-        (Listen::Tcp(_), Some((socket, _))) => AdminListener::Tcp(socket.into()),
-        (Listen::Unix(_), Some((socket, _))) => AdminListener::Unix(OwnedFd::from(socket).into()),
+fn open_admin(listen: &Listen, given: Option<Given<Socket>>) -> Result<AdminSocket, ListenError> {
+    let lent = given.as_ref().is_some_and(|given| given.lent);
+    let listener = match (listen, given.map(|given| given.socket)) {
+        (Listen::Tcp(_), Some(socket)) => AdminListener::Tcp(socket.into()),
+        (Listen::Unix(_), Some(socket)) => AdminListener::Unix(OwnedFd::from(socket).into()),
         (Listen::Tcp(address), None) => {
             AdminListener::Tcp(open_first(*address).map_err(at(address))?)
         }
@@ -432,7 +452,7 @@ mod tests {
 
     fn handed_over(listeners: &Listeners) -> Vec<Given> {
         let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().expect("a copy");
-        let (own, lent) = listeners.all();
+        let AllSockets { own, lent } = listeners.all();
         let own = own.into_iter().map(|fd| Given { socket: copy(fd), lent: false });
         own.chain(lent.into_iter().map(|fd| Given { socket: copy(fd), lent: true })).collect()
     }
@@ -535,7 +555,7 @@ mod tests {
         let address = listeners.addresses()[0].clone();
         TcpStream::connect(address).expect("accepted by the kernel");
         let share = listeners.into_share(&BTreeSet::from([0, 2]));
-        let numbers: Vec<u16> = share.sets.iter().map(|(number, _)| *number).collect();
+        let numbers: Vec<u16> = share.sets.iter().map(|set| set.number).collect();
         assert_eq!(numbers, [0, 2]);
     }
 

@@ -59,6 +59,23 @@ struct Ends {
     last: u32,
 }
 
+/// A client whose time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expired {
+    /// The client.
+    pub client: u32,
+    /// What its time was for.
+    pub kind: Kind,
+}
+
+/// A client whose time will be over.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    at_ms: u64,
+    client: u32,
+    kind: Kind,
+}
+
 /// The timeouts of all clients, who are named by number.
 #[derive(Debug)]
 pub struct Timers {
@@ -119,27 +136,27 @@ impl Timers {
     }
 
     /// Takes out a client whose time is over.
-    pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<(u32, Kind)> {
-        let (at_ms, client, kind) = self.earliest(lengths)?;
+    pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<Expired> {
+        let Due { at_ms, client, kind } = self.earliest(lengths)?;
         if at_ms > now_ms {
             return None;
         }
         self.disarm(client);
-        Some((client, kind))
+        Some(Expired { client, kind })
     }
 
     /// When the next time is over.
     pub fn due_ms(&self, lengths: &Lengths) -> Option<u64> {
-        self.earliest(lengths).map(|(at_ms, ..)| at_ms)
+        self.earliest(lengths).map(|due| due.at_ms)
     }
 
-    fn earliest(&self, lengths: &Lengths) -> Option<(u64, u32, Kind)> {
+    fn earliest(&self, lengths: &Lengths) -> Option<Due> {
         let heads = KINDS.iter().filter_map(|&kind| {
-            let first = self.lists[kind as usize].first;
-            let link = self.links.get(first as usize)?;
-            Some((link.armed_ms.saturating_add(lengths.of(kind)), first, kind))
+            let client = self.lists[kind as usize].first;
+            let link = self.links.get(client as usize)?;
+            Some(Due { at_ms: link.armed_ms.saturating_add(lengths.of(kind)), client, kind })
         });
-        heads.min_by_key(|&(at_ms, ..)| at_ms)
+        heads.min_by_key(|due| due.at_ms)
     }
 }
 
@@ -162,9 +179,9 @@ mod tests {
         assert_eq!(timers.kind(7), Some(Kind::Request));
         assert_eq!(timers.due_ms(&LENGTHS), Some(14));
         assert_eq!(timers.expire(&LENGTHS, 13), None);
-        assert_eq!(timers.expire(&LENGTHS, 14), Some((0, Kind::Linger)));
-        assert_eq!(timers.expire(&LENGTHS, 15), Some((7, Kind::Request)));
-        assert_eq!(timers.expire(&LENGTHS, 15), Some((9, Kind::Request)));
+        assert_eq!(timers.expire(&LENGTHS, 14), Some(Expired { client: 0, kind: Kind::Linger }));
+        assert_eq!(timers.expire(&LENGTHS, 15), Some(Expired { client: 7, kind: Kind::Request }));
+        assert_eq!(timers.expire(&LENGTHS, 15), Some(Expired { client: 9, kind: Kind::Request }));
         assert_eq!(timers.first(Kind::Request), None);
         assert_eq!(timers.expire(&LENGTHS, 59), None);
         timers.arm(3, Kind::Idle, 59);
@@ -194,7 +211,7 @@ mod tests {
                         model.remove(&client);
                     }
                     _ => {
-                        while let Some((client, kind)) = timers.expire(&LENGTHS, now_ms) {
+                        while let Some(Expired { client, kind }) = timers.expire(&LENGTHS, now_ms) {
                             let (expected, armed_ms) = model.remove(&client).expect("armed");
                             prop_assert_eq!(kind, expected);
                             prop_assert!(armed_ms + LENGTHS.of(kind) <= now_ms);

@@ -146,11 +146,17 @@ pub fn receive(channel: &Channel) -> io::Result<Received> {
     }
 }
 
+/// A message that had no room yet, and what comes along.
+struct Waiting {
+    message: ToChild,
+    descriptors: Vec<RawFd>,
+}
+
 /// The master's end of a channel, with the messages that had no room yet: a child that is stopped
 /// must neither block the master nor miss a listener set.
 pub struct ChildChannel {
     channel: Channel,
-    waiting: VecDeque<(ToChild, Vec<RawFd>)>,
+    waiting: VecDeque<Waiting>,
 }
 
 impl ChildChannel {
@@ -161,13 +167,13 @@ impl ChildChannel {
 
     /// Says a message, now or when there is room. The descriptors must stay open until it is said.
     pub fn send(&mut self, message: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
-        self.waiting.push_back((message, descriptors));
+        self.waiting.push_back(Waiting { message, descriptors });
         self.flush()
     }
 
     /// Says what waits, as far as there is room.
     pub fn flush(&mut self) -> io::Result<()> {
-        while let Some((message, descriptors)) = self.waiting.front() {
+        while let Some(Waiting { message, descriptors }) = self.waiting.front() {
             if !self.channel.send(&message.encode(), descriptors)? {
                 break;
             }
@@ -179,7 +185,7 @@ impl ChildChannel {
     /// Takes messages about listeners back that had no room yet: their descriptors are to be
     /// closed.
     pub fn forget_listeners(&mut self) {
-        self.waiting.retain(|(_, descriptors)| descriptors.is_empty());
+        self.waiting.retain(|waiting| waiting.descriptors.is_empty());
     }
 
     /// Does anything wait for room.

@@ -19,8 +19,13 @@ pub struct Hottest {
     bizs: BTreeMap<u32, BinaryHeap<Reverse<Ranked>>>,
 }
 
-/// By what is used, then by the last use; the key tells equals apart.
-type Ranked = (u64, u64, String);
+/// A key by what is used, then by the last use; the key itself tells equals apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Ranked {
+    used: u64,
+    last_use_ms: u64,
+    key: String,
+}
 
 impl Hottest {
     /// Takes a node in, if it is one of the hottest of its business so far.
@@ -29,11 +34,12 @@ impl Hottest {
             return;
         }
         let keys = self.bizs.entry(seen.biz_id).or_default();
-        let is_hot = |Reverse((used, last, _)): &Reverse<Ranked>| {
-            (seen.used, seen.last_use_ms) > (*used, *last)
+        let is_hot = |Reverse(least): &Reverse<Ranked>| {
+            (seen.used, seen.last_use_ms) > (least.used, least.last_use_ms)
         };
         if keys.len() < KEYS || keys.peek().is_some_and(is_hot) {
-            keys.push(Reverse((seen.used, seen.last_use_ms, seen.key.to_string())));
+            let (used, last_use_ms) = (seen.used, seen.last_use_ms);
+            keys.push(Reverse(Ranked { used, last_use_ms, key: seen.key.to_string() }));
             if keys.len() > KEYS {
                 keys.pop();
             }
@@ -46,7 +52,11 @@ impl Hottest {
             let Some(keys) = biz.id().and_then(|id| self.bizs.get(&id)) else { continue };
             let mut sorted: Vec<&Ranked> = keys.iter().map(|Reverse(ranked)| ranked).collect();
             sorted.sort_unstable_by(|one, other| other.cmp(one));
-            let hot = |&(used, last_ms, ref key): &Ranked| Hot { key: key.clone(), used, last_ms };
+            let hot = |ranked: &Ranked| Hot {
+                key: ranked.key.clone(),
+                used: ranked.used,
+                last_ms: ranked.last_use_ms,
+            };
             biz.hottest = sorted.into_iter().map(hot).collect();
         }
     }

@@ -9,7 +9,7 @@ use std::fmt::{self, Display, Write};
 use super::snapshot::{Group, Stats};
 use crate::protocol::call::{Call, status_word};
 use frs::service::{ItemError, Outcome};
-use frs::store::counter::{GroupCounter, Histogram};
+use frs::store::counter::{Doubling, GroupCounter, Histogram};
 use frs::store::{Counter, Sums};
 
 /// The media type of [`text`].
@@ -86,7 +86,7 @@ impl Page {
     fn histogram(&mut self, name: &str, help: &str, times: &Histogram) {
         self.head(name, "histogram", help);
         let bucket = format!("{name}_bucket");
-        for (bound_us, count) in times.doublings() {
+        for Doubling { bound_us, count } in times.doublings() {
             self.sample(&bucket, &[("le", &Seconds(bound_us).to_string())], count);
         }
         self.sample(&bucket, &[("le", "+Inf")], times.count());
@@ -194,20 +194,21 @@ impl Page {
         ];
         let help = "Nodes that made room for others; limiting ones above 0: the group is too \
                     small, or attacked.";
-        self.by_group(groups, ("frs_evictions_total", help), "kind", evictions);
+        self.by_group(groups, "frs_evictions_total", help, "kind", evictions);
         let drops = [
             ("crc", GroupCounter::DroppedCrc),
             ("misplaced", GroupCounter::DroppedMisplaced),
             ("duplicate", GroupCounter::DroppedDuplicate),
         ];
         let help = "Nodes that were damaged, and not believed.";
-        self.by_group(groups, ("frs_dropped_nodes_total", help), "reason", drops);
+        self.by_group(groups, "frs_dropped_nodes_total", help, "reason", drops);
     }
 
     fn by_group<const N: usize>(
         &mut self,
         groups: &[Group],
-        (name, help): (&str, &str),
+        name: &str,
+        help: &str,
         label: &str,
         counters: [(&str, GroupCounter); N],
     ) {

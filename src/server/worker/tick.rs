@@ -19,8 +19,9 @@ use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
 use super::overload_log::OverloadLog;
 use super::request_handler::RequestHandler;
+use crate::net::listeners::ListenerSet;
 use crate::net::stream::Stream;
-use crate::net::timers::{Kind, Lengths, Timers};
+use crate::net::timers::{Expired, Kind, Lengths, Timers};
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
@@ -114,7 +115,7 @@ impl Worker {
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
         registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
         let mut listeners = Listeners::new(FIRST_LISTENER);
-        for (set, shared) in child.share.sets {
+        for ListenerSet { number: set, listeners: shared } in child.share.sets {
             for listener in shared {
                 listeners.open_tcp(registry, set, listener)?;
             }
@@ -498,7 +499,8 @@ impl Worker {
 
     fn expire_clients(&mut self) {
         let lengths = self.lengths();
-        while let Some((index, kind)) = self.timers.expire(&lengths, self.now_ms) {
+        while let Some(Expired { client: index, kind }) = self.timers.expire(&lengths, self.now_ms)
+        {
             match kind {
                 Kind::Idle => {
                     // One that asks for nothing is not late; one that takes no answers is.

@@ -51,6 +51,15 @@ pub const fn upper_us(bucket: usize) -> Option<u64> {
     Some(((PARTS + part + 1) as u64) << (doubling - 2))
 }
 
+/// How many times were not longer than a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doubling {
+    /// The bound, a power of two.
+    pub bound_us: u64,
+    /// How many were within it.
+    pub count: u64,
+}
+
 impl Histogram {
     /// Counts a time so often.
     pub fn add(&mut self, us: u64, times: u64) {
@@ -63,8 +72,8 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// How many took at most 1, 2, 4 … microseconds, each with that bound.
-    pub fn doublings(&self) -> impl Iterator<Item = (u64, u64)> {
+    /// How many took at most 1, 2, 4 … microseconds.
+    pub fn doublings(&self) -> impl Iterator<Item = Doubling> {
         let (mut bucket, mut so_far) = (0, 0);
         (0..=DOUBLINGS).map(move |doubling| {
             let bound_us = 1 << doubling;
@@ -72,7 +81,7 @@ impl Histogram {
                 so_far += self.buckets[bucket];
                 bucket += 1;
             }
-            (bound_us, so_far)
+            Doubling { bound_us, count: so_far }
         })
     }
 
@@ -119,7 +128,8 @@ mod tests {
         for us in [0, 1, 2, 3, 4, 5, 8, 9, 1 << 26, (1 << 26) + 1] {
             histogram.add(us, 1);
         }
-        let counts: Vec<(u64, u64)> = histogram.doublings().collect();
+        let pair = |doubling: Doubling| (doubling.bound_us, doubling.count);
+        let counts: Vec<(u64, u64)> = histogram.doublings().map(pair).collect();
         assert_eq!(counts[..5], [(1, 2), (2, 3), (4, 5), (8, 7), (16, 8)]);
         assert_eq!(counts.last(), Some(&(1 << 26, 9)));
         assert_eq!(counts.len(), DOUBLINGS + 1);
