@@ -59,8 +59,21 @@ enum Framed {
     Chunked(Chunked),
 }
 
-/// A request in words for the log, why it is refused, and in which format that is said.
-type Refused<E> = (String, E, Format);
+/// A request that is refused.
+struct RefusedRequest {
+    /// In words, for the log.
+    line: String,
+    refusal: Refusal,
+    /// In which that is said.
+    format: Format,
+}
+
+impl RefusedRequest {
+    /// One whose head cannot be read.
+    fn unread(error: Error) -> RefusedRequest {
+        RefusedRequest { line: "?".to_owned(), refusal: error.into(), format: Format::Xml }
+    }
+}
 
 /// What came of the input.
 #[derive(Debug)]
@@ -137,19 +150,19 @@ impl Connection {
                 Ok(Some(end)) => {
                     let bytes: Vec<u8> = self.input.drain(..end).collect();
                     let bytes = http::as_http11(&bytes).unwrap_or(bytes);
-                    if let Err((line, refusal, format)) = self.begin(&bytes, admit) {
-                        return self.refuse(line, refusal, format, now);
+                    if let Err(refused) = self.begin(&bytes, admit) {
+                        return self.refuse(refused, now);
                     }
                 }
                 Err(error) => {
-                    return self.refuse("?".to_owned(), error.into(), Format::Xml, now);
+                    return self.refuse(RefusedRequest::unread(error), now);
                 }
             }
         }
         match self.read_body() {
             Ok(Some(asked)) => Step::Run(asked),
             Ok(None) => Step::Wait,
-            Err((line, error, format)) => self.refuse(line, error.into(), format, now),
+            Err(refused) => self.refuse(refused, now),
         }
     }
 
@@ -157,11 +170,10 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
-    ) -> Result<(), Refused<Refusal>> {
+    ) -> Result<(), RefusedRequest> {
         self.options = CLOSING;
         let mut room = http::fields();
-        let head = Head::parse(bytes, &mut room, MAX_HEAD_BYTES)
-            .map_err(|error| ("?".to_owned(), error.into(), Format::Xml))?;
+        let head = Head::parse(bytes, &mut room, MAX_HEAD_BYTES).map_err(RefusedRequest::unread)?;
         let format = head.answer_format(head.own_format());
         let line = shown(&head);
         // What follows a request that is not served is not read, so nothing can follow it.
@@ -170,7 +182,7 @@ impl Connection {
             http10: head.http10,
             closes: !head.keep_alive || head.body != Body::Length(0),
         };
-        let refused = |refusal: Refusal| (line.clone(), refusal, format);
+        let refused = |refusal: Refusal| RefusedRequest { line: line.clone(), refusal, format };
         let route = admit(&head).map_err(refused)?;
         if route.takes_body() {
             head.xml_content().map_err(|error| refused(error.into()))?;
@@ -192,7 +204,7 @@ impl Connection {
     }
 
     /// The request, once all of its body is there.
-    fn read_body(&mut self) -> Result<Option<Box<Asked>>, Refused<Error>> {
+    fn read_body(&mut self) -> Result<Option<Box<Asked>>, RefusedRequest> {
         let Stage::Body(asked, framed) = &mut self.stage else { return Ok(None) };
         let done = match framed {
             Framed::Length(length) => {
@@ -203,7 +215,11 @@ impl Connection {
             Framed::Chunked(chunked) => {
                 let body = &mut asked.body;
                 let taken = chunked.decode(&self.input, |piece| body.extend_from_slice(piece));
-                let taken = taken.map_err(|error| (asked.line.clone(), error, asked.format))?;
+                let taken = taken.map_err(|error| RefusedRequest {
+                    line: asked.line.clone(),
+                    refusal: error.into(),
+                    format: asked.format,
+                })?;
                 self.input.drain(..taken);
                 chunked.is_done()
             }
@@ -217,7 +233,8 @@ impl Connection {
         }
     }
 
-    fn refuse(&mut self, line: String, refusal: Refusal, format: Format, now: Millis) -> Step {
+    fn refuse(&mut self, refused: RefusedRequest, now: Millis) -> Step {
+        let RefusedRequest { line, refusal, format } = refused;
         // Where a body ends that was begun is not known.
         self.options.closes |= refusal.closes || matches!(self.stage, Stage::Body(..));
         self.answer(&Response::refusal(format, &refusal), now);

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use super::Pulse;
 use super::connection::Asked;
-use super::health::HealthReport;
+use super::health::{HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection};
 use super::map_changes::{Changes, Done, UNKNOWN, Wanted};
 use super::map_edit::{self, BizName};
 use super::page;
-use super::response::{JSON, Refusal, Response, XML};
+use super::response::{Addressed, JSON, Refusal, Response, StatusDocument, XML};
 use super::route::{Change, Route};
 use crate::protocol::Format;
 use crate::protocol::element::Element;
@@ -59,7 +59,7 @@ pub struct Handler {
     inspections: InspectQueue<Who>,
     token: Option<AdminToken>,
     sweeping: Option<Sweeping>,
-    map: Option<(u64, Arc<[u8]>)>,
+    map: Option<MapText>,
     /// Of figures, for their rates.
     history: History,
     next_note: Instant,
@@ -67,6 +67,12 @@ pub struct Handler {
     master: Pid,
     pulse: Arc<Pulse>,
     hottest: Arc<Mutex<Hottest>>,
+}
+
+/// map.xml in force, in the text that is answered.
+struct MapText {
+    generation: u64,
+    text: Arc<[u8]>,
 }
 
 /// Clearing away on its way, and the reset that waits for it.
@@ -177,7 +183,7 @@ impl Handler {
         let look = |what| (what, who.clone());
         let (what, who) = match route {
             Route::Health => {
-                let (status, root) = self.health_report().document();
+                let StatusDocument { status, root } = self.health_report().document();
                 return Some(Response::document(status, format, &root));
             }
             Route::Page => return Some(page::response()),
@@ -214,7 +220,7 @@ impl Handler {
             }
         };
         let done = match done {
-            Ok(true) => Ok((200, Element::new("done"))),
+            Ok(true) => Ok(StatusDocument { status: 200, root: Element::new("done") }),
             Ok(false) => Err(Refusal::not_found("there is no such record")),
             Err(error) => Err(record_refusal(error)),
         };
@@ -222,19 +228,19 @@ impl Handler {
     }
 
     /// Goes on with what is on its way; every answer that has come.
-    pub fn go_on(&mut self, tell: &mut Vec<(Who, Response)>) -> std::io::Result<()> {
-        while let Some((who, found)) = self.inspections.found()? {
+    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Who, Response>>) -> std::io::Result<()> {
+        while let Some(Addressed { who, what: found }) = self.inspections.found()? {
             let response = match found {
                 Ok(root) => Response::document(200, who.format, &root),
                 Err(refusal) => Response::refusal(who.format, &refusal),
             };
-            tell.push((who, response));
+            tell.push(Addressed { who, what: response });
         }
         self.go_on_sweeping(tell);
         let now_ns = clock::monotonic_ns();
-        if let Some((who, done)) = self.changes.poll(now_ns) {
+        if let Some(Addressed { who, what: done }) = self.changes.poll(now_ns) {
             let response = answer(&who, done);
-            tell.push((who, response));
+            tell.push(Addressed { who, what: response });
         }
         while self.sweeping.is_none()
             && let Some(wanted) = self.changes.take_next()
@@ -249,7 +255,7 @@ impl Handler {
         self.changes.end(self.service.handle().runtime());
     }
 
-    fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Response)>) {
+    fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<Addressed<Who, Response>>) {
         // The answer to the change before was that all use it: so does this process.
         self.begin_tick();
         if let Some(biz_id) = self.needs_sweep(&wanted.change) {
@@ -260,12 +266,12 @@ impl Handler {
         self.ask_master(wanted, tell);
     }
 
-    fn ask_master(&mut self, wanted: Wanted<Who>, tell: &mut Vec<(Who, Response)>) {
+    fn ask_master(&mut self, wanted: Wanted<Who>, tell: &mut Vec<Addressed<Who, Response>>) {
         let runtime = self.service.handle().runtime();
         let begun = self.changes.begin(wanted, runtime, clock::monotonic_ns());
-        if let Some((who, done)) = begun {
+        if let Some(Addressed { who, what: done }) = begun {
             let response = answer(&who, done);
-            tell.push((who, response));
+            tell.push(Addressed { who, what: response });
         }
     }
 
@@ -277,7 +283,7 @@ impl Handler {
         biz.epoch.wrapping_add(1).is_multiple_of(SWEEP_EVERY).then_some(biz.id)
     }
 
-    fn go_on_sweeping(&mut self, tell: &mut Vec<(Who, Response)>) {
+    fn go_on_sweeping(&mut self, tell: &mut Vec<Addressed<Who, Response>>) {
         let Some(mut sweeping) = self.sweeping.take() else { return };
         let Sweeping { biz_id, sweep, stuck_ns, .. } = &mut sweeping;
         let now_ns = clock::monotonic_ns();
@@ -292,7 +298,7 @@ impl Handler {
                 if now_ns - since_ns > SWEEP_PATIENCE_NS {
                     let who = sweeping.wanted.who;
                     let response = answer(&who, Err(record_refusal(error.into())));
-                    return tell.push((who, response));
+                    return tell.push(Addressed { who, what: response });
                 }
             }
         }
@@ -301,13 +307,11 @@ impl Handler {
 
     fn map_in_force(&mut self) -> Result<Arc<[u8]>, Refusal> {
         let generation = self.service.generation();
-        if let Some((known, text)) = &self.map
-            && *known == generation
-        {
-            return Ok(Arc::clone(text));
+        if let Some(known) = self.map.as_ref().filter(|known| known.generation == generation) {
+            return Ok(Arc::clone(&known.text));
         }
         let text: Arc<[u8]> = self.elements(None)?.unwrap_or_default().into_bytes().into();
-        self.map = Some((generation, Arc::clone(&text)));
+        self.map = Some(MapText { generation, text: Arc::clone(&text) });
         Ok(text)
     }
 
@@ -332,8 +336,11 @@ impl Handler {
         let behind = workers().filter(|slot| slot.generation < generation).count() as u64;
         let parent = std::os::unix::process::parent_id();
         HealthReport {
-            master: (parent, parent == self.master.as_raw() as u32),
-            workers: (conf.srv.workers.into(), workers().count() as u64),
+            master: MasterHealth { pid: parent, is_there: parent == self.master.as_raw() as u32 },
+            workers: WorkerCounts {
+                expected: conf.srv.workers.into(),
+                alive: workers().count() as u64,
+            },
             behind,
             flushing_ms: self.pulse.flushing_ms(),
             flush_failed: self.service.flush_failed(),
@@ -355,7 +362,7 @@ fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
 /// The answer to a change.
 fn answer(who: &Who, done: Done) -> Response {
     match done {
-        Ok((status, root)) => Response::document(status, who.format, &root),
+        Ok(StatusDocument { status, root }) => Response::document(status, who.format, &root),
         Err(refusal) => Response::refusal(who.format, &refusal),
     }
 }

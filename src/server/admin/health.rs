@@ -2,15 +2,34 @@
 //!
 //! Pure: everything that is known comes in as values.
 
+use super::response::StatusDocument;
 use crate::protocol::element::Element;
+
+/// The master as its keeper finds it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MasterHealth {
+    /// Process id.
+    pub pid: u32,
+    /// It is there.
+    pub is_there: bool,
+}
+
+/// How many workers there are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WorkerCounts {
+    /// The configuration asks for so many.
+    pub expected: u64,
+    /// So many are attached and alive.
+    pub alive: u64,
+}
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
 pub struct HealthReport {
-    /// Process id of the master, and whether it is there.
-    pub master: (u32, bool),
-    /// Workers that the configuration asks for, and those that are attached and alive.
-    pub workers: (u64, u64),
+    /// The master.
+    pub master: MasterHealth,
+    /// Workers.
+    pub workers: WorkerCounts,
     /// Those of them that have not acknowledged the generation in force.
     pub behind: u64,
     /// For how long the keeper has been writing files back.
@@ -32,12 +51,12 @@ impl HealthReport {
     /// What is wrong, in words.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        if !self.master.1 {
+        if !self.master.is_there {
             problems.push("master: it is gone; nothing is replaced or reloaded".to_owned());
         }
-        let (wanted, alive) = self.workers;
-        if alive < wanted {
-            problems.push(format!("workers: {alive} of {wanted} are there"));
+        let WorkerCounts { expected, alive } = self.workers;
+        if alive < expected {
+            problems.push(format!("workers: {alive} of {expected} are there"));
         }
         if let Some(ms) = self.flushing_ms.filter(|&ms| ms > FLUSH_BOUND_MS) {
             problems.push(format!("keeper: it has been writing files back for {} s", ms / 1000));
@@ -54,8 +73,8 @@ impl HealthReport {
         problems
     }
 
-    /// Status and document.
-    pub fn document(&self) -> (u16, Element) {
+    /// The answer to who asks for it.
+    pub fn document(&self) -> StatusDocument {
         let problems = self.problems();
         let is_well = |part: &str| !problems.iter().any(|words| words.starts_with(part));
         let part = |name: &'static str| Element::new(name).with("ok", is_well(name));
@@ -63,17 +82,17 @@ impl HealthReport {
             .with("ok", problems.is_empty())
             .with("generation", self.generation)
             .with("degraded", self.degraded)
-            .holding_one(part("master").with("pid", u64::from(self.master.0)))
+            .holding_one(part("master").with("pid", u64::from(self.master.pid)))
             .holding_one(
                 part("workers")
-                    .with("expected", self.workers.0)
-                    .with("alive", self.workers.1)
+                    .with("expected", self.workers.expected)
+                    .with("alive", self.workers.alive)
                     .with("behind", self.behind),
             )
             .holding_one(part("keeper"))
             .holding_one(part("store"))
             .holding(problems.iter().map(|words| Element::text("fault", &**words)));
-        (if problems.is_empty() { 200 } else { 503 }, root)
+        StatusDocument { status: if problems.is_empty() { 200 } else { 503 }, root }
     }
 }
 
@@ -85,22 +104,28 @@ mod tests {
 
     #[test]
     fn each_part_is_named_when_it_is_wrong() {
-        let well = HealthReport { master: (7, true), workers: (2, 2), ..HealthReport::default() };
-        assert_eq!(well.document().0, 200);
+        let well = HealthReport {
+            master: MasterHealth { pid: 7, is_there: true },
+            workers: WorkerCounts { expected: 2, alive: 2 },
+            ..HealthReport::default()
+        };
+        let gone = MasterHealth { is_there: false, ..well.master };
+        let few = WorkerCounts { alive: 1, ..well.workers };
+        assert_eq!(well.document().status, 200);
         for (ill, part) in [
-            (HealthReport { master: (7, false), ..well.clone() }, "master"),
-            (HealthReport { workers: (2, 1), ..well.clone() }, "workers"),
+            (HealthReport { master: gone, ..well.clone() }, "master"),
+            (HealthReport { workers: few, ..well.clone() }, "workers"),
             (HealthReport { flushing_ms: Some(30_001), ..well.clone() }, "keeper"),
             (HealthReport { flush_failed: true, ..well.clone() }, "store"),
             (HealthReport { quarantined: vec!["log".into()], ..well.clone() }, "store"),
         ] {
-            let (status, root) = ill.document();
+            let StatusDocument { status, root } = ill.document();
             let text = root.document(Format::Xml, Layout::Lines);
             assert_eq!(status, 503);
             assert!(text.contains(&format!("<{part} ok=\"false\"")), "{text}");
             assert_eq!(text.matches("ok=\"false\"").count(), 2, "{text}");
             assert!(text.contains(&format!("<fault>{part}: ")), "{text}");
         }
-        assert_eq!(HealthReport { flushing_ms: Some(30_000), ..well }.document().0, 200);
+        assert_eq!(HealthReport { flushing_ms: Some(30_000), ..well }.document().status, 200);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use mio::Waker;
 
-use super::response::Refusal;
+use super::response::{Addressed, Refusal};
 use super::route::Which;
 use crate::protocol::element::Element;
 use frs::base::clock;
@@ -34,21 +34,22 @@ pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
 
 /// The other end of the thread.
 pub struct InspectQueue<W> {
-    ask: Sender<(W, Inspection)>,
-    found: Receiver<(W, Found)>,
+    ask: Sender<Addressed<W, Inspection>>,
+    found: Receiver<Addressed<W, Found>>,
     waiting: usize,
 }
 
 impl<W: Send + 'static> InspectQueue<W> {
     /// Starts the thread; it ends when this is dropped.
     pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
-        let (ask, asked) = channel::<(W, Inspection)>();
+        let (ask, asked) = channel::<Addressed<W, Inspection>>();
         let (tell, found) = channel();
         std::thread::Builder::new().name("frs-inspections".to_owned()).spawn(move || {
             let _name = crate::process::log::name_process("admin");
             let mut thread = InspectThread { data_dir, reader: None };
-            while let Ok((who, what)) = asked.recv() {
-                if tell.send((who, thread.look(&what))).is_err() || waker.wake().is_err() {
+            while let Ok(Addressed { who, what }) = asked.recv() {
+                let found = Addressed { who, what: thread.look(&what) };
+                if tell.send(found).is_err() || waker.wake().is_err() {
                     return;
                 }
             }
@@ -65,13 +66,13 @@ impl<W: Send + 'static> InspectQueue<W> {
             return Err(Refusal::busy(format!("{MOST} others wait for a look into the files")));
         }
         let gone = "the thread that looks into the files has ended";
-        self.ask.send((who, what)).map_err(|_| Refusal::new(503, "store", gone))?;
+        self.ask.send(Addressed { who, what }).map_err(|_| Refusal::new(503, "store", gone))?;
         self.waiting += 1;
         Ok(())
     }
 
     /// The next thing found.
-    pub fn found(&mut self) -> Result<Option<(W, Found)>, std::io::Error> {
+    pub fn found(&mut self) -> Result<Option<Addressed<W, Found>>, std::io::Error> {
         match self.found.try_recv() {
             Ok(found) => {
                 self.waiting = self.waiting.saturating_sub(1);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{self, ReplaceError};
 use super::map_edit::{self, BizName, EditError, TextNames};
-use super::response::Refusal;
+use super::response::{Addressed, Refusal, StatusDocument};
 use super::route::Change;
 use crate::process::conf_guard::Guard;
 use crate::process::message::{self, Ask};
@@ -33,8 +33,8 @@ pub struct Wanted<W> {
     pub body: Vec<u8>,
 }
 
-/// What a change came to: a status and a document.
-pub type Done = Result<(u16, Element), Refusal>;
+/// What a change came to.
+pub type Done = Result<StatusDocument, Refusal>;
 
 /// All changes that are wanted or on their way.
 pub struct Changes<W> {
@@ -94,7 +94,7 @@ impl<W> Changes<W> {
         wanted: Wanted<W>,
         runtime: &Runtime,
         now_ns: u64,
-    ) -> Option<(W, Done)> {
+    ) -> Option<Addressed<W, Done>> {
         let Wanted { who, change, body } = wanted;
         match self.make(&change, &body, runtime) {
             Ok(Made { ask, status, files }) => {
@@ -109,11 +109,11 @@ impl<W> Changes<W> {
                     Err(error) => {
                         let undone = self.undo(files.as_ref());
                         let words = format!("cannot ask the master: {error}{undone}");
-                        Some((who, Err(Refusal::io(words))))
+                        Some(Addressed { who, what: Err(Refusal::io(words)) })
                     }
                 }
             }
-            Err(refusal) => Some((who, Err(refusal))),
+            Err(refusal) => Some(Addressed { who, what: Err(refusal) }),
         }
     }
 
@@ -128,17 +128,19 @@ impl<W> Changes<W> {
     }
 
     /// The answer to the one on its way, once it is there.
-    pub fn poll(&mut self, now_ns: u64) -> Option<(W, Done)> {
+    pub fn poll(&mut self, now_ns: u64) -> Option<Addressed<W, Done>> {
         let number = self.asked.as_ref()?.number;
         let outcome = Outcome::read_asked(&self.data_dir).ok().flatten();
         let result = outcome.filter(|outcome| outcome.begun_ns == number);
         if let Some(outcome) = result {
             let Asked { who, status, files, .. } = self.asked.take()?;
-            return Some((who, self.done(outcome.result, status, files.as_ref())));
+            let what = self.done(outcome.result, status, files.as_ref());
+            return Some(Addressed { who, what });
         }
         if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
             let words = "the master has not answered for 60 s: it may still do what was asked";
-            return Some((self.asked.take()?.who, Err(Refusal::new(504, "no-answer", words))));
+            let who = self.asked.take()?.who;
+            return Some(Addressed { who, what: Err(Refusal::new(504, "no-answer", words)) });
         }
         None
     }
@@ -153,7 +155,8 @@ impl<W> Changes<W> {
             Reloaded::Taken { generation, laggards } => {
                 let status = if laggards.is_empty() { status } else { 202 };
                 let laggards = laggards.into_iter().map(|who| Element::text("laggard", who));
-                Ok((status, Element::new("done").with("generation", generation).holding(laggards)))
+                let root = Element::new("done").with("generation", generation).holding(laggards);
+                Ok(StatusDocument { status, root })
             }
             Reloaded::Refused { mut faults } => {
                 let undone = self.undo(files);
@@ -193,7 +196,7 @@ impl<W> Changes<W> {
                 let guard = self.guard()?;
                 let texts = self.texts_in_force(runtime)?;
                 let removed = map_edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
-                self.write(texts, removed.map_err(refused)?, (200, guard))
+                self.write(texts, removed.map_err(refused)?, 200, guard)
             }
             Change::PutNode { .. } | Change::DeleteNode(_) => {
                 Err(Refusal::bad("a record is no part of the configuration"))
@@ -209,7 +212,7 @@ impl<W> Changes<W> {
         let names = TextNames { map: &texts.map_name, biz: "body" };
         let put = map_edit::put(&texts.map, body, biz_name(name)?, names).map_err(refused)?;
         let status = if put.is_new { 201 } else { 200 };
-        self.write(texts, put.text, (status, guard))
+        self.write(texts, put.text, status, guard)
     }
 
     /// Held from before the files are looked at until it is known what became of the change.
@@ -262,12 +265,7 @@ impl<W> Changes<W> {
     }
 
     /// Checks a new map as `frs check` does, and writes it.
-    fn write(
-        &self,
-        texts: Texts,
-        map: String,
-        (status, guard): (u16, Guard),
-    ) -> Result<Made, Refusal> {
+    fn write(&self, texts: Texts, map: String, status: u16, guard: Guard) -> Result<Made, Refusal> {
         let faulty = |words: String| Refusal::new(422, "faulty", words);
         let conf = Conf::parse(&texts.srv_name, &texts.srv, &texts.map_name, &map)
             .map_err(|faults| faulty(faults.to_string()))?;
@@ -356,7 +354,7 @@ mod tests {
         fn answer(&mut self, begun_ns: u64, result: Reloaded) -> Done {
             assert!(self.changes.poll(8).is_none(), "there is no answer yet");
             Outcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
-            self.changes.poll(9).expect("an answer").1
+            self.changes.poll(9).expect("an answer").what
         }
     }
 
@@ -368,7 +366,7 @@ mod tests {
         assert_ne!(made, MAP);
         handler.world.publish(&made, 2);
         let done = handler.answer(number, Reloaded::Taken { generation: 2, laggards: vec![] });
-        assert_eq!(done.unwrap().0, 201);
+        assert_eq!(done.unwrap().status, 201);
     }
 
     #[test]
@@ -407,7 +405,7 @@ mod tests {
         let change = || Change::DeleteBiz("1".into());
         let wanted = Wanted { who: (), change: change(), body: Vec::new() };
         let runtime = handler.world.runtime();
-        let (_, done) = handler.changes.begin(wanted, &runtime, 7).expect("an answer");
+        let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").what;
         assert_eq!(done.unwrap_err().status, 503);
         drop(read);
         let number = handler.put();

@@ -89,7 +89,7 @@ pub fn put(
         return Err(EditError::Another);
     }
     let new = &biz_text[biz.at..biz.end];
-    let (mark, map_text) = split_mark(map);
+    let Marked { mark, text: map_text } = split_mark(map);
     let outline = outline::read(names.map, map_text, "map")?;
     let old = outline.children_named("biz").find(|old| meant.names(old));
     let text = match old {
@@ -104,7 +104,7 @@ pub fn put(
 /// # Errors
 /// Where the text is not well-formed, or has no such business.
 pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<String, EditError> {
-    let (mark, text) = split_mark(map);
+    let Marked { mark, text } = split_mark(map);
     let outline = outline::read(name, text, "map")?;
     let old = outline.children_named("biz").find(|old| meant.names(old));
     let old = old.ok_or(EditError::Unknown)?;
@@ -122,7 +122,7 @@ pub fn elements(
     meant: Option<BizName<'_>>,
     name: &str,
 ) -> Result<Option<String>, EditError> {
-    let (_, text) = split_mark(map);
+    let Marked { text, .. } = split_mark(map);
     let outline = outline::read(name, text, "map")?;
     let written = |element: &Stretch| &text[element.at..element.end];
     match meant {
@@ -142,10 +142,16 @@ pub fn elements(
     }
 }
 
-fn split_mark(text: &str) -> (&str, &str) {
+/// A text, and the byte order mark before it, if there is one.
+struct Marked<'t> {
+    mark: &'static str,
+    text: &'t str,
+}
+
+fn split_mark(text: &str) -> Marked<'_> {
     match text.strip_prefix(MARK) {
-        Some(rest) => (MARK, rest),
-        None => ("", text),
+        Some(text) => Marked { mark: MARK, text },
+        None => Marked { mark: "", text },
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: a browser runs nothing on it but its own script, by its digest, and lets it talk to
 //! this plane alone: neither a key's text nor another site can make it do anything.
 
-use super::response::Response;
+use super::response::{HeaderField, Response};
 
 /// The page.
 const PAGE: &str = include_str!("dashboard.html");
@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
 
 /// The page, for whoever may look at the figures.
 pub fn response() -> Response {
-    let field = Some(("Content-Security-Policy", POLICY));
+    let field = Some(HeaderField::new("Content-Security-Policy", POLICY));
     Response { field, ..Response::page("text/html; charset=utf-8", PAGE.into()) }
 }
 

@@ -7,8 +7,15 @@ use std::time::{Duration, Instant};
 pub struct Ration {
     most: u32,
     every: Duration,
-    /// Of the while in hand: its end, and how many lines were asked for.
-    window: Option<(Instant, u64)>,
+    /// The while in hand.
+    window: Option<Window>,
+}
+
+/// A while, and how many lines were asked for in it.
+#[derive(Debug)]
+struct Window {
+    end: Instant,
+    asked: u64,
 }
 
 impl Ration {
@@ -19,15 +26,15 @@ impl Ration {
 
     /// Is a line to be written? Ask [`Self::left_out`] before.
     pub fn take(&mut self, now: Instant) -> bool {
-        let (_, asked) = self.window.get_or_insert((now + self.every, 0));
-        *asked += 1;
-        *asked <= u64::from(self.most)
+        let window = self.window.get_or_insert(Window { end: now + self.every, asked: 0 });
+        window.asked += 1;
+        window.asked <= u64::from(self.most)
     }
 
     /// How many lines were left out, once that while is over.
     pub fn left_out(&mut self, now: Instant) -> Option<u64> {
-        let (_, asked) = self.window.take_if(|(end, _)| *end <= now)?;
-        Some(asked.saturating_sub(u64::from(self.most))).filter(|&left_out| left_out > 0)
+        let window = self.window.take_if(|window| window.end <= now)?;
+        Some(window.asked.saturating_sub(u64::from(self.most))).filter(|&left_out| left_out > 0)
     }
 }
 

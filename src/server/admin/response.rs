@@ -7,6 +7,40 @@ use crate::protocol::response_head::reason;
 use crate::protocol::{self, Format};
 use frs::base::clock::Millis;
 
+/// A header field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderField {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: &'static str,
+}
+
+impl HeaderField {
+    /// A field of this name and value.
+    pub const fn new(name: &'static str, value: &'static str) -> HeaderField {
+        HeaderField { name, value }
+    }
+}
+
+/// A document and the status that it is answered with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusDocument {
+    /// HTTP status.
+    pub status: u16,
+    /// The document's root.
+    pub root: Element,
+}
+
+/// Something for one who has asked, or by one who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addressed<W, T> {
+    /// Who.
+    pub who: W,
+    /// What.
+    pub what: T,
+}
+
 /// An answer without its head.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
@@ -17,7 +51,7 @@ pub struct Response {
     /// Shared by all who ask for the same.
     pub body: Arc<[u8]>,
     /// One more header field.
-    pub field: Option<(&'static str, &'static str)>,
+    pub field: Option<HeaderField>,
 }
 
 /// Media types.
@@ -74,7 +108,7 @@ pub struct Refusal {
     /// Is the connection closed after it.
     pub closes: bool,
     position: Option<protocol::TextPosition>,
-    field: Option<(&'static str, &'static str)>,
+    field: Option<HeaderField>,
 }
 
 impl Refusal {
@@ -106,17 +140,23 @@ impl Refusal {
 
     /// It is not to be had at the moment.
     pub fn busy(words: impl Into<String>) -> Refusal {
-        Refusal { field: Some(("Retry-After", "1")), ..Refusal::new(503, "busy", words) }
+        Refusal {
+            field: Some(HeaderField::new("Retry-After", "1")),
+            ..Refusal::new(503, "busy", words)
+        }
     }
 
     /// Others need the place.
     pub fn overloaded() -> Refusal {
-        Refusal { field: Some(("Retry-After", "1")), ..Refusal::from(protocol::Error::Overloaded) }
+        Refusal {
+            field: Some(HeaderField::new("Retry-After", "1")),
+            ..Refusal::from(protocol::Error::Overloaded)
+        }
     }
 
     /// The token is missing.
     pub fn unauthorized(words: impl Into<String>) -> Refusal {
-        let field = Some(("WWW-Authenticate", "Bearer realm=\"frs\""));
+        let field = Some(HeaderField::new("WWW-Authenticate", "Bearer realm=\"frs\""));
         Refusal { field, ..Refusal::new(401, "unauthorized", words) }
     }
 
@@ -129,7 +169,7 @@ impl Refusal {
     /// The path does not take this method.
     pub fn method(allow: &'static str) -> Refusal {
         let error = protocol::Error::BadMethod { allow };
-        Refusal { field: Some(("Allow", allow)), ..Refusal::from(error) }
+        Refusal { field: Some(HeaderField::new("Allow", allow)), ..Refusal::from(error) }
     }
 }
 
@@ -167,7 +207,7 @@ pub fn head(response: &Response, options: HeadOptions, now: Millis) -> Vec<u8> {
         response.kind,
         response.body.len(),
     );
-    if let Some((name, value)) = response.field {
+    if let Some(HeaderField { name, value }) = response.field {
         text += &format!("{name}: {value}\r\n");
     }
     text += match (options.closes, options.http10) {

@@ -22,7 +22,7 @@ use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
 use super::files;
 use super::handler::{Handler, Who};
 use super::ration::Ration;
-use super::response::{Refusal, Response};
+use super::response::{Addressed, Refusal, Response};
 use crate::net::listeners::AdminListener;
 use crate::process::log::LogThrottle;
 use frs::base::clock;
@@ -131,7 +131,7 @@ impl Server {
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
         self.handler.go_on(&mut told)?;
-        for (who, response) in told {
+        for Addressed { who, what: response } in told {
             note(&who, &response);
             self.answer(who.client, &response, now);
             self.serve(who.client, now);

@@ -5,15 +5,22 @@ use crate::protocol::http::fields;
 
 const TOKEN: &str = "0123456789abcdef";
 
-fn status(over: Over, with_token: bool, request: &str) -> u16 {
+fn status(over: Over, request: &str) -> u16 {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     std::fs::write(&path, TOKEN).unwrap();
-    let token = with_token.then(|| AdminToken::read(&path).unwrap());
+    status_by(over, Some(&AdminToken::read(&path).unwrap()), request)
+}
+
+fn status_without_token(over: Over, request: &str) -> u16 {
+    status_by(over, None, request)
+}
+
+fn status_by(over: Over, token: Option<&AdminToken>, request: &str) -> u16 {
     let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let mut room = fields();
     let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
-    admit(&head, over, token.as_ref()).map_or_else(|refusal| refusal.status, |_| 200)
+    admit(&head, over, token).map_or_else(|refusal| refusal.status, |_| 200)
 }
 
 #[test]
@@ -29,7 +36,7 @@ fn hosts_are_loopback() {
         "localhost:",
     ] {
         let request = format!("GET /health HTTP/1.1\nHost: {host}");
-        assert_eq!(status(Over::Tcp, true, &request), 200, "{host}");
+        assert_eq!(status(Over::Tcp, &request), 200, "{host}");
     }
     for host in [
         "evil.example",
@@ -44,8 +51,8 @@ fn hosts_are_loopback() {
         "2130706433",
     ] {
         let request = format!("GET /health HTTP/1.1\nHost: {host}");
-        assert_eq!(status(Over::Tcp, true, &request), 403, "{host}");
-        assert_eq!(status(Over::Unix, true, &request), 200, "{host}");
+        assert_eq!(status(Over::Tcp, &request), 403, "{host}");
+        assert_eq!(status(Over::Unix, &request), 200, "{host}");
     }
 }
 
@@ -68,18 +75,18 @@ fn there_is_one_host_and_it_can_be_one() {
     ] {
         let request = format!("GET /health HTTP/1.1\nHost: {host}");
         for over in [Over::Tcp, Over::Unix] {
-            assert_eq!(status(over, true, &request), 400, "{host}");
+            assert_eq!(status(over, &request), 400, "{host}");
         }
     }
     for over in [Over::Tcp, Over::Unix] {
-        assert_eq!(status(over, true, "GET /health HTTP/1.1"), 400);
+        assert_eq!(status(over, "GET /health HTTP/1.1"), 400);
         for second in ["evil.example", "localhost"] {
             let two = format!("GET /health HTTP/1.1\nHost: localhost\nHOST: {second}");
-            assert_eq!(status(over, true, &two), 400);
+            assert_eq!(status(over, &two), 400);
         }
     }
-    assert_eq!(status(Over::Tcp, true, "GET /health HTTP/1.0"), 403);
-    assert_eq!(status(Over::Unix, true, "GET /health HTTP/1.0"), 200);
+    assert_eq!(status(Over::Tcp, "GET /health HTTP/1.0"), 403);
+    assert_eq!(status(Over::Unix, "GET /health HTTP/1.0"), 200);
 }
 
 #[test]
@@ -105,14 +112,14 @@ fn a_target_may_name_the_host_and_then_that_one_counts() {
         ("http://127.0.0.1/health", "a b", 400),
     ] {
         let request = format!("GET {target} HTTP/1.1\nHost: {host}");
-        assert_eq!(status(Over::Tcp, true, &request), expected, "{target} {host}");
+        assert_eq!(status(Over::Tcp, &request), expected, "{target} {host}");
     }
-    assert_eq!(status(Over::Tcp, true, "GET http://127.0.0.1/health HTTP/1.1"), 400);
+    assert_eq!(status(Over::Tcp, "GET http://127.0.0.1/health HTTP/1.1"), 400);
     let own = "GET http://localhost/health HTTP/1.1\nHost: a.example\nOrigin: http://";
-    assert_eq!(status(Over::Tcp, true, &format!("{own}localhost")), 200);
-    assert_eq!(status(Over::Tcp, true, &format!("{own}a.example")), 403);
+    assert_eq!(status(Over::Tcp, &format!("{own}localhost")), 200);
+    assert_eq!(status(Over::Tcp, &format!("{own}a.example")), 403);
     let change = "POST http://localhost/reload HTTP/1.1\nHost: localhost";
-    assert_eq!(status(Over::Tcp, true, change), 401);
+    assert_eq!(status(Over::Tcp, change), 401);
 }
 
 #[test]
@@ -131,17 +138,17 @@ fn pages_of_others_are_refused() {
     ] {
         for over in [Over::Tcp, Over::Unix] {
             let request = format!("GET /health HTTP/1.1\nHost: localhost:7601\nOrigin: {origin}");
-            assert_eq!(status(over, true, &request), expected, "{origin}");
+            assert_eq!(status(over, &request), expected, "{origin}");
         }
     }
     for host in ["localhost", "localhost:", "LOCALHOST:80"] {
         let own = format!("GET / HTTP/1.1\nHost: {host}\nOrigin: http://localhost");
-        assert_eq!(status(Over::Tcp, true, &own), 200, "browsers leave out port 80: {host}");
+        assert_eq!(status(Over::Tcp, &own), 200, "browsers leave out port 80: {host}");
     }
     let nameless = "GET / HTTP/1.0\nOrigin: http://localhost";
-    assert_eq!(status(Over::Unix, true, nameless), 403);
+    assert_eq!(status(Over::Unix, nameless), 403);
     let cross = "GET /health HTTP/1.1\nHost: localhost\nSec-Fetch-Site: cross-site";
-    assert_eq!(status(Over::Tcp, true, cross), 403);
+    assert_eq!(status(Over::Tcp, cross), 403);
 }
 
 #[test]
@@ -149,14 +156,14 @@ fn changes_need_the_token() {
     let ask =
         |authorization: &str| format!("POST /reload HTTP/1.1\nHost: localhost{authorization}");
     let bearer = |token: &str| ask(&format!("\nAuthorization: Bearer {token}"));
-    assert_eq!(status(Over::Tcp, true, &bearer(TOKEN)), 200);
-    assert_eq!(status(Over::Tcp, true, &ask("\nAuthorization: bEARER 0123456789abcdef ")), 200);
-    assert_eq!(status(Over::Tcp, true, &ask("")), 401);
+    assert_eq!(status(Over::Tcp, &bearer(TOKEN)), 200);
+    assert_eq!(status(Over::Tcp, &ask("\nAuthorization: bEARER 0123456789abcdef ")), 200);
+    assert_eq!(status(Over::Tcp, &ask("")), 401);
     for wrong in ["", "0123456789abcde", "0123456789abcdef0", "x"] {
-        assert_eq!(status(Over::Tcp, true, &bearer(wrong)), 401, "{wrong}");
+        assert_eq!(status(Over::Tcp, &bearer(wrong)), 401, "{wrong}");
     }
-    assert_eq!(status(Over::Tcp, true, &ask("\nAuthorization: Basic 0123456789abcdef")), 401);
-    assert_eq!(status(Over::Tcp, false, &bearer(TOKEN)), 403);
-    assert_eq!(status(Over::Unix, false, &ask("")), 200);
-    assert_eq!(status(Over::Tcp, false, "GET /health HTTP/1.1\nHost: localhost"), 200);
+    assert_eq!(status(Over::Tcp, &ask("\nAuthorization: Basic 0123456789abcdef")), 401);
+    assert_eq!(status_without_token(Over::Tcp, &bearer(TOKEN)), 403);
+    assert_eq!(status_without_token(Over::Unix, &ask("")), 200);
+    assert_eq!(status_without_token(Over::Tcp, "GET /health HTTP/1.1\nHost: localhost"), 200);
 }
