@@ -29,13 +29,22 @@ pub struct Texts {
     pub map: String,
 }
 
+/// A configuration and the texts that it was read from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadedConf {
+    /// The configuration.
+    pub conf: Conf,
+    /// The texts.
+    pub texts: Texts,
+}
+
 impl Conf {
     /// Reads and checks `srv.xml` and `map.xml` of a directory.
     ///
     /// # Errors
     /// All faults of both files; one that cannot be read is a fault.
     pub fn load(dir: &Path) -> Result<Conf, Faults> {
-        Conf::load_texts(dir).map(|(conf, _)| conf)
+        Conf::load_texts(dir).map(|loaded| loaded.conf)
     }
 
     /// As [`Conf::load`], and answers the texts that were checked.
@@ -43,7 +52,7 @@ impl Conf {
     /// # Errors
     /// All faults of both files; one that cannot be read is a fault.
     #[doc(hidden)]
-    pub fn load_texts(dir: &Path) -> Result<(Conf, Texts), Faults> {
+    pub fn load_texts(dir: &Path) -> Result<LoadedConf, Faults> {
         let [srv, map] = ["srv.xml", "map.xml"].map(|name| {
             let path = dir.join(name);
             let name = path.display().to_string();
@@ -67,7 +76,7 @@ impl Conf {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
         };
         let texts = Texts { srv_name: srv.0, srv: text(srv.1), map_name: map.0, map: text(map.1) };
-        Ok((conf, texts))
+        Ok(LoadedConf { conf, texts })
     }
 
     /// The data directory that a directory's `srv.xml` names, whatever else is wrong in it: what it

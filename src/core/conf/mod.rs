@@ -66,7 +66,7 @@ pub use cidr::{Cidr, CidrError};
 pub use describe::{biz_words, limit_words};
 pub use fault::{Fault, Faults, Position, SourceLine};
 #[doc(hidden)]
-pub use load::Texts;
+pub use load::{LoadedConf, Texts};
 #[doc(hidden)]
 pub use machine::{DirFilesystem, Filesystem, Machine};
 #[doc(hidden)]

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::fault::Faults;
 use super::host::Host;
+use super::load::LoadedConf;
 use super::memory::BufferSizes;
 use super::{
     AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,
@@ -234,7 +235,7 @@ fn loaded_texts_are_those_checked() {
     let map = format!("<map>{GROUP}</map>");
     std::fs::write(dir.path().join("srv.xml"), "<srv><workers>3</workers></srv>").unwrap();
     std::fs::write(dir.path().join("map.xml"), &map).unwrap();
-    let (conf, texts) = Conf::load_texts(dir.path()).unwrap();
+    let LoadedConf { conf, texts } = Conf::load_texts(dir.path()).unwrap();
     assert_eq!(conf.srv.workers, 3);
     assert_eq!((texts.srv.as_str(), &texts.map), ("<srv><workers>3</workers></srv>", &map));
     assert_eq!(texts.check(&Host::this()), Ok(conf));

@@ -46,13 +46,13 @@ pub(super) struct Victim {
 /// What choosing needs room for.
 #[derive(Debug, Default)]
 pub(super) struct EvictionBuffers {
-    order: Vec<Candidate>,
+    order: Vec<UsedPlace>,
     copy: Vec<u64>,
 }
 
 /// A place that may be taken, oldest last use first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+struct UsedPlace {
     last_use_ms: u64,
     place: usize,
 }
@@ -89,12 +89,12 @@ impl FullChain<'_> {
             if judge.is_expired(index, key_word, last_use, now) {
                 return Some(Victim { place, rank: Some(Rank::Expired) });
             }
-            order.push(Candidate { last_use_ms: last_use, place });
+            order.push(UsedPlace { last_use_ms: last_use, place });
         }
         order.sort_unstable();
         copy.resize(group.node_words(), 0);
         let (mut best, mut judged): (Option<Victim>, usize) = (None, 0);
-        for &Candidate { place, .. } in order.iter() {
+        for &UsedPlace { place, .. } in order.iter() {
             region.read(group.node(key_node, place), copy);
             if !is_whole(copy) {
                 return Some(Victim { place, rank: None });

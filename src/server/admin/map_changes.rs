@@ -311,7 +311,7 @@ fn refused(error: EditError) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::message::{ChildChannel, ToMaster};
+    use crate::process::message::{ChildChannel, NumberedAsk, ToMaster};
     use frs::testing::World;
 
     const MAP: &str =
@@ -345,7 +345,9 @@ mod tests {
             let wanted = Wanted { who: (), change, body: BIZ.to_vec() };
             let runtime = self.world.runtime();
             assert!(self.changes.begin(wanted, &runtime, 7).is_none());
-            let Some(ToMaster::Ask(number, Ask::Reload)) = self.master.receive() else {
+            let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload })) =
+                self.master.receive()
+            else {
                 panic!("the master is asked for nothing");
             };
             number

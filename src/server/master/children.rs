@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::supervise::{Event, Order, Request, Supervisor};
-use crate::process::message::{Ask, ChildChannel, ToChild, ToMaster};
+use crate::process::message::{ChildChannel, NumberedAsk, ToChild, ToMaster};
 use frs::base::clock;
 use frs::base::sys::process::{
     self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal,
@@ -80,12 +80,12 @@ impl Children {
     }
 
     /// Takes in what each of them has said next; what the keeper asks for comes back.
-    pub fn receive(&mut self, events: &mut VecDeque<Event>) -> Vec<(u64, Ask)> {
+    pub fn receive(&mut self, events: &mut VecDeque<Event>) -> Vec<NumberedAsk> {
         let mut asks = Vec::new();
         for (&pid, channel) in &mut self.channels {
             match channel.receive() {
                 Some(ToMaster::Ready) => events.push_back(Event::Ready(pid)),
-                Some(ToMaster::Ask(number, ask)) => asks.push((number, ask)),
+                Some(ToMaster::Ask(ask)) => asks.push(ask),
                 None => {}
             }
             if let Err(error) = channel.flush() {

@@ -32,7 +32,7 @@ pub(super) struct Files {
     next: Instant,
     complaints: LogThrottle,
     /// conf.active.G as it was when it was found to be right.
-    sound: Option<(u64, Stamp)>,
+    sound: Option<SoundFile>,
 }
 
 /// What the master looks at, and may write while no other binary takes over.
@@ -41,6 +41,12 @@ pub(super) struct Watched<'m> {
     pub lock: Option<&'m mut DataLock>,
     /// No other binary may have written what this one would write.
     pub is_own: bool,
+}
+
+/// conf.active.G, when it was found to be right.
+struct SoundFile {
+    generation: u64,
+    stamp: Stamp,
 }
 
 /// What changes with a file, whatever is done to it.
@@ -99,14 +105,14 @@ impl Files {
     fn look_at_configuration(&mut self, in_force: &InForce) {
         let generation = in_force.generation();
         let stamp = Stamp::of(in_force.data_dir(), generation);
-        let is_sound = |(known, sound): &(u64, Stamp)| {
-            *known == generation && stamp.as_ref().is_some_and(|stamp| stamp == sound)
+        let is_sound = |known: &SoundFile| {
+            known.generation == generation && stamp.as_ref() == Some(&known.stamp)
         };
         if self.sound.as_ref().is_some_and(is_sound) {
             return;
         }
         match in_force.put_right() {
-            Ok(None) => self.sound = stamp.map(|stamp| (generation, stamp)),
+            Ok(None) => self.sound = stamp.map(|stamp| SoundFile { generation, stamp }),
             Ok(Some(reason)) => tracing::error!(
                 reason,
                 generation,

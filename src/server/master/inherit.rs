@@ -97,7 +97,7 @@ impl Inherited {
         if let Some(dead_after) = named.dead_after {
             notifier = notifier.with_watchdog(dead_after, clock::instant());
         }
-        let (sockets, predecessor) = named.adopt()?;
+        let Adopted { sockets, predecessor } = named.adopt()?;
         let passed = |(name, _): &(&str, OsString)| {
             *name == NOTIFY_SOCKET || *name == "WATCHDOG_USEC" && named_watchdog(&values)
         };
@@ -112,8 +112,14 @@ fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
     pid.is_none_or(|(_, pid)| pid.to_str() == Some(&Pid::this().to_string()))
 }
 
+/// What the descriptors that are named are.
+struct Adopted {
+    sockets: Vec<Given>,
+    predecessor: Option<Predecessor>,
+}
+
 impl Named {
-    fn adopt(self) -> io::Result<(Vec<Given>, Option<Predecessor>)> {
+    fn adopt(self) -> io::Result<Adopted> {
         let handover = self.handover.as_ref();
         let both =
             handover.map_or([None, None], |handover| [Some(handover.channel), Some(handover.lock)]);
@@ -122,7 +128,7 @@ impl Named {
         let numbers: Vec<RawFd> =
             both.into_iter().flatten().chain([own, lent, &self.lent].concat()).collect();
         if numbers.is_empty() {
-            return Ok((Vec::new(), None));
+            return Ok(Adopted { sockets: Vec::new(), predecessor: None });
         }
         let mut adopted = process::adopt(&numbers)?.into_iter();
         let mut next = || adopted.next().ok_or_else(|| io::Error::other("too few descriptors"));
@@ -134,7 +140,7 @@ impl Named {
         };
         let kinds = std::iter::repeat_n(false, own.len()).chain(std::iter::repeat(true));
         let given = adopted.zip(kinds).map(|(socket, lent)| Given { socket, lent });
-        Ok((given.collect(), predecessor))
+        Ok(Adopted { sockets: given.collect(), predecessor })
     }
 }
 

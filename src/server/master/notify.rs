@@ -20,10 +20,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Of what waits for room the newest are kept: they say what is.
 const WAITING_MAX: usize = 16;
 
+/// Where systemd listens.
+#[derive(Debug)]
+struct Line {
+    socket: UnixDatagram,
+    address: SocketAddr,
+}
+
 /// Speaks to systemd, or to nobody.
 #[derive(Debug, Default)]
 pub struct Notifier {
-    line: Option<(UnixDatagram, SocketAddr)>,
+    line: Option<Line>,
     watchdog: Option<Watchdog>,
     /// What there was no room for.
     waiting: RefCell<VecDeque<String>>,
@@ -45,7 +52,7 @@ impl Notifier {
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Notifier { line: Some((socket, address)), ..Notifier::default() })
+        Ok(Notifier { line: Some(Line { socket, address }), ..Notifier::default() })
     }
 
     /// Also says so often that it lives: each half of the time after which it is taken for dead.
@@ -122,7 +129,7 @@ impl Notifier {
     }
 
     fn flush(&self) {
-        let Some((socket, address)) = &self.line else { return };
+        let Some(Line { socket, address }) = &self.line else { return };
         let mut waiting = self.waiting.borrow_mut();
         while let Some(text) = waiting.front() {
             match socket.send_to_addr(text.as_bytes(), address) {

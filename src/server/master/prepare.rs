@@ -38,6 +38,14 @@ impl PrepareError {
 /// What the child does: [`store::prepare`] or [`store::prepare_after_fault`].
 pub type Work = fn(&Conf) -> Result<Prepared, store::Error>;
 
+/// What waiting for a preparation came to.
+pub struct PreparedAtStart {
+    /// The child's answer.
+    pub prepared: Prepared,
+    /// A reload was asked for meanwhile.
+    pub reload_wanted: bool,
+}
+
 /// A child that prepares the store.
 pub struct Preparation {
     child: Pid,
@@ -47,16 +55,13 @@ pub struct Preparation {
 
 impl Preparation {
     /// Forks it, to do this work; as the user of `account`, where there is one to become.
-    pub fn start(
-        (conf, work): (&Conf, Work),
-        account: Option<&Account>,
-    ) -> io::Result<Preparation> {
+    pub fn start(conf: &Conf, work: Work, account: Option<&Account>) -> io::Result<Preparation> {
         let (reader, mut writer) = io::pipe()?;
         let master = Pid::this();
         match process::fork()? {
             Forked::Child => {
                 drop(reader);
-                let text = in_child((conf, work), master, account);
+                let text = in_child(conf, work, master, account);
                 let told = writer.write_all(text.as_bytes());
                 std::process::exit(i32::from(told.is_err()));
             }
@@ -95,9 +100,8 @@ impl Preparation {
         Ok(())
     }
 
-    /// Waits for the answer, and whether a reload was asked for meanwhile. None: it was broken off
-    /// by a signal to end.
-    pub fn wait(self, signals: &Signals) -> Result<Option<(Prepared, bool)>, PrepareError> {
+    /// Waits for the answer. None: it was broken off by a signal to end.
+    pub fn wait(self, signals: &Signals) -> Result<Option<PreparedAtStart>, PrepareError> {
         let mut reload_wanted = false;
         while !self.is_done()? {
             let mut fds = [
@@ -110,7 +114,7 @@ impl Preparation {
                 return Ok(None);
             }
         }
-        Ok(Some((self.answer()?, reload_wanted)))
+        Ok(Some(PreparedAtStart { prepared: self.answer()?, reload_wanted }))
     }
 }
 
@@ -133,7 +137,7 @@ pub(super) fn log_prepared(prepared: &Prepared) {
     }
 }
 
-fn in_child((conf, work): (&Conf, Work), master: Pid, account: Option<&Account>) -> String {
+fn in_child(conf: &Conf, work: Work, master: Pid, account: Option<&Account>) -> String {
     let _name = crate::process::log::name_process("prepare");
     let user = account.map_or(Ok(()), Account::become_for_good);
     let ready = user.and_then(|()| process::follow_parent(master, Signal::SIGKILL));

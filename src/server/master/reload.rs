@@ -14,11 +14,11 @@ use super::error::ReloadError;
 use super::needs_restart;
 use super::prepare::Preparation;
 use crate::process::account::Account;
-use crate::process::message::Ask;
+use crate::process::message::NumberedAsk;
 use crate::process::outcome::{Outcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
-use frs::conf::{Conf, Group, Texts};
+use frs::conf::{Conf, Group, LoadedConf};
 use frs::store::{self, Prepared, Unserved};
 
 /// Acknowledgements are waited for this long; who is late is named.
@@ -59,25 +59,31 @@ impl Answer {
     }
 }
 
+/// A configuration and what was prepared for it.
+pub(super) struct PreparedConf {
+    pub prepared: Prepared,
+    pub loaded: LoadedConf,
+}
+
 /// A reload that is not published yet: a child makes new groups and checks the others.
 pub(super) struct Candidate {
     pub report: Report,
     preparation: Preparation,
-    checked: Box<(Conf, Texts)>,
+    checked: Box<LoadedConf>,
     /// Asked for once more, while it could not be begun.
     pub again: bool,
 }
 
 impl Candidate {
-    /// What was prepared, and the configuration it was prepared for. One of `groups`, which are in
+    /// What was prepared. One of `groups`, which are in
     /// force already, is not served whatever comes of this; a new one that cannot be is refused.
-    pub fn answer(self, groups: &[Group]) -> Result<(Prepared, (Conf, Texts)), ReloadError> {
+    pub fn answer(self, groups: &[Group]) -> Result<PreparedConf, ReloadError> {
         let prepared = self.preparation.answer()?;
         let is_old = |name: &str| groups.iter().any(|group| group.name == name);
         let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
         let unserved: Vec<Unserved> = unserved.cloned().collect();
         if unserved.is_empty() {
-            Ok((prepared, *self.checked))
+            Ok(PreparedConf { prepared, loaded: *self.checked })
         } else {
             Err(ReloadError::Unserved(unserved))
         }
@@ -99,7 +105,7 @@ pub(super) struct Reloads {
     wanted: bool,
     acknowledging: Vec<Acknowledging>,
     /// What the keeper has asked for and is not begun.
-    asks: VecDeque<(u64, Ask)>,
+    asks: VecDeque<NumberedAsk>,
 }
 
 impl Reloads {
@@ -146,13 +152,13 @@ impl Reloads {
     }
 
     /// Keeps what the keeper has asked for.
-    pub fn note_asks(&mut self, asks: Vec<(u64, Ask)>) {
+    pub fn note_asks(&mut self, asks: Vec<NumberedAsk>) {
         self.asks.extend(asks);
     }
 
     /// What is to be begun next of what the keeper has asked for: nothing while a reload is
     /// prepared, which would be published over it.
-    pub fn next_ask(&mut self) -> Option<(u64, Ask)> {
+    pub fn next_ask(&mut self) -> Option<NumberedAsk> {
         if self.is_preparing() { None } else { self.asks.pop_front() }
     }
 
@@ -166,11 +172,11 @@ impl Reloads {
     ) -> Result<(), ReloadError> {
         let checked =
             Account::as_root(account, || Ok::<_, ReloadError>(Conf::load_texts(conf_dir)?))?;
-        let refused = needs_restart::refused(in_force, &checked.0);
+        let refused = needs_restart::refused(in_force, &checked.conf);
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
-        let preparation = Preparation::start((&checked.0, store::prepare), account)?;
+        let preparation = Preparation::start(&checked.conf, store::prepare, account)?;
         let checked = Box::new(checked);
         self.candidate = Some(Candidate { report, preparation, checked, again: false });
         Ok(())

@@ -27,7 +27,7 @@ use super::files::{self, Files, Watched};
 use super::in_force::InForce;
 use super::notify::Notifier;
 use super::prepare::log_prepared;
-use super::reload::{Answer, Candidate, Reloads, Report};
+use super::reload::{Answer, Candidate, PreparedConf, Reloads, Report};
 use super::supervise::{Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
@@ -36,11 +36,11 @@ use crate::process::account::Account;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::message::{Ask, ToChild};
+use crate::process::message::{Ask, NumberedAsk, ToChild};
 use crate::process::outcome::{Outcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Change, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::Overlay;
+use frs::conf::{LoadedConf, Overlay};
 use frs::store::{ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
@@ -405,7 +405,7 @@ impl Master {
     /// let go.
     fn begin_asked(&mut self) {
         while self.older.is_none()
-            && let Some((number, ask)) = self.reloads.next_ask()
+            && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
         {
             let mut overlay = self.in_force.overlay().clone();
             match ask {
@@ -462,7 +462,9 @@ impl Master {
         candidate: Candidate,
         events: &mut VecDeque<Event>,
     ) -> Result<u64, ReloadError> {
-        let (prepared, (conf, texts)) = candidate.answer(&self.in_force.conf().map.groups)?;
+        let PreparedConf { prepared, loaded } =
+            candidate.answer(&self.in_force.conf().map.groups)?;
+        let LoadedConf { conf, texts } = loaded;
         let (workers, level) = (conf.srv.workers, conf.srv.log.level);
         let listeners = &mut self.listeners;
         let grown = Account::as_root(self.account.as_ref(), || {

@@ -13,7 +13,7 @@ use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::needs_restart;
 use super::orphans;
-use super::prepare::{Preparation, PrepareError, Work, log_prepared};
+use super::prepare::{Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
 use super::run::{Ended, Master, MasterParts};
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
@@ -29,7 +29,7 @@ use frs::base::sys::process::{self, Channel, Signal, Signals};
 use frs::conf::Machine;
 use frs::conf::active;
 use frs::conf::memory::Memory;
-use frs::conf::{Conf, Overlay, Texts, report};
+use frs::conf::{Conf, LoadedConf, Overlay, Texts, report};
 use frs::store::{self, LINGERING, Prepared, Runtime};
 
 /// The workers of a dead master have ended by then.
@@ -64,16 +64,19 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     // As early as can be: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
-    let (conf, texts) = load(conf_dir, inherited.predecessor.is_some())?;
+    let LoadedConf { conf, texts } = load(conf_dir, inherited.predecessor.is_some())?;
     let account = find_account(&conf)?;
     start_log(&conf, account.as_ref())?;
     let _name = log::name_process("master");
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
     let Inherited { sockets, predecessor, notifier, environment } = inherited;
-    let (lock, predecessor) = take_lock(&conf, account.as_ref(), predecessor)?;
+    let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
-    let runtime = open_runtime(&data_dir, &conf, predecessor.is_some())?;
+    let runtime = match &predecessor {
+        Some(_) => open_runtime_in_use(&data_dir, &conf)?,
+        None => open_runtime(&data_dir)?,
+    };
     account.as_ref().map_or(Ok(()), Account::raise)?;
     if predecessor.is_none() {
         orphans::end_stopped(&runtime);
@@ -89,8 +92,8 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         Some(_) => store::prepare,
         None => store::prepare_at_start,
     };
-    let prepared = prepare((&conf, work), account.as_ref(), &signals)?;
-    let Some((prepared, reload_wanted)) = prepared else {
+    let prepared = prepare(&conf, work, account.as_ref(), &signals)?;
+    let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
         tracing::info!("asked to end while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files();
@@ -109,7 +112,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     if older.is_none() {
         runtime.set_started(clock::now());
     }
-    let generation = publish(&data_dir, &runtime, (&texts, &overlay), older.is_some())?;
+    let generation = publish(&data_dir, &runtime, &texts, &overlay, older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
     let parts = MasterParts {
         conf_dir: conf_dir.to_owned(),
@@ -127,7 +130,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
 }
 
 /// Reads the configuration; while an older binary serves, no change that it may still refuse.
-fn load(conf_dir: &Path, is_in_use: bool) -> Result<(Conf, Texts), MasterError> {
+fn load(conf_dir: &Path, is_in_use: bool) -> Result<LoadedConf, MasterError> {
     let guard = is_in_use.then(|| Guard::to_read(conf_dir, CHANGES));
     let _guard = guard.transpose().map_err(MasterError::Change)?;
     Ok(Conf::load_texts(conf_dir)?)
@@ -160,31 +163,40 @@ fn take_signals() -> io::Result<Signals> {
     Signals::take(&read, &[Signal::SIGXFSZ])
 }
 
-/// Takes the directory's lock, or has it from the older master; the channel to that one.
+/// The directory's lock.
+struct TakenLock {
+    lock: DataLock,
+    /// The channel to the older master, where it is from that one.
+    older: Option<Channel>,
+}
+
+/// Takes the directory's lock, or has it from the older master.
 fn take_lock(
     conf: &Conf,
     account: Option<&Account>,
     predecessor: Option<Predecessor>,
-) -> Result<(DataLock, Option<Channel>), MasterError> {
+) -> Result<TakenLock, MasterError> {
     let data_dir = &conf.srv.data.dir;
     match predecessor {
         None => {
             make_directories(conf, account)?;
-            Ok((DataLock::take(data_dir)?, None))
+            Ok(TakenLock { lock: DataLock::take(data_dir)?, older: None })
         }
         Some(Predecessor { channel, lock }) => {
-            Ok((DataLock::adopt(lock, data_dir)?, Some(channel)))
+            Ok(TakenLock { lock: DataLock::adopt(lock, data_dir)?, older: Some(channel) })
         }
     }
 }
 
-/// Makes or opens runtime.mmap. While an older binary's processes use it, it is opened or refused,
-/// and so is a configuration that cannot go with what they have in force.
-fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime, MasterError> {
-    if !is_in_use {
-        Outcome::forget(data_dir).map_err(MasterError::Outcome)?;
-        return Ok(Runtime::create_or_open(data_dir)?);
-    }
+/// Makes or opens runtime.mmap.
+fn open_runtime(data_dir: &Path) -> Result<Runtime, MasterError> {
+    Outcome::forget(data_dir).map_err(MasterError::Outcome)?;
+    Ok(Runtime::create_or_open(data_dir)?)
+}
+
+/// Opens runtime.mmap while an older binary's processes use it; a configuration that cannot go with
+/// what they have in force is refused.
+fn open_runtime_in_use(data_dir: &Path, conf: &Conf) -> Result<Runtime, MasterError> {
     let runtime = Runtime::open(data_dir)?;
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
@@ -205,7 +217,8 @@ fn open_runtime(data_dir: &Path, conf: &Conf, is_in_use: bool) -> Result<Runtime
 fn publish(
     data_dir: &Path,
     runtime: &Runtime,
-    (texts, overlay): (&Texts, &Overlay),
+    texts: &Texts,
+    overlay: &Overlay,
     is_in_use: bool,
 ) -> Result<u64, MasterError> {
     let mut generation = runtime.generation();
@@ -307,11 +320,12 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
 /// Has a child prepare the store; another one, if it met a page of a group that cannot be read. None:
 /// it was broken off by a signal to end.
 fn prepare(
-    (conf, first): (&Conf, Work),
+    conf: &Conf,
+    first: Work,
     account: Option<&Account>,
     signals: &Signals,
-) -> Result<Option<(Prepared, bool)>, PrepareError> {
-    let attempt = |work: Work| Preparation::start((conf, work), account)?.wait(signals);
+) -> Result<Option<PreparedAtStart>, PrepareError> {
+    let attempt = |work: Work| Preparation::start(conf, work, account)?.wait(signals);
     let mut result = attempt(first);
     for _ in &conf.map.groups {
         match &result {

@@ -31,8 +31,17 @@ pub enum ToChild {
 pub enum ToMaster {
     /// It serves.
     Ready,
-    /// The keeper asks for something; the number comes back with the answer.
-    Ask(u64, Ask),
+    /// The keeper asks for something.
+    Ask(NumberedAsk),
+}
+
+/// What the keeper asks for, under a number that comes back with the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NumberedAsk {
+    /// The number.
+    pub number: u64,
+    /// What is asked for.
+    pub ask: Ask,
 }
 
 /// What the admin plane has the master do.
@@ -51,7 +60,7 @@ const ASK_BYTES: usize = 13;
 
 /// Asks the master for something, under a number that is asked for once.
 pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
-    match channel.send(&ToMaster::Ask(number, ask).encode(), &[]) {
+    match channel.send(&ToMaster::Ask(NumberedAsk { number, ask }).encode(), &[]) {
         Ok(true) => Ok(()),
         Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => Err(error),
@@ -60,7 +69,7 @@ pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
 
 impl ToMaster {
     fn encode(self) -> Vec<u8> {
-        let ToMaster::Ask(number, ask) = self else { return READY.to_vec() };
+        let ToMaster::Ask(NumberedAsk { number, ask }) = self else { return READY.to_vec() };
         let (kind, value) = match ask {
             Ask::Reload => (b'l', 0),
             Ask::Degrade(on) => (b'd', u32::from(on)),
@@ -82,7 +91,7 @@ impl ToMaster {
             b'e' => Ask::Reset(value),
             _ => return None,
         };
-        Some(ToMaster::Ask(number, ask))
+        Some(ToMaster::Ask(NumberedAsk { number, ask }))
     }
 }
 
@@ -239,7 +248,7 @@ mod tests {
         }
         assert_eq!(channel.receive(), Some(ToMaster::Ready));
         for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
-            assert_eq!(channel.receive(), Some(ToMaster::Ask(number, ask)));
+            assert_eq!(channel.receive(), Some(ToMaster::Ask(NumberedAsk { number, ask })));
         }
         assert_eq!(channel.receive(), None);
         drop(channel);
