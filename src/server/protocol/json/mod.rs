@@ -8,6 +8,7 @@
 //! taken; `bad-request` is JSON that says something else than a request. Written are compact
 //! documents: no white space, one line end at the end.
 
+mod fault;
 mod read;
 mod write;
 

@@ -11,12 +11,12 @@
 //! escapes of a document, and for a fault.
 
 use std::fmt;
-use std::io::Write;
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
+use super::fault;
 use crate::protocol::format::{Bounds, Decoded, without_mark};
 use crate::protocol::{Error, Excerpt, TextPosition, form};
 use frs::service::{Command, ItemNames, ItemOptions, Request};
@@ -170,7 +170,7 @@ impl<'de> Reader<'_, 'de> {
 
 /// Where the string that begins at `start` ends, its quotes included.
 #[cold]
-fn string_end(bytes: &[u8], start: usize) -> usize {
+pub(super) fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(&byte) = bytes.get(at) {
         match byte {
@@ -521,42 +521,16 @@ impl<'de> DeserializeSeed<'de> for Flag<'_, '_, 'de> {
     }
 }
 
-/// What the parser calls faults, and what they are called here.
-const WORDS: [(&str, &str); 15] = [
-    ("EOF", "the document ends too early"),
-    ("expected `:`", "expected : after the name of a member"),
-    ("expected `,` or `]`", "expected , or ] in an array"),
-    ("expected `,` or `}`", "expected , or } in an object"),
-    ("expected ident", "expected true, false or null"),
-    ("expected value", "expected a value"),
-    ("key must be", "expected the name of a member in double quotes"),
-    ("trailing comma", "a comma behind the last one"),
-    ("trailing char", "expected nothing behind the document"),
-    ("invalid number", "expected a number as JSON writes them"),
-    ("invalid escape", "expected \" \\ / b f n r t or u and four hexadecimal digits after \\"),
-    ("control character", "a control character in a string: expected an escape"),
-    ("lone leading", HALF_PAIR),
-    ("unexpected end of hex", HALF_PAIR),
-    ("invalid unicode", HALF_PAIR),
-];
-
-const HALF_PAIR: &str = "half of a surrogate pair: expected \\u and four digits for each half";
-
 /// The error of what the parser does not take for JSON.
 #[cold]
 fn not_json(error: &serde_json::Error, text: &str) -> Error {
-    let mut words = [0; 64];
-    // Cut to the room there is, without a word of it.
-    let _ = write!(&mut words[..], "{error}");
-    let known = WORDS.iter().find(|(theirs, _)| words.starts_with(theirs.as_bytes()));
-    let what = known.map_or("not JSON", |(_, ours)| ours);
     let at = match error.is_eof() {
         true => text.len(),
         false => offset(text, error.line(), error.column()),
     };
+    let what = fault::words(text, at);
     let next = text.get(at..).and_then(|rest| rest.chars().next());
-    // What is wrong with half a pair stands before it.
-    let found = match next.filter(|_| what != HALF_PAIR) {
+    let found = match next.filter(|_| what != fault::HALF_PAIR) {
         Some(next) => Excerpt::of(next.encode_utf8(&mut [0; 4])),
         None => Excerpt::NONE,
     };
