@@ -1,13 +1,12 @@
 //! The markup of a document, one tag after the other.
 //!
-//! The cursor only moves forward, and looks at each byte of a tag once. quick-xml finds the ends of
-//! comments and instructions; tags are read here, because what it lets pass (attributes without
-//! white space between them, `<` in values, names that are none) would have to be looked for in a
-//! second pass, and an item would cost twice as much.
+//! The cursor only moves forward, and looks at each byte of a tag once. Tags are read here and not by
+//! quick-xml: what that lets pass (attributes without white space between them, `<` in values, names
+//! that are none) would take a second pass, and an item would cost twice as much.
 
 use std::ops::Range;
 
-use quick_xml::parser::{CommentParser, Parser, PiParser};
+use memchr::memmem;
 
 use super::fault::Fault;
 use super::value::{ENDS_NAME, check_chars, decode, is_name, is_space, past_plain};
@@ -188,11 +187,9 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn comment(&mut self) -> Result<(), Fault> {
         let inside = &self.rest()[4..];
-        let end = CommentParser::default()
-            .feed(inside.as_bytes())
+        let end = memmem::find(inside.as_bytes(), b"-->")
             .ok_or(Fault::xml("expected --> after <!--", self.at))?;
-        // What stands before the closing -->.
-        let comment = &inside[..end - 3];
+        let comment = &inside[..end];
         check_chars(comment, self.at + 4)?;
         if let Some(dashes) = comment.find("--") {
             return Err(Fault::xml("-- in a comment", self.at + 4 + dashes));
@@ -200,18 +197,16 @@ impl<'a> Cursor<'a> {
         if comment.ends_with('-') {
             return Err(Fault::xml("-- in a comment", self.at + 4 + comment.len() - 1));
         }
-        self.at += 4 + end;
+        self.at += 4 + end + 3;
         Ok(())
     }
 
     #[cold]
     fn instruction(&mut self) -> Result<(), Fault> {
         let inside = &self.rest()[2..];
-        let end = PiParser::default()
-            .feed(inside.as_bytes())
+        let end = memmem::find(inside.as_bytes(), b"?>")
             .ok_or(Fault::xml("expected ?> after <?", self.at))?;
-        // Up to the ?, as the parser stops at the >.
-        let content = &inside[..end - 1];
+        let content = &inside[..end];
         check_chars(content, self.at + 2)?;
         let target = content.split([' ', '\t', '\n', '\r']).next().unwrap_or_default();
         if !is_name(target) {
@@ -221,7 +216,7 @@ impl<'a> Cursor<'a> {
         if target.eq_ignore_ascii_case("xml") {
             return Err(Fault::xml("an XML declaration stands at the start only", self.at));
         }
-        self.at += 2 + end + 1;
+        self.at += 2 + end + 2;
         Ok(())
     }
 
