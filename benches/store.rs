@@ -26,8 +26,12 @@ const NOW: u64 = 1_700_000_000_000;
 
 const MAP: &str = r#"<map>
   <group name="big" files="1" key-nodes="35715" chain="56" node-size="64"/>
+  <group name="wide" files="1" key-nodes="2048" chain="56" node-size="128"/>
   <group name="full" files="1" key-nodes="64" chain="56" node-size="64"/>
   <biz id="1" name="hit" group="big" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
+  <biz id="3" name="wide" group="wide" key="string">
     <limit policy="interval" interval="24h" max="9007199254740991"/>
   </biz>
   <biz id="2" name="evict" group="full" key="string">
@@ -128,6 +132,8 @@ fn bench(c: &mut Criterion) {
         });
     };
     run("service/update evict, full chains of 56", &requests("evict", 1, u64::MAX, false));
+    // Warming up makes the nodes.
+    run("service/update hit, two lines, 50 k keys", &requests("wide", 1, 50_000, false));
     run("service/64 updates hit, 1 M keys", &requests("hit", 64, KEYS, false));
     run("service/64 updates hit, atomic, 1 M keys", &requests("hit", 64, KEYS, true));
     singles(c, &mut service);

@@ -319,6 +319,16 @@ mod tests {
         assert_eq!(siphash_digest(&[], key), [0xe6a8_25ba_047f_81a3, 0x9302_55c7_1472_f66d]);
     }
 
+    /// One length has instructions of its own.
+    #[test]
+    fn crc32c_is_one_function_of_every_length() {
+        for length in 3..=64 {
+            let bytes: Vec<u8> = (0..length * 8).map(|at| (at * 37 + length) as u8).collect();
+            let crc = crc32c_bitwise(&bytes);
+            assert_eq!(crc32c_of(&words_of(&bytes)), [crc; 2], "{length} words");
+        }
+    }
+
     proptest! {
         #[test]
         fn lookup3_over_words_is_lookup3_over_bytes(
