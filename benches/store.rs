@@ -140,23 +140,30 @@ fn bench(c: &mut Criterion) {
     floor(c);
     counters(c, &service);
     drop(service);
+    client(c, &world);
     create(c);
     two_processes(&world);
 }
 
-/// Requests of one item each, filled as they are run, as a program would: one after the other, and
-/// 16 handed over at once, as a worker does with what is pipelined.
-fn singles(c: &mut Criterion, service: &mut Service) {
+/// Keys as they are asked for in turn, each of so many bytes.
+fn keys() -> (usize, String) {
     let (mut random, mut key, mut keys) = (Random(0x9e37_79b9), String::new(), String::new());
     for _ in 0..REQUESTED {
         key_into(&mut key, random.next() % KEYS);
         keys.push_str(&key);
     }
+    (key.len(), keys)
+}
+
+/// Requests of one item each, filled as they are run, as a program would: one after the other, and
+/// 16 handed over at once, as a worker does with what is pipelined.
+fn singles(c: &mut Criterion, service: &mut Service) {
+    let (key_bytes, keys) = keys();
     let mut at = 0;
     let mut fill = |request: &mut Request, command| {
         request.begin(command);
-        request.push("hit", &keys[at..at + key.len()], ItemOptions::ONE);
-        at = (at + key.len()) % keys.len();
+        request.push("hit", &keys[at..at + key_bytes], ItemOptions::ONE);
+        at = (at + key_bytes) % keys.len();
     };
     let (mut request, mut answers) = (Request::default(), Answers::default());
     for (name, command) in [("update", Command::Update), ("query", Command::Query)] {
@@ -176,6 +183,21 @@ fn singles(c: &mut Criterion, service: &mut Service) {
             service.begin_tick();
             service.run_all(&mut exchanges, NOW);
             black_box(&exchanges);
+        });
+    });
+}
+
+/// What a program gets that asks through a client: the Update of [`singles`], and beside it a lock, a
+/// look at the clock and a verdict of its own.
+fn client(c: &mut Criterion, world: &World) {
+    let client = frs::Client::attach(world.dir.path()).expect("a client");
+    let (key_bytes, keys) = keys();
+    let mut at = 0;
+    c.bench_function("client/update hit, 1 M keys", |b| {
+        b.iter(|| {
+            let key = &keys[at..at + key_bytes];
+            at = (at + key_bytes) % keys.len();
+            client.update(frs::Item::new("hit", key)).expect("judged")
         });
     });
 }

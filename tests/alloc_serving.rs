@@ -182,6 +182,20 @@ fn serving_allocates_nothing() {
         turn(nth, input);
     }
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+    // Nor does a program's client, whose verdicts are values.
+    let client = frs::Client::attach(dir.path()).expect("attached");
+    let keys: Vec<String> = (0..64).map(|nth| format!("user-{nth}")).collect();
+    let run = |times: usize| {
+        for key in keys.iter().cycle().take(times) {
+            let verdict = client.update(frs::Item::new("login", key)).expect("judged");
+            let query = client.query(frs::Item::new("sms", 1).count(2)).expect("judged");
+            assert!(verdict.limit().is_some() && query.limit().is_some());
+        }
+    };
+    run(64);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    run(10_000);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
     // It was no idle run.
     let evicted = runtime.count_of_groups(GroupCounter::EvictionsLimiting)
         + runtime.count_of_groups(GroupCounter::EvictionsIdle);

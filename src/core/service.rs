@@ -234,22 +234,23 @@ impl Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.word())]
 pub enum ItemError {
-    /// No such biz.
+    /// `unknown-biz`: map.xml names no such business.
     UnknownBiz = 0,
-    /// Not a key of the biz's type.
+    /// `bad-key`: the text is empty, too long, or no key of the business's type.
     BadKey = 1,
-    /// Not a count.
+    /// `bad-count`: the count is out of range.
     BadCount = 2,
-    /// The group is not to be had.
+    /// `store`: the group's files failed, or the configuration in force cannot be taken.
     Store = 3,
-    /// The key-node's semaphore was not to be had within the lock-timeout.
+    /// `busy`: another process held the key's semaphore for the whole lock-timeout.
     Busy = 4,
-    /// No place may be taken.
+    /// `full`: the group has no room for another key.
     Full = 5,
 }
 
 impl ItemError {
     /// All of them, in the order of their numbers.
+    #[doc(hidden)]
     pub const ALL: [ItemError; ITEM_ERRORS] = [
         ItemError::UnknownBiz,
         ItemError::BadKey,
@@ -259,7 +260,7 @@ impl ItemError {
         ItemError::Full,
     ];
 
-    /// The word for it.
+    /// The word for it, as the server's clients read it.
     #[inline]
     pub const fn word(self) -> &'static str {
         match self {

@@ -79,38 +79,53 @@ impl<'a> Item<'a> {
     pub(super) fn push_to(&self, request: &mut Request) {
         let count = i32::try_from(self.count).ok();
         let options = ItemOptions { count, force: self.force, detail: self.detail };
-        self.biz.0.with(|biz| {
-            self.key.0.with(|key| request.push(biz, key, options));
-        });
-    }
-}
-
-impl Text<'_> {
-    #[inline]
-    fn with(&self, work: impl FnOnce(&str)) {
-        match self {
-            Text::Plain(text) if text.len() > TEXT_BYTES => work(shortened(text)),
-            Text::Plain(text) => work(text),
-            Text::Number(number) => work(itoa::Buffer::new().format(*number)),
-            Text::Address(address) => work_on_address(*address, work),
+        match (self.biz.0, self.key.0) {
+            (Text::Plain(biz), Text::Plain(key)) if biz.len().max(key.len()) <= TEXT_BYTES => {
+                request.push(biz, key, options);
+            }
+            (biz, key) => {
+                let (mut room, mut key_room) = (Room::new(), Room::new());
+                request.push(biz.write(&mut room), key.write(&mut key_room), options);
+            }
         }
     }
 }
 
-/// So much of a text that it is still too long for a name or a key.
-#[cold]
+/// Where a number or an address is written as text.
+struct Room {
+    digits: itoa::Buffer,
+    address: [u8; ADDRESS_BYTES],
+}
+
+impl Room {
+    fn new() -> Room {
+        Room { digits: itoa::Buffer::new(), address: [0; ADDRESS_BYTES] }
+    }
+}
+
+impl<'a> Text<'a> {
+    fn write<'r>(self, room: &'r mut Room) -> &'r str
+    where
+        'a: 'r,
+    {
+        match self {
+            Text::Plain(text) => shortened(text),
+            Text::Number(number) => room.digits.format(number),
+            Text::Address(address) => {
+                let mut rest = &mut room.address[..];
+                // There is room for every address.
+                let _ = write!(rest, "{address}");
+                let written = ADDRESS_BYTES - rest.len();
+                std::str::from_utf8(&room.address[..written]).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// So much of a text that it is still too long, if it is, for a name or a key.
 fn shortened(text: &str) -> &str {
     let end = (TEXT_BYTES..text.len()).find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(text.len())]
-}
-
-fn work_on_address(address: IpAddr, work: impl FnOnce(&str)) {
-    let mut room = [0; ADDRESS_BYTES];
-    let mut rest = &mut room[..];
-    // There is room for every address.
-    let _ = write!(rest, "{address}");
-    let written = ADDRESS_BYTES - rest.len();
-    work(std::str::from_utf8(&room[..written]).unwrap_or_default());
 }
 
 impl<'a> From<&'a str> for Biz<'a> {

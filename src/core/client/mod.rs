@@ -95,11 +95,11 @@ impl Client {
     }
 
     fn run(&self, command: Command, item: Item<'_>) -> Result<Verdict, Error> {
-        let result = self.with(|attachment| attachment.run(command, &item))?;
-        Ok(result?)
+        self.with(|attachment| attachment.run(command, &item).map_err(Error::Item))?
     }
 
     /// Runs `work` on an attachment of this process.
+    #[inline]
     fn with<T>(&self, work: impl FnOnce(&mut Attachment) -> T) -> Result<T, AttachError> {
         self.pools.of(sys::forks())?.with(&self.data_dir, work)
     }

@@ -36,11 +36,13 @@ pub(super) struct Pool {
 }
 
 thread_local! {
-    /// Where a thread looks first: each at another place, then where it found one.
-    static FIRST: Cell<usize> = Cell::new({
+    /// The place that this thread used last.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+    /// Threads that wait do so at different places.
+    static NUMBER: usize = {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         THREADS.fetch_add(1, Ordering::Relaxed)
-    });
+    };
 }
 
 impl Pool {
@@ -76,14 +78,16 @@ impl Pool {
     #[inline]
     fn try_used(&self) -> Option<Held<'_>> {
         let used = self.used.load(Ordering::Relaxed);
-        let first = FIRST.get() % used;
-        if let Some(held) = try_lock(&self.places[first]) {
-            return Some(held);
-        }
-        let others = (first + 1..used).chain(0..first);
-        let (at, held) =
-            others.into_iter().find_map(|at| Some((at, try_lock(&self.places[at])?)))?;
-        FIRST.set(at);
+        // Another client's pool may be larger.
+        let last = Some(LAST.get()).filter(|&last| last < used).unwrap_or(0);
+        try_lock(&self.places[last]).or_else(|| self.try_others(last, used))
+    }
+
+    #[cold]
+    fn try_others(&self, last: usize, used: usize) -> Option<Held<'_>> {
+        let mut others = (last + 1..used).chain(0..last);
+        let (at, held) = others.find_map(|at| Some((at, try_lock(&self.places[at])?)))?;
+        LAST.set(at);
         Some(held)
     }
 
@@ -97,13 +101,13 @@ impl Pool {
                 Ok(attachment) => {
                     *held = Some(attachment);
                     self.used.fetch_max(used + 1, Ordering::Relaxed);
-                    FIRST.set(used);
+                    LAST.set(used);
                     return held;
                 }
                 Err(_) => self.refused_ns.store(clock::monotonic_ns().max(1), Ordering::Relaxed),
             }
         }
-        lock(&self.places[FIRST.get() % used])
+        lock(&self.places[NUMBER.with(|number| number % used)])
     }
 
     fn is_refused_still(&self) -> bool {

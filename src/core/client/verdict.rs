@@ -17,7 +17,8 @@ use crate::service::ItemError;
 pub struct Verdict {
     verdict: limit::Verdict,
     action: Option<Arc<str>>,
-    limits: Vec<LimitFigures>,
+    /// Boxed, for few items ask for it: a verdict is copied more often.
+    limits: Option<Box<[LimitFigures]>>,
 }
 
 impl Verdict {
@@ -27,9 +28,12 @@ impl Verdict {
         answer: &service::Answer,
     ) -> Result<Verdict, ItemError> {
         let verdict = answer.result?;
+        if answer.action == 0 && answer.details.is_empty() {
+            return Ok(Verdict { verdict, action: None, limits: None });
+        }
         let number = answer.action.checked_sub(1);
         let action = number.and_then(|at| answers.actions.get(at)).cloned();
-        let limits = answers.details.get(answer.details.clone()).unwrap_or_default().to_vec();
+        let limits = answers.details.get(answer.details.clone()).map(Box::from);
         Ok(Verdict { verdict, action, limits })
     }
 
@@ -109,6 +113,6 @@ impl Verdict {
 
     /// What each limit says, of an item with [`Item::detail`](crate::Item::detail); else empty.
     pub fn limits(&self) -> &[LimitFigures] {
-        &self.limits
+        self.limits.as_deref().unwrap_or_default()
     }
 }
