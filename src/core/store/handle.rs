@@ -323,8 +323,7 @@ impl Handle {
         sys::forks() != self.forks
     }
 
-    /// Writes dirty pages of groups on disk back and waits for it; every group is tried, the first
-    /// error is returned.
+    /// Writes the groups on disk back (msync); every one is tried, the first error is returned.
     pub fn flush(&self) -> Result<(), Error> {
         let flushed: Vec<Result<(), Error>> = self
             .groups

@@ -24,14 +24,7 @@ const UNSAFE: [&str; 5] = [
 ];
 
 /// Functions with parameters that can be given in the wrong order, and are still to be mended.
-const STILL_UNNAMED: &[&str] = &[
-    "src/core/base/sys/fatal_signals.rs watch",
-    "src/core/base/sys/fatal_signals.rs watch_reading",
-    "src/core/store/evict.rs choose",
-    "src/core/store/fast_path.rs with_found",
-    "src/core/store/inspect.rs copy",
-    "src/core/store/slot.rs claim",
-];
+const STILL_UNNAMED: &[&str] = &[];
 
 /// Is a file compiled for tests only, by its name?
 fn is_test(path: &str) -> bool {
