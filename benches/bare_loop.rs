@@ -1,4 +1,5 @@
-//! The floor that frs is compared with: an event loop that reads requests and answers a fixed reply.
+//! The floor that frs is compared with: an event loop that reads requests and answers a fixed
+//! reply.
 //!
 //! `bare_loop REPLY_BYTES` listens on a free port of the loopback address, prints that address as
 //! its first line, and serves until it is killed. It does what no HTTP server can leave out: wait,

@@ -4,8 +4,8 @@
 //! no more than changed. `cargo bench --bench store`
 //!
 //! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm where there is one: live
-//! files of large groups stand on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small
-//! pages; else it is put into huge ones where the kernel can, as a server's keeper does.
+//! files of large groups stand on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in
+//! small pages; else it is put into huge ones where the kernel can, as a server's keeper does.
 
 use std::hint::black_box;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! In the steady state, reading requests and writing their answers allocates nothing.
 //!
-//! A test binary of its own, because it replaces the allocator. Counted is what the test's own thread
-//! allocates: the harness has another one.
+//! A test binary of its own, because it replaces the allocator. Counted is what the test's own
+//! thread allocates: the harness has another one.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,8 +1,8 @@
-//! A client of the library over forks: a child attaches anew, its parent's attachment is neither used
-//! nor released, and no lock that a thread of the parent held stops it.
+//! A client of the library over forks: a child attaches anew, its parent's attachment is neither
+//! used nor released, and no lock that a thread of the parent held stops it.
 //!
-//! A program of its own without a harness, because it forks: first its one thread, then beside others
-//! that are in the middle of calls.
+//! A program of its own without a harness, because it forks: first its one thread, then beside
+//! others that are in the middle of calls.
 
 #[allow(dead_code, unused_imports, reason = "a part of what all tests share")]
 #[path = "it/common/mod.rs"]
@@ -46,7 +46,8 @@ fn charge(client: &Client, key: &str) -> Option<u64> {
 #[expect(unsafe_code)]
 fn forked(work: impl FnOnce()) -> Pid {
     // SAFETY: where other threads run the child uses nothing that they may have locked but the heap
-    // and the client: the C library keeps the heap whole over forks, and the client is what is tested.
+    // and the client: the C library keeps the heap whole over forks, and the client is what is
+    // tested.
     match unsafe { fork() }.expect("forked") {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {

@@ -1,7 +1,7 @@
-//! What it costs the server that somebody looks into its files: frs-load, which checks every answer,
-//! beside a busy loop and beside frs-inspect that dumps, verifies and lists without a pause, in
-//! turns. Both take the same from the processor: a server that has it for itself wakes up more often
-//! and finds fewer requests each time, which costs more.
+//! What it costs the server that somebody looks into its files: frs-load, which checks every
+//! answer, beside a busy loop and beside frs-inspect that dumps, verifies and lists without a
+//! pause, in turns. Both take the same from the processor: a server that has it for itself wakes up
+//! more often and finds fewer requests each time, which costs more.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -131,7 +131,8 @@ pub fn run(data: &[u8]) {
         let before = stage.words();
         assert_eq!(stage.service.recover_dead(), 1, "the slot is recovered");
         compare(&before, &stage.words(), &lists.named(stage.group));
-        // Entries stay behind those of the next input: they are written over only as far as it goes.
+        // Entries stay behind those of the next input: they are written over only as far as it
+        // goes.
         stage.write_slot(at::INTENT_LIST, &[0; ENTRIES_MAX * 2]);
         stage.write_slot(at::UNDO_LOG, &[0; ENTRIES_MAX * 3]);
     });

@@ -1,7 +1,7 @@
 //! A prepared data directory whose files an input may overwrite, and that is put back as it was.
 //!
-//! Invariant: an input finds the same bytes, whatever inputs came before it and in whatever process,
-//! so that what it finds is found again. In memory, where there is such a directory.
+//! Invariant: an input finds the same bytes, whatever inputs came before it and in whatever
+//! process, so that what it finds is found again. In memory, where there is such a directory.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};

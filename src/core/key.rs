@@ -107,8 +107,8 @@ impl Default for KeyField {
 }
 
 impl KeyField {
-    /// Takes the key that `text`, UTF-8, names for a biz of `key_type`, whose group has key fields of
-    /// `key_bytes` bytes (a checked geometry's). After an error the field holds no key.
+    /// Takes the key that `text`, UTF-8, names for a biz of `key_type`, whose group has key fields
+    /// of `key_bytes` bytes (a checked geometry's). After an error the field holds no key.
     ///
     /// # Errors
     /// If the text is empty, too long, holds a character XML 1.0 forbids, or is not of the type.

@@ -1,8 +1,8 @@
 //! Frequency limits in shared memory: how often may this user, this address, this account still do
 //! this?
 //!
-//! A program on the server's machine attaches to the server's files and asks there, without a network.
-//! Its charges count with those of the server's clients and of all other programs.
+//! A program on the server's machine attaches to the server's files and asks there, without a
+//! network. Its charges count with those of the server's clients and of all other programs.
 //!
 //! ```no_run
 //! use frs::{Client, Item};
@@ -53,32 +53,33 @@
 //!
 //! # Errors
 //! A refused item is no error: the verdict says so. [`AttachError`] says why a program could not
-//! attach. [`ItemError`] says why an item was not judged, by the word that the server's clients read:
-//! `unknown-biz`, `bad-key`, `bad-count` (the item is wrong), `store`, `busy`, `full` (the item may
-//! come again). A call answers [`Error`], which is either of them. After an error nothing is charged.
+//! attach. [`ItemError`] says why an item was not judged, by the word that the server's clients
+//! read: `unknown-biz`, `bad-key`, `bad-count` (the item is wrong), `store`, `busy`, `full` (the
+//! item may come again). A call answers [`Error`], which is either of them. After an error nothing
+//! is charged.
 //!
 //! # Cost
-//! An Update takes some hundred nanoseconds where its record is in a cache, and one or two misses of
-//! memory more where it is not. In the steady state it allocates nothing, reads no file, and makes no
-//! call to the kernel, unless the item asks for detail. It waits for others for at most `lock-timeout`
-//! of srv.xml, then the item is `busy`.
+//! An Update takes some hundred nanoseconds where its record is in a cache, and one or two misses
+//! of memory more where it is not. In the steady state it allocates nothing, reads no file, and
+//! makes no call to the kernel, unless the item asks for detail. It waits for others for at most
+//! `lock-timeout` of srv.xml, then the item is `busy`.
 //!
 //! # What is promised on death
-//! A program may be killed at any instruction. An Update that was answered stays charged; one that was
-//! not is charged whole or not at all. The next process that meets what a dead program left behind
-//! undoes it, the server's keeper within a second.
+//! A program may be killed at any instruction. An Update that was answered stays charged; one that
+//! was not is charged whole or not at all. The next process that meets what a dead program left
+//! behind undoes it, the server's keeper within a second.
 //!
-//! A panic that goes through a call undoes the call, and the client goes on. When a group file fails
-//! under a program (it was cut, or its disk cannot read it), the program names the file on standard
-//! error and ends with status 86, as the server's processes do: nothing can be answered from memory
-//! that is not there.
+//! A panic that goes through a call undoes the call, and the client goes on. When a group file
+//! fails under a program (it was cut, or its disk cannot read it), the program names the file on
+//! standard error and ends with status 86, as the server's processes do: nothing can be answered
+//! from memory that is not there.
 //!
 //! What the library has to tell beyond its answers, it tells by the crate `tracing`.
 #![deny(missing_docs)]
 
-// Floors, lowest first: base; values (conf, key); store; limits; service and inspect; client. A floor
-// uses only those before it. What is hidden here is for the crates above. Under `--cfg loom` only what
-// the model checker looks at is built.
+// Floors, lowest first: base; values (conf, key); store; limits; service and inspect; client. A
+// floor uses only those before it. What is hidden here is for the crates above. Under `--cfg loom`
+// only what the model checker looks at is built.
 
 #[doc(hidden)]
 pub mod base;

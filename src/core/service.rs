@@ -160,8 +160,8 @@ impl Request {
         self.items.clear();
     }
 
-    /// Adds an item; `biz` and `key` as asked, already decoded. The count of an item that names none is
-    /// `Some(1)`; `None` says that what was sent is no count, and is answered `bad-count`.
+    /// Adds an item; `biz` and `key` as asked, already decoded. The count of an item that names
+    /// none is `Some(1)`; `None` says that what was sent is no count, and is answered `bad-count`.
     #[inline]
     pub fn push(&mut self, biz: &str, key: &str, options: ItemOptions) {
         let biz = self.add_text(biz);
@@ -169,7 +169,8 @@ impl Request {
         self.push_parts(ItemNames { biz, key }, options);
     }
 
-    /// Adds text; where it stands. A face that adds a document as a whole copies no name of it again.
+    /// Adds text; where it stands. A face that adds a document as a whole copies no name of it
+    /// again.
     #[inline]
     pub fn add_text(&mut self, text: &str) -> Range<usize> {
         let start = self.text.len();

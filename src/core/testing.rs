@@ -30,7 +30,8 @@ impl World {
         Self::with_lock_timeout(map, "50ms")
     }
 
-    /// As [`World::new`]; a long lock-timeout lets only a deadlock be busy, however slow the machine.
+    /// As [`World::new`]; a long lock-timeout lets only a deadlock be busy, however slow the
+    /// machine.
     pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
         let owned = tempfile::tempdir().unwrap();
         let dir = owned.path().to_path_buf();

@@ -1,5 +1,5 @@
-//! The tests of the whole: the real programs on real sockets and files, the limits by their cases, and
-//! what the repository ships.
+//! The tests of the whole: the real programs on real sockets and files, the limits by their cases,
+//! and what the repository ships.
 //!
 //! All of them are one program, so each works in a directory and on addresses of its own, and none
 //! changes what the process has once: its working directory, environment, limits and signals.

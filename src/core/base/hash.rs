@@ -310,7 +310,8 @@ mod tests {
 
     #[test]
     fn siphash_gives_the_reference_values() {
-        // Key 00..0f: appendix A of the paper, and the first of the reference code's vectors_sip128.
+        // Key 00..0f: appendix A of the paper, and the first of the reference code's
+        // vectors_sip128.
         let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
         let bytes: Vec<u8> = (0..15).collect();
         let mut hasher = sip::SipHasher24::new_with_keys(key[0], key[1]);

@@ -36,9 +36,9 @@ fn chunk_has_any<const S: usize>(chunk: &[u8; 16], set: &[u8; S]) -> bool {
 /// A byte of 1 for each of a word's.
 pub const ONES: u64 = u64::MAX / 0xff;
 
-/// The top bits of the bytes of `word` that are control characters or one of `set`, by the "zero byte
-/// in a word" tests of Anderson's Bit Twiddling Hacks: the lowest mark is always right, one above it
-/// may be a mistake.
+/// The top bits of the bytes of `word` that are control characters or one of `set`, by the "zero
+/// byte in a word" tests of Anderson's Bit Twiddling Hacks: the lowest mark is always right, one
+/// above it may be a mistake.
 #[inline(always)]
 pub fn marks<const S: usize>(word: u64, set: &[u8; S]) -> u64 {
     let mut marks = word.wrapping_sub(ONES * 0x20) & !word;

@@ -68,7 +68,8 @@ pub enum AttachError {
         /// How many places there are.
         most: u32,
     },
-    /// The files are not what this version needs, or the process lacks something: descriptors, memory.
+    /// The files are not what this version needs, or the process lacks something: descriptors,
+    /// memory.
     #[error("cannot attach to the data directory {}", data_dir.display())]
     Failed {
         /// The data directory.

@@ -30,7 +30,8 @@ const TEXT_BYTES: usize = MAX_KEY_BYTES + 1;
 /// An address as text has at most so many bytes.
 const ADDRESS_BYTES: usize = 48;
 
-/// A use that is asked about, or charged: of a business, by a key. The count is 1 where none is said.
+/// A use that is asked about, or charged: of a business, by a key. The count is 1 where none is
+/// said.
 ///
 /// ```
 /// use frs::Item;

@@ -30,8 +30,8 @@ pub use verdict::Verdict;
 /// A program's attachment to the files of a server on the same machine.
 ///
 /// It asks and charges in shared memory, and its charges count with everybody else's. One client
-/// serves all threads: share it by reference, in an [`Arc`](std::sync::Arc), or in a static. Dropping
-/// it gives its places back.
+/// serves all threads: share it by reference, in an [`Arc`](std::sync::Arc), or in a static.
+/// Dropping it gives its places back.
 ///
 /// # Threads
 /// A client begins with one attachment. A call that finds all of them in use makes one more, up to
@@ -47,16 +47,16 @@ pub use verdict::Verdict;
 /// # The server
 /// Calls go on while the server ends, is killed, and is started again: the files are all that they
 /// need. The next call after a reload works with the new configuration. When the server gives its
-/// runtime.mmap up because the file is lost or damaged, calls answer [`Error::Attach`]; the first call
-/// after the next start attaches anew.
+/// runtime.mmap up because the file is lost or damaged, calls answer [`Error::Attach`]; the first
+/// call after the next start attaches anew.
 pub struct Client {
     data_dir: PathBuf,
     pools: Pools,
 }
 
 impl Client {
-    /// Attaches to the data directory of a running server: what `<data dir>` of srv.xml names, `data`
-    /// where it names nothing. The program runs as the server's user.
+    /// Attaches to the data directory of a running server: what `<data dir>` of srv.xml names,
+    /// `data` where it names nothing. The program runs as the server's user.
     ///
     /// # Errors
     /// No server has prepared the directory, this user may not write its files, or all places for

@@ -142,8 +142,8 @@ impl Pool {
         }
     }
 
-    /// Lets go of the attachments that a parent process has made, in a forked child. Those that were
-    /// in use at the fork stay as they are: nobody here ends that use.
+    /// Lets go of the attachments that a parent process has made, in a forked child. Those that
+    /// were in use at the fork stay as they are: nobody here ends that use.
     pub fn leave(&self) {
         for place in &self.places {
             // A handle that was forked releases nothing of its owner's.

@@ -37,8 +37,8 @@ pub struct Fault {
     pub count: usize,
 }
 
-/// The part of a line that a fault is in, made fit for a terminal. Displays as two lines: the number
-/// and the text, and a caret under the fault's column.
+/// The part of a line that a fault is in, made fit for a terminal. Displays as two lines: the
+/// number and the text, and a caret under the fault's column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLine {
     line: u32,

@@ -314,7 +314,8 @@ proptest! {
         );
         let srv = "<srv><http max-atomic-items='15'/></srv>";
         if let Ok(conf) = Conf::parse("s", srv, "m", &map) {
-            let _ = report::report(&conf, &Machine { ram_bytes: None, filesystems: vec![] }, &SIZES);
+            let machine = Machine { ram_bytes: None, filesystems: vec![] };
+            let _ = report::report(&conf, &machine, &SIZES);
         }
     }
 }

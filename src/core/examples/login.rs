@@ -1,5 +1,5 @@
-//! Checks each login before its password is looked at: one user a line on standard input, one answer
-//! a line on standard output.
+//! Checks each login before its password is looked at: one user a line on standard input, one
+//! answer a line on standard output.
 //!
 //! It attaches to a running server, by the data directory, and starts none:
 //!

@@ -1,5 +1,5 @@
-//! Customers order at once, each in a thread of its own: an order takes a piece of the sale and sends
-//! a message, or does neither.
+//! Customers order at once, each in a thread of its own: an order takes a piece of the sale and
+//! sends a message, or does neither.
 //!
 //! It attaches to a running server, by the data directory, and starts none:
 //!

@@ -56,7 +56,8 @@ pub enum Look {
         /// The slot of who works on it.
         slot: u32,
     },
-    /// A process died while it wrote it, or may have: what it wrote is undone before anybody uses it.
+    /// A process died while it wrote it, or may have: what it wrote is undone before anybody uses
+    /// it.
     HalfWritten {
         /// The slot of who did.
         slot: u32,
@@ -194,8 +195,8 @@ impl Reader {
         self.runtime.as_ref().err().into_iter().chain(groups)
     }
 
-    /// Published configurations that should be read by rather than [`Reader::generation`], and cannot
-    /// be; each with its reason.
+    /// Published configurations that should be read by rather than [`Reader::generation`], and
+    /// cannot be; each with its reason.
     #[doc(hidden)]
     pub fn unread(&self) -> impl Iterator<Item = &ActiveError> {
         self.unread.iter()

@@ -110,8 +110,8 @@ impl Lists {
         }
     }
 
-    /// The listing of a key as stored. Of a digest there is no telling, of an IPv6 address only what
-    /// its prefix tells.
+    /// The listing of a key as stored. Of a digest there is no telling, of an IPv6 address only
+    /// what its prefix tells.
     pub fn find_stored(&self, key: &KeyRef<'_>) -> Option<usize> {
         let word = |at: usize| key.words().get(at).copied().unwrap_or(0);
         match key.form() {

@@ -61,8 +61,8 @@ impl Policy {
     }
 }
 
-/// Brings the state to `now`. All other functions but [`pass`], [`life_ms`] and those of the settings
-/// alone take a state rolled at the same `now`. A ring is rolled as the ring that it is.
+/// Brings the state to `now`. All other functions but [`pass`], [`life_ms`] and those of the
+/// settings alone take a state rolled at the same `now`. A ring is rolled as the ring that it is.
 #[inline]
 pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
     match policy {
@@ -113,8 +113,8 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
 }
 
 /// All of what most items ask of a limit: rolls it, and if it admits the demand charges it
-/// where that charges, and tells what it shows then and the length of its window. False: it does not admit, and
-/// is rolled. Not for a ring, which is not rolled or charged here.
+/// where that charges, and tells what it shows then and the length of its window. False: it does
+/// not admit, and is rolled. Not for a ring, which is not rolled or charged here.
 #[inline(always)]
 pub(super) fn pass(
     policy: &Policy,

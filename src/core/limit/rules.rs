@@ -3,9 +3,9 @@
 //! Nothing here decides what is written: a refused item's states are as they were unless the
 //! caller charges them or starts a ban.
 //!
-//! The words of a node are, in this order: the states of the scope's limits, in a key's node the end
-//! of its ban (milliseconds since the epoch; 0: none) if any limit bans, and the ring of its sliding
-//! limits.
+//! The words of a node are, in this order: the states of the scope's limits, in a key's node the
+//! end of its ban (milliseconds since the epoch; 0: none) if any limit bans, and the ring of its
+//! sliding limits.
 
 mod look;
 
@@ -252,9 +252,9 @@ impl Rules {
         self.node(scope).shape
     }
 
-    /// Makes the words of a node, from behind its key field to its end, those of these limits, where
-    /// it was written under others of the same shape: a word for the ban comes or goes, a ring
-    /// becomes longer or shorter.
+    /// Makes the words of a node, from behind its key field to its end, those of these limits,
+    /// where it was written under others of the same shape: a word for the ban comes or goes, a
+    /// ring becomes longer or shorter.
     #[cold]
     pub fn adopt(&self, scope: Scope, had_ban: bool, words: &mut [u64]) {
         let node = self.node(scope);
@@ -304,7 +304,8 @@ impl Rules {
 
     /// An item that passes where one limit of the key's is all there is, which is what most are: as
     /// [`Rules::roll`], [`Rules::judge`], where the demand charges [`Rules::charge`], and then
-    /// [`Rules::verdict`], which is told. False: there is more to it, and no more is done than rolled.
+    /// [`Rules::verdict`], which is told. False: there is more to it, and no more is done than
+    /// rolled.
     #[inline(always)]
     pub fn pass(
         &self,

@@ -69,8 +69,8 @@ impl Service {
         }
     }
 
-    /// Runs several requests, in order, each as [`Service::run`] does; if each has one item and none is
-    /// atomic, the memory of several is asked for together.
+    /// Runs several requests, in order, each as [`Service::run`] does; if each has one item and
+    /// none is atomic, the memory of several is asked for together.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {

@@ -1,8 +1,8 @@
-//! Single records, changed by hand: what a limit has used is set, a record is erased, and those that
-//! a reset has made void are cleared away.
+//! Single records, changed by hand: what a limit has used is set, a record is erased, and those
+//! that a reset has made void are cleared away.
 //!
-//! Invariant: each change is an ordinary transaction of one key-node, so that nobody who asks at the
-//! same time sees half of it, and a death in the middle leaves the old record.
+//! Invariant: each change is an ordinary transaction of one key-node, so that nobody who asks at
+//! the same time sees half of it, and a death in the middle leaves the old record.
 
 use super::table::Entry;
 use super::{ItemError, Service};
@@ -216,9 +216,9 @@ impl Service {
         Ok(Target { biz, scope, wanted, key, listing })
     }
 
-    /// Erases records of a business that a reset has made void, in the next key-nodes; true when all
-    /// groups are done. A record whose key-node is busy, or whose group is not served, is an error:
-    /// it may still be there.
+    /// Erases records of a business that a reset has made void, in the next key-nodes; true when
+    /// all groups are done. A record whose key-node is busy, or whose group is not served, is an
+    /// error: it may still be there.
     ///
     /// # Errors
     /// As items would fail; the sweep can go on.

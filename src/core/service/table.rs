@@ -77,8 +77,8 @@ impl Table {
         table
     }
 
-    /// As [`Table::new`], over the groups that `find` knows, by index and header; nothing is counted
-    /// of what is asked of it.
+    /// As [`Table::new`], over the groups that `find` knows, by index and header; nothing is
+    /// counted of what is asked of it.
     pub fn over<'a>(conf: &Conf, find: impl Fn(&str) -> Option<FoundGroup<'a>>) -> Table {
         let entries: Vec<Entry> = conf
             .map

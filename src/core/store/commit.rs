@@ -1,9 +1,9 @@
 //! The commit protocol: announced, held, logged, committed.
 //!
-//! Invariant: each step is a type that only the step before it makes, so no step is left out or comes
-//! early; whichever of them is dropped, by an error or a panic, the key-nodes are as some whole
-//! transaction left them, their semaphores are released, and the announcement is withdrawn. The short
-//! path, whole transactions, the model checker and the simulation all run this code.
+//! Invariant: each step is a type that only the step before it makes, so no step is left out or
+//! comes early; whichever of them is dropped, by an error or a panic, the key-nodes are as some
+//! whole transaction left them, their semaphores are released, and the announcement is withdrawn.
+//! The short path, whole transactions, the model checker and the simulation all run this code.
 
 use super::region::copy_in;
 use super::semaphore::Semaphore;
@@ -105,7 +105,8 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
         Announced { owner, key_nodes, taken: 0, writes: false }
     }
 
-    /// Takes, in order, all semaphores that are not taken yet. None: one of them was not free in time.
+    /// Takes, in order, all semaphores that are not taken yet. None: one of them was not free in
+    /// time.
     #[inline(always)]
     pub fn take_all(&mut self) -> Option<Held<'_, O, K>> {
         while self.taken < self.key_nodes.len() {
@@ -141,8 +142,8 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
 }
 
 impl<O: Owner, K: KeyNodes + Copy> Announced<O, K> {
-    /// What dropping it does, in line: nothing is being written here, and what is `Copy` has nothing
-    /// else to give back.
+    /// What dropping it does, in line: nothing is being written here, and what is `Copy` has
+    /// nothing else to give back.
     #[inline(always)]
     pub fn end(self) {
         debug_assert!(!self.writes);

@@ -1,10 +1,10 @@
 //! Counters of a slot: relaxed stores by the owner only, kept when the owner dies.
 //!
 //! Invariant: a counter only grows, whoever owns its slot, and only the owner writes it, with a
-//! load and a store. So the sum over all slots, free ones too, is what has happened since runtime.mmap
-//! was made. A row of a table names a group or a business for good; what finds no row is counted in
-//! the row of all others. What a number means, of requests, answers, outcomes and errors, the floors
-//! above name.
+//! load and a store. So the sum over all slots, free ones too, is what has happened since
+//! runtime.mmap was made. A row of a table names a group or a business for good; what finds no row
+//! is counted in the row of all others. What a number means, of requests, answers, outcomes and
+//! errors, the floors above name.
 
 mod histogram;
 mod sums;

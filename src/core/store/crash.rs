@@ -1,5 +1,5 @@
-//! What tests do to who stores to shared memory: count the stores, end or stop the process at one of
-//! them, or play several processes in one thread.
+//! What tests do to who stores to shared memory: count the stores, end or stop the process at one
+//! of them, or play several processes in one thread.
 //!
 //! Invariant: a played process that is dead stores nothing any more; whatever it still runs, to its
 //! end or to unwind, has no effect on the others.

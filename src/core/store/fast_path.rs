@@ -1,8 +1,8 @@
 //! The transaction that most are: one key-node, one node that is there and whole. It does what
 //! [`super::Transaction`] does, on the stack.
 //!
-//! Invariant: the steps are those of [`super::commit`]; whatever is out of the ordinary is left to the
-//! general transaction, with nothing done.
+//! Invariant: the steps are those of [`super::commit`]; whatever is out of the ordinary is left to
+//! the general transaction, with nothing done.
 
 use super::commit::{Announced, Change, KeyNodes};
 use super::group::{Group, is_whole, seal};
@@ -95,9 +95,9 @@ impl KeyNodes for OneKeyNode<'_> {
 }
 
 impl Handle {
-    /// Calls `work` with a copy of the node of a key, and keeps of it what `work` says. None if there
-    /// is no such node, or anything else that asks for a whole [`super::Transaction`]: then nothing
-    /// has happened.
+    /// Calls `work` with a copy of the node of a key, and keeps of it what `work` says. None if
+    /// there is no such node, or anything else that asks for a whole [`super::Transaction`]: then
+    /// nothing has happened.
     #[inline]
     pub fn with_found<T>(
         &self,
@@ -183,8 +183,8 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Copies the node of a key; its first word in the file. None if it is not there, or a node on the way to
-    /// it is not whole.
+    /// Copies the node of a key; its first word in the file. None if it is not there, or a node on
+    /// the way to it is not whole.
     #[inline(always)]
     fn find(
         &self,

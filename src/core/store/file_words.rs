@@ -1,4 +1,5 @@
-//! Files of the store before they are mapped: drafts, headers as words, and what makes renames last.
+//! Files of the store before they are mapped: drafts, headers as words, and what makes renames
+//! last.
 //!
 //! Invariant: a draft is a file of our own: what has its name is removed first.
 

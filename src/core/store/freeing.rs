@@ -1,7 +1,8 @@
 //! Freeing semaphores that name a living slot whose owner does not hold them.
 //!
-//! Invariant: a handle frees one in its own name only while it waits for it, and one in another's name
-//! only where `orphan.rs` tells that it is nobody's; both under the lock of who frees in that name.
+//! Invariant: a handle frees one in its own name only while it waits for it, and one in another's
+//! name only where `orphan.rs` tells that it is nobody's; both under the lock of who frees in that
+//! name.
 
 use super::counter::Counter;
 use super::handle::Handle;

@@ -503,8 +503,8 @@ impl Group {
         file < self.geometry().files && key_node < self.geometry().key_nodes
     }
 
-    /// The key-node whose tags or nodes hold this word of a file; none: it is a word of the header, of
-    /// a semaphore, or there is no such word.
+    /// The key-node whose tags or nodes hold this word of a file; none: it is a word of the header,
+    /// of a semaphore, or there is no such word.
     pub(crate) fn key_node_of(&self, file: u32, word: u64) -> Option<u32> {
         if file >= self.geometry().files {
             return None;
@@ -537,9 +537,9 @@ impl Group {
         Ok(())
     }
 
-    /// Asks for huge pages under the next part of its files, if they are in memory (of files on disk
-    /// each changed word would have 2 MiB written back); false when all were asked for. A kernel that
-    /// refuses is no fault: pages stay small.
+    /// Asks for huge pages under the next part of its files, if they are in memory (of files on
+    /// disk each changed word would have 2 MiB written back); false when all were asked for. A
+    /// kernel that refuses is no fault: pages stay small.
     pub fn ask_for_huge_pages(&mut self) -> bool {
         let in_file = self.files[0].huge_pages();
         let in_all = in_file * self.files.len();

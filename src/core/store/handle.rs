@@ -43,8 +43,8 @@ pub struct Handle {
     /// When the retired groups were last looked at.
     retired_looked: Option<Instant>,
     lock_timeout: Duration,
-    /// What is left of it in this tick. Cells, as it changes under references to groups: so a handle
-    /// is one thread's.
+    /// What is left of it in this tick. Cells, as it changes under references to groups: so a
+    /// handle is one thread's.
     budget: Cell<Duration>,
     stalled: RefCell<Vec<Stalled>>,
     /// What is to be logged once no semaphore is held.
@@ -631,7 +631,7 @@ impl<'a> Reach<'a> {
         ids.sort_unstable();
         ids.dedup();
         let mut reach = Reach::new(runtime, groups);
-        // A damaged log may name any number of groups that are none: those registered are looked for.
+        // A damaged log may name any number of groups that are none: the registered ones are asked.
         for Registered { index, entry } in runtime.first_files() {
             let id = entry.group;
             if ids.binary_search(&id).is_err() {

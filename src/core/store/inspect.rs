@@ -296,9 +296,9 @@ impl LiveGroup {
         }
     }
 
-    /// Looks until nothing is off. Else what was off at last, and who works on the key-node: nobody if
-    /// it was off while nobody did. Where the words that are off stay the same while nobody works on
-    /// them there is nothing to wait for.
+    /// Looks until nothing is off. Else what was off at last, and who works on the key-node: nobody
+    /// if it was off while nobody did. Where the words that are off stay the same while nobody
+    /// works on them there is nothing to wait for.
     fn look<T, E>(
         &self,
         pass: &Pass<'_>,

@@ -31,9 +31,10 @@
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
 //!                          page 1: counters: 0..10 of one word each | 32..112 requests by
-//!                          kind and kind of answer | 112..118 errors of items | 120 connections open
-//!                          121 rows of groups in use | 122 rows of businesses in use | from 128
-//!                          on 3 histograms of 128 words: sum (us) | 1.. buckets
+//!                          kind and kind of answer | 112..118 errors of items
+//!                          120 connections open | 121 rows of groups in use
+//!                          122 rows of businesses in use | from 128 on 3 histograms of 128 words:
+//!                          sum (us) | 1.. buckets
 //!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
 //!                          11 free (a checkpoint) | 12..15 nodes live, expired, free
 //!                          15..72 key-nodes by length of their chain | 72 nodes seen at (ms);
@@ -46,8 +47,8 @@
 //!                          all others; sparse, blocks are allocated as rows come into use
 //! ```
 
-/// A size as it serves; a smaller one for Miri, to which each word of a list costs time; the one for
-/// loom, which has nothing beyond the lists of transactions.
+/// A size as it serves; a smaller one for Miri, to which each word of a list costs time; the one
+/// for loom, which has nothing beyond the lists of transactions.
 const fn of(serving: usize, miri: usize, loom: usize) -> usize {
     if cfg!(loom) {
         loom

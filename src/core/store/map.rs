@@ -1,7 +1,7 @@
 //! A part of a file in memory, at an address where the kernel can put huge pages under it.
 //!
-//! Invariant: the addresses that a map has reserved are its own until it is dropped, and nothing but
-//! the file ever stands in them; no forked child has any of a map that is left out of it.
+//! Invariant: the addresses that a map has reserved are its own until it is dropped, and nothing
+//! but the file ever stands in them; no forked child has any of a map that is left out of it.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,8 @@ use nix::sys::mman::ProtFlags;
 
 use crate::base::sys;
 
-/// A huge page where pages are 4 KiB. Others have larger ones, which [`Map::collapse`] does not get.
+/// A huge page where pages are 4 KiB. Others have larger ones, which [`Map::collapse`] does not
+/// get.
 const HUGE_BYTES: usize = 2 << 20;
 /// Pages in use are refused, as they are while another process asks for the same; what is huge
 /// already costs next to nothing.
@@ -76,8 +77,8 @@ impl Map {
         self.bytes / HUGE_BYTES
     }
 
-    /// Has the kernel (Linux 6.1 on) gather what `count` huge pages from the one numbered `first` on
-    /// hold in such, for all who map the file at such an address. Who uses one of them just then
+    /// Has the kernel (Linux 6.1 on) gather what `count` huge pages from the one numbered `first`
+    /// on hold in such, for all who map the file at such an address. Who uses one of them just then
     /// waits for that one; `WouldBlock` means that some stay small, being in use all the time.
     pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
         assert!(first + count <= self.huge_pages(), "huge pages {first}..+{count}");

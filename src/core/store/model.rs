@@ -1,5 +1,5 @@
-//! Model check of the commit protocol and of recovery over boxed words: a transaction that dies at any
-//! of its stores, a waiter that recovers it, and one that only goes on. They run `commit.rs`,
+//! Model check of the commit protocol and of recovery over boxed words: a transaction that dies at
+//! any of its stores, a waiter that recovers it, and one that only goes on. They run `commit.rs`,
 //! `slot.rs`, `undo_log.rs` and `semaphore.rs` as they serve.
 //!
 //! Under `--cfg loom` every interleaving of them is looked at:

@@ -1,5 +1,5 @@
-//! One pass of a tool over live groups: who works on a key-node, and how long all its looks together
-//! may wait.
+//! One pass of a tool over live groups: who works on a key-node, and how long all its looks
+//! together may wait.
 //!
 //! Invariant: only a living process that announces a key-node works on it, whatever stands in its
 //! semaphore; and a pass pauses so often at most, however many nodes are off.

@@ -1,8 +1,8 @@
 //! Which slots an attachment may take, in which order it tries them, and which slots get their
 //! blocks before anybody needs them.
 //!
-//! Invariant: programs take the last slots only, `max-programs` of them at most. So the server's own
-//! processes always find a slot, and on a full disk one that has its blocks.
+//! Invariant: programs take the last slots only, `max-programs` of them at most. So the server's
+//! own processes always find a slot, and on a full disk one that has its blocks.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A store of this process's own memory, for the simulation: several played processes attach to it,
 //! each with a handle of its own.
 //!
-//! Invariant: what they run is what serves, but for files: a lock is a word that names its holder, and
-//! falls when the player says so.
+//! Invariant: what they run is what serves, but for files: a lock is a word that names its holder,
+//! and falls when the player says so.
 
 use std::path::Path;
 use std::sync::Arc;

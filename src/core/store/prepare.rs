@@ -58,8 +58,8 @@ pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     prepare_groups(conf, admit)
 }
 
-/// As [`prepare`], when no other server has the directory: the processes of one that was killed end by
-/// themselves, and a group that must be scanned waits for that.
+/// As [`prepare`], when no other server has the directory: the processes of one that was killed end
+/// by themselves, and a group that must be scanned waits for that.
 pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
     prepare_groups(conf, |live, configured, runtime, prepared| {
         let begun = clock::instant();
@@ -133,8 +133,8 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     Ok(prepared)
 }
 
-/// Nobody serves from a group, not even who has its files mapped: until a start has found them to be
-/// sound again.
+/// Nobody serves from a group, not even who has its files mapped: until a start has found them to
+/// be sound again.
 fn quarantine(runtime: &Runtime, name: &str) {
     if let Some(known) = runtime.find_named(name, 0) {
         runtime.quarantine_groups(|id| id == known.group);
@@ -305,8 +305,8 @@ fn log_report(name: &str, report: &Report) {
 }
 
 /// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use; whether it
-/// did. A group whose files are damaged is passed over, and scanned or refused by the next start. By
-/// file calls alone: the master's last step.
+/// did. A group whose files are damaged is passed over, and scanned or refused by the next start.
+/// By file calls alone: the master's last step.
 pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
     let path = Runtime::path_in(&conf.srv.data.dir);
     let runtime = Runtime::open(&conf.srv.data.dir)?;

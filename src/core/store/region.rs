@@ -125,8 +125,8 @@ mod mapped {
     #[derive(Debug)]
     enum Backing {
         Map(Map),
-        /// Memory of this process alone: tests and Miri. A box would claim its words for itself alone
-        /// each time it is moved; this one may be moved while they are used.
+        /// Memory of this process alone: tests and Miri. A box would claim its words for itself
+        /// alone each time it is moved; this one may be moved while they are used.
         Shared {
             _all: Arc<Vec<AtomicU64>>,
         },
@@ -160,8 +160,8 @@ mod mapped {
             // Plain words are zeroed without being touched: of a large region most never are.
             let mut zeros = ManuallyDrop::new(vec![0u64; words]);
             let (start, capacity) = (zeros.as_mut_ptr().cast::<AtomicU64>(), zeros.capacity());
-            // SAFETY: a vector that nobody else owns any more; AtomicU64 has the size, the alignment
-            // and the bit validity of u64.
+            // SAFETY: a vector that nobody else owns any more; AtomicU64 has the size, the
+            // alignment and the bit validity of u64.
             let zeros = unsafe { Vec::from_raw_parts(start, words, capacity) };
             Region::of_words(Arc::new(zeros), 0, words)
         }

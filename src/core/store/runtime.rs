@@ -2,10 +2,10 @@
 //! configuration in force.
 //!
 //! Invariant: a slot's byte lock lives exactly as long as the address space of its owner: the lock
-//! was taken through the description that the owner's slot is mapped through, the map is left out of
-//! forked children, and the descriptor is closed. All other maps use another description. Where maps
-//! keep no description (overlayfs) a descriptor of its own stays open: a forked child keeps the lock
-//! there.
+//! was taken through the description that the owner's slot is mapped through, the map is left out
+//! of forked children, and the descriptor is closed. All other maps use another description. Where
+//! maps keep no description (overlayfs) a descriptor of its own stays open: a forked child keeps
+//! the lock there.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -76,8 +76,9 @@ impl Runtime {
         data_dir.join("runtime.mmap")
     }
 
-    /// Creates it, or opens and checks it; by the master, once it holds the directory's lock. One of
-    /// another boot is replaced: its undo logs tell nothing about files that went through the disk.
+    /// Creates it, or opens and checks it; by the master, once it holds the directory's lock. One
+    /// of another boot is replaced: its undo logs tell nothing about files that went through the
+    /// disk.
     pub fn create_or_open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
         if !path.exists() {
@@ -125,8 +126,8 @@ impl Runtime {
 
     fn write_draft(draft: &Path) -> Result<File, Error> {
         let file = create_draft(draft)?;
-        // The slots' blocks are allocated when a handle attaches: most are never used. But the first
-        // page of each is looked at by all, and in memory even a look takes a block.
+        // The slots' blocks are allocated when a handle attaches: most are never used. But the
+        // first page of each is looked at by all, and in memory even a look takes a block.
         file.set_len(at::WORDS as u64 * 8).map_err(io_error(draft, "set its length"))?;
         let first_page = |slot| ByteSpan { start: slot_byte(slot), len: layout::PAGE_BYTES as u64 };
         let first_pages = (0..at::SLOTS as u32).map(first_page);
@@ -237,7 +238,8 @@ impl Runtime {
     }
 
     /// Runs `work` under the slot's lock, if it is to be had at once: the owner is dead then, and
-    /// nobody else recovers it. The lock is this handle's own description's, so one thread at a time.
+    /// nobody else recovers it. The lock is this handle's own description's, so one thread at a
+    /// time.
     pub(crate) fn with_dead_slot<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
         if !self.backing.try_lock(slot) {
             return None;
@@ -249,8 +251,8 @@ impl Runtime {
         Some(result)
     }
 
-    /// Runs `work` as the only one who frees semaphores in the name of a slot; none if somebody else
-    /// does just now.
+    /// Runs `work` as the only one who frees semaphores in the name of a slot; none if somebody
+    /// else does just now.
     pub(crate) fn with_freeing<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
         if !self.backing.try_lock_freeing(slot) {
             return None;

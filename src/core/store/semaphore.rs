@@ -159,8 +159,8 @@ fn wake(word: &AtomicU32) {
     crate::base::sys::futex_wake_one(word);
 }
 
-// Neither loom nor Miri runs the kernel's call (Miri refuses the pointer that rustix passes): a slice
-// that is over at once is as good.
+// Neither loom nor Miri runs the kernel's call (Miri refuses the pointer that rustix passes): a
+// slice that is over at once is as good.
 #[cfg(any(loom, miri))]
 fn wait(_word: &AtomicU32, _seen: u32) {
     #[cfg(loom)]

@@ -1,7 +1,7 @@
 //! A slot of runtime.mmap as words: state, owner, the intent list of a transaction.
 //!
-//! Invariant: whatever instruction the owner dies at, the intent list names every semaphore that may
-//! hold the owner's token. The undo log of a slot, and recovery by both, are in undo_log.rs.
+//! Invariant: whatever instruction the owner dies at, the intent list names every semaphore that
+//! may hold the owner's token. The undo log of a slot, and recovery by both, are in undo_log.rs.
 
 use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -154,8 +154,8 @@ impl<'a> SlotWords<'a> {
         put_release(&self.words[INTENTS], 0);
     }
 
-    /// Makes a free slot the owner's; the caller holds its lock. What a scribble has left in it must
-    /// not be taken for an open transaction: `phase` and intent list are cleared first.
+    /// Makes a free slot the owner's; the caller holds its lock. What a scribble has left in it
+    /// must not be taken for an open transaction: `phase` and intent list are cleared first.
     pub fn claim(self, owner: SlotOwner, epoch: u32) {
         put(&self.words[PHASE], 0);
         put(&self.words[INTENTS], 0);

@@ -1,8 +1,8 @@
 //! A transaction: key-nodes locked in one order, nodes copied out, worked on, written back whole.
 //!
 //! Invariant: until `commit` nothing in shared memory has changed but semaphores and the slot's own
-//! words; at its commit point everything has; and dropping or unwinding it leaves the old state. The
-//! steps are those of [`super::commit`].
+//! words; at its commit point everything has; and dropping or unwinding it leaves the old state.
+//! The steps are those of [`super::commit`].
 
 use super::commit::{Announced, Change, Changes, KeyNodes};
 use super::counter::GroupCounter;
@@ -228,8 +228,8 @@ impl Handle {
     }
 
     /// Asks the processor to fetch the node that the key's tag points to, a good while after the
-    /// head, unless that is `guess`; the node's place. Reads tags without the semaphore: what it finds
-    /// is a guess, too.
+    /// head, unless that is `guess`; the node's place. Reads tags without the semaphore: what it
+    /// finds is a guess, too.
     #[inline]
     pub fn prefetch_node(&self, wanted: &Wanted, guess: Option<usize>) -> Option<usize> {
         let group = &self.groups[wanted.group];

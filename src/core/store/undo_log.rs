@@ -141,8 +141,8 @@ impl SlotWords<'_> {
         if damage.is_none() {
             self.roll_back(files);
         } else if self.phase() != 0 {
-            // Whoever goes on after a recoverer that dies from here on must not find that the log fits,
-            // with the groups out of reach that this one has quarantined.
+            // Whoever goes on after a recoverer that dies from here on must not find that the log
+            // fits, with the groups out of reach that this one has quarantined.
             put_release(self.word(PHASE), UNDO_MAX as u64 + 1);
             files.quarantine(&self.groups_at_work(files, dead));
             self.commit();
@@ -153,8 +153,8 @@ impl SlotWords<'_> {
         Recovered { undone, freed, damage }
     }
 
-    /// The groups of which a dead owner still holds a key-node that its logs name. Of a damaged log any
-    /// entry may be the right one: what the owner holds tells where it was at work.
+    /// The groups of which a dead owner still holds a key-node that its logs name. Of a damaged log
+    /// any entry may be the right one: what the owner holds tells where it was at work.
     fn groups_at_work(self, files: &dyn Files, dead: Token) -> Vec<u64> {
         let of_entries = (0..UNDO_MAX).filter_map(|index| {
             let undo = self.undo(index);

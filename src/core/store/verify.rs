@@ -1,6 +1,7 @@
 //! Looking at every key-node of a group: what is off, and putting it right before it is served.
 //!
-//! `examine` is one function for tests, start-up and tools; the scan at start applies what it finds.
+//! `examine` is one function for tests, start-up and tools; the scan at start applies what it
+//! finds.
 
 use super::group::{Group, is_whole};
 use super::layout::{PAGE_WORDS, TAG_WORDS, node, tag};

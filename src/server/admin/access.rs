@@ -1,7 +1,7 @@
 //! Who may ask for what.
 //!
-//! Invariant: over TCP only who names a loopback address or name as the host is answered, so that no
-//! web page reaches the plane under a name of its own (DNS rebinding); a page of another origin
+//! Invariant: over TCP only who names a loopback address or name as the host is answered, so that
+//! no web page reaches the plane under a name of its own (DNS rebinding); a page of another origin
 //! never is; and nothing is changed without the token. Over a unix socket the file's mode decides.
 //! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
 //! 3.2.2); that field must be as it should all the same.

@@ -1,8 +1,8 @@
 //! Wrong tokens: after some of them from an address its next ones are answered late.
 //!
-//! Invariant: a right token is answered at once, whoever has sent wrong ones, and makes good those of
-//! its address. The table is bounded: while it is full of others an address that is not in it counts
-//! as one with too many.
+//! Invariant: a right token is answered at once, whoever has sent wrong ones, and makes good those
+//! of its address. The table is bounded: while it is full of others an address that is not in it
+//! counts as one with too many.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

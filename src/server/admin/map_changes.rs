@@ -117,8 +117,8 @@ impl<W> Changes<W> {
         }
     }
 
-    /// Breaks the one on its way off, as this keeper ends and nobody will hear of it: unless it is in
-    /// force by now, map.xml is put back.
+    /// Breaks the one on its way off, as this keeper ends and nobody will hear of it: unless it is
+    /// in force by now, map.xml is put back.
     pub fn end(&mut self, runtime: &Runtime) {
         let Some(Asked { files: Some(files), .. }) = self.asked.take() else { return };
         if self.is_another(runtime.generation(), Some(&files)) {

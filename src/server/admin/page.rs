@@ -8,9 +8,9 @@ use super::response::{HeaderField, Response};
 /// The page.
 const PAGE: &str = include_str!("dashboard.html");
 
-/// What a browser lets the page do. The digests are of the text within `<style>` and `<script>`; the
-/// test below says what they are after a change.
-/// (<https://www.w3.org/TR/CSP3/>, <https://www.w3.org/TR/trusted-types/>)
+/// What a browser lets the page do. The digests are of the text within `<style>` and `<script>`;
+/// the test below says what they are after a change. (<https://www.w3.org/TR/CSP3/>,
+/// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     style-src 'sha256-3odKIn7l5rRFJScpSx6QcgNoGZt4eJaDxaq0VB6eVHk='; \
     script-src 'sha256-/vfzJtx/ZSWJILpZrbxQQ7Bh7f0jq8vJShzBkdMBuKw='; \

@@ -63,9 +63,9 @@ impl Sweeper {
         self.due
     }
 
-    /// A new configuration was taken. Where its groups are others, the look begins anew; else one on
-    /// its way goes on, or with a reset now and then it would never come to its end, and another one
-    /// follows at once.
+    /// A new configuration was taken. Where its groups are others, the look begins anew; else one
+    /// on its way goes on, or with a reset now and then it would never come to its end, and another
+    /// one follows at once.
     pub fn take(&mut self, groups: &[Group], now: Instant) {
         if self.groups != groups {
             self.groups = groups.to_vec();

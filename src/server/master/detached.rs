@@ -1,7 +1,7 @@
 //! A process that is started and left to whoever adopts orphans, and still watched.
 //!
-//! Invariant: it is known by a pidfd that was opened while its id was its own for sure, so that what
-//! is asked and sent here never meets another process.
+//! Invariant: it is known by a pidfd that was opened while its id was its own for sure, so that
+//! what is asked and sent here never meets another process.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -1,8 +1,8 @@
 //! What is said to systemd: that the server serves, reloads, stops, or is another process now.
 //!
-//! Invariant: nobody waits for systemd, and where nobody listens nothing is said; what its queue has
-//! no room for is said later, in the same order. The protocol is that of sd_notify(3): a datagram of
-//! `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
+//! Invariant: nobody waits for systemd, and where nobody listens nothing is said; what its queue
+//! has no room for is said later, in the same order. The protocol is that of sd_notify(3): a
+//! datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

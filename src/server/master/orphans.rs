@@ -1,9 +1,10 @@
-//! Processes that a killed master left behind and that were stopped (SIGSTOP): they cannot notice that
-//! it is gone, and would hold their addresses, slots and key-nodes for as long as nobody continues them.
+//! Processes that a killed master left behind and that were stopped (SIGSTOP): they cannot notice
+//! that it is gone, and would hold their addresses, slots and key-nodes for as long as nobody
+//! continues them.
 //!
-//! Invariant: only a process is killed that is stopped, has a slot of the data directory whose lock this
-//! master holds, maps its runtime.mmap, and is no child of another frs. Programs are left alone: nobody
-//! but who started them knows what they are there for.
+//! Invariant: only a process is killed that is stopped, has a slot of the data directory whose lock
+//! this master holds, maps its runtime.mmap, and is no child of another frs. Programs are left
+//! alone: nobody but who started them knows what they are there for.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,8 +16,8 @@ use frs::base::sys::process::{PollFd, PollFlags, poll};
 use frs::service::Role;
 use frs::store::{LINGERING, Runtime, SlotStatus};
 
-/// Kills every stopped worker and keeper of an earlier master. Only where the directory's lock is held
-/// and there is no older master to take over from.
+/// Kills every stopped worker and keeper of an earlier master. Only where the directory's lock is
+/// held and there is no older master to take over from.
 pub(super) fn end_stopped(runtime: &Runtime) {
     const OURS: [u32; 3] = [Role::Worker as u32, Role::Keeper as u32, Role::Admin as u32];
     let is_ours = |slot: &SlotStatus| slot.alive && OURS.contains(&slot.role);

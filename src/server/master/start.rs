@@ -317,8 +317,8 @@ fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64
     );
 }
 
-/// Has a child prepare the store; another one, if it met a page of a group that cannot be read. None:
-/// it was broken off by a signal to end.
+/// Has a child prepare the store; another one, if it met a page of a group that cannot be read.
+/// None: it was broken off by a signal to end.
 fn prepare(
     conf: &Conf,
     first: Work,

@@ -195,7 +195,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_map(steps in prop::collection::vec((0u32..8, 0..KINDS_LEN + 2, 0u64..9), 1..200)) {
+        fn behaves_like_a_map(
+            steps in prop::collection::vec((0u32..8, 0..KINDS_LEN + 2, 0u64..9), 1..200),
+        ) {
             let mut timers = Timers::default();
             let mut model: std::collections::BTreeMap<u32, (Kind, u64)> = Default::default();
             let mut now_ms = 0;

@@ -4,8 +4,8 @@
 //! reads the files to put them in force by himself, a new binary, would put what was refused in
 //! force: he waits until no change is on its way, and while he reads none is begun.
 //!
-//! Invariant: the guard ends with the process that holds it. Where the file system has no such locks
-//! (some that are mounted over a network) there is none, and nothing is held up.
+//! Invariant: the guard ends with the process that holds it. Where the file system has no such
+//! locks (some that are mounted over a network) there is none, and nothing is held up.
 
 use std::fs::File;
 use std::io;

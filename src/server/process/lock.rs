@@ -3,9 +3,9 @@
 //! Invariant: who holds a [`DataLock`] is the only master of the directory. The lock is on the
 //! directory itself, which nobody can unlink under it; data/lock is there for people and scripts,
 //! and is written again when it is missing. The kernel's lock lives as long as the open directory's
-//! description, so it ends with the process however that ends; nothing is ever unlocked by hand, for
-//! a forked child shares the description and must only close it. A newly started binary gets the
-//! description over its exec, so that nobody can come between.
+//! description, so it ends with the process however that ends; nothing is ever unlocked by hand,
+//! for a forked child shares the description and must only close it. A newly started binary gets
+//! the description over its exec, so that nobody can come between.
 //!
 //! Earlier versions locked data/lock instead. It is locked as well, so that neither version starts
 //! beside the other; what such a version hands over is data/lock.
@@ -131,8 +131,8 @@ impl DataLock {
     }
 
     /// Takes the lock of a data directory over from the master that holds it, which shares it until
-    /// it closes its own copy. The file names that one until the new one is [signed](DataLock::sign)
-    /// in.
+    /// it closes its own copy. The file names that one until the new one is
+    /// [signed](DataLock::sign) in.
     ///
     /// # Errors
     /// What was handed over is not this directory's lock, or not held.
@@ -316,8 +316,8 @@ fn read_pid(path: &Path) -> Option<Pid> {
     parse(&text)
 }
 
-/// Who holds the lock, where the file does not say: looked for among the processes that this one may
-/// look into. Of a master and its children it is the master.
+/// Who holds the lock, where the file does not say: looked for among the processes that this one
+/// may look into. Of a master and its children it is the master.
 fn owner(data_dir: &Path) -> Option<Pid> {
     let directory = std::fs::metadata(data_dir).ok()?;
     let numbers = std::fs::read_dir("/proc").ok()?.flatten();

@@ -78,8 +78,8 @@ fn output() -> MutexGuard<'static, Option<Output>> {
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes to wherever lines go now. What a client has chosen may be part of a line: what nobody would
-/// see of it, or a terminal would act on, is shown by number.
+/// Writes to wherever lines go now. What a client has chosen may be part of a line: what nobody
+/// would see of it, or a terminal would act on, is shown by number.
 struct Sink(LogFormat);
 
 impl Sink {

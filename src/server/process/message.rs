@@ -236,9 +236,10 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        assert!(
-            matches!(receive(&child), Ok(Received::Message(ToChild::Generation, none)) if none.is_empty())
-        );
+        assert!(matches!(
+            receive(&child),
+            Ok(Received::Message(ToChild::Generation, none)) if none.is_empty()
+        ));
         assert!(matches!(receive(&child), Ok(Received::Nothing)));
         assert_eq!(channel.receive(), None);
         send_ready(&child).expect("sent");

@@ -81,8 +81,8 @@ impl Outcome {
         Self::read_from(&asked_in(data_dir))
     }
 
-    /// Removes what an earlier master left: its clock may have been another boot's. What stands there
-    /// then is none, and keeps the room for the first one.
+    /// Removes what an earlier master left: its clock may have been another boot's. What stands
+    /// there then is none, and keeps the room for the first one.
     pub fn forget(data_dir: &Path) -> io::Result<()> {
         for path in [path_in(data_dir), asked_in(data_dir)] {
             match fs::remove_file(&path) {

@@ -36,8 +36,8 @@ enum State {
     Done,
 }
 
-/// Where in the extensions of a chunk, each `;name`, `;name=token` or `;name="text"`; around `;` and
-/// `=` there may be white space, but none at the end.
+/// Where in the extensions of a chunk, each `;name`, `;name=token` or `;name="text"`; around `;`
+/// and `=` there may be white space, but none at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// In white space that an extension must follow.

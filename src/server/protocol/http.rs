@@ -377,8 +377,9 @@ fn fault(error: httparse::Error, bytes: &[u8], max_head_bytes: u32) -> Error {
     }
 }
 
-/// A whole head of HTTP/1.2 to 1.9, with 1.1 for its version: a server answers a later minor version
-/// as the highest one that it speaks (RFC 9110, section 2.5). None: it is of another version.
+/// A whole head of HTTP/1.2 to 1.9, with 1.1 for its version: a server answers a later minor
+/// version as the highest one that it speaks (RFC 9110, section 2.5). None: it is of another
+/// version.
 ///
 /// There are no such clients as yet: none has to pay for a copy.
 pub fn as_http11(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -202,8 +202,8 @@ const EIGHT_DIGITS: u64 = 100_000_000;
 /// Eight times the character 0.
 const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// The eight decimal digits of a number below [`EIGHT_DIGITS`], one in each byte, the first one in the
-/// lowest: halves it all at once, without a branch (Paul Khuong, "How to print integers really
+/// The eight decimal digits of a number below [`EIGHT_DIGITS`], one in each byte, the first one in
+/// the lowest: halves it all at once, without a branch (Paul Khuong, "How to print integers really
 /// fast", 2017).
 #[inline(always)]
 fn digits(number: u64) -> u64 {

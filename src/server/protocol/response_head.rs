@@ -110,7 +110,8 @@ impl ResponseOptions {
     /// Of a connection that is closed after the answer to what nothing is known of.
     pub const CLOSE: ResponseOptions = ResponseOptions::closing(Format::Xml);
 
-    /// Of an error of the whole request, which uses the request's format whatever `Accept` asks for.
+    /// Of an error of the whole request, which uses the request's format whatever `Accept` asks
+    /// for.
     pub const fn of(self, format: Format) -> ResponseOptions {
         ResponseOptions { format, ..self }
     }
@@ -189,8 +190,8 @@ pub fn write(
     end(out, &mut pen, options, body);
 }
 
-/// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has no
-/// body, and no length (RFC 9110, section 8.6).
+/// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has
+/// no body, and no length (RFC 9110, section 8.6).
 pub fn write_preflight(
     out: &mut Vec<u8>,
     line: &mut Line,

@@ -6,8 +6,8 @@
 //! separators that some programs take for the end of a line. Answers of the data plane echo what
 //! they were asked for as it is: they are read by who asked.
 //!
-//! Invariant: a document says the same before and after, but for CSV and text, where a text that looks
-//! like such a number is not told from one.
+//! Invariant: a document says the same before and after, but for CSV and text, where a text that
+//! looks like such a number is not told from one.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -105,8 +105,8 @@ pub struct Counted {
     pub hottest: Vec<Hot>,
 }
 
-/// Items a second by [`Outcome`](frs::service::Outcome), Queries and Updates together; each none before the time
-/// is over.
+/// Items a second by [`Outcome`](frs::service::Outcome), Queries and Updates together; each none
+/// before the time is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
     /// Of the last second.

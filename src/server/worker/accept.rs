@@ -1,5 +1,5 @@
-//! Accepting: what a worker listens on, and how clients are let in. It has listener sets of its own,
-//! those it serves for a neighbour, and the shared sockets.
+//! Accepting: what a worker listens on, and how clients are let in. It has listener sets of its
+//! own, those it serves for a neighbour, and the shared sockets.
 //!
 //! Invariant: a listener that cannot accept for want of descriptors or memory is tried again after
 //! a pause; nothing spins, and the master's copy keeps the queue.
@@ -150,7 +150,8 @@ impl Listeners {
         self.is_ready().then_some(self.paused_until_ms)
     }
 
-    /// Lets the next client in; none: nobody waits, or the system has no room, which begins a pause.
+    /// Lets the next client in; none: nobody waits, or the system has no room, which begins a
+    /// pause.
     pub fn accept(&mut self, now_ms: u64) -> Option<Accepted> {
         self.accept_next().unwrap_or_else(|error| {
             if self.paused_until_ms + QUIET_MS <= now_ms {

@@ -119,8 +119,8 @@ enum Step {
 /// The mark of the site whose page asks, if it may; none: no page asks.
 fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u32>, Error> {
     match head.origin {
-        // A gateway passes on what browsers sent to the site behind it. Its key is not for a page to
-        // choose: what a page could do here, it can do by asking that site.
+        // A gateway passes on what browsers sent to the site behind it. Its key is not for a page
+        // to choose: what a page could do here, it can do by asking that site.
         _ if for_gateway => Ok(None),
         Lone::Absent if head.cross_site => Err(Error::CrossSite),
         Lone::Absent => Ok(None),

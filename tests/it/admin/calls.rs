@@ -253,7 +253,8 @@ fn a_file_that_somebody_else_has_written_is_left_alone() {
     assert_eq!(answer.status, 422);
     assert!(answer.body.matches("conf/map.xml:1:").count() > 1, "all faults: {answer:?}");
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("max"), Some("4"));
-    // What is asked of the command is not taken for an answer to the plane, and the other way round.
+    // What is asked of the command is not taken for an answer to the plane, and the other way
+    // round.
     plane.setup.write_map(&map);
     let mut command = std::thread::scope(|scope| {
         let commands =

@@ -1,5 +1,6 @@
-//! What the documents show is what happens: their commands are run against the shipped configuration
-//! and answered as the page says, their configurations have no faults, their links lead somewhere.
+//! What the documents show is what happens: their commands are run against the shipped
+//! configuration and answered as the page says, their configurations have no faults, their links
+//! lead somewhere.
 //!
 //! Each page has a server of its own, and its commands work when that page alone is followed.
 

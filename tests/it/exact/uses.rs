@@ -215,8 +215,8 @@ fn undisturbed_exactly_m_are_admitted_and_acknowledged() {
     }
 }
 
-/// Kills one worker after another while the clients ask, each time after some more were answered; more
-/// of them where none was at work on a request.
+/// Kills one worker after another while the clients ask, each time after some more were answered;
+/// more of them where none was at work on a request.
 fn kill_workers(server: &Server<'_>, course: &Course) {
     for nth in 0.. {
         let has_hit = course.lost.load(Ordering::Relaxed) > 0;

@@ -93,7 +93,8 @@ fn find_node(setup: &Setup) -> (u32, File, u64) {
 /// Word of a node that holds what is used, with a key of 24 bytes.
 const USED: u64 = 3 + 3 + 1;
 
-/// A server that is to start with all groups must not start, and say this; no group file is touched.
+/// A server that is to start with all groups must not start, and say this; no group file is
+/// touched.
 fn expect_refusal(setup: &Setup, said: &[&str]) {
     let files = ["default.0", "default.1", "second.0"];
     let bytes = || files.map(|name| std::fs::read(setup.path(&format!("data/{name}.mmap"))).ok());

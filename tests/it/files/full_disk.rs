@@ -273,7 +273,8 @@ fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
     assert_eq!(kept(&server), "7", "after an end in order, too");
 }
 
-/// What is not there of a file in memory cannot be read on a full disk: as of a disk with bad blocks.
+/// What is not there of a file in memory cannot be read on a full disk: as of a disk with bad
+/// blocks.
 #[test]
 fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     let Some((disk, setup)) = setup() else { return };

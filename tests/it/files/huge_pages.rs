@@ -79,9 +79,9 @@ fn keeper(server: &Server<'_>) -> Pid {
     wait_until("the keeper is attached", || server.attached("keeper").pop())
 }
 
-/// Waits until a process has `expected` bytes in huge pages; false if the kernel refuses. It must not
-/// have found the request wrong where it knows such requests, and of pages that others use just then
-/// it leaves some as they are, not most.
+/// Waits until a process has `expected` bytes in huge pages; false if the kernel refuses. It must
+/// not have found the request wrong where it knows such requests, and of pages that others use just
+/// then it leaves some as they are, not most.
 fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
     wait_until("all is asked for", || {
         let huge = huge_bytes(&process.to_string(), dir);

@@ -1,4 +1,5 @@
-//! What the master needs on disk is killed, removed, cut, replaced or scribbled over while it serves.
+//! What the master needs on disk is killed, removed, cut, replaced or scribbled over while it
+//! serves.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};

@@ -1,4 +1,5 @@
-//! The data's files and the file systems that hold them: damage, want of room, other kinds of disks.
+//! The data's files and the file systems that hold them: damage, want of room, other kinds of
+//! disks.
 
 mod damage;
 mod file_limit;

@@ -1,5 +1,5 @@
-//! On overlayfs, which containers have and whose maps do not keep a lock: who is alive is told apart
-//! from the dead all the same.
+//! On overlayfs, which containers have and whose maps do not keep a lock: who is alive is told
+//! apart from the dead all the same.
 //!
 //! Only root may mount one: elsewhere this test says that it is skipped, and fails if
 //! FRS_REQUIRE_ALL=1.

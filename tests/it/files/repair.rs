@@ -1,5 +1,6 @@
-//! Whatever stands in the place of a file of the data directory: frs-inspect never hangs on it, and after
-//! `verify --repair` the server serves, or it has been said what to remove, and with what loss.
+//! Whatever stands in the place of a file of the data directory: frs-inspect never hangs on it, and
+//! after `verify --repair` the server serves, or it has been said what to remove, and with what
+//! loss.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -78,8 +78,8 @@ fn killed() -> Setup {
     setup
 }
 
-/// A slot whose owner was killed, made to look as if it had died in a transaction over key-node 0 of the
-/// first group: its log would put 0xdead into this word of this file.
+/// A slot whose owner was killed, made to look as if it had died in a transaction over key-node 0
+/// of the first group: its log would put 0xdead into this word of this file.
 fn leave_entry(setup: &Setup, (file, word): (u64, u64)) -> (File, u64) {
     let group = open(&setup.path("data/default.0.mmap"));
     let (id, runtime) = (load(&group, GROUP_ID), open(&setup.path("data/runtime.mmap")));

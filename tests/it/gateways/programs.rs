@@ -14,7 +14,8 @@ pub struct Gateway {
     pub files: &'static [&'static str],
     /// Replacements that make the closed variant open.
     pub open: &'static [(&'static str, &'static str)],
-    /// A file of the example, and a replacement in it that hands a client's header fields on to frs.
+    /// A file of the example, and a replacement in it that hands a client's header fields on to
+    /// frs.
     pub handing_on: (&'static str, &'static str, &'static str),
     /// A path within the example that is another in the test.
     pub installed: &'static str,

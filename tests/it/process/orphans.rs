@@ -1,5 +1,5 @@
-//! The processes that a killed master leaves behind: those that are stopped cannot notice, and must not
-//! keep the next start from serving.
+//! The processes that a killed master leaves behind: those that are stopped cannot notice, and must
+//! not keep the next start from serving.
 
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! Programs that attach beside the server: so many as srv.xml says, and never in the place of one of
-//! the server's own processes.
+//! Programs that attach beside the server: so many as srv.xml says, and never in the place of one
+//! of the server's own processes.
 
 use std::path::Path;
 

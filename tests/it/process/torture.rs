@@ -3,8 +3,8 @@
 //! nothing is half there, no semaphore stays taken, nobody hangs.
 //!
 //! Each program has a seat in a page that it shares with this process. It notes there what it is
-//! about to charge, and when it was told so, that it was charged: one store, which a kill leaves done
-//! or not done. Of a killed program at most the one request that it had begun is uncertain.
+//! about to charge, and when it was told so, that it was charged: one store, which a kill leaves
+//! done or not done. Of a killed program at most the one request that it had begun is uncertain.
 //!
 //! `FRS_TORTURE_KILLS` is how many are killed, `FRS_TORTURE_SEED` repeats the choices of a run (not
 //! its timing): `just torture`.

@@ -1,4 +1,5 @@
-//! What deploy/ holds is sound: the packaged configuration, the systemd units, logrotate's settings.
+//! What deploy/ holds is sound: the packaged configuration, the systemd units, logrotate's
+//! settings.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,9 +1,10 @@
-//! What holds in each Rust source: clocks, unsafe, length, openings, tests, parameters.
+//! What holds in each Rust source: clocks, unsafe, length, columns, openings, tests, parameters.
 
 use super::source::{Code, Token, group, rust};
 use super::{Allowed, assert_none};
 
 const MAX_LINES: usize = 700;
+const MAX_COLUMNS: usize = 100;
 
 /// Where a clock is read: everywhere else time is an argument, or comes from there.
 const CLOCKS: [&str; 3] = [
@@ -13,8 +14,8 @@ const CLOCKS: [&str; 3] = [
     "tools/frs-load/src/main.rs",
 ];
 
-/// Where `unsafe` may stand: the kernel's calls, pointers into maps; in tests, allocators that count
-/// and a fork.
+/// Where `unsafe` may stand: the kernel's calls, pointers into maps; in tests, allocators that
+/// count and a fork.
 const UNSAFE: [&str; 5] = [
     "src/core/base/sys/",
     "src/core/store/region.rs",
@@ -95,6 +96,30 @@ fn no_file_is_long_and_each_says_what_it_is_for() {
     let silent = rust().iter().filter(|source| !source.text.starts_with("//!"));
     let silent = silent.map(|source| source.path.clone());
     assert_none("files that do not open with what they are for", silent, Allowed(&[]));
+}
+
+/// Lines that are wider than a window: comments, and code that is not a string, which nobody breaks
+/// in two for its length.
+fn wide(source: &Code) -> Vec<usize> {
+    let lines = source.text.lines().enumerate();
+    let wide = lines.filter(|(nth, line)| {
+        let is_comment = line.trim_start().starts_with("//");
+        let has_code = source.tokens.iter().any(|token| token.line == nth + 1);
+        let has_string = line.contains('"') || !has_code;
+        line.chars().count() > MAX_COLUMNS && (is_comment || !has_string)
+    });
+    wide.map(|(nth, _)| nth + 1).collect()
+}
+
+#[test]
+fn no_line_of_code_is_wide() {
+    let faults = rust().iter().flat_map(|source| {
+        wide(source).into_iter().map(|line| at(source, line)).collect::<Vec<_>>()
+    });
+    assert_none("lines that are too wide", faults, Allowed(&[]));
+    let long = "x ".repeat(51);
+    let text = format!("{long}\n// \"{long}\"\nx(\"{long}\")\n\"\n{long}\n\"\n{}", &long[2..]);
+    assert_eq!(wide(&Code::new("a.rs", text)), [1, 2]);
 }
 
 /// Tests of a file that are longer have a file of their own, `x/tests.rs` beside `x.rs`.

@@ -1,7 +1,7 @@
 //! What a reader may rely on in every file, held by looking at the files.
 //!
-//! A rule that is broken names each place. What is still to be mended is listed beside the rule, and
-//! the list may only become shorter: an entry that nothing needs any more fails as well.
+//! A rule that is broken names each place. What is still to be mended is listed beside the rule,
+//! and the list may only become shorter: an entry that nothing needs any more fails as well.
 
 mod code;
 mod imports;

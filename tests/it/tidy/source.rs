@@ -1,4 +1,5 @@
-//! The files of the repository, and Rust as its tokens: without comments and the insides of strings.
+//! The files of the repository, and Rust as its tokens: without comments and the insides of
+//! strings.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -28,7 +29,8 @@ impl Code {
     }
 }
 
-/// Where what is made, or kept by a server that was tried out, is found; and what fuzzing has found.
+/// Where what is made, or kept by a server that was tried out, is found; and what fuzzing has
+/// found.
 const LEFT_OUT: [&str; 7] =
     ["target", "corpus", "artifacts", "data", "run", "__pycache__", "node_modules"];
 

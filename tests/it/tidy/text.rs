@@ -1,10 +1,13 @@
-//! What holds in every text of the repository: no registry's host, no path of one machine.
+//! What holds in every text of the repository: no registry's host, no path of one machine; prose
+//! that fits a window.
 
 use super::source::{Source, all};
 use super::{Allowed, assert_none};
 
-/// Hosts of registries: who builds from a mirror never meets one. Written in parts, or this file would
-/// hold them.
+const MAX_COLUMNS: usize = 100;
+
+/// Hosts of registries: who builds from a mirror never meets one. Written in parts, or this file
+/// would hold them.
 const HOSTS: [&str; 10] = [
     concat!("crates", ".io"),
     concat!("docs", ".rs"),
@@ -55,4 +58,41 @@ fn no_path_of_a_machine_is_named() {
     assert_none("paths of a machine", found, Allowed(&[]));
     let bad = Source { path: "a".into(), text: format!("cd {}me\n", PLACES[2]) };
     assert_eq!(faults(&bad, &PLACES).len(), 1);
+}
+
+/// Lines of prose that are wider than a window: not tables, what is shown in a fence, or a line
+/// that is one long word.
+fn wide(text: &str) -> Vec<usize> {
+    let (mut is_fenced, mut found) = (false, Vec::new());
+    for (nth, line) in text.lines().enumerate() {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("```") {
+            is_fenced = !is_fenced;
+        }
+        let is_prose = !is_fenced && !trimmed.starts_with('|');
+        let has_words =
+            trimmed.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic)).count()
+                > 1;
+        if is_prose && has_words && line.chars().count() > MAX_COLUMNS {
+            found.push(nth + 1);
+        }
+    }
+    found
+}
+
+#[test]
+fn prose_fits_a_window() {
+    let sources = all().into_iter().filter(|source| source.path.ends_with(".md"));
+    let faults = sources.flat_map(|source| {
+        wide(&source.text)
+            .into_iter()
+            .map(|line| format!("{}:{line}", source.path))
+            .collect::<Vec<_>>()
+    });
+    assert_none("lines of prose that are too wide", faults, Allowed(&[]));
+    let long = "word ".repeat(21);
+    assert_eq!(
+        wide(&format!("a\n{long}\n```\n{long}\n```\n| {long} |\n- {long}\n{}", "x".repeat(101))),
+        [2, 7]
+    );
 }

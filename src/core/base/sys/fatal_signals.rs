@@ -169,8 +169,8 @@ struct Terminal {
 static TERMINAL: AtomicPtr<Terminal> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Keeps how the terminal of standard output is set now. A signal that ends this process, a SIGBUS
-/// too, first gives it back so, after `undo` was written to it. For a program that draws full screen,
-/// once, before it begins.
+/// too, first gives it back so, after `undo` was written to it. For a program that draws full
+/// screen, once, before it begins.
 pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
     // SAFETY: a zeroed termios is a valid one, and the call fills it.
     let (kept, settings) = unsafe {
@@ -184,7 +184,8 @@ pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
     TERMINAL.store(Box::into_raw(Box::new(Terminal { settings, undo })), Ordering::Release);
     install_sigbus_handler();
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
-        // SAFETY: the handler only does what is async-signal-safe (write, tcsetattr, signal, raise).
+        // SAFETY: the handler only does what is async-signal-safe (write, tcsetattr, signal,
+        // raise).
         unsafe { libc::signal(signal, on_end as *const () as libc::sighandler_t) };
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The items of an atomic request in one transaction: judged one after the other with the charges of
-//! those before, charged all or none, answered with the figures as they are stored.
+//! The items of an atomic request in one transaction: judged one after the other with the charges
+//! of those before, charged all or none, answered with the figures as they are stored.
 
 use std::ops::Range;
 
@@ -135,8 +135,8 @@ impl AtomicTransaction<'_> {
         if !judged.done.charged && self.request.command == Command::Update {
             judged.ban_until = one.refuse(transaction, nodes, &mut judged.done.judgement);
             if judged.ban_until.is_some() {
-                // A shadow's ban is kept with the charges of the others; after a refusal all this is
-                // given up, and bans are written alone. There is a place for it already.
+                // A shadow's ban is kept with the charges of the others; after a refusal all this
+                // is given up, and bans are written alone. There is a place for it already.
                 let _ = one.write(transaction, nodes, Scope::Key);
             }
         }

@@ -1,5 +1,5 @@
-//! What changes under a living handle: businesses that move, groups that come and go, files that are
-//! cut or swapped, another boot.
+//! What changes under a living handle: businesses that move, groups that come and go, files that
+//! are cut or swapped, another boot.
 
 use std::os::unix::fs::FileExt;
 

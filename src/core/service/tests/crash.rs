@@ -221,8 +221,8 @@ fn recover(world: &World, kill_at: u64) {
     }
 }
 
-/// Attaches without taking the dead one's slot, which would recover it: a program would, for that one
-/// has its blocks.
+/// Attaches without taking the dead one's slot, which would recover it: a program would, for that
+/// one has its blocks.
 fn attach_beside(world: &World) -> Service {
     let service = Service::attach(&world.dir, Role::Keeper).unwrap();
     assert!(world.runtime().slots().len() <= 2, "the dead and this one");

@@ -1,5 +1,5 @@
-//! What decides in the limits' place, or takes their refusals away: lists, overrides, modes, degrade,
-//! advice.
+//! What decides in the limits' place, or takes their refusals away: lists, overrides, modes,
+//! degrade, advice.
 
 use crate::limit::List;
 use crate::service::{

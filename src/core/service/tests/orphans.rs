@@ -1,5 +1,5 @@
-//! Semaphores that a stray write has put a living slot's token into: they are freed, and none that is
-//! held is.
+//! Semaphores that a stray write has put a living slot's token into: they are freed, and none that
+//! is held is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

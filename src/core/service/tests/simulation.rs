@@ -1,8 +1,10 @@
 //! The simulation: processes that serve from shared words, in one thread, in an order drawn from a
-//! seed. They die at any store, are recovered by others that die as well, are stopped for a while, meet
-//! reloads, resets, full chains and scribbles; what serves runs here, from [`Service::run`] down.
+//! seed. They die at any store, are recovered by others that die as well, are stopped for a while,
+//! meet reloads, resets, full chains and scribbles; what serves runs here, from [`Service::run`]
+//! down.
 //!
-//! A seed replays: `FRS_SIMULATE=12345 cargo test --lib simulation`. `just simulate` runs a million.
+//! A seed replays: `FRS_SIMULATE=12345 cargo test --lib simulation`. `just simulate` runs a
+//! million.
 
 mod oracle;
 mod player;

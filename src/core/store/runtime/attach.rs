@@ -1,7 +1,7 @@
 //! Taking a slot, keeping it locked, and giving it back; the blocks of slots on the disk.
 //!
-//! Invariant: a slot is used only while its byte is locked, by the map of the slot itself where a map
-//! keeps the lock.
+//! Invariant: a slot is used only while its byte is locked, by the map of the slot itself where a
+//! map keeps the lock.
 
 use std::fs::File;
 
@@ -21,8 +21,8 @@ const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 
 impl Runtime {
     /// Allocates the blocks of the slots that the server's processes will take, with rows for so
-    /// many businesses: a disk without room for them is an error before they start, and whoever dies
-    /// is replaced however full the disk is then. Slots of living programs are passed over.
+    /// many businesses: a disk without room for them is an error before they start, and whoever
+    /// dies is replaced however full the disk is then. Slots of living programs are passed over.
     pub(crate) fn reserve(&self, places: &Places, bizs: usize) -> Result<(), Error> {
         let is_a_programs = |slot: u32| {
             let words = self.slot(slot);
@@ -48,8 +48,8 @@ impl Runtime {
         self.backing.allocate(start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
     }
 
-    /// Sees to it that a slot stays locked whose map's descriptor was closed: the descriptor to keep
-    /// for that, where the map does not. None: somebody else was quicker.
+    /// Sees to it that a slot stays locked whose map's descriptor was closed: the descriptor to
+    /// keep for that, where the map does not. None: somebody else was quicker.
     fn keep_locked(&self, slot: u32) -> Result<Option<Option<File>>, Error> {
         if self.is_locked(slot) {
             return Ok(Some(None));

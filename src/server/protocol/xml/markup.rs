@@ -116,8 +116,8 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, sure: true }
     }
 
-    /// Has no value read so far a byte that [`super::value::may_be_special`] marks? False where that
-    /// is not known.
+    /// Has no value read so far a byte that [`super::value::may_be_special`] marks? False where
+    /// that is not known.
     pub fn is_sure(&self) -> bool {
         self.sure
     }
@@ -229,8 +229,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves past items written the way most are, and gives their names to `take` until it answers
-    /// that there is no room for another; the names of one that begins so and goes on in another way,
-    /// past which it moves.
+    /// that there is no room for another; the names of one that begins so and goes on in another
+    /// way, past which it moves.
     ///
     /// A function of its own, as what it works on fills the registers.
     #[inline(never)]
@@ -378,8 +378,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The names of the item at the start of `rest`, if it begins with them as most do, and what follows
-/// them; `rest` is the end of a text of `len` bytes.
+/// The names of the item at the start of `rest`, if it begins with them as most do, and what
+/// follows them; `rest` is the end of a text of `len` bytes.
 #[inline(always)]
 fn plain_names<'a>(
     rest: &'a [u8],

@@ -68,8 +68,8 @@ fn past_plain_bytes(rest: &[u8], quote: u8) -> &[u8] {
 }
 
 /// The top bits of the bytes of `word` that may be special in a value: of what its reading stops at
-/// or its writing replaces, and of others that are seldom. As in [`frs::base::scan::marks`], the lowest is
-/// always right.
+/// or its writing replaces, and of others that are seldom. As in [`frs::base::scan::marks`], the
+/// lowest is always right.
 #[inline(always)]
 pub fn may_be_special(word: u64) -> u64 {
     let low = word.wrapping_sub(ONES * u64::from(b'('));

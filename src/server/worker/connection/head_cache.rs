@@ -5,8 +5,8 @@
 //!
 //! Invariant: what is remembered of a head is what reading it would come to. So only heads are
 //! remembered that await items of a plain, single length and nothing else, and only what a head's
-//! bytes alone decide; what the configuration decides is compared anew each time. A page's request is
-//! read each time: whether it may ask, the configuration decides.
+//! bytes alone decide; what the configuration decides is compared anew each time. A page's request
+//! is read each time: whether it may ask, the configuration decides.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Two looks into the files, and what happened between them.
 //!
-//! Items and requests are told from the server's counters; the uses of keys from nodes: what is used
-//! now against what was used at the look before. A node that came and went between two looks is not
-//! seen.
+//! Items and requests are told from the server's counters; the uses of keys from nodes: what is
+//! used now against what was used at the look before. A node that came and went between two looks
+//! is not seen.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;

@@ -1,5 +1,5 @@
-//! Who plays the processes: draws from the seed whose turn it is, for how many steps, who dies where,
-//! and what is scribbled over.
+//! Who plays the processes: draws from the seed whose turn it is, for how many steps, who dies
+//! where, and what is scribbled over.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;

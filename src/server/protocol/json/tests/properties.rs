@@ -216,7 +216,8 @@ proptest! {
             let is_char = crate::protocol::xml::is_char;
             text.chars().map(|c| if is_char(c) { c } else { '\u{FFFD}' }).collect()
         };
-        let second = Row { are_numbers: ItemNames { biz: false, key: true }, ..row(&as_xml(&biz), &number.to_string()) };
+        let are_numbers = ItemNames { biz: false, key: true };
+        let second = Row { are_numbers, ..row(&as_xml(&biz), &number.to_string()) };
         prop_assert_eq!(parse(body), Ok((false, vec![row(&as_xml(&biz), &as_xml(&key)), second])));
     }
 }
