@@ -127,7 +127,7 @@ impl Pool {
         // First its slot is given back: it may be the last one.
         *held = None;
         match Attachment::new(data_dir) {
-            Ok(attachment) => return Ok(work(held.insert(attachment))),
+            Ok(attachment) => Ok(work(held.insert(attachment))),
             Err(error) => {
                 drop(held);
                 let used = self.used.load(Ordering::Relaxed);

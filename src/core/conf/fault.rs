@@ -32,7 +32,7 @@ pub struct Fault {
     /// What should.
     pub expected: String,
     /// The line it is in; none if the fault is the file's as a whole.
-    pub line: Option<SourceLine>,
+    pub line: Option<Box<SourceLine>>,
     /// 1; of a file with too many faults, the last one is for the number of those left out.
     pub count: usize,
 }
@@ -138,7 +138,7 @@ impl Source {
                 position: Some(source.position(at)),
                 found: format!("byte 0x{:02X}", bytes.get(at).copied().unwrap_or_default()),
                 expected: "UTF-8".to_owned(),
-                line: Some(source.line_at(source.position(at))),
+                line: Some(Box::new(source.line_at(source.position(at)))),
                 count: 1,
             }),
         }
@@ -225,7 +225,7 @@ impl<'s> Notes<'s> {
                 position: Some(position),
                 found: found.into(),
                 expected: expected.into(),
-                line: Some(self.source.line_at(position)),
+                line: Some(Box::new(self.source.line_at(position))),
                 count: 1,
             });
         } else {

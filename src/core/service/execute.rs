@@ -30,6 +30,13 @@ pub(super) struct RequestBuffers {
     judged: Vec<Option<Judged>>,
 }
 
+/// An item of a request, and where it is resolved.
+struct ItemAt<'r> {
+    request: &'r Request,
+    item: &'r Item,
+    at: usize,
+}
+
 impl RequestBuffers {
     #[inline]
     fn make_room(&mut self, items: usize) {
@@ -180,16 +187,14 @@ impl Service {
             answers.items.truncate(answered);
             answers.details.truncate(from);
         }
-        self.run_whole(request, item, at, refused, now, answers);
+        self.run_whole(ItemAt { request, item, at }, refused, now, answers);
     }
 
     /// Answers an item with whole transactions; `refused` is why a shorter one did not begin.
     #[inline(never)]
     fn run_whole(
         &mut self,
-        request: &Request,
-        item: &Item,
-        at: usize,
+        ItemAt { request, item, at }: ItemAt<'_>,
         mut refused: Option<Refused>,
         now: Millis,
         answers: &mut Answers,
