@@ -22,7 +22,9 @@ fn main() {
     if filter.is_some_and(|filter| !"library_fork".contains(&*filter)) {
         return;
     }
-    let setup = Setup::new(&Settings::default());
+    // However slow the machine is, nobody is busy.
+    let http = "lock-timeout=\"10s\"".to_owned();
+    let setup = Setup::new(&Settings { http, ..Settings::default() });
     let server = setup.start();
     let client = Client::attach(setup.path("data")).expect("attached");
     a_child_attaches_anew(&server, &client);

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use frs::{AttachError, Client, Error, Item};
 use nix::sys::signal::{Signal, kill};
 
-use crate::common::{self, Server, Setup, wait_until};
+use super::setup_of;
+use crate::common::{self, Server, wait_until};
 
 fn used(client: &Client, key: &str) -> Option<u64> {
     client.query(Item::new("plenty", key)).expect("answered").used()
@@ -18,7 +19,7 @@ fn places(server: &Server<'_>) -> usize {
 
 #[test]
 fn a_client_counts_with_the_server_and_gives_its_places_back() {
-    let setup = Setup::new(&common::Settings::default());
+    let setup = setup_of(common::MAP);
     let server = setup.start();
     let client = Client::attach(setup.path("data")).expect("attached");
     server.client().charge("plenty", "k", 5);
@@ -33,7 +34,7 @@ fn a_client_counts_with_the_server_and_gives_its_places_back() {
 
 #[test]
 fn threads_of_a_client_and_clients_of_the_server_admit_exactly_what_is_allowed() {
-    let setup = Setup::of_map(&common::MAP.replace("1000000", "1000"));
+    let setup = setup_of(&common::MAP.replace("1000000", "1000"));
     let server = setup.start();
     let client = Client::attach(setup.path("data")).expect("attached");
     let admitted = AtomicU64::new(0);
@@ -62,7 +63,7 @@ fn threads_of_a_client_and_clients_of_the_server_admit_exactly_what_is_allowed()
 
 #[test]
 fn a_client_outlives_servers_that_end_and_servers_that_are_killed() {
-    let setup = Setup::new(&common::Settings::default());
+    let setup = setup_of(common::MAP);
     let mut server = setup.start();
     let client = Client::attach(setup.path("data")).expect("attached");
     let charge = || client.update(Item::new("plenty", "k")).map(|verdict| verdict.used());
@@ -92,7 +93,7 @@ fn a_client_outlives_servers_that_end_and_servers_that_are_killed() {
 
 #[test]
 fn a_client_attaches_anew_to_files_that_were_made_anew() {
-    let setup = Setup::new(&common::Settings::default());
+    let setup = setup_of(common::MAP);
     let mut server = setup.start();
     let client = Client::attach(setup.path("data")).expect("attached");
     let charge = || client.update(Item::new("plenty", "k")).map(|verdict| verdict.used());
@@ -112,7 +113,7 @@ fn a_client_attaches_anew_to_files_that_were_made_anew() {
 
 #[test]
 fn a_client_in_full_use_sees_no_reload_and_no_death() {
-    let setup = Setup::new(&common::Settings::default());
+    let setup = setup_of(common::MAP);
     let server = setup.start();
     let client = Client::attach(setup.path("data")).expect("attached");
     let (charged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use super::setup_of;
+use crate::common::text;
 use crate::common::tools::example;
-use crate::common::{Setup, text};
 
 const MAP: &str = include_str!("../../../conf/map.xml");
 
@@ -21,7 +22,7 @@ fn run(name: &str, data: &Path, input: &str) -> Output {
 
 #[test]
 fn login_answers_each_user() {
-    let setup = Setup::of_map(MAP);
+    let setup = setup_of(MAP);
     let server = setup.start();
     server.client().charge("login", "alice", 3);
     let output = run("login", &setup.path("data"), "alice\nalice\nalice\n\nbob\n");
@@ -36,7 +37,7 @@ fn login_answers_each_user() {
 
 #[test]
 fn order_makes_whole_orders_only() {
-    let setup = Setup::of_map(MAP);
+    let setup = setup_of(MAP);
     let server = setup.start();
     let output = run("order", &setup.path("data"), "");
     let (said, error) = (text(&output.stdout), text(&output.stderr));
