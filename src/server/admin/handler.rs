@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::Pulse;
 use super::connection::Asked;
 use super::health::{HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection};
 use super::map_changes::{Changes, Done, UNKNOWN, Wanted};
 use super::map_edit::{self, BizName};
 use super::page;
+use super::pulse::Pulse;
 use super::response::{Addressed, JSON, Refusal, Response, StatusDocument, XML};
 use super::route::{Change, Route};
 use crate::protocol::Format;

@@ -9,6 +9,7 @@
 //! | [`plane`] | the thread: started, woken, ended |
 //! | `accept` | its listener, and who comes |
 //! | `client` | one client: its socket, and what it is at |
+//! | [`pulse`] | what the keeper is at |
 //! | [`access`] | who may ask for what |
 //! | [`brake`] | wrong tokens |
 //! | [`client_eviction`] | who makes room for others |
@@ -41,10 +42,12 @@ pub mod map_changes;
 pub mod map_edit;
 pub mod page;
 pub mod plane;
+pub mod pulse;
 pub mod ration;
 pub mod response;
 pub mod route;
 pub mod server;
 
 pub use error::AdminError;
-pub use plane::{Admin, AdminArgs, Pulse};
+pub use plane::{Admin, AdminArgs};
+pub use pulse::Pulse;

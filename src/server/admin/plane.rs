@@ -5,7 +5,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -15,11 +15,11 @@ use super::error::AdminError;
 use super::handler::{Handler, HandlerParts};
 use super::inspections::InspectQueue;
 use super::map_changes::Changes;
+use super::pulse::Pulse;
 use super::server::{self, Server};
 use crate::net::listeners::AdminListener;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
-use frs::base::clock;
 use frs::base::sys::process::{Channel, Pid};
 use frs::service::{Role, Service};
 
@@ -37,29 +37,6 @@ pub struct AdminArgs {
     pub data_dir: PathBuf,
     /// The hottest keys, as the keeper's last look at all nodes found them.
     pub hottest: Arc<Mutex<Hottest>>,
-}
-
-/// What the keeper is at, for those who ask whether it is well.
-#[derive(Debug, Default)]
-pub struct Pulse {
-    /// When the flush on its way was begun, on the monotonic clock; 0: none is.
-    flushing_since_ns: AtomicU64,
-}
-
-impl Pulse {
-    /// A flush begins, or has ended.
-    pub fn set_flushing(&self, flushing: bool) {
-        let since_ns = if flushing { clock::monotonic_ns() } else { 0 };
-        self.flushing_since_ns.store(since_ns, Ordering::Relaxed);
-    }
-
-    /// For how long one has been going on.
-    pub fn flushing_ms(&self) -> Option<u64> {
-        match self.flushing_since_ns.load(Ordering::Relaxed) {
-            0 => None,
-            since_ns => Some(clock::monotonic_ns().saturating_sub(since_ns) / 1_000_000),
-        }
-    }
 }
 
 /// The running plane.
