@@ -101,6 +101,11 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
     /// Announces the key-nodes, so that a recoverer finds each semaphore that may be taken.
     #[inline(always)]
     pub fn new(owner: O, key_nodes: K) -> Self {
+        // Read by `damage` of a recoverer.
+        debug_assert!(
+            (1..key_nodes.len()).all(|at| key_nodes.intent(at - 1) < key_nodes.intent(at)),
+            "key-nodes are announced in their order, each once"
+        );
         owner.slot().announce(key_nodes.len(), |index| key_nodes.intent(index));
         Announced { owner, key_nodes, taken: 0, writes: false }
     }
@@ -164,6 +169,7 @@ impl<'a, O: Owner, K: KeyNodes> Held<'a, O, K> {
     /// If there are more words than the log holds.
     #[inline(always)]
     pub fn log<C: Changes>(self, changes: C) -> Result<Logged<'a, O, K, C>, LogFull> {
+        debug_assert_eq!(self.0.taken, self.0.key_nodes.len(), "all semaphores are held");
         let mut log = UndoLog::of(self.0.owner.slot());
         changes.log(&mut log)?;
         let entries = log.len();

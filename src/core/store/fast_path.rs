@@ -162,6 +162,7 @@ impl Handle {
                 Keep::Node => {
                     copy[node::LAST_USE] = now;
                     seal(copy);
+                    debug_assert!(is_whole(copy), "what is written is believed when it is read");
                     let change = Change { intent, at, stored, new: copy };
                     // So few words always fit.
                     let Ok(logged) = held.log(change) else { break 'announced Ok(None) };

@@ -119,6 +119,11 @@ impl Runtime {
             // Give the blocks back: the disk is full, or will be asked again.
             let _ = std::fs::remove_file(&draft);
         })?;
+        // What is opened by this header is what was created.
+        debug_assert!(
+            check_header(&draft, &file)
+                .is_ok_and(|boot| boot_id(path).is_ok_and(|now| boot == now))
+        );
         std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
         sync_directory(path)?;
         Self::map(path.to_path_buf(), file)

@@ -82,11 +82,14 @@ impl<'a> Semaphore<'a> {
     /// Free → taken; the word found if it is not free.
     #[inline]
     pub fn try_take(self, token: Token) -> Result<(), u32> {
+        // Read by `of_word`: a token is never taken for a free word.
+        debug_assert!(token.epoch() != 0, "slot {} takes without an epoch", token.slot());
         self.exchange(0, token.0)
     }
 
     /// As [`Semaphore::try_take`], by one who has slept: others may sleep still, so the bit stays.
     pub fn try_take_after_sleep(self, token: Token) -> Result<(), u32> {
+        debug_assert!(token.epoch() != 0, "slot {} takes without an epoch", token.slot());
         self.exchange(0, token.0 | WAITERS)
     }
 

@@ -10,6 +10,7 @@ use super::layout::slot::{
     WORDS,
 };
 use super::region::{Region, put, put_release};
+use super::semaphore::Token;
 
 const USED: u64 = 1;
 
@@ -157,6 +158,9 @@ impl<'a> SlotWords<'a> {
     /// Makes a free slot the owner's; the caller holds its lock. What a scribble has left in it
     /// must not be taken for an open transaction: `phase` and intent list are cleared first.
     pub fn claim(self, owner: SlotOwner, epoch: u32) {
+        // Read by those who meet its token in a semaphore.
+        debug_assert_eq!(Token::new(0, epoch).epoch(), epoch, "an epoch that a token holds");
+        debug_assert!(epoch != 0, "0 is the epoch of a slot that nobody had");
         put(&self.words[PHASE], 0);
         put(&self.words[INTENTS], 0);
         self.set_owner(owner);

@@ -635,6 +635,8 @@ impl Changes for Touched<'_> {
     fn write(&self) {
         for node in &self.copies.nodes {
             if let (true, Some(place)) = (node.dirty, node.place) {
+                let words = &self.copies.words[node.start..node.end];
+                debug_assert!(is_whole(words), "what is written is believed when it is read");
                 self.node(node, place).write();
             }
         }

@@ -66,6 +66,9 @@ impl<'a> UndoLog<'a> {
         new: &[u64],
         at: usize,
     ) -> Result<(), LogFull> {
+        debug_assert_eq!(stored.len(), new.len());
+        // Read by `undo`: neither runs into the other.
+        debug_assert!(intent.file < 1 << 16 && at + stored.len() <= 1 << 48);
         let place = u64::from(intent.file) << 48 | at as u64;
         for (index, (word, &new)) in stored.iter().zip(new).enumerate() {
             let old = word.load(Ordering::Relaxed);
@@ -85,6 +88,8 @@ impl SlotWords<'_> {
     /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
     #[inline(always)]
     pub(super) fn begin(self, entries: usize) {
+        // Read by `damage` of a recoverer.
+        debug_assert!((1..=UNDO_MAX).contains(&entries), "{entries} entries");
         compiler_fence(Ordering::SeqCst);
         // Release: the log is whole before `phase` tells of it; pairs with `phase` of a recoverer.
         fence(Ordering::Release);
@@ -183,8 +188,10 @@ impl SlotWords<'_> {
         if phase == 0 {
             return None;
         }
-        let mut announced: Vec<Intent> = self.intents().collect();
-        announced.sort_unstable();
+        let announced: Vec<Intent> = self.intents().collect();
+        if let Some(at) = announced.windows(2).position(|pair| pair[0] >= pair[1]) {
+            return Some(Damage::Order { index: at + 1 });
+        }
         let fits = |undo: &Undo| match files.place_of(undo) {
             PlaceOf::KeyNode(key_node) => {
                 let intent = Intent { group: undo.group, file: undo.file, key_node };
@@ -232,6 +239,12 @@ pub enum Damage {
     Intents {
         /// The number.
         found: u64,
+    },
+    /// Key-nodes are announced in their order, each once.
+    #[error("intent {index}: found a key-node that is not behind the one before it")]
+    Order {
+        /// Its index.
+        index: usize,
     },
     /// An entry of the undo log names a word that no key-node of the intent list has.
     #[error(

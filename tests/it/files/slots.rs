@@ -128,6 +128,15 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
             |runtime, slot| store(runtime, slot + UNDO, 7),
             "of group 0000000000000007",
         ),
+        (
+            (0, first + 9),
+            |runtime, slot| {
+                store(runtime, slot + INTENT_LIST + 2, load(runtime, slot + INTENT_LIST));
+                store(runtime, slot + INTENT_LIST + 3, 0);
+                store(runtime, slot + INTENTS, 2);
+            },
+            "intent 1: found a key-node that is not behind the one before it",
+        ),
         // The entry is right; the intent list is not.
         (
             (0, first + 9),
