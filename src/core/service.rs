@@ -18,26 +18,12 @@ use std::time::{Duration, Instant};
 use crate::base::clock::{self, Millis};
 use crate::base::scan::Short;
 use crate::conf::{Conf, active};
-use crate::key::KeyRef;
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
     Error, Handle, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep, TransactionBuffers, live_dir,
 };
 use execute::RequestBuffers;
 use table::Table;
-
-/// A live node of a key, as a sweep meets it.
-#[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// Id of its business.
-    pub biz_id: u32,
-    /// Whose it is.
-    pub key: KeyRef<'a>,
-    /// The largest of what its limits have as used.
-    pub used: u64,
-    /// Milliseconds since the epoch.
-    pub last_use_ms: Millis,
-}
 
 /// What is asked of the items of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,6 +263,7 @@ impl ItemError {
 
 pub use outcome::Outcome;
 pub use record::{Clearing, RecordError, RecordName};
+pub use table::Seen;
 
 pub use crate::limit::{Figures, LimitFigures, List, Verdict};
 

@@ -11,7 +11,7 @@ use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
 use crate::store::{Lead, Moment, NodeOwner, Refused, Wanted};
 use atomic::{AtomicTransaction, Judged};
-use one::ItemTransaction;
+use one::{ItemTransaction, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved};
 
 /// Items that are made ready together: while the first of them is worked on, the memory of the
@@ -340,10 +340,4 @@ impl Service {
             Err(crate::store::TooLarge) => Err(log_too_large()),
         }
     }
-}
-
-#[cold]
-fn log_too_large() -> Refused {
-    tracing::error!("a transaction did not fit the undo log: nothing was changed");
-    Refused::Unavailable
 }

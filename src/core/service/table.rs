@@ -2,12 +2,24 @@
 
 use std::sync::Arc;
 
-use super::Seen;
 use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{List, Listing, Lists, Rules, Span, Worth};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
+
+/// A live node of a key, as a sweep meets it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Id of its business.
+    pub biz_id: u32,
+    /// Whose it is.
+    pub key: KeyRef<'a>,
+    /// The largest of what its limits have as used.
+    pub used: u64,
+    /// u64econds since the epoch.
+    pub last_use_ms: u64,
+}
 
 /// All businesses, by the index they have in the map.
 #[derive(Debug)]

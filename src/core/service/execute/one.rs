@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::log_too_large;
 use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::Scope;
@@ -10,7 +9,7 @@ use crate::key::KeyRef;
 use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, Command, Item, ItemError};
-use crate::store::{Keep, NodeIndex, Transaction, Wanted, Worked};
+use crate::store::{Keep, NodeIndex, Refused, Transaction, Wanted, Worked};
 
 /// The two nodes of an item.
 #[derive(Debug, Clone, Copy)]
@@ -296,4 +295,10 @@ impl<'a> ItemTransaction<'a> {
         // There was a place for it when it was started, so there is one now.
         let _ = self.write(transaction, nodes, Scope::Key);
     }
+}
+
+#[cold]
+pub(super) fn log_too_large() -> Refused {
+    tracing::error!("a transaction did not fit the undo log: nothing was changed");
+    Refused::Unavailable
 }
