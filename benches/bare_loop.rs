@@ -114,7 +114,7 @@ impl Connection {
                 return Ok(requests);
             }
             match parse(bytes)? {
-                Some((head, body)) => {
+                Some(Lengths { head, body }) => {
                     bytes = &bytes[head..];
                     self.body = Some(body);
                 }
@@ -141,12 +141,20 @@ impl Connection {
     }
 }
 
-/// Bytes of the head at the beginning of `bytes` and of the body after it; none if it is not whole.
-fn parse(bytes: &[u8]) -> io::Result<Option<(usize, usize)>> {
+/// Lengths of a request in bytes.
+struct Lengths {
+    head: usize,
+    body: usize,
+}
+
+/// Those of the request at the beginning of `bytes`; none if its head is not whole.
+fn parse(bytes: &[u8]) -> io::Result<Option<Lengths>> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, &mut headers) {
-        Ok(httparse::Status::Complete(head)) => Ok(Some((head, body_bytes(request.headers)?))),
+        Ok(httparse::Status::Complete(head)) => {
+            Ok(Some(Lengths { head, body: body_bytes(request.headers)? }))
+        }
         Ok(httparse::Status::Partial) => Ok(None),
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
     }

@@ -96,13 +96,12 @@ fn fill(service: &mut Service) {
 }
 
 /// Requests of `items` items each, made beforehand: what is measured is the service alone.
-fn requests(biz: &str, items: usize, keys: u64, atomic: bool) -> Vec<Request> {
+fn requests(biz: &str, items: usize, keys: u64) -> Vec<Request> {
     let (mut random, mut key) = (Random(0x9e37_79b9), String::new());
     (0..REQUESTED / items)
         .map(|_| {
             let mut request = Request::default();
             request.begin(Command::Update);
-            request.atomic = atomic;
             for _ in 0..items {
                 key_into(&mut key, random.next() % keys);
                 request.push(biz, &key, ItemOptions::ONE);
@@ -131,11 +130,13 @@ fn bench(c: &mut Criterion) {
             });
         });
     };
-    run("service/update evict, full chains of 56", &requests("evict", 1, u64::MAX, false));
+    run("service/update evict, full chains of 56", &requests("evict", 1, u64::MAX));
     // Warming up makes the nodes.
-    run("service/update hit, two lines, 50 k keys", &requests("wide", 1, 50_000, false));
-    run("service/64 updates hit, 1 M keys", &requests("hit", 64, KEYS, false));
-    run("service/64 updates hit, atomic, 1 M keys", &requests("hit", 64, KEYS, true));
+    run("service/update hit, two lines, 50 k keys", &requests("wide", 1, 50_000));
+    let mut many = requests("hit", 64, KEYS);
+    run("service/64 updates hit, 1 M keys", &many);
+    many.iter_mut().for_each(|request| request.atomic = true);
+    run("service/64 updates hit, atomic, 1 M keys", &many);
     singles(c, &mut service);
     floor(c);
     counters(c, &service);
@@ -302,7 +303,7 @@ fn updates_per_second(world: &World, processes: usize) -> f64 {
 
 fn child(dir: &std::path::Path) {
     let mut service = Service::attach(dir, Role::Program).expect("an attachment");
-    let requests = requests("hit", 1, KEYS, false);
+    let requests = requests("hit", 1, KEYS);
     let seed: usize = std::env::var("FRS_BENCH_SEED").map_or(0, |s| s.parse().unwrap_or(0));
     let (mut answers, mut done) = (Answers::default(), 0u64);
     let start = Instant::now();

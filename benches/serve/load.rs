@@ -107,7 +107,7 @@ pub fn reply_bytes(address: SocketAddr, requests: &Requests) -> Result<usize> {
             return Err("closed instead of a reply".into());
         }
         filled += read;
-        if let Some(bytes) = Checker::new().http_reply(&buffer[..filled], true)? {
+        if let Some(bytes) = Checker::new().http_reply(&buffer[..filled], Verdicts::Any)? {
             return Ok(bytes);
         }
     }
@@ -229,8 +229,8 @@ impl Connection {
         loop {
             let rest = &self.buffer[taken..self.filled];
             let reply = match protocol {
-                Protocol::Http => checker.http_reply(rest, false)?,
-                Protocol::HttpRefusing => checker.http_reply(rest, true)?,
+                Protocol::Http => checker.http_reply(rest, Verdicts::Allowed)?,
+                Protocol::HttpRefusing => checker.http_reply(rest, Verdicts::Any)?,
                 Protocol::Memcached => checker.memcached_reply(rest)?,
             };
             let Some(bytes) = reply else { break };
@@ -250,6 +250,13 @@ struct Checker {
     error: memmem::Finder<'static>,
 }
 
+/// Which verdicts are a success.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdicts {
+    Allowed,
+    Any,
+}
+
 impl Checker {
     fn new() -> Checker {
         Checker {
@@ -259,7 +266,7 @@ impl Checker {
     }
 
     /// Bytes of the reply at the beginning of `bytes`; none if it is not whole.
-    fn http_reply(&self, bytes: &[u8], may_refuse: bool) -> Result<Option<usize>> {
+    fn http_reply(&self, bytes: &[u8], verdicts: Verdicts) -> Result<Option<usize>> {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut response = httparse::Response::new(&mut headers);
         let httparse::Status::Complete(head) = response.parse(bytes)? else { return Ok(None) };
@@ -272,7 +279,7 @@ impl Checker {
         }
         let Some(body) = bytes.get(head..end) else { return Ok(None) };
         if response.code != Some(200)
-            || !may_refuse && self.limited.find(body).is_some()
+            || verdicts == Verdicts::Allowed && self.limited.find(body).is_some()
             || self.error.find(body).is_some()
         {
             return Err(format!("not a success: {}", bytes[..end].escape_ascii()).into());

@@ -253,16 +253,16 @@ fn cpu_of_tree(root: u32) -> Result<Duration> {
         let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
         // A process may be gone by now.
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        stats.push((pid, parent_and_ticks(&text).ok_or("/proc/PID/stat is not understood")?));
+        stats.push((pid, Stat::read(&text).ok_or("/proc/PID/stat is not understood")?));
     }
     let mut family = vec![root];
     let mut ticks = 0;
     while let Some(parent) = family.pop() {
-        for (pid, (of, own)) in &stats {
+        for (pid, stat) in &stats {
             if *pid == parent {
-                ticks += own;
+                ticks += stat.ticks;
             }
-            if *of == parent {
+            if stat.parent == parent {
                 family.push(*pid);
             }
         }
@@ -271,11 +271,20 @@ fn cpu_of_tree(root: u32) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
 }
 
-/// ppid, and utime + stime + cutime + cstime, which stand after the name in parentheses (proc(5)).
-fn parent_and_ticks(stat: &str) -> Option<(u32, u64)> {
-    let (_, after_name) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = after_name.split(' ').collect();
-    let parent = fields.get(1)?.parse().ok()?;
-    let ticks = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>().ok());
-    Some((parent, ticks.sum::<Option<u64>>()?))
+/// What /proc/PID/stat says of a process.
+struct Stat {
+    parent: u32,
+    /// utime + stime + cutime + cstime.
+    ticks: u64,
+}
+
+impl Stat {
+    /// All of it stands after the name in parentheses (proc(5)).
+    fn read(stat: &str) -> Option<Stat> {
+        let (_, after_name) = stat.rsplit_once(") ")?;
+        let fields: Vec<&str> = after_name.split(' ').collect();
+        let parent = fields.get(1)?.parse().ok()?;
+        let ticks = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>().ok());
+        Some(Stat { parent, ticks: ticks.sum::<Option<u64>>()? })
+    }
 }

@@ -46,16 +46,25 @@ fn check(srv: &[u8], map: &[u8]) {
     assert!(!report::report(&conf, &machine, &BUFFER_SIZES).text.is_empty());
 }
 
-/// The parts of an edit: the name behind `/biz/`, a map.xml, and what was sent.
-fn parts(input: &[u8]) -> Option<(BizName<'_>, &str, &str)> {
+/// The parts of an edit.
+struct Edit<'i> {
+    /// The name behind `/biz/`.
+    meant: BizName<'i>,
+    /// A map.xml.
+    map: &'i str,
+    /// What was sent.
+    body: &'i str,
+}
+
+fn parts(input: &[u8]) -> Option<Edit<'_>> {
     let mut parts = input.splitn(3, |&byte| byte == PART).map(std::str::from_utf8);
     let mut next = || parts.next()?.ok();
     let (name, map) = (next()?, next()?);
-    Some((BizName::of(name)?, map, next().unwrap_or_default()))
+    Some(Edit { meant: BizName::of(name)?, map, body: next().unwrap_or_default() })
 }
 
 fn put(input: &[u8]) {
-    let Some((meant, map, body)) = parts(input) else { return };
+    let Some(Edit { meant, map, body }) = parts(input) else { return };
     let put = match edit::put(map, body, meant, NAMES) {
         Ok(put) => put,
         Err(error) => return told(&error),
@@ -77,7 +86,7 @@ fn put(input: &[u8]) {
 }
 
 fn remove(input: &[u8]) {
-    let Some((meant, map, _)) = parts(input) else { return };
+    let Some(Edit { meant, map, .. }) = parts(input) else { return };
     let all = edit::elements(map, None, NAMES.map);
     match edit::remove(map, meant, NAMES.map) {
         Ok(removed) => {

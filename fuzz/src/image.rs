@@ -16,8 +16,8 @@ use frs::store::group::seal;
 use frs::store::{Runtime, close_clean, prepare};
 
 use super::world::{
-    CHAIN, FILE_WORDS, FILES, KEY_NODES, KEYS, NODE_WORDS, NOW, PAGE_WORDS, World, ask, bytes_of,
-    head, node, slot_byte,
+    BizKey, CHAIN, FILE_WORDS, FILES, KEY_NODES, KEYS, NODE_WORDS, NOW, PAGE_WORDS, World, ask,
+    bytes_of, head, node, slot_byte,
 };
 
 const RUNTIME: usize = FILES;
@@ -143,12 +143,12 @@ fn look(world: &World, now: u64) {
         ControlFlow::Continue(())
     });
     let _ = (walked, reader.group_stats(now));
-    for (biz, key) in KEYS {
+    for BizKey { biz, key } in KEYS {
         if let Ok(Look::At(record)) = reader.node(biz, key, now) {
             let _ = (reader.state_words(&record), reader.ring_times(&record));
         }
     }
-    for (biz, _) in [KEYS[0], KEYS[2]] {
+    for BizKey { biz, .. } in [KEYS[0], KEYS[2]] {
         let _ = (reader.top(biz, 3, By::Used, now), reader.whole(biz, now));
     }
     for (_, group) in reader.groups() {
@@ -167,12 +167,12 @@ fn look(world: &World, now: u64) {
 /// A program that attaches, asks for keys that are there and for some that are not.
 fn serve(world: &World, now: u64) {
     let Ok(mut service) = Service::attach(world.dir(), Role::Program) else { return };
-    for key in &KEYS {
+    for key in KEYS {
         ask(&mut service, Command::Query, key, now);
         ask(&mut service, Command::Update, key, now);
     }
     for key in ["a", "b", "c", "d", "e", "f"] {
-        ask(&mut service, Command::Update, &("login", key), now);
+        ask(&mut service, Command::Update, BizKey { biz: "login", key }, now);
     }
     let _ = (service.unserved_groups(), service.recover_dead());
 }

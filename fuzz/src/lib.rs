@@ -12,15 +12,21 @@ pub mod undo;
 mod world;
 pub mod xml;
 
-/// A target: its name, which is also that of its directory in tests/corpus, and what it does.
-pub type Target = (&'static str, fn(&[u8]));
+/// A target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name, which is also that of its directory in tests/corpus.
+    pub name: &'static str,
+    /// What it does with an input.
+    pub run: fn(&[u8]),
+}
 
 /// All of them.
 pub const TARGETS: [Target; 6] = [
-    ("conf", conf::run),
-    ("http", http::run),
-    ("image", image::run),
-    ("json", json::run),
-    ("undo", undo::run),
-    ("xml", xml::run),
+    Target { name: "conf", run: conf::run },
+    Target { name: "http", run: http::run },
+    Target { name: "image", run: image::run },
+    Target { name: "json", run: json::run },
+    Target { name: "undo", run: undo::run },
+    Target { name: "xml", run: xml::run },
 ];

@@ -101,11 +101,28 @@ impl Lists {
         lists
     }
 
-    /// The words that may change: file and word.
-    fn named(&self, known: u64) -> BTreeSet<(usize, usize)> {
+    /// The words that may change.
+    fn named(&self, known: u64) -> BTreeSet<WordAt> {
         let known = self.undo.iter().filter(|[group, ..]| *group == known);
-        known.map(|[_, at, _]| ((at >> 48) as usize, (at & 0xffff_ffff_ffff) as usize)).collect()
+        let word_at = |[_, at, _]: &[u64; 3]| WordAt {
+            file: (at >> 48) as usize,
+            word: (at & 0xffff_ffff_ffff) as usize,
+        };
+        known.map(word_at).collect()
     }
+}
+
+/// A word of a group's file.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct WordAt {
+    file: usize,
+    word: usize,
+}
+
+/// A key-node of the group.
+struct KeyNodeAt {
+    file: usize,
+    key_node: usize,
 }
 
 /// Runs one input.
@@ -140,22 +157,18 @@ pub fn run(data: &[u8]) {
 
 /// Gives each key-node's semaphore a holder.
 fn give(stage: &Stage, holders: u8) {
-    for (nth, (file, key_node)) in places().enumerate() {
+    for (nth, KeyNodeAt { file, key_node }) in key_nodes().enumerate() {
         let word = [0, TOKEN, TOKEN | WAITERS, 1 | 9 << 8][usize::from(holders >> (nth * 2) & 3)];
         let at = head(key_node) as u64 * 8;
         stage.world.files[file].file.write_all_at(&word.to_le_bytes(), at).expect("written");
     }
 }
 
-fn places() -> impl Iterator<Item = (usize, usize)> {
-    (0..FILES).flat_map(|file| (0..KEY_NODES).map(move |key_node| (file, key_node)))
+fn key_nodes() -> impl Iterator<Item = KeyNodeAt> {
+    (0..FILES).flat_map(|file| (0..KEY_NODES).map(move |key_node| KeyNodeAt { file, key_node }))
 }
 
-fn compare(
-    before: &[Vec<u64>; FILES],
-    after: &[Vec<u64>; FILES],
-    named: &BTreeSet<(usize, usize)>,
-) {
+fn compare(before: &[Vec<u64>; FILES], after: &[Vec<u64>; FILES], named: &BTreeSet<WordAt>) {
     for file in 0..FILES {
         for word in 0..FILE_WORDS {
             let (old, new) = (before[file][word], after[file][word]);
@@ -167,7 +180,7 @@ fn compare(
                 let was_its = old as u32 & !WAITERS == TOKEN;
                 assert!(was_its && new == 0, "a semaphore was {old:#x} and is {new:#x}");
             } else {
-                assert!(named.contains(&(file, word)), "word {word} of file {file}");
+                assert!(named.contains(&WordAt { file, word }), "word {word} of file {file}");
             }
         }
     }

@@ -45,8 +45,19 @@ const MAP: &str = r#"<map>
 </map>"#;
 
 /// Keys that have nodes.
-pub const KEYS: [(&str, &str); 4] =
-    [("login", "alice"), ("login", "bob"), ("sale", "::1"), ("sale", "10.0.0.1")];
+pub const KEYS: [BizKey<'_>; 4] = [
+    BizKey { biz: "login", key: "alice" },
+    BizKey { biz: "login", key: "bob" },
+    BizKey { biz: "sale", key: "::1" },
+    BizKey { biz: "sale", key: "10.0.0.1" },
+];
+
+/// A key of a business.
+#[derive(Clone, Copy)]
+pub struct BizKey<'k> {
+    pub biz: &'k str,
+    pub key: &'k str,
+}
 
 /// First word of a key-node.
 pub const fn head(key_node: usize) -> usize {
@@ -82,18 +93,30 @@ pub struct Kept {
     pub file: File,
     len: u64,
     inode: u64,
-    parts: Vec<(u64, Vec<u8>)>,
+    parts: Vec<KeptPart>,
+}
+
+/// Bytes of a file as they were.
+struct KeptPart {
+    from: u64,
+    bytes: Vec<u8>,
+}
+
+/// Bytes of a file.
+struct Part {
+    from: u64,
+    len: usize,
 }
 
 impl Kept {
-    fn of(path: PathBuf, parts: &[(u64, usize)]) -> Kept {
+    fn of(path: PathBuf, parts: &[Part]) -> Kept {
         let file = File::options().read(true).write(true).open(&path).expect("it is there");
         let metadata = file.metadata().expect("it is there");
         let (len, inode) = (metadata.len(), metadata.ino());
-        let read = |&(from, bytes): &(u64, usize)| {
-            let mut part = vec![0; bytes];
-            file.read_exact_at(&mut part, from).expect("so long it is");
-            (from, part)
+        let read = |part: &Part| {
+            let mut bytes = vec![0; part.len];
+            file.read_exact_at(&mut bytes, part.from).expect("so long it is");
+            KeptPart { from: part.from, bytes }
         };
         let parts = parts.iter().map(read).collect();
         Kept { path, file, len, inode, parts }
@@ -101,7 +124,7 @@ impl Kept {
 
     fn whole(path: PathBuf) -> Kept {
         let bytes = std::fs::metadata(&path).expect("it is there").len();
-        Kept::of(path, &[(0, bytes as usize)])
+        Kept::of(path, &[Part { from: 0, len: bytes as usize }])
     }
 
     /// Puts it back; false where the directory holds another file by now.
@@ -114,7 +137,7 @@ impl Kept {
         if len != self.len {
             self.file.set_len(self.len).expect("as it was");
         }
-        let write = |(from, part): &(u64, Vec<u8>)| self.file.write_all_at(part, *from).is_ok();
+        let write = |part: &KeptPart| self.file.write_all_at(&part.bytes, part.from).is_ok();
         self.parts.iter().all(write)
     }
 }
@@ -142,16 +165,16 @@ impl World {
         active::write(data, 1, &texts).expect("written");
         Runtime::open(data).expect("it is there").publish(1);
         let mut service = Service::attach(data, Role::Program).expect("attached");
-        KEYS.iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
+        KEYS.into_iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
         drop(service);
         let page = PAGE_WORDS * 8;
         // Header and the register's first page; of the first slots state, counters, and some of
         // intents and undo log.
-        let mut parts = vec![(0, 2 * page)];
+        let mut parts = vec![Part { from: 0, len: 2 * page }];
         for slot in 0..4 {
-            parts.push((slot_byte(slot, 0), 2 * page));
-            parts.push((slot_byte(slot, at::INTENT_LIST), 256));
-            parts.push((slot_byte(slot, at::UNDO_LOG), 512));
+            parts.push(Part { from: slot_byte(slot, 0), len: 2 * page });
+            parts.push(Part { from: slot_byte(slot, at::INTENT_LIST), len: 256 });
+            parts.push(Part { from: slot_byte(slot, at::UNDO_LOG), len: 512 });
         }
         let files = [
             Kept::whole(group::path_of(data, "g", 0)),
@@ -176,10 +199,10 @@ impl World {
 }
 
 /// Asks for one key and looks at no answer but for its being there.
-pub fn ask(service: &mut Service, command: Command, (biz, key): &(&str, &str), now: u64) {
+pub fn ask(service: &mut Service, command: Command, key: BizKey<'_>, now: u64) {
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
-    request.push(biz, key, ItemOptions::ONE.detailed());
+    request.push(key.biz, key.key, ItemOptions::ONE.detailed());
     service.begin_tick();
     service.run(&request, now, &mut answers);
     assert_eq!(answers.items.len(), 1);

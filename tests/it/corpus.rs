@@ -21,7 +21,7 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn every_kept_input_passes_its_target() {
-    for (name, run) in targets::TARGETS {
+    for targets::Target { name, run } in targets::TARGETS {
         let files = files_of(&corpus().join(name));
         assert!(!files.is_empty(), "nothing is kept of {name}");
         for path in files {
@@ -36,7 +36,7 @@ fn every_kept_input_passes_its_target() {
 #[test]
 fn the_corpus_is_small() {
     let (mut bytes, mut files) = (0, 0);
-    for (name, _) in targets::TARGETS {
+    for targets::Target { name, .. } in targets::TARGETS {
         for path in files_of(&corpus().join(name)) {
             bytes += path.metadata().expect("it is there").len();
             files += 1;

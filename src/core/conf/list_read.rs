@@ -118,8 +118,16 @@ fn ip_pattern(text: &str) -> Value<Pattern> {
     Cidr::parse(text).map(Pattern::Block).map_err(|expected| expected.to_string())
 }
 
-/// Entries before, with where they stand: the kind of list, an override's limit, and the keys.
-type Seen = HashMap<(String, Pattern), usize>;
+/// What there may be one entry of.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ListedKeys {
+    /// The kind of list, with an override's limit.
+    kind: String,
+    pattern: Pattern,
+}
+
+/// Entries before, with where they stand.
+type Seen = HashMap<ListedKeys, usize>;
 
 /// Notes an entry for keys that one before of the same kind has already.
 fn once(notes: &mut Notes<'_>, seen: &mut Seen, element: &Element, listed: &Listed) {
@@ -128,8 +136,8 @@ fn once(notes: &mut Notes<'_>, seen: &mut Seen, element: &Element, listed: &List
         ListRule::Override { limit, .. } => format!("<override> of limit {}", limit + 1),
     };
     let expected = |line: u32| format!("one that no {kind} has (line {line} has it)");
-    let first = seen.get(&(kind.clone(), listed.pattern.clone())).copied();
-    match first {
+    let keys = ListedKeys { kind: kind.clone(), pattern: listed.pattern.clone() };
+    match seen.get(&keys).copied() {
         Some(first) => {
             let text = element.attribute("key").map_or("", |attribute| &attribute.value);
             let found = format!("key=\"{}\" again", shown(text));
@@ -137,7 +145,7 @@ fn once(notes: &mut Notes<'_>, seen: &mut Seen, element: &Element, listed: &List
             notes.note(element.value_at("key"), found, expected);
         }
         None => {
-            seen.insert((kind, listed.pattern.clone()), element.at);
+            seen.insert(keys, element.at);
         }
     }
 }

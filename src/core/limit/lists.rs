@@ -237,12 +237,18 @@ impl PatternIndex {
 }
 
 /// Grows from any pattern to those within it.
-fn narrowness(pattern: &Pattern) -> (bool, usize) {
-    match pattern {
-        Pattern::Prefix(text) => (false, text.len()),
-        Pattern::Exact(text) => (true, text.len()),
-        Pattern::Block(block) => (false, block.prefix.into()),
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Narrowness {
+    is_exact: bool,
+    length: usize,
+}
+
+fn narrowness(pattern: &Pattern) -> Narrowness {
+    let length = match pattern {
+        Pattern::Exact(text) | Pattern::Prefix(text) => text.len(),
+        Pattern::Block(block) => block.prefix.into(),
+    };
+    Narrowness { is_exact: matches!(pattern, Pattern::Exact(_)), length }
 }
 
 fn family_of(address: IpAddr) -> usize {

@@ -176,18 +176,18 @@ pub fn write(
     line: &mut Line,
     common: &Common,
     Asker { options, origin, .. }: Asker<'_>,
-    Content { status, kind, body }: Content<'_>,
+    content: Content<'_>,
     single: Option<Single<'_>>,
 ) {
     let mut pen = line.pen();
-    begin(out, &mut pen, common, options, status, kind, body.len());
+    begin(out, &mut pen, common, options, content);
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
     }
     if let Some(single) = single {
         write_single(&mut pen, &single);
     }
-    end(out, &mut pen, options, body);
+    end(out, &mut pen, options, content.body);
 }
 
 /// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has
@@ -224,7 +224,8 @@ pub fn write_error(
     body.clear();
     codec::write_error(options.format, body, line, error, admin);
     let mut pen = line.pen();
-    begin(out, &mut pen, common, options, error.status(), Kind::Document, body.len());
+    let content = Content { status: error.status(), kind: Kind::Document, body };
+    begin(out, &mut pen, common, options, content);
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
     }
@@ -261,9 +262,7 @@ fn begin(
     pen: &mut Pen<'_>,
     common: &Common,
     options: ResponseOptions,
-    status: u16,
-    kind: Kind,
-    body_len: usize,
+    Content { status, kind, body }: Content<'_>,
 ) {
     if let (200, Kind::Document, Format::Xml) = (status, kind, options.format) {
         out.extend_from_slice(common.ok_xml());
@@ -279,7 +278,7 @@ fn begin(
         });
         pen.text(common.fields());
     }
-    pen.number(body_len as u64);
+    pen.number(body.len() as u64);
     pen.text(b"\r\n");
     pen.text(persistence(options));
 }

@@ -34,6 +34,17 @@ pub fn text(stats: &Stats) -> String {
 #[derive(Debug, Default)]
 struct Page(String);
 
+/// A label and its value.
+#[derive(Debug, Clone, Copy)]
+struct Label<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+fn label<'a>(name: &'a str, value: &'a str) -> Label<'a> {
+    Label { name, value }
+}
+
 /// The value of a label, escaped.
 struct Escaped<'a>(&'a str);
 
@@ -68,11 +79,11 @@ impl Page {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
         self.0.push_str(name);
-        for (nth, (label, value)) in labels.iter().enumerate() {
+        for (nth, Label { name, value }) in labels.iter().enumerate() {
             let before = if nth == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{before}{label}=\"{}\"", Escaped(value));
+            let _ = write!(self.0, "{before}{name}=\"{}\"", Escaped(value));
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(self.0, "{end} {value}");
@@ -87,9 +98,9 @@ impl Page {
         self.head(name, "histogram", help);
         let bucket = format!("{name}_bucket");
         for Doubling { bound_us, count } in times.doublings() {
-            self.sample(&bucket, &[("le", &Seconds(bound_us).to_string())], count);
+            self.sample(&bucket, &[label("le", &Seconds(bound_us).to_string())], count);
         }
-        self.sample(&bucket, &[("le", "+Inf")], times.count());
+        self.sample(&bucket, &[label("le", "+Inf")], times.count());
         self.sample(&format!("{name}_sum"), &[], Seconds(times.sum_us));
         self.sample(&format!("{name}_count"), &[], times.count());
     }
@@ -101,7 +112,8 @@ impl Page {
             for (kind, &count) in counts.iter().enumerate() {
                 // What never occurred is left out, but for the series that everybody draws.
                 if count > 0 || kind == 0 {
-                    let labels = [("command", call.word()), ("status", status_word(kind))];
+                    let labels =
+                        [label("command", call.word()), label("status", status_word(kind))];
                     self.sample(NAME, &labels, count);
                 }
             }
@@ -115,12 +127,15 @@ impl Page {
         const NAME: &str = "frs_items_total";
         self.head(NAME, "counter", "Items answered, by business, command and verdict.");
         for biz in &stats.bizs {
-            let label = biz.label();
+            let name = biz.label();
             for (command, counts) in ["query", "update"].into_iter().zip(&biz.items) {
                 for (outcome, &count) in Outcome::ALL.iter().zip(counts) {
                     if count > 0 || *outcome == Outcome::Allowed {
-                        let labels =
-                            [("biz", &*label), ("command", command), ("verdict", outcome.word())];
+                        let labels = [
+                            label("biz", &name),
+                            label("command", command),
+                            label("verdict", outcome.word()),
+                        ];
                         self.sample(NAME, &labels, count);
                     }
                 }
@@ -129,7 +144,7 @@ impl Page {
         const ERRORS: &str = "frs_item_errors_total";
         self.head(ERRORS, "counter", "Items that failed, by error.");
         for (error, count) in ItemError::ALL.iter().zip(stats.sums.item_errors) {
-            self.sample(ERRORS, &[("error", error.word())], count);
+            self.sample(ERRORS, &[label("error", error.word())], count);
         }
     }
 
@@ -158,7 +173,7 @@ impl Page {
         }
         self.head("frs_bytes_total", "counter", "Bytes read from clients and written to them.");
         for (direction, counter) in [("in", Counter::BytesIn), ("out", Counter::BytesOut)] {
-            self.sample("frs_bytes_total", &[("direction", direction)], sums.count(counter));
+            self.sample("frs_bytes_total", &[label("direction", direction)], sums.count(counter));
         }
     }
 
@@ -167,7 +182,11 @@ impl Page {
         let help = "1 where a group is served, 0 where its items answer `store`.";
         self.head("frs_group_served", "gauge", help);
         for group in groups.iter().filter(|group| group.geometry.is_some()) {
-            self.sample("frs_group_served", &[("group", group.name())], u64::from(group.served));
+            self.sample(
+                "frs_group_served",
+                &[label("group", group.name())],
+                u64::from(group.served),
+            );
         }
         self.head(
             "frs_nodes",
@@ -179,13 +198,17 @@ impl Page {
             for (state, count) in
                 [("live", nodes.live), ("expired", nodes.expired), ("free", nodes.free)]
             {
-                self.sample("frs_nodes", &[("group", group.name()), ("state", state)], count);
+                self.sample(
+                    "frs_nodes",
+                    &[label("group", group.name()), label("state", state)],
+                    count,
+                );
             }
         }
         self.head("frs_creates_total", "counter", "Nodes created.");
         for group in groups {
             let count = group.sums.count(GroupCounter::Creates);
-            self.sample("frs_creates_total", &[("group", group.name())], count);
+            self.sample("frs_creates_total", &[label("group", group.name())], count);
         }
         let evictions = [
             ("expired", GroupCounter::EvictionsExpired),
@@ -209,13 +232,13 @@ impl Page {
         groups: &[Group],
         name: &str,
         help: &str,
-        label: &str,
+        kind: &str,
         counters: [(&str, GroupCounter); N],
     ) {
         self.head(name, "counter", help);
         for group in groups {
             for (word, counter) in counters {
-                let labels = [("group", group.name()), (label, word)];
+                let labels = [label("group", group.name()), label(kind, word)];
                 self.sample(name, &labels, group.sums.count(counter));
             }
         }
@@ -248,12 +271,12 @@ impl Page {
         const ROLES: [&str; 2] = ["worker", "keeper"];
         self.head("frs_processes", "gauge", "Living processes.");
         for role in ROLES {
-            self.sample("frs_processes", &[("role", role)], stats.processes_of(role));
+            self.sample("frs_processes", &[label("role", role)], stats.processes_of(role));
         }
         const RESTARTS: &str = "frs_process_restarts_total";
         self.head(RESTARTS, "counter", "Processes that died and were replaced.");
         for (role, count) in ROLES.into_iter().zip(stats.master.restarts) {
-            self.sample(RESTARTS, &[("role", role)], count);
+            self.sample(RESTARTS, &[label("role", role)], count);
         }
     }
 
@@ -264,12 +287,12 @@ impl Page {
         const RELOADS: &str = "frs_config_reloads_total";
         self.head(RELOADS, "counter", "Reloads of the configuration.");
         for (result, count) in RESULTS.iter().zip(stats.master.reloads) {
-            self.sample(RELOADS, &[("result", result)], count);
+            self.sample(RELOADS, &[label("result", result)], count);
         }
         const LAST: &str = "frs_config_last_reload_timestamp_seconds";
         self.head(LAST, "gauge", "When the configuration was reloaded last; 0: never.");
         for (result, at_ms) in RESULTS.iter().zip(stats.master.reloaded_ms) {
-            self.sample(LAST, &[("result", result)], seconds_of_ms(at_ms));
+            self.sample(LAST, &[label("result", result)], seconds_of_ms(at_ms));
         }
     }
 
@@ -287,7 +310,7 @@ impl Page {
         let started = seconds_of_ms(stats.master.started_ms);
         self.one("frs_start_timestamp_seconds", "gauge", "When the server was started.", started);
         self.head("frs_build_info", "gauge", "The version that runs.");
-        self.sample("frs_build_info", &[("version", stats.version)], 1);
+        self.sample("frs_build_info", &[label("version", stats.version)], 1);
     }
 }
 

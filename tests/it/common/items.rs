@@ -74,10 +74,22 @@ impl Item {
 }
 
 impl Response {
-    /// Was it refused as a whole, and what does each item say.
+    /// It was not refused as a whole, and each item says this.
     #[track_caller]
-    pub fn expect(&self, refused: bool, items: &[&str]) {
-        assert_eq!(self.refused, refused, "{self:?}");
+    pub fn expect(&self, items: &[&str]) {
+        assert!(!self.refused, "{self:?}");
+        self.expect_items(items);
+    }
+
+    /// It was refused as a whole, and each item says this.
+    #[track_caller]
+    pub fn expect_refused(&self, items: &[&str]) {
+        assert!(self.refused, "{self:?}");
+        self.expect_items(items);
+    }
+
+    #[track_caller]
+    fn expect_items(&self, items: &[&str]) {
         assert_eq!(self.items.len(), items.len(), "{self:?}");
         for (item, words) in self.items.iter().zip(items) {
             item.expect(words);

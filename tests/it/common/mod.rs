@@ -258,7 +258,7 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 /// Is a process there (a zombie counts as gone).
 pub fn is_alive(pid: Pid) -> bool {
-    state_and_group(&pid.to_string()).is_some_and(|(state, _)| state != "Z")
+    Stat::of(&pid.to_string()).is_some_and(|stat| stat.state != "Z")
 }
 
 /// Is no process of a group there.
@@ -266,18 +266,25 @@ fn group_is_gone(group: Pid) -> bool {
     let group = group.to_string();
     let mut entries = std::fs::read_dir("/proc").expect("readable").flatten();
     !entries.any(|entry| {
-        let found = state_and_group(&entry.file_name().to_string_lossy());
-        found.is_some_and(|(state, of)| of == group && state != "Z")
+        let found = Stat::of(&entry.file_name().to_string_lossy());
+        found.is_some_and(|stat| stat.group == group && stat.state != "Z")
     })
 }
 
-/// The state and the process group of a process.
-fn state_and_group(pid: &str) -> Option<(String, String)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut words = rest.split_whitespace();
-    let state = words.next()?.to_owned();
-    Some((state, words.nth(1)?.to_owned()))
+/// What /proc/PID/stat says of a process.
+struct Stat {
+    state: String,
+    group: String,
+}
+
+impl Stat {
+    fn of(pid: &str) -> Option<Stat> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut words = rest.split_whitespace();
+        let state = words.next()?.to_owned();
+        Some(Stat { state, group: words.nth(1)?.to_owned() })
+    }
 }
 
 /// An answer.

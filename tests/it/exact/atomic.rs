@@ -464,27 +464,24 @@ fn of_20_a_minute_and_10_an_hour_the_first_keeps_10_from_the_11th_call_on() {
     for nth in 1..=10 {
         let minute = format!("limited=false used={nth} max=20 remaining={}", 20 - nth);
         let hour = format!("limited=false used={nth} max=10 remaining={}", 10 - nth);
-        post(&mut client, "/update", call).expect(false, &[&minute, &hour]);
+        post(&mut client, "/update", call).expect(&[&minute, &hour]);
     }
     for _ in 11..=40 {
-        post(&mut client, "/update", call).expect(
-            true,
-            &[
-                "limited=false used=10 max=20 remaining=10 reset=1..=60000 !retry",
-                "limited=true used=10 max=10 remaining=0 retry=1..=3600000",
-            ],
-        );
+        post(&mut client, "/update", call).expect_refused(&[
+            "limited=false used=10 max=20 remaining=10 reset=1..=60000 !retry",
+            "limited=true used=10 max=10 remaining=0 retry=1..=3600000",
+        ]);
     }
     // The other order of the items, and Query: the same.
     let turned = "<request atomic=\"true\"><item biz=\"hour\" key=\"k2\"/>\
                   <item biz=\"minute\" key=\"k1\"/></request>";
     for command in ["/update", "/query"] {
         post(&mut client, command, turned)
-            .expect(true, &["limited=true remaining=0", "limited=false remaining=10"]);
+            .expect_refused(&["limited=true remaining=0", "limited=false remaining=10"]);
     }
     // The first by itself has its ten left.
     let alone = "<request><item biz=\"minute\" key=\"k1\" count=\"10\"/></request>";
-    post(&mut client, "/update", alone).expect(false, &["limited=false used=20 remaining=0"]);
+    post(&mut client, "/update", alone).expect(&["limited=false used=20 remaining=0"]);
 }
 
 #[test]

@@ -18,17 +18,14 @@ fn what_was_seen_often_fades_and_is_never_refused() {
             <item biz="seen" key="alice|summer"/>
             <item biz="seen" key="alice|autumn"/></request>"#;
         for _ in 0..2 {
-            stage.query(candidates).expect(
-                false,
-                &[
-                    "limited=false used=11 weight=0 reset=1..=90000000",
-                    "limited=false used=4 weight=0.3",
-                    "limited=false used=0 weight=1 reset=0",
-                ],
-            );
+            stage.query(candidates).expect(&[
+                "limited=false used=11 weight=0 reset=1..=90000000",
+                "limited=false used=4 weight=0.3",
+                "limited=false used=0 weight=1 reset=0",
+            ]);
         }
         let in_json = r#"{"items": [{"biz": "seen", "key": "alice|summer"}]}"#;
-        stage.query(in_json).expect(false, &["limited=false used=4 weight=0.3"]);
+        stage.query(in_json).expect(&["limited=false used=4 weight=0.3"]);
 
         // 25 hours: a day on which the clock is set back is as long.
         let next_day = stage.later(DAY + DAY / 24, "seen", "alice|spring");

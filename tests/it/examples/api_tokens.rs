@@ -14,10 +14,10 @@ fn five_at_once_and_then_one_every_three_minutes() {
         for nth in 1..=5 {
             let client = format!("limited=false used={nth} max=5 remaining={}", 5 - nth);
             let api = format!("limited=false used={nth} max=12");
-            call(stage, "report", "app7", 1).expect(false, &[&client, &api]);
+            call(stage, "report", "app7", 1).expect(&[&client, &api]);
         }
         let client = "limited=true used=5 max=5 remaining=0 retry=120000..=180000";
-        call(stage, "report", "app7", 1).expect(true, &[client, "limited=false used=5"]);
+        call(stage, "report", "app7", 1).expect_refused(&[client, "limited=false used=5"]);
         // Three more need three tokens; six never fit into five.
         for (count, retry) in [(3, "retry=480000..=540000"), (6, "!retry")] {
             let asked = format!("/query?biz=api-client&key=report%7Capp7&count={count}");
@@ -34,13 +34,13 @@ fn five_at_once_and_then_one_every_three_minutes() {
 fn all_clients_of_an_api_share_its_bucket() {
     play("api-tokens", |stage| {
         for client in ["app1", "app2", "app3"] {
-            call(stage, "report", client, 4).expect(false, &["used=4", "limited=false"]);
+            call(stage, "report", client, 4).expect(&["used=4", "limited=false"]);
         }
         // The API's refusal costs the client nothing; its other APIs go on.
         let api = "limited=true used=12 max=12 remaining=0 retry=1..=60000";
-        call(stage, "report", "app4", 1).expect(true, &["limited=false used=0", api]);
-        call(stage, "export", "app4", 2).expect(false, &["used=2 max=2 remaining=0", "used=2"]);
-        call(stage, "export", "app4", 1).expect(true, &["limited=true max=2", "limited=false"]);
+        call(stage, "report", "app4", 1).expect_refused(&["limited=false used=0", api]);
+        call(stage, "export", "app4", 2).expect(&["used=2 max=2 remaining=0", "used=2"]);
+        call(stage, "export", "app4", 1).expect_refused(&["limited=true max=2", "limited=false"]);
     });
 }
 

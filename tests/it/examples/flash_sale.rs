@@ -17,19 +17,19 @@ fn play(story: impl Fn(&mut Stage)) {
 fn one_for_each_user_and_three_a_day() {
     play(|stage| {
         let own = "limited=false limit=2 used=1 max=1 remaining=0 !reset";
-        order(stage, "phone", "alice", 1).expect(false, &[own, "used=1 max=3 remaining=2"]);
+        order(stage, "phone", "alice", 1).expect(&[own, "used=1 max=3 remaining=2"]);
         // Never again: there is nothing to wait for.
         let again = "limited=true limit=2 used=1 max=1 remaining=0 !retry";
-        order(stage, "phone", "alice", 1).expect(true, &[again, "limited=false used=1"]);
+        order(stage, "phone", "alice", 1).expect_refused(&[again, "limited=false used=1"]);
 
-        order(stage, "tv", "alice", 1).expect(false, &[own, "used=2 remaining=1"]);
-        order(stage, "watch", "alice", 1).expect(false, &[own, "used=3 remaining=0"]);
+        order(stage, "tv", "alice", 1).expect(&[own, "used=2 remaining=1"]);
+        order(stage, "watch", "alice", 1).expect(&[own, "used=3 remaining=0"]);
         let day = "limited=true used=3 max=3 remaining=0 reset=1..=86400000 retry=1..=86400000";
-        order(stage, "bag", "alice", 1).expect(true, &["limited=false used=0 reset=0", day]);
+        order(stage, "bag", "alice", 1).expect_refused(&["limited=false used=0 reset=0", day]);
 
         // The phone is sent back on the same day: the bag can be had for it.
-        order(stage, "phone", "alice", -1).expect(false, &["limited=false used=0", "used=2"]);
-        order(stage, "bag", "alice", 1).expect(false, &[own, "used=3"]);
+        order(stage, "phone", "alice", -1).expect(&["limited=false used=0", "used=2"]);
+        order(stage, "bag", "alice", 1).expect(&[own, "used=3"]);
 
         assert_eq!(stage.later(DAY, "buyer-day", "alice").figures.used, 0);
         let bought = stage.later(DAY, "sale-bag", "alice");
@@ -45,16 +45,16 @@ fn the_last_piece_is_sold_once() {
             <item biz="sale-phone" key="shops" count="9999" force="true"/></request>"#;
         stage.update(shops);
         order(stage, "phone", "bob", 1)
-            .expect(false, &["limited=false limit=1 used=10000 max=10000 remaining=0", "used=1"]);
+            .expect(&["limited=false limit=1 used=10000 max=10000 remaining=0", "used=1"]);
         let sold = "limited=true limit=1 used=10000 max=10000 remaining=0 !retry";
         for user in ["carol", "dave", "erin"] {
-            order(stage, "phone", user, 1).expect(true, &[sold, "limited=false used=0"]);
+            order(stage, "phone", user, 1).expect_refused(&[sold, "limited=false used=0"]);
         }
         // An order that is not paid goes to the next one who asks.
-        order(stage, "phone", "bob", -1).expect(false, &["limited=false", "used=0"]);
-        order(stage, "phone", "carol", 1).expect(false, &["limited=false", "used=1"]);
-        order(stage, "phone", "bob", 1).expect(true, &[sold, "used=0"]);
+        order(stage, "phone", "bob", -1).expect(&["limited=false", "used=0"]);
+        order(stage, "phone", "carol", 1).expect(&["limited=false", "used=1"]);
+        order(stage, "phone", "bob", 1).expect_refused(&[sold, "used=0"]);
         // Other sales are others.
-        order(stage, "tv", "bob", 1).expect(false, &["limited=false", "used=1"]);
+        order(stage, "tv", "bob", 1).expect(&["limited=false", "used=1"]);
     });
 }

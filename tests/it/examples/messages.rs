@@ -14,20 +14,20 @@ fn the_same_content_twice_and_fifteen_messages_a_minute() {
         for nth in 1..=2 {
             let recipient = format!("limited=false limit=1 used={nth} max=15");
             let content = format!("limited=false limit=1 used={nth} max=2");
-            stage.update(&hello).expect(false, &[&recipient, &content]);
+            stage.update(&hello).expect(&[&recipient, &content]);
         }
         // A third one goes out to nobody, and takes none of the recipient's fifteen.
         let content = "limited=true limit=1 used=2 remaining=0 retry=1..=59000";
-        stage.update(&hello).expect(true, &["limited=false used=2 remaining=13", content]);
+        stage.update(&hello).expect_refused(&["limited=false used=2 remaining=13", content]);
         // To somebody else it goes, and other words to the same one.
-        stage.update(&message("18829340002", "hello")).expect(false, &["used=1", "used=1"]);
+        stage.update(&message("18829340002", "hello")).expect(&["used=1", "used=1"]);
         for nth in 3..=15 {
             let other = message("18829340001", &format!("code {nth}").replace(' ', "-"));
-            stage.update(&other).expect(false, &[&format!("used={nth}"), "used=1"]);
+            stage.update(&other).expect(&[&format!("used={nth}"), "used=1"]);
         }
         let recipient = "limited=true limit=1 used=15 max=15 remaining=0 retry=1..=60000";
         let one_more = message("18829340001", "one-more");
-        stage.update(&one_more).expect(true, &[recipient, "limited=false used=0 remaining=2"]);
+        stage.update(&one_more).expect_refused(&[recipient, "limited=false used=0 remaining=2"]);
 
         let content = "18829340001|hello";
         assert!(stage.later(50 * SECOND, "content", content).limited);
@@ -46,8 +46,8 @@ fn an_undelivered_message_is_given_back() {
         stage.update(&hello);
         stage.update(&hello);
         let back = together(&["recipient 18829340003 -1", "content 18829340003|hello -1"]);
-        stage.update(&back).expect(false, &["used=1", "used=1"]);
-        stage.update(&hello).expect(false, &["used=2", "used=2"]);
+        stage.update(&back).expect(&["used=1", "used=1"]);
+        stage.update(&hello).expect(&["used=2", "used=2"]);
     });
 }
 
@@ -57,14 +57,14 @@ fn fifty_in_a_day_whatever_the_minute_says_and_the_same_in_json() {
         // What went out by another gateway is reported afterwards.
         let reported = r#"{"items": [
             {"biz": "recipient", "key": "18829340004", "count": 50, "force": true}]}"#;
-        stage.update(reported).expect(false, &["limited=true used=50"]);
+        stage.update(reported).expect(&["limited=true used=50"]);
         let asked = r#"{"atomic": true, "items": [
             {"biz": "recipient", "key": "18829340004", "detail": true},
             {"biz": "content", "key": "18829340004|hello"}]}"#;
         let refused = stage.update(asked);
         // Both limits refuse; waiting for the first does not help, so `retry` is the day's.
         let items = ["limited=true limit=1 retry=86000000..=86400000", "limited=false used=0"];
-        refused.expect(true, &items);
+        refused.expect_refused(&items);
         let [minute, day] = &refused.items[0].limits[..] else { panic!("{refused:?}") };
         minute.expect("index=1 policy=sliding used=50 max=15 remaining=0 retry=1..=60000");
         day.expect("index=2 policy=sliding used=50 max=50 remaining=0 retry=86000000..=86400000");

@@ -96,7 +96,7 @@ impl Stage {
     fn get(&mut self, target: &str, status: u16, words: &str) {
         let response = items::get(&mut self.client, target);
         assert_eq!(response.status, status, "{response:?}");
-        response.expect(false, &[words]);
+        response.expect(&[words]);
     }
 
     /// GET: the answer as it came.

@@ -8,7 +8,7 @@ fn report(stage: &mut Stage, cost: u32, words: &str) {
     let document = format!(
         "<request><item biz=\"compute\" key=\"acme\" count=\"{cost}\" force=\"true\"/></request>"
     );
-    stage.update(&document).expect(false, &[words]);
+    stage.update(&document).expect(&[words]);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn killed() -> Setup {
 
 /// A slot whose owner was killed, made to look as if it had died in a transaction over key-node 0
 /// of the first group: its log would put 0xdead into this word of this file.
-fn leave_entry(setup: &Setup, (file, word): (u64, u64)) -> (File, u64) {
+fn leave_entry(setup: &Setup, file: u64, word: u64) -> (File, u64) {
     let group = open(&setup.path("data/default.0.mmap"));
     let (id, runtime) = (load(&group, GROUP_ID), open(&setup.path("data/runtime.mmap")));
     let slot = (0..256)
@@ -107,7 +107,7 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
     let behind = PAGE + 4 * KEY_NODE;
     type Scribble = fn(&File, u64);
     let none: Scribble = |_, _| {};
-    for (place, scribble, said) in [
+    for ((file, word), scribble, said) in [
         ((0, GROUP_ID), none, "undo entry 0: found word 2 of file 0"),
         ((0, first), none, "undo entry 0: found word 512 of file 0"),
         ((0, second + 9), none, "undo entry 0: found word 657 of file 0"),
@@ -150,7 +150,7 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
         ),
     ] {
         let setup = killed();
-        let (runtime, slot) = leave_entry(&setup, place);
+        let (runtime, slot) = leave_entry(&setup, file, word);
         scribble(&runtime, slot);
         let server = setup.start();
         let log = setup.log();
@@ -172,7 +172,7 @@ fn where_no_transaction_was_open_damage_is_named_and_no_group_suffers() {
     ];
     for scribble in scribbles {
         let setup = killed();
-        let (runtime, slot) = leave_entry(&setup, (0, PAGE + 9));
+        let (runtime, slot) = leave_entry(&setup, 0, PAGE + 9);
         // It holds nothing.
         store(&open(&setup.path("data/default.0.mmap")), PAGE, 0);
         scribble(&runtime, slot);

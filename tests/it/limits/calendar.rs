@@ -3,6 +3,8 @@
 //!
 //! [`Record`] stands for service and store, as in the cases of the other policies.
 
+use std::ops::Range;
+
 use super::record::{DAY, HOUR, MINUTE, Record, brief};
 use frs::conf::{Calendar, Count, Limit, Policy, Scope, Turns, Unit};
 use frs::limit::Worth;
@@ -411,7 +413,22 @@ struct Model {
     turns: Turns,
     max: i64,
     debt: i64,
-    state: Option<(i64, i64)>,
+    state: Option<Window>,
+}
+
+/// What is used in the window that begins at a time.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    start: i64,
+    used: i64,
+}
+
+/// What a command does with what it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Charge {
+    Never,
+    IfAdmitted,
+    Always,
 }
 
 #[derive(Debug, PartialEq)]
@@ -426,10 +443,10 @@ struct Shown {
 
 impl Model {
     /// The window of an instant.
-    fn window(&self, now: i64) -> (i64, i64) {
+    fn window(&self, now: i64) -> Range<i64> {
         if self.turns.unit == Unit::Hour {
             let hour = now - now.rem_euclid(3_600_000);
-            return (hour, hour + 3_600_000);
+            return hour..hour + 3_600_000;
         }
         let local = Timestamp::from_millisecond(now).unwrap().to_zoned(self.turns.zone.clone());
         let today = local.start_of_day().unwrap();
@@ -444,38 +461,43 @@ impl Model {
         };
         let next = first.checked_add(days_or_months).unwrap();
         let midnight = |at: &Zoned| at.start_of_day().unwrap().timestamp().as_millisecond();
-        (midnight(&first), midnight(&next))
+        midnight(&first)..midnight(&next)
     }
 
     /// The time that counts, and the state at it.
-    fn at(&self, now: i64) -> (i64, (i64, i64)) {
-        let fresh = |time| (time, (self.window(time).0, 0));
-        let Some((mut start, mut used)) = self.state else { return fresh(now) };
-        let (from, until) = self.window(start);
+    fn at(&self, now: i64) -> (i64, Window) {
+        let fresh = |time| (time, Window { start: self.window(time).start, used: 0 });
+        let Some(Window { mut start, mut used }) = self.state else { return fresh(now) };
+        let Range { start: from, end: until } = self.window(start);
         let time = match start - now {
             back if back >= until - from => return fresh(now),
             back if back > 0 => start,
             _ => now,
         };
-        let current = self.window(time).0;
+        let current = self.window(time).start;
         while start < current && used > 0 {
-            start = self.window(start).1;
+            start = self.window(start).end;
             used = if self.debt > 0 { (used - self.max).max(0) } else { 0 };
         }
-        (time, (current, used))
+        (time, Window { start: current, used })
     }
 
-    /// After a command that charges `count` if it may, or must.
-    fn command(&mut self, now: i64, count: i64, charges: bool, forced: bool) -> Shown {
-        let (time, (start, mut used)) = self.at(now);
+    /// After a command that asks for `count`.
+    fn command(&mut self, now: i64, count: i64, charge: Charge) -> Shown {
+        let (time, Window { start, mut used }) = self.at(now);
         let most = self.max + self.debt;
         let limited = count >= 0 && used + count > most;
         let retry_ms = self.retry(time, used, count).filter(|_| limited);
-        if charges && (forced || !limited) {
+        let is_charged = match charge {
+            Charge::Never => false,
+            Charge::IfAdmitted => !limited,
+            Charge::Always => true,
+        };
+        if is_charged {
             used = (used + count).max(0);
-            self.state = (used > 0).then_some((start, used));
+            self.state = (used > 0).then_some(Window { start, used });
         }
-        let (from, until) = self.window(if used == 0 { now } else { time });
+        let Range { start: from, end: until } = self.window(if used == 0 { now } else { time });
         let reset_ms = if used == 0 { 0 } else { until - time };
         let remaining = (most - used).max(0);
         Shown { limited, used, remaining, reset_ms, retry_ms, window_ms: until - from }
@@ -487,7 +509,7 @@ impl Model {
             return None;
         }
         while used + count > self.max + self.debt {
-            turn = self.window(turn).1;
+            turn = self.window(turn).end;
             used = if self.debt > 0 { (used - self.max).max(0) } else { 0 };
         }
         Some(turn - time)
@@ -559,12 +581,12 @@ proptest! {
             now = (now + step * unit_ms / 1000).max(0);
             let at = now as u64;
             let (verdict, expected) = match command {
-                0 => (record.query(at, count), model.command(now, count.into(), false, false)),
-                1 => (record.force(at, count), model.command(now, count.into(), true, true)),
-                _ => (record.update(at, count), model.command(now, count.into(), true, false)),
+                0 => (record.query(at, count), model.command(now, count.into(), Charge::Never)),
+                1 => (record.force(at, count), model.command(now, count.into(), Charge::Always)),
+                _ => (record.update(at, count), model.command(now, count.into(), Charge::IfAdmitted)),
             };
             prop_assert_eq!(shown(&verdict), expected, "at {} count {}", now, count);
-            let kept = model.state.map_or([0, 0], |(start, used)| [start as u64, used as u64]);
+            let kept = model.state.map_or([0, 0], |Window { start, used }| [start as u64, used as u64]);
             prop_assert_eq!(&record.node[..], kept);
         }
     }

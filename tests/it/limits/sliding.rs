@@ -186,7 +186,7 @@ fn a_larger_ring_keeps_all_uses() {
 
 #[test]
 fn a_log_of_45_days_is_exact_for_a_year() {
-    let limits = [(45 * DAY, 40), (DAY, 3)];
+    let limits = [Written { interval_ms: 45 * DAY, max: 40 }, Written { interval_ms: DAY, max: 3 }];
     let mut pair = Pair::new(&limits);
     let steps = [5 * HOUR + 1, 7, 26 * HOUR, 3 * DAY, 11 * HOUR, 30 * DAY, 50 * DAY, HOUR];
     let mut now = T0;
@@ -314,21 +314,29 @@ fn a_node_last_used_a_longest_life_ago_is_expired() {
     assert_eq!(record.rank(last_use + life_ms), Worth::Expired);
 }
 
+/// A limit as written.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    interval_ms: u64,
+    max: u64,
+}
+
 /// Limits as written, and the log that they are judged by here.
 struct Pair {
-    limits: Vec<(u64, u64)>,
+    limits: Vec<Written>,
     record: Record,
     log: VecDeque<u64>,
 }
 
 impl Pair {
-    fn new(limits: &[(u64, u64)]) -> Pair {
-        let sliding: Vec<Limit> = limits.iter().map(|&(ms, max)| sliding(ms, max)).collect();
+    fn new(limits: &[Written]) -> Pair {
+        let of = |limit: &Written| sliding(limit.interval_ms, limit.max);
+        let sliding: Vec<Limit> = limits.iter().map(of).collect();
         Pair { limits: limits.to_vec(), record: Record::new(&sliding), log: VecDeque::new() }
     }
 
     fn rolled(&self, now: u64) -> VecDeque<u64> {
-        let longest_ms = self.limits.iter().map(|limit| limit.0).max().unwrap();
+        let longest_ms = self.limits.iter().map(|limit| limit.interval_ms).max().unwrap();
         self.log.iter().copied().filter(|time| time.abs_diff(now) < longest_ms).collect()
     }
 
@@ -338,7 +346,7 @@ impl Pair {
     }
 
     fn charge(&mut self, now: u64, count: i32) {
-        let held = self.limits.iter().map(|limit| limit.1).max().unwrap() as usize;
+        let held = self.limits.iter().map(|limit| limit.max).max().unwrap() as usize;
         self.log = self.rolled(now);
         for _ in 0..count {
             self.log.push_back(now);
@@ -363,7 +371,8 @@ impl Pair {
 
     fn check_used(&self, now: u64) {
         let log = self.rolled(now);
-        let expected = self.limits.iter().map(|&(ms, _)| counted(&log, ms, now).count() as u64);
+        let expected =
+            self.limits.iter().map(|limit| counted(&log, limit.interval_ms, now).count() as u64);
         assert_eq!(used(&self.record, now), expected.collect::<Vec<_>>());
         assert_eq!(self.record.is_fresh(now), log.is_empty());
     }
@@ -373,7 +382,7 @@ impl Pair {
         let log = self.rolled(now);
         for (detail, &limit) in self.record.details(now, count).iter().zip(&self.limits) {
             let LimitFigures { figures, .. } = detail;
-            let (interval_ms, max) = limit;
+            let Written { interval_ms, max } = limit;
             let newest = counted(&log, interval_ms, now).max();
             let used = counted(&log, interval_ms, now).count() as u64;
             assert_eq!((figures.used, figures.max), (used, max));
@@ -394,15 +403,16 @@ fn counted(log: &VecDeque<u64>, interval_ms: u64, now: u64) -> impl Iterator<Ite
     log.iter().copied().filter(move |time| time.abs_diff(now) < interval_ms)
 }
 
-fn has_room(log: &VecDeque<u64>, (interval_ms, max): (u64, u64), now: u64, count: i32) -> bool {
-    counted(log, interval_ms, now).count() as u64 + count as u64 <= max
+fn has_room(log: &VecDeque<u64>, limit: Written, now: u64, count: i32) -> bool {
+    counted(log, limit.interval_ms, now).count() as u64 + count as u64 <= limit.max
 }
 
 #[test]
 fn after_every_sequence_of_small_steps_all_that_is_shown_is_what_the_log_says() {
     const STEPS: [i64; 6] = [-6, -2, 0, 1, 3, 7];
     for sequence in 0..6_usize.pow(5) {
-        let mut pair = Pair::new(&[(3, 2), (8, 4)]);
+        let mut pair =
+            Pair::new(&[Written { interval_ms: 3, max: 2 }, Written { interval_ms: 8, max: 4 }]);
         let mut now = T0;
         for nth in 0..5 {
             now = now.strict_add_signed(STEPS[sequence / 6_usize.pow(nth) % 6]);
@@ -437,7 +447,10 @@ proptest! {
 
     #[test]
     fn after_any_steps_all_that_is_shown_is_what_the_log_says(
-        limits in prop::collection::vec((1_u64..40, 0_u64..9), 1..4),
+        limits in prop::collection::vec(
+            (1_u64..40, 0_u64..9).prop_map(|(interval_ms, max)| Written { interval_ms, max }),
+            1..4,
+        ),
         steps in steps(),
     ) {
         let mut pair = Pair::new(&limits);

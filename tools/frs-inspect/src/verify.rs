@@ -46,7 +46,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
             )?;
         }
         if live.held_by_dead > 0 {
-            let held = grouped(live.held_by_dead as u64);
+            let held = grouped(live.held_by_dead);
             writeln!(
                 out,
                 "group {name}: {held} semaphores are held by processes that died: each is freed \
@@ -120,8 +120,8 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
                     };
                     writeln!(out, "group {name}: {}: {done}", finding_words(finding))?;
                 }
-                let (nodes, dropped) = (grouped(report.nodes), grouped(report.dropped() as u64));
-                let freed = grouped(report.taken as u64);
+                let (nodes, dropped) = (grouped(report.nodes), grouped(report.dropped()));
+                let freed = grouped(report.taken);
                 write!(out, "group {name}: {nodes} nodes are sound, {dropped} dropped")?;
                 writeln!(out, ", {freed} semaphores freed")?;
             }

@@ -246,7 +246,8 @@ impl<'a> Cursor<'a> {
             {
                 rest = more;
             }
-            let Some((names, more)) = plain_names(rest, end, &mut self.sure) else {
+            let Some(PlainNames { names, after: more }) = plain_names(rest, end, &mut self.sure)
+            else {
                 break None;
             };
             let Some(more) = more.strip_prefix(b"/>") else {
@@ -378,14 +379,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The names of an item that says them first, and what follows them.
+struct PlainNames<'a> {
+    names: ItemNames<Range<usize>>,
+    after: &'a [u8],
+}
+
 /// The names of the item at the start of `rest`, if it begins with them as most do, and what
 /// follows them; `rest` is the end of a text of `len` bytes.
 #[inline(always)]
-fn plain_names<'a>(
-    rest: &'a [u8],
-    len: usize,
-    sure: &mut bool,
-) -> Option<(ItemNames<Range<usize>>, &'a [u8])> {
+fn plain_names<'a>(rest: &'a [u8], len: usize, sure: &mut bool) -> Option<PlainNames<'a>> {
     let range = |value: &[u8], after: &[u8]| len - value.len()..len - after.len();
     let value = rest.strip_prefix(b"<item biz=\"")?;
     let after = past_plain(value, b'"', sure);
@@ -393,7 +396,7 @@ fn plain_names<'a>(
     let value = after.strip_prefix(b"\" key=\"")?;
     let after = past_plain(value, b'"', sure);
     let key = range(value, after);
-    Some((ItemNames { biz, key }, after.strip_prefix(b"\"")?))
+    Some(PlainNames { names: ItemNames { biz, key }, after: after.strip_prefix(b"\"")? })
 }
 
 fn is_digits(text: &str) -> bool {

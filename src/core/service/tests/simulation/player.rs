@@ -134,12 +134,19 @@ pub(super) fn stop() {
 }
 
 #[derive(Debug)]
+struct Stopped {
+    number: u32,
+    /// For so many more.
+    turns: u64,
+}
+
+#[derive(Debug)]
 pub(super) struct Player {
     draws: Draws,
     /// Turns are short, or long.
     haste: u64,
-    /// The process that is stopped, and for how many turns.
-    stopped: Option<(u32, u64)>,
+    /// The process that is stopped.
+    stopped: Option<Stopped>,
     pub deaths: u64,
 }
 
@@ -177,7 +184,7 @@ impl Player {
 
     /// Gives a process its turn, unless it is stopped.
     pub fn resume(&mut self, process: &mut Process) {
-        if let Some((number, turns)) = self.stopped.as_mut() {
+        if let Some(Stopped { number, turns }) = self.stopped.as_mut() {
             *turns -= 1;
             let is_it = *number == process.number;
             if *turns == 0 {
@@ -188,7 +195,7 @@ impl Player {
                 return;
             }
         } else if self.draws.one_in(50) {
-            self.stopped = Some((process.number, self.draws.draw(1, 300)));
+            self.stopped = Some(Stopped { number: process.number, turns: self.draws.draw(1, 300) });
         }
         if self.draws.one_in(10) {
             pass(1);
