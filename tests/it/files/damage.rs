@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
+use super::is_store;
 use crate::common::files::{load, open, store};
 use crate::common::{Answer, Client, Server, Setup, text, wait_until};
 
@@ -309,10 +310,6 @@ fn a_scribbled_node_is_never_believed() {
     expect_counts(&server, 0, 0);
     let log = setup.log();
     assert!(log.contains("node dropped") && log.contains("dropped=1"), "{log}");
-}
-
-fn is_store(answer: &Answer) -> bool {
-    (answer.status, answer.attribute("error")) == (503, Some("store"))
 }
 
 /// Several items of each group: looked up ahead of each other.

@@ -5,8 +5,9 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use super::is_store;
 use crate::common::plane::Plane;
-use crate::common::{Answer, Client, Server, text, wait_until};
+use crate::common::{Client, Server, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 
 const MAP: &str = r#"<map>
@@ -59,10 +60,6 @@ fn damage(path: &Path, put: Put) {
 fn heal(path: &Path) {
     let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
     std::fs::rename(path.with_extension("aside"), path).expect("moved");
-}
-
-fn is_store(answer: &Answer) -> bool {
-    (answer.status, answer.attribute("error")) == (503, Some("store"))
 }
 
 fn kill_children(server: &Server<'_>) {

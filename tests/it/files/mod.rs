@@ -10,3 +10,10 @@ mod master_files;
 mod overlay;
 mod repair;
 mod slots;
+
+use crate::common::Answer;
+
+/// Does an item say that its group cannot be used?
+fn is_store(answer: &Answer) -> bool {
+    (answer.status, answer.attribute("error")) == (503, Some("store"))
+}

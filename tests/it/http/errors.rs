@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 
+use super::{field, post, request};
 use crate::common::{Answer, Client, Server, Settings, Setup, text, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -27,15 +28,6 @@ fn setup(more: &str) -> Setup {
     setup
 }
 
-fn request(line: &str, fields: &str, body: &str) -> String {
-    format!("{line} HTTP/1.1\r\nHost: t\r\n{fields}\r\n{body}")
-}
-
-fn post(path: &str, fields: &str, body: &str) -> String {
-    let fields = format!("{fields}Content-Length: {}\r\n", body.len());
-    request(&format!("POST {path}"), &fields, body)
-}
-
 fn chunked(body: &str) -> String {
     request("POST /query", "Transfer-Encoding: chunked\r\n", body)
 }
@@ -43,10 +35,6 @@ fn chunked(body: &str) -> String {
 fn items(count: usize) -> String {
     let item = "<item biz=\"plenty\" key=\"k\"/>";
     format!("<request>{}</request>", item.repeat(count))
-}
-
-fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
-    answer.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 /// An answer of the whole request must say this; else the connection goes on, as shown by a

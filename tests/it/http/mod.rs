@@ -3,3 +3,21 @@
 mod clients;
 mod errors;
 mod named;
+
+use crate::common::Answer;
+
+/// A request by its first line, more header fields and its body.
+fn request(line: &str, fields: &str, body: &str) -> String {
+    format!("{line} HTTP/1.1\r\nHost: t\r\n{fields}\r\n{body}")
+}
+
+/// A body that is sent whole.
+fn post(path: &str, fields: &str, body: &str) -> String {
+    let fields = format!("{fields}Content-Length: {}\r\n", body.len());
+    request(&format!("POST {path}"), &fields, body)
+}
+
+/// The value of a header field.
+fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    answer.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}

@@ -1,6 +1,7 @@
 //! What requests name, against the real binary: hosts, pages, businesses.
 
-use crate::common::{Answer, Settings, Setup};
+use super::{field, post, request};
+use crate::common::{Settings, Setup};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -8,19 +9,6 @@ const MAP: &str = r#"<map>
 </map>"#;
 
 const ITEM: &str = "<request><item biz=\"plenty\" key=\"k\"/></request>";
-
-fn request(line: &str, fields: &str, body: &str) -> String {
-    format!("{line} HTTP/1.1\r\nHost: t\r\n{fields}\r\n{body}")
-}
-
-fn post(path: &str, fields: &str, body: &str) -> String {
-    let fields = format!("{fields}Content-Length: {}\r\n", body.len());
-    request(&format!("POST {path}"), &fields, body)
-}
-
-fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
-    answer.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-}
 
 #[test]
 fn pages_and_hosts_that_are_named_are_answered_and_a_reload_names_others() {

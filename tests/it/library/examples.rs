@@ -22,6 +22,8 @@ fn run(name: &str, data: &Path, input: &str) -> Output {
 
 #[test]
 fn login_answers_each_user() {
+    // Built before the window of what is charged begins.
+    example("login");
     let setup = setup_of(MAP);
     let server = setup.start();
     server.client().charge("login", "alice", 3);

@@ -34,13 +34,22 @@ impl<'a> Life<'a> {
     }
 
     fn start_command(setup: &'a Setup, command: &mut Command) -> Life<'a> {
-        let mut life = Self::spawn(setup, command);
+        Self::spawn_quietly(setup, command).ready()
+    }
+
+    /// Its standard output is nobody's.
+    fn spawn_quietly(setup: &'a Setup, command: &mut Command) -> Life<'a> {
+        Self::spawn(setup, command.stdout(Stdio::null()))
+    }
+
+    /// Waits until it serves.
+    fn ready(mut self) -> Life<'a> {
         wait_until("the server serves", || {
-            let ended = life.first.try_wait().expect("waited");
-            assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", setup.log());
-            Client::try_connect(setup.address)?.try_get("/health").ok()
+            let ended = self.first.try_wait().expect("waited");
+            assert!(ended.is_none(), "it ended instead: {ended:?}\n{}", self.setup.log());
+            Client::try_connect(self.setup.address)?.try_get("/health").ok()
         });
-        life
+        self
     }
 
     fn spawn(setup: &'a Setup, command: &mut Command) -> Life<'a> {
@@ -48,7 +57,6 @@ impl<'a> Life<'a> {
         let first = command
             .current_dir(setup.dir.path())
             .stderr(log.expect("a log"))
-            .stdout(Stdio::null())
             .process_group(0)
             .spawn()
             .expect("frs starts");

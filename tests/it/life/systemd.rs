@@ -3,13 +3,12 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use frs::base::clock;
-use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -57,7 +56,7 @@ fn systemd_is_told_of_readiness_reloads_new_masters_and_the_end() {
     let systemd = Systemd::new(&path);
     let mut command = Command::new("./frs");
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "20000");
-    let life = Life::spawn(&setup, &mut command);
+    let life = Life::spawn_quietly(&setup, &mut command);
     let ready = systemd.wait_for("READY=1");
     let status = format!("STATUS=2 workers on {}, generation 1", setup.address);
     assert!(ready.lines().any(|line| line == status), "{ready}");
@@ -102,21 +101,21 @@ fn monotonic_us() -> u64 {
     clock::monotonic_ns() / 1000
 }
 
-/// Starts frs as systemd does where a socket unit stands beside it.
-fn with_sockets(sockets: &[RawFd]) -> Command {
-    let redirections: String =
-        sockets.iter().zip(3..).map(|(from, to)| format!(" {to}<&{from}")).collect();
+/// Starts frs as systemd does where a socket unit stands beside it. One or two sockets are lent: as
+/// the standard input and output, so that no other program that a test starts meanwhile has them.
+fn with_sockets(sockets: &[BorrowedFd<'_>]) -> Command {
+    let lent = |at: usize| -> Stdio {
+        sockets
+            .get(at)
+            .map_or_else(Stdio::null, |socket| socket.try_clone_to_owned().expect("a copy").into())
+    };
     let count = sockets.len();
-    // Only bash knows numbers of more than one digit.
-    let mut command = Command::new("bash");
-    let script = format!("LISTEN_PID=$$ LISTEN_FDS={count} exec ./frs serve{redirections}");
-    command.arg("-c").arg(script);
+    let mut command = Command::new("sh");
+    let script = format!(
+        "LISTEN_PID=$$ LISTEN_FDS={count} exec ./frs serve 3<&0 4<&1 </dev/null >/dev/null"
+    );
+    command.arg("-c").arg(script).stdin(lent(0)).stdout(lent(1));
     command
-}
-
-/// A copy of a socket that stays open in the programs that this one starts.
-fn lend(socket: &impl AsFd) -> RawFd {
-    fcntl(socket, FcntlArg::F_DUPFD(100)).expect("a copy")
 }
 
 #[test]
@@ -128,12 +127,11 @@ fn sockets_of_systemd_are_served_and_survive_upgrades_and_restarts() {
     let more = format!("<listen>{lent}</listen><listen>unix:lent.sock</listen>");
     setup.write_srv(&Settings { more, ..Settings::default() });
     install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
-    let lent_sockets = [lend(&unix), lend(&tcp)];
     for round in 0..2 {
         // Waits in the queue until somebody serves it.
         let mut early = Client::connect(lent);
         early.send("GET /health HTTP/1.1\r\nHost: t\r\n\r\n");
-        let life = Life::start_command(&setup, &mut with_sockets(&lent_sockets));
+        let life = Life::spawn(&setup, &mut with_sockets(&[unix.as_fd(), tcp.as_fd()])).ready();
         assert_eq!(early.answer().status, 200, "round {round}");
         drop(early);
         under_load(lent, |answered| {
@@ -159,7 +157,7 @@ fn a_socket_of_systemd_that_nothing_names_is_an_error() {
     let setup = Setup::new(&Settings::default());
     let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
     install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
-    let mut life = Life::spawn(&setup, &mut with_sockets(&[lend(&tcp)]));
+    let mut life = Life::spawn(&setup, &mut with_sockets(&[tcp.as_fd()]));
     assert_eq!(life.first.wait().expect("waited").code(), Some(1));
     let address = tcp.local_addr().expect("bound");
     life.wait_for_log(&format!("no <listen> names {address}"));

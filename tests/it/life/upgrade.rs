@@ -521,7 +521,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
     install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
     let path = setup.path("notify");
     let systemd = Systemd::new(&path);
-    let life = Life::spawn(&setup, Command::new("./frs").env("NOTIFY_SOCKET", &path));
+    let life = Life::spawn_quietly(&setup, Command::new("./frs").env("NOTIFY_SOCKET", &path));
     systemd.wait_for("READY=1");
     install_pretender(&setup, "fails");
     under_load(setup.address, |answered| {

@@ -3,13 +3,10 @@
 //! [`Record`] stands for service and store: it keeps the words of one key and writes back only
 //! what a command may change.
 
+use super::record::{HOUR, T0, brief};
 use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs::limit::Worth;
 use frs::limit::{Judgement, LimitFigures, MAX_USED, Rules, States, Verdict};
-
-const HOUR: u64 = 3_600_000;
-/// A time to begin at.
-const T0: u64 = 1_700_000_000_000;
 
 fn interval(interval_ms: u64, max: u64, debt: u64) -> Limit {
     let policy = Policy::Interval(Interval { interval_ms, max, debt });
@@ -126,12 +123,6 @@ impl Record {
             rules.is_fresh(states, Scope::Key) && rules.is_fresh(states, Scope::Biz)
         })
     }
-}
-
-/// used, remaining, reset, retry
-fn brief(verdict: &Verdict) -> (u64, u64, Option<u64>, Option<u64>) {
-    let figures = verdict.figures;
-    (figures.used, figures.remaining, figures.reset_ms, verdict.retry_ms)
 }
 
 #[test]
