@@ -188,8 +188,8 @@ fn singles(c: &mut Criterion, service: &mut Service) {
     });
 }
 
-/// What a program gets that asks through a client: the Update of [`singles`], and beside it a lock, a
-/// look at the clock and a verdict of its own.
+/// What a program gets that asks through a client: the Update of [`singles`], and beside it a lock,
+/// a look at the clock and a verdict of its own.
 fn client(c: &mut Criterion, world: &World) {
     let client = frs::Client::attach(world.dir.path()).expect("a client");
     let (key_bytes, keys) = keys();

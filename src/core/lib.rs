@@ -63,10 +63,10 @@
 //!
 //! # Cost
 //! On a current server one item takes about 130 ns where its record is in a cache: 65 ns for the
-//! item, 25 for a look at the clock, 40 for the client's lock and verdict. A record in a large group
-//! costs a wait for memory more; a batch waits for several records at once. In the steady state a
-//! call allocates nothing, reads no file, and makes no call to the kernel; an item that asks for
-//! detail allocates, and so does a batch. A call waits for other processes for at most
+//! item, 25 for a look at the clock, 40 for the client's lock and verdict. A record in a large
+//! group costs a wait for memory more; a batch waits for several records at once. In the steady
+//! state a call allocates nothing, reads no file, and makes no call to the kernel; an item that
+//! asks for detail allocates, and so does a batch. A call waits for other processes for at most
 //! `lock-timeout` of srv.xml; then the item is `busy`.
 //!
 //! # What is promised on death

@@ -15,9 +15,9 @@ use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
 
 /// Words of a node of one line, and of two, which most nodes are: a length known beforehand needs
-/// no loops. `cargo bench --bench store -- 'update hit, 1 M keys'` pays for the one, `-- 'update hit,
-/// two lines'` for the other; `nodes_of_every_length_are_worked_on_alike` holds them to the general
-/// path.
+/// no loops. `cargo bench --bench store -- 'update hit, 1 M keys'` pays for the one, `-- 'update
+/// hit, two lines'` for the other; `nodes_of_every_length_are_worked_on_alike` holds them to the
+/// general path.
 const ONE_LINE: usize = 8;
 const TWO_LINES: usize = 16;
 /// Words of the largest node that is copied to the stack.

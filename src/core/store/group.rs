@@ -140,7 +140,8 @@ pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
     sys::allocate(&file, 0, len).map_err(io_error(path, "allocate its blocks"))?;
     let mut words = [0u64; at::QUARANTINE + 1];
     words[..at::NAME + 4].copy_from_slice(&header_words(header));
-    // What is opened by these words is what was created. (A geometry out of bounds is an error there.)
+    // What is opened by these words is what was created. (A geometry out of bounds is an error
+    // there.)
     debug_assert!(parse_header(path, &words).map_or(true, |read| read == *header));
     words[at::CRC] = header_crc(&words[..at::CRC]);
     // A file of zeros is a clean one: free places and free semaphores.

@@ -25,8 +25,8 @@ fn crc32c_words_sse42(state: u32, a: u64, b: u64, c: u64, rest: &[u64]) -> u32 {
         state = _mm_crc32_u64(state, word);
     }
     if let [a, b, c, d, e] = *rest {
-        // The rest of a node of one line, which most are, without a loop: `cargo bench --bench store
-        // -- 'update hit, 1 M keys'` pays for it.
+        // The rest of a node of one line, which most are, without a loop: `cargo bench --bench
+        // store -- 'update hit, 1 M keys'` pays for it.
         for word in [a, b, c, d, e] {
             state = _mm_crc32_u64(state, word);
         }

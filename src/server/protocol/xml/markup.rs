@@ -1,8 +1,8 @@
 //! The markup of a document, one tag after the other.
 //!
-//! The cursor only moves forward, and looks at each byte of a tag once. Tags are read here and not by
-//! quick-xml: what that lets pass (attributes without white space between them, `<` in values, names
-//! that are none) would take a second pass, and an item would cost twice as much.
+//! The cursor only moves forward, and looks at each byte of a tag once. Tags are read here and not
+//! by quick-xml: what that lets pass (attributes without white space between them, `<` in values,
+//! names that are none) would take a second pass, and an item would cost twice as much.
 
 use std::ops::Range;
 
