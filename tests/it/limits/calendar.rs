@@ -580,13 +580,15 @@ proptest! {
         for (step, count, command) in commands {
             now = (now + step * unit_ms / 1000).max(0);
             let at = now as u64;
+            let uses = count.into();
             let (verdict, expected) = match command {
-                0 => (record.query(at, count), model.command(now, count.into(), Charge::Never)),
-                1 => (record.force(at, count), model.command(now, count.into(), Charge::Always)),
-                _ => (record.update(at, count), model.command(now, count.into(), Charge::IfAdmitted)),
+                0 => (record.query(at, count), model.command(now, uses, Charge::Never)),
+                1 => (record.force(at, count), model.command(now, uses, Charge::Always)),
+                _ => (record.update(at, count), model.command(now, uses, Charge::IfAdmitted)),
             };
             prop_assert_eq!(shown(&verdict), expected, "at {} count {}", now, count);
-            let kept = model.state.map_or([0, 0], |Window { start, used }| [start as u64, used as u64]);
+            let words = |Window { start, used }: Window| [start as u64, used as u64];
+            let kept = model.state.map_or([0, 0], words);
             prop_assert_eq!(&record.node[..], kept);
         }
     }
