@@ -124,7 +124,7 @@ impl Rule {
 
 /// What all nodes of a biz in one scope have in common.
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct NodeLayout {
     words: usize,
     /// First word behind the states of fixed length: a ban's, or the ring's.
     fixed: usize,
@@ -138,8 +138,8 @@ struct Node {
 #[derive(Debug, Clone)]
 pub struct Rules {
     rules: Box<[Rule]>,
-    key: Node,
-    biz: Node,
+    key: NodeLayout,
+    biz: NodeLayout,
     mode: Mode,
     /// 0: no limit has a ban.
     longest_ban_ms: u64,
@@ -160,14 +160,14 @@ impl Rules {
             life_ms: longest_ban_ms.saturating_add(TURN_SKEW_MS),
         };
         let weights = Weights::new(&biz.limits).map(Box::new);
-        let key = Node::new(biz, &rules, Scope::Key, ban);
+        let key = NodeLayout::new(biz, &rules, Scope::Key, ban);
         let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
         Rules {
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
                 && weights.is_none(),
             key,
-            biz: Node::new(biz, &rules, Scope::Biz, BanRoom::NONE),
+            biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE),
             mode: biz.mode,
             longest_ban_ms,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
@@ -213,7 +213,7 @@ impl Rules {
     }
 
     #[inline]
-    fn node(&self, scope: Scope) -> &Node {
+    fn node(&self, scope: Scope) -> &NodeLayout {
         match scope {
             Scope::Key => &self.key,
             Scope::Biz => &self.biz,
@@ -618,8 +618,8 @@ impl BanRoom {
     const NONE: BanRoom = BanRoom { words: 0, life_ms: 0 };
 }
 
-impl Node {
-    fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> Node {
+impl NodeLayout {
+    fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum();
         let longest = own().filter_map(|rule| match rule.policy {
@@ -627,7 +627,7 @@ impl Node {
             _ => None,
         });
         let ring = biz.ring_uses(scope).zip(longest.max());
-        Node {
+        NodeLayout {
             words: fixed + ban.words + biz.ring_words(scope),
             fixed,
             shape: shape(scope, own().map(|rule| &rule.policy)),

@@ -66,8 +66,8 @@ pub struct TransactionBuffers {
 /// Working copies.
 #[derive(Debug, Default)]
 struct WorkingCopies {
-    key_nodes: Vec<KeyNode>,
-    nodes: Vec<Node>,
+    key_nodes: Vec<KeyNodeCopy>,
+    nodes: Vec<NodeCopy>,
     words: Vec<u64>,
     eviction: EvictionBuffers,
 }
@@ -109,7 +109,7 @@ impl KeyNodes for AllKeyNodes<'_> {
 
 /// The working copy of a key-node's tags.
 #[derive(Debug, Default)]
-struct KeyNode {
+struct KeyNodeCopy {
     tags: [u64; TAG_WORDS],
     dirty: bool,
     /// Index of the working copy made last of its nodes.
@@ -118,7 +118,7 @@ struct KeyNode {
 
 /// The working copy of a node.
 #[derive(Debug)]
-struct Node {
+struct NodeCopy {
     /// Index of its key-node.
     key_node: usize,
     /// Index of the working copy made before it of that one's nodes.
@@ -136,17 +136,17 @@ struct Node {
     end: usize,
 }
 
-impl KeyNode {
+impl KeyNodeCopy {
     /// The working copies of its nodes.
     #[inline]
-    fn copies<'a>(&self, nodes: &'a [Node]) -> impl Iterator<Item = (NodeIndex, &'a Node)> {
+    fn copies<'a>(&self, nodes: &'a [NodeCopy]) -> impl Iterator<Item = (NodeIndex, &'a NodeCopy)> {
         let copies = std::iter::successors(self.newest, |&index| nodes[index].older);
         copies.map(|index| (NodeIndex(index), &nodes[index]))
     }
 
     /// Is the place that of one of them.
     #[inline]
-    fn uses(&self, nodes: &[Node], place: usize) -> bool {
+    fn uses(&self, nodes: &[NodeCopy], place: usize) -> bool {
         self.copies(nodes).any(|(_, node)| node.place == Some(place))
     }
 }
@@ -292,7 +292,7 @@ impl<'h> Transaction<'h> {
         let WorkingCopies { nodes, words, key_nodes, .. } = &mut *self.copies;
         nodes.clear();
         words.clear();
-        key_nodes.resize_with(list.len(), KeyNode::default);
+        key_nodes.resize_with(list.len(), KeyNodeCopy::default);
         for (key_node, at) in key_nodes.iter_mut().zip(list) {
             groups[at.group].file(at.intent.file).read(at.head + 1, &mut key_node.tags);
             (key_node.dirty, key_node.newest) = (false, None);
@@ -317,7 +317,7 @@ impl<'h> Transaction<'h> {
         let copies = &mut *self.copies;
         let end = copies.words.len();
         let index = copies.nodes.len();
-        copies.nodes.push(Node {
+        copies.nodes.push(NodeCopy {
             key_node,
             older: copies.key_nodes[key_node].newest.replace(index),
             tag: wanted.at.tag,
@@ -348,7 +348,7 @@ impl<'h> Transaction<'h> {
     #[inline]
     fn known(&self, key_node: usize, key_word: u64, key: &KeyRef<'_>) -> Option<NodeIndex> {
         let WorkingCopies { key_nodes, nodes, words, .. } = &*self.copies;
-        let same = |node: &Node| holds(&words[node.start..node.end], key_word, key);
+        let same = |node: &NodeCopy| holds(&words[node.start..node.end], key_word, key);
         key_nodes[key_node].copies(nodes).find(|(_, node)| same(node)).map(|(index, _)| index)
     }
 
@@ -469,7 +469,7 @@ impl<'h> Transaction<'h> {
         on_full: OnFull,
         now: u64,
     ) -> Option<Victim> {
-        let Node { key_node: index, tag, .. } = self.copies.nodes[index.0];
+        let NodeCopy { key_node: index, tag, .. } = self.copies.nodes[index.0];
         let KeyNodeAt { intent, group: group_index, .. } = self.list()[index];
         let group = &self.groups()[group_index];
         let WorkingCopies { key_nodes, nodes, eviction, .. } = &mut *self.copies;
@@ -567,7 +567,7 @@ impl<'s> Touched<'s> {
     }
 
     #[inline(always)]
-    fn node(self, node: &Node, place: usize) -> Change<'s> {
+    fn node(self, node: &NodeCopy, place: usize) -> Change<'s> {
         let at = &self.all.list[node.key_node];
         let ((group, region), new) = (self.group(at), &self.copies.words[node.start..node.end]);
         let first = at.head + HEAD_WORDS + place * group.node_words();
@@ -576,13 +576,13 @@ impl<'s> Touched<'s> {
 
     /// Nobody reads the words of a free place before its tag is set.
     #[inline(always)]
-    fn is_free(self, node: &Node, place: usize) -> bool {
+    fn is_free(self, node: &NodeCopy, place: usize) -> bool {
         let at = &self.all.list[node.key_node];
         !node.found && has_tag(self.group(at).1, at.head, place, 0)
     }
 
     #[inline(always)]
-    fn head(self, key_node: &'s KeyNode, at: &KeyNodeAt) -> Change<'s> {
+    fn head(self, key_node: &'s KeyNodeCopy, at: &KeyNodeAt) -> Change<'s> {
         let (first, new) = (at.head + 1, &key_node.tags);
         let stored = self.group(at).1.words(first, TAG_WORDS);
         Change { intent: at.intent, at: first, stored, new }

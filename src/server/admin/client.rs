@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::accept::Arrival;
 use super::access::Over;
-use super::client_eviction::{Candidate, State};
-use super::connection::Connection;
+use super::client_eviction::{Candidate, ClientState};
+use super::connection::AdminConnection;
 use crate::net::stream::Stream;
 
 /// A connection without a request is closed after this.
@@ -21,14 +21,14 @@ pub const READ_BYTES: usize = 16 << 10;
 const READS: usize = 16;
 
 /// A client.
-pub(super) struct Client {
+pub(super) struct AdminClient {
     pub stream: Stream,
-    pub connection: Connection,
+    pub connection: AdminConnection,
     pub over: Over,
     pub peer: Arc<str>,
     pub address: Option<IpAddr>,
     pub deadline: Instant,
-    pub stage: Stage,
+    pub stage: ClientStage,
     /// Since when it is at that.
     pub since: Instant,
     /// It has been answered before.
@@ -42,7 +42,7 @@ pub(super) struct Client {
 
 /// What a client is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ClientStage {
     Idle,
     Begun,
     /// An answer is not here yet: the time is not the client's.
@@ -53,17 +53,17 @@ pub(super) enum Stage {
     Lingering,
 }
 
-impl Client {
+impl AdminClient {
     /// One that has just come, and has asked for nothing.
-    pub fn new(Arrival { stream, over, peer, address }: Arrival, now: Instant) -> Client {
-        Client {
+    pub fn new(Arrival { stream, over, peer, address }: Arrival, now: Instant) -> AdminClient {
+        AdminClient {
             stream,
-            connection: Connection::default(),
+            connection: AdminConnection::default(),
             over,
             peer,
             address,
             deadline: now + IDLE,
-            stage: Stage::Idle,
+            stage: ClientStage::Idle,
             since: now,
             is_known: false,
             readable: true,
@@ -73,17 +73,17 @@ impl Client {
     }
 
     /// It is at something else now, and has so much time for it.
-    pub fn enter(&mut self, stage: Stage, time: Duration, now: Instant) {
+    pub fn enter(&mut self, stage: ClientStage, time: Duration, now: Instant) {
         (self.stage, self.since, self.deadline) = (stage, now, now + time);
     }
 
     /// What it is at, as others may need its room.
     pub fn candidate(&self, id: usize) -> Candidate {
         let state = match self.stage {
-            Stage::Held | Stage::Lingering => State::Done,
-            Stage::Idle if self.is_known => State::Idle,
-            Stage::Idle | Stage::Begun | Stage::Writing => State::Busy,
-            Stage::Waiting => State::Waiting,
+            ClientStage::Held | ClientStage::Lingering => ClientState::Done,
+            ClientStage::Idle if self.is_known => ClientState::Idle,
+            ClientStage::Idle | ClientStage::Begun | ClientStage::Writing => ClientState::Busy,
+            ClientStage::Waiting => ClientState::Waiting,
         };
         Candidate { client: id, state, since: self.since }
     }
@@ -95,7 +95,7 @@ impl Client {
 
     /// Is an answer to it on its way.
     pub fn is_waiting(&self) -> bool {
-        self.stage == Stage::Waiting
+        self.stage == ClientStage::Waiting
     }
 
     /// Can it go on without another event.
@@ -105,7 +105,7 @@ impl Client {
 
     /// Does it only wait for the client to close.
     pub fn is_lingering(&self) -> bool {
-        self.stage == Stage::Lingering
+        self.stage == ClientStage::Lingering
     }
 
     /// Reads what it has sent, as far as there is room.
@@ -129,7 +129,7 @@ impl Client {
 
     /// Writes what it takes, unless its answer is held back.
     pub fn write(&mut self) -> io::Result<()> {
-        while self.connection.has_output() && self.stage != Stage::Held {
+        while self.connection.has_output() && self.stage != ClientStage::Held {
             match self.stream.write(self.connection.output()) {
                 Ok(written) => self.connection.note_sent(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -154,7 +154,7 @@ mod tests {
         let now = clock::instant();
         let (stream, peer) = (Stream::Unix(near), "unix".into());
         let arrival = Arrival { stream, over: Over::Unix, peer, address: None };
-        let mut client = Client::new(arrival, now);
+        let mut client = AdminClient::new(arrival, now);
         let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let (mut sent, mut taken) = (0, 0);
         for _ in 0..200 {

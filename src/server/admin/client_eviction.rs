@@ -15,7 +15,7 @@ pub const GRACE: Duration = Duration::from_secs(1);
 
 /// What a client is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum ClientState {
     /// Its last answer is written, or held back.
     Done,
     /// It has been answered, and has asked nothing since.
@@ -32,7 +32,7 @@ pub struct Candidate {
     /// Its number: they grow.
     pub client: usize,
     /// What it is at.
-    pub state: State,
+    pub state: ClientState,
     /// Since when.
     pub since: Instant,
 }
@@ -40,11 +40,11 @@ pub struct Candidate {
 /// The client whose place the others need more; none where all of them wait for answers.
 pub fn client_to_evict(clients: impl Iterator<Item = Candidate>, now: Instant) -> Option<usize> {
     let rank = |client: &Candidate| match client.state {
-        State::Done => Some(0),
-        State::Idle => Some(1),
-        State::Busy if now >= client.since + GRACE => Some(2),
-        State::Busy => Some(3),
-        State::Waiting => None,
+        ClientState::Done => Some(0),
+        ClientState::Idle => Some(1),
+        ClientState::Busy if now >= client.since + GRACE => Some(2),
+        ClientState::Busy => Some(3),
+        ClientState::Waiting => None,
     };
     clients
         .filter_map(|client| Some((rank(&client)?, client.since, client.client)))
@@ -57,9 +57,9 @@ mod tests {
     use super::*;
 
     /// The clients in the order in which they go, `now` being two seconds after the first.
-    fn order(places: &[(State, u64)]) -> Vec<usize> {
+    fn order(places: &[(ClientState, u64)]) -> Vec<usize> {
         let begun = frs::base::clock::instant();
-        let place = |(client, &(state, since_ms)): (usize, &(State, u64))| Candidate {
+        let place = |(client, &(state, since_ms)): (usize, &(ClientState, u64))| Candidate {
             client,
             state,
             since: begun + Duration::from_millis(since_ms),
@@ -77,29 +77,30 @@ mod tests {
 
     #[test]
     fn a_newcomer_stays_while_anyone_is_idle_or_slow() {
-        use State::{Busy, Idle};
+        use ClientState::{Busy, Idle};
         assert_eq!(order(&[(Busy, 2000), (Busy, 0), (Idle, 1999)]), [2, 1, 0]);
         assert_eq!(order(&[(Busy, 2000), (Busy, 1000), (Busy, 1001)]), [1, 2, 0]);
     }
 
     #[test]
     fn among_the_fresh_the_newcomer_goes_last() {
-        let fresh: Vec<(State, u64)> = (0..16).map(|nth| (State::Busy, 1900 + nth)).collect();
+        let fresh: Vec<(ClientState, u64)> =
+            (0..16).map(|nth| (ClientState::Busy, 1900 + nth)).collect();
         assert_eq!(order(&fresh), (0..16).collect::<Vec<usize>>());
         // Of those who came at the same instant.
-        assert_eq!(order(&[(State::Busy, 2000); 3]), [0, 1, 2]);
+        assert_eq!(order(&[(ClientState::Busy, 2000); 3]), [0, 1, 2]);
     }
 
     #[test]
     fn who_is_done_goes_first_and_of_the_idle_who_is_it_longest() {
-        use State::{Busy, Done, Idle};
+        use ClientState::{Busy, Done, Idle};
         let all = [(Idle, 1500), (Idle, 500), (Done, 1999), (Busy, 0), (Busy, 1500)];
         assert_eq!(order(&all), [2, 1, 0, 3, 4]);
     }
 
     #[test]
     fn who_waits_for_an_answer_stays() {
-        assert_eq!(order(&[(State::Waiting, 0), (State::Waiting, 2000)]), [0; 0]);
-        assert_eq!(order(&[(State::Waiting, 0), (State::Busy, 2000)]), [1]);
+        assert_eq!(order(&[(ClientState::Waiting, 0), (ClientState::Waiting, 2000)]), [0; 0]);
+        assert_eq!(order(&[(ClientState::Waiting, 0), (ClientState::Busy, 2000)]), [1]);
     }
 }

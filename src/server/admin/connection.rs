@@ -19,7 +19,7 @@ pub const MAX_BODY_BYTES: u32 = 1 << 20;
 
 /// A whole request that may be served.
 #[derive(Debug)]
-pub struct Asked {
+pub struct AdminRequest {
     /// What is asked.
     pub route: Route,
     /// Of the answer.
@@ -32,9 +32,9 @@ pub struct Asked {
 
 /// A connection.
 #[derive(Debug)]
-pub struct Connection {
+pub struct AdminConnection {
     input: Vec<u8>,
-    stage: Stage,
+    stage: RequestStage,
     options: HeadOptions,
     out: Vec<u8>,
     body: Arc<[u8]>,
@@ -42,9 +42,9 @@ pub struct Connection {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum RequestStage {
     Head(Search),
-    Body(Box<Asked>, Framed),
+    Body(Box<AdminRequest>, Framed),
     /// The request is out.
     Answering,
     /// Its answer is being written.
@@ -81,18 +81,18 @@ pub enum Step {
     /// More is to come, or an answer first.
     Wait,
     /// A request.
-    Run(Box<Asked>),
+    Run(Box<AdminRequest>),
     /// One that was refused: the answer is there, these are its words for the log.
     Refused(String, Refusal),
 }
 
 const CLOSING: HeadOptions = HeadOptions { head_only: false, http10: false, closes: true };
 
-impl Default for Connection {
+impl Default for AdminConnection {
     fn default() -> Self {
-        Connection {
+        AdminConnection {
             input: Vec::new(),
-            stage: Stage::Head(Search::START),
+            stage: RequestStage::Head(Search::START),
             options: CLOSING,
             out: Vec::new(),
             body: Arc::from([]),
@@ -101,27 +101,27 @@ impl Default for Connection {
     }
 }
 
-impl Connection {
+impl AdminConnection {
     /// Is more input wanted.
     pub fn wants_input(&self) -> bool {
-        matches!(self.stage, Stage::Head(_) | Stage::Body(..))
+        matches!(self.stage, RequestStage::Head(_) | RequestStage::Body(..))
     }
 
     /// Has a request begun, and not ended.
     pub fn has_begun(&self) -> bool {
         match self.stage {
             // Empty lines are no part of one.
-            Stage::Head(_) => self.input.iter().any(|byte| !b"\r\n".contains(byte)),
-            Stage::Body(..) => true,
-            Stage::Answering | Stage::Answered | Stage::Over => false,
+            RequestStage::Head(_) => self.input.iter().any(|byte| !b"\r\n".contains(byte)),
+            RequestStage::Body(..) => true,
+            RequestStage::Answering | RequestStage::Answered | RequestStage::Over => false,
         }
     }
 
     /// Does it hold a body, or an answer that is not here or not written yet?
     pub fn holds(&self) -> bool {
         match self.stage {
-            Stage::Head(_) | Stage::Over => false,
-            Stage::Body(..) | Stage::Answering | Stage::Answered => true,
+            RequestStage::Head(_) | RequestStage::Over => false,
+            RequestStage::Body(..) | RequestStage::Answering | RequestStage::Answered => true,
         }
     }
 
@@ -136,7 +136,7 @@ impl Connection {
         now: Millis,
         admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
     ) -> Step {
-        if let Stage::Head(search) = &mut self.stage {
+        if let RequestStage::Head(search) = &mut self.stage {
             // Empty lines before a request line are let pass (RFC 9112, section 2.2).
             if *search == Search::START {
                 let lines = self.input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
@@ -198,14 +198,14 @@ impl Connection {
         if head.expects_continue {
             self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let asked = Asked { route, format, body: Vec::new(), line };
-        self.stage = Stage::Body(Box::new(asked), framed);
+        let asked = AdminRequest { route, format, body: Vec::new(), line };
+        self.stage = RequestStage::Body(Box::new(asked), framed);
         Ok(())
     }
 
     /// The request, once all of its body is there.
-    fn read_body(&mut self) -> Result<Option<Box<Asked>>, RefusedRequest> {
-        let Stage::Body(asked, framed) = &mut self.stage else { return Ok(None) };
+    fn read_body(&mut self) -> Result<Option<Box<AdminRequest>>, RefusedRequest> {
+        let RequestStage::Body(asked, framed) = &mut self.stage else { return Ok(None) };
         let done = match framed {
             Framed::Length(length) => {
                 let taken = self.input.len().min(*length - asked.body.len());
@@ -227,8 +227,8 @@ impl Connection {
         if !done {
             return Ok(None);
         }
-        match std::mem::replace(&mut self.stage, Stage::Answering) {
-            Stage::Body(asked, _) => Ok(Some(asked)),
+        match std::mem::replace(&mut self.stage, RequestStage::Answering) {
+            RequestStage::Body(asked, _) => Ok(Some(asked)),
             _ => Ok(None),
         }
     }
@@ -236,7 +236,7 @@ impl Connection {
     fn refuse(&mut self, refused: RefusedRequest, now: Millis) -> Step {
         let RefusedRequest { line, refusal, format } = refused;
         // Where a body ends that was begun is not known.
-        self.options.closes |= refusal.closes || matches!(self.stage, Stage::Body(..));
+        self.options.closes |= refusal.closes || matches!(self.stage, RequestStage::Body(..));
         self.answer(&Response::refusal(format, &refusal), now);
         Step::Refused(line, refusal)
     }
@@ -250,12 +250,12 @@ impl Connection {
     /// There is no place for it: answers that, unless another answer has begun.
     pub fn turn_away(&mut self, now: Millis) -> bool {
         let says = match self.stage {
-            Stage::Head(_) | Stage::Body(..) => true,
-            Stage::Answered => self.sent == 0,
-            Stage::Answering | Stage::Over => false,
+            RequestStage::Head(_) | RequestStage::Body(..) => true,
+            RequestStage::Answered => self.sent == 0,
+            RequestStage::Answering | RequestStage::Over => false,
         };
         if says {
-            if let Stage::Answered = self.stage {
+            if let RequestStage::Answered = self.stage {
                 self.out.clear();
             }
             self.options.closes = true;
@@ -268,7 +268,7 @@ impl Connection {
     pub fn answer(&mut self, response: &Response, now: Millis) {
         self.out.extend_from_slice(&head(response, self.options, now));
         self.body = if self.options.head_only { Arc::from([]) } else { Arc::clone(&response.body) };
-        self.stage = Stage::Answered;
+        self.stage = RequestStage::Answered;
     }
 
     /// What is to be written next; empty: nothing.
@@ -288,15 +288,15 @@ impl Connection {
         self.out.clear();
         self.body = Arc::from([]);
         self.sent = 0;
-        if let Stage::Answered = self.stage {
-            let next = Stage::Head(Search::START);
-            self.stage = if self.options.closes { Stage::Over } else { next };
+        if let RequestStage::Answered = self.stage {
+            let next = RequestStage::Head(Search::START);
+            self.stage = if self.options.closes { RequestStage::Over } else { next };
         }
     }
 
     /// Is a request out, and its answer not here yet.
     pub fn is_waiting(&self) -> bool {
-        matches!(self.stage, Stage::Answering)
+        matches!(self.stage, RequestStage::Answering)
     }
 
     /// Is more input to be read? Not where there is as much as a head can have: that comes first.
@@ -306,7 +306,7 @@ impl Connection {
 
     /// Is it to be closed: the last answer is written.
     pub fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over)
+        matches!(self.stage, RequestStage::Over)
     }
 
     /// Is something to be written.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::connection::Asked;
+use super::connection::AdminRequest;
 use super::health::{HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection};
-use super::map_changes::{Changes, Done, UNKNOWN, Wanted};
+use super::map_changes::{Done, MapChanges, UNKNOWN, WantedChange};
 use super::map_edit::{self, BizName};
 use super::page;
 use super::pulse::Pulse;
@@ -55,7 +55,7 @@ pub struct Who {
 /// What answers.
 pub struct Handler {
     service: Service,
-    changes: Changes<Who>,
+    changes: MapChanges<Who>,
     inspections: InspectQueue<Who>,
     token: Option<AdminToken>,
     sweeping: Option<Sweeping>,
@@ -77,7 +77,7 @@ struct MapText {
 
 /// Clearing away on its way, and the reset that waits for it.
 struct Sweeping {
-    wanted: Wanted<Who>,
+    wanted: WantedChange<Who>,
     biz_id: u32,
     sweep: Clearing,
     /// Since when a key-node is not to be had.
@@ -88,7 +88,7 @@ struct Sweeping {
 #[expect(missing_docs)]
 pub struct HandlerParts {
     pub service: Service,
-    pub changes: Changes<Who>,
+    pub changes: MapChanges<Who>,
     pub inspections: InspectQueue<Who>,
     pub data_dir: PathBuf,
     pub master: Pid,
@@ -177,8 +177,8 @@ impl Handler {
     }
 
     /// Takes a request; the answer, if it is there at once.
-    pub fn take(&mut self, who: Who, asked: Asked) -> Option<Response> {
-        let Asked { route, body, .. } = asked;
+    pub fn take(&mut self, who: Who, asked: AdminRequest) -> Option<Response> {
+        let AdminRequest { route, body, .. } = asked;
         let format = who.format;
         let look = |what| (what, who.clone());
         let (what, who) = match route {
@@ -215,7 +215,7 @@ impl Handler {
             }
             Change::DeleteNode(which) => self.service.erase(which.name(), now),
             _ => {
-                self.changes.push(Wanted { who, change, body });
+                self.changes.push(WantedChange { who, change, body });
                 return None;
             }
         };
@@ -255,7 +255,11 @@ impl Handler {
         self.changes.end(self.service.handle().runtime());
     }
 
-    fn begin_change(&mut self, wanted: Wanted<Who>, tell: &mut Vec<Addressed<Who, Response>>) {
+    fn begin_change(
+        &mut self,
+        wanted: WantedChange<Who>,
+        tell: &mut Vec<Addressed<Who, Response>>,
+    ) {
         // The answer to the change before was that all use it: so does this process.
         self.begin_tick();
         if let Some(biz_id) = self.needs_sweep(&wanted.change) {
@@ -266,7 +270,7 @@ impl Handler {
         self.ask_master(wanted, tell);
     }
 
-    fn ask_master(&mut self, wanted: Wanted<Who>, tell: &mut Vec<Addressed<Who, Response>>) {
+    fn ask_master(&mut self, wanted: WantedChange<Who>, tell: &mut Vec<Addressed<Who, Response>>) {
         let runtime = self.service.handle().runtime();
         let begun = self.changes.begin(wanted, runtime, clock::monotonic_ns());
         if let Some(Addressed { who, what: done }) = begun {

@@ -24,7 +24,7 @@ const BOUND_NS: u64 = 60_000_000_000;
 
 /// A change that somebody waits for.
 #[derive(Debug)]
-pub struct Wanted<W> {
+pub struct WantedChange<W> {
     /// Whom to answer.
     pub who: W,
     /// What is wanted.
@@ -37,44 +37,44 @@ pub struct Wanted<W> {
 pub type Done = Result<StatusDocument, Refusal>;
 
 /// All changes that are wanted or on their way.
-pub struct Changes<W> {
+pub struct MapChanges<W> {
     conf_dir: PathBuf,
     data_dir: PathBuf,
     channel: Channel,
     last_number: u64,
-    queue: VecDeque<Wanted<W>>,
-    asked: Option<Asked<W>>,
+    queue: VecDeque<WantedChange<W>>,
+    asked: Option<PendingAsk<W>>,
 }
 
 /// What the master was asked for.
 #[derive(Debug)]
-struct Asked<W> {
+struct PendingAsk<W> {
     who: W,
     number: u64,
     begun_ns: u64,
     /// Of the answer, where it is taken.
     status: u16,
-    files: Option<Files>,
+    files: Option<MapTexts>,
 }
 
 /// map.xml as it was, and as it was made.
 #[derive(Debug)]
-struct Files {
+struct MapTexts {
     old: String,
     new: String,
     /// Until it is known what became of it.
     _guard: Guard,
 }
 
-impl<W> Changes<W> {
+impl<W> MapChanges<W> {
     /// None yet.
-    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> Changes<W> {
+    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> MapChanges<W> {
         let (queue, asked) = (VecDeque::new(), None);
-        Changes { conf_dir, data_dir, channel, last_number: 0, queue, asked }
+        MapChanges { conf_dir, data_dir, channel, last_number: 0, queue, asked }
     }
 
     /// Puts one into the queue.
-    pub fn push(&mut self, wanted: Wanted<W>) {
+    pub fn push(&mut self, wanted: WantedChange<W>) {
         self.queue.push_back(wanted);
     }
 
@@ -84,18 +84,18 @@ impl<W> Changes<W> {
     }
 
     /// Takes the next one, if none is on its way.
-    pub fn take_next(&mut self) -> Option<Wanted<W>> {
+    pub fn take_next(&mut self) -> Option<WantedChange<W>> {
         if self.asked.is_some() { None } else { self.queue.pop_front() }
     }
 
     /// Makes a change of the configuration; an answer where it comes to nothing.
     pub fn begin(
         &mut self,
-        wanted: Wanted<W>,
+        wanted: WantedChange<W>,
         runtime: &Runtime,
         now_ns: u64,
     ) -> Option<Addressed<W, Done>> {
-        let Wanted { who, change, body } = wanted;
+        let WantedChange { who, change, body } = wanted;
         match self.make(&change, &body, runtime) {
             Ok(Made { ask, status, files }) => {
                 let number = now_ns.max(self.last_number + 1);
@@ -103,7 +103,7 @@ impl<W> Changes<W> {
                 match message::send_ask(&self.channel, number, ask) {
                     Ok(()) => {
                         let begun_ns = now_ns;
-                        self.asked = Some(Asked { who, number, begun_ns, status, files });
+                        self.asked = Some(PendingAsk { who, number, begun_ns, status, files });
                         None
                     }
                     Err(error) => {
@@ -120,7 +120,7 @@ impl<W> Changes<W> {
     /// Breaks the one on its way off, as this keeper ends and nobody will hear of it: unless it is
     /// in force by now, map.xml is put back.
     pub fn end(&mut self, runtime: &Runtime) {
-        let Some(Asked { files: Some(files), .. }) = self.asked.take() else { return };
+        let Some(PendingAsk { files: Some(files), .. }) = self.asked.take() else { return };
         if self.is_another(runtime.generation(), Some(&files)) {
             let undone = self.undo(Some(&files));
             tracing::warn!("admin: a change was broken off.{undone}");
@@ -133,7 +133,7 @@ impl<W> Changes<W> {
         let outcome = Outcome::read_asked(&self.data_dir).ok().flatten();
         let result = outcome.filter(|outcome| outcome.begun_ns == number);
         if let Some(outcome) = result {
-            let Asked { who, status, files, .. } = self.asked.take()?;
+            let PendingAsk { who, status, files, .. } = self.asked.take()?;
             let what = self.done(outcome.result, status, files.as_ref());
             return Some(Addressed { who, what });
         }
@@ -145,7 +145,7 @@ impl<W> Changes<W> {
         None
     }
 
-    fn done(&self, result: Reloaded, status: u16, files: Option<&Files>) -> Done {
+    fn done(&self, result: Reloaded, status: u16, files: Option<&MapTexts>) -> Done {
         match result {
             Reloaded::Taken { generation, .. } if self.is_another(generation, files) => {
                 let words = "map.xml was written by somebody else meanwhile: what stands there is in \
@@ -168,14 +168,14 @@ impl<W> Changes<W> {
 
     /// Is another map.xml in force than the one that was made. Of a generation that is gone by now
     /// nothing is known.
-    fn is_another(&self, generation: u64, files: Option<&Files>) -> bool {
-        let Some(Files { new, .. }) = files else { return false };
+    fn is_another(&self, generation: u64, files: Option<&MapTexts>) -> bool {
+        let Some(MapTexts { new, .. }) = files else { return false };
         active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != *new)
     }
 
     /// Puts map.xml back as it was, unless somebody has written it since; what went wrong.
-    fn undo(&self, files: Option<&Files>) -> String {
-        let Some(Files { old, new, .. }) = files else { return String::new() };
+    fn undo(&self, files: Option<&MapTexts>) -> String {
+        let Some(MapTexts { old, new, .. }) = files else { return String::new() };
         match files::replace(&self.conf_dir.join("map.xml"), new, old) {
             Ok(()) => String::new(),
             Err(ReplaceError::Changed) => {
@@ -278,7 +278,7 @@ impl<W> Changes<W> {
             ReplaceError::Changed => differs(&path),
             ReplaceError::Io(error) => Refusal::io(format!("{}: {error}", path.display())),
         })?;
-        let files = Files { old: texts.map, new: map, _guard: guard };
+        let files = MapTexts { old: texts.map, new: map, _guard: guard };
         Ok(Made { ask: Ask::Reload, status, files: Some(files) })
     }
 }
@@ -286,7 +286,7 @@ impl<W> Changes<W> {
 struct Made {
     ask: Ask,
     status: u16,
-    files: Option<Files>,
+    files: Option<MapTexts>,
 }
 
 pub(super) const UNKNOWN: &str = "map.xml has no such biz";
@@ -320,7 +320,7 @@ mod tests {
 
     struct Handler {
         world: World,
-        changes: Changes<()>,
+        changes: MapChanges<()>,
         master: ChildChannel,
     }
 
@@ -331,7 +331,7 @@ mod tests {
             std::fs::write(world.dir.join("srv.xml"), texts.srv).unwrap();
             std::fs::write(world.dir.join("map.xml"), MAP).unwrap();
             let (master, channel) = Channel::pair().unwrap();
-            let changes = Changes::new(world.dir.clone(), world.dir.clone(), channel);
+            let changes = MapChanges::new(world.dir.clone(), world.dir.clone(), channel);
             Handler { world, changes, master: ChildChannel::new(master) }
         }
 
@@ -342,7 +342,7 @@ mod tests {
         /// Puts a biz; the number under which the master was asked to reload.
         fn put(&mut self) -> u64 {
             let change = Change::PutBiz("1".into());
-            let wanted = Wanted { who: (), change, body: BIZ.to_vec() };
+            let wanted = WantedChange { who: (), change, body: BIZ.to_vec() };
             let runtime = self.world.runtime();
             assert!(self.changes.begin(wanted, &runtime, 7).is_none());
             let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload })) =
@@ -405,7 +405,7 @@ mod tests {
         let soon = std::time::Duration::from_millis(10);
         let read = Guard::to_read(&handler.world.dir, soon).unwrap();
         let change = || Change::DeleteBiz("1".into());
-        let wanted = Wanted { who: (), change: change(), body: Vec::new() };
+        let wanted = WantedChange { who: (), change: change(), body: Vec::new() };
         let runtime = handler.world.runtime();
         let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").what;
         assert_eq!(done.unwrap_err().status, 503);

@@ -14,7 +14,7 @@ use mio::{Poll, Waker};
 use super::error::AdminError;
 use super::handler::{Handler, HandlerParts};
 use super::inspections::InspectQueue;
-use super::map_changes::Changes;
+use super::map_changes::MapChanges;
 use super::pulse::Pulse;
 use super::server::{self, Server};
 use crate::net::listeners::AdminListener;
@@ -59,7 +59,7 @@ impl Admin {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
-        let changes = Changes::new(conf_dir, data_dir.clone(), channel);
+        let changes = MapChanges::new(conf_dir, data_dir.clone(), channel);
         let inspections = InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
         let told = Arc::clone(&pulse);
         let parts =

@@ -8,12 +8,12 @@ pub struct Ration {
     most: u32,
     every: Duration,
     /// The while in hand.
-    window: Option<Window>,
+    window: Option<LogWindow>,
 }
 
 /// A while, and how many lines were asked for in it.
 #[derive(Debug)]
-struct Window {
+struct LogWindow {
     end: Instant,
     asked: u64,
 }
@@ -26,7 +26,7 @@ impl Ration {
 
     /// Is a line to be written? Ask [`Self::left_out`] before.
     pub fn take(&mut self, now: Instant) -> bool {
-        let window = self.window.get_or_insert(Window { end: now + self.every, asked: 0 });
+        let window = self.window.get_or_insert(LogWindow { end: now + self.every, asked: 0 });
         window.asked += 1;
         window.asked <= u64::from(self.most)
     }

@@ -16,8 +16,8 @@ use mio::{Events, Poll, Token};
 use super::accept::{ACCEPTS_PER_TICK, Arrival, Listener};
 use super::access;
 use super::brake::{Brake, DELAY};
-use super::client::{Client, IDLE, READ_BYTES, Stage};
-use super::client_eviction::{Candidate, MAX_CLIENTS, MAX_HOLDING, State, client_to_evict};
+use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
+use super::client_eviction::{Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, client_to_evict};
 use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
 use super::files;
 use super::handler::{Handler, Who};
@@ -61,7 +61,7 @@ pub struct Server {
     /// Somebody may be waiting.
     listener_ready: bool,
     paused_until: Option<Instant>,
-    clients: BTreeMap<usize, Client>,
+    clients: BTreeMap<usize, AdminClient>,
     next_client: usize,
     handler: Handler,
     ending: Arc<AtomicBool>,
@@ -145,13 +145,13 @@ impl Server {
         let now = clock::instant();
         let paused = self.paused_until.filter(|_| self.listener_ready);
         let accepts = self.listener_ready && paused.is_none();
-        if accepts || self.handler.has_work() || self.clients.values().any(Client::has_work) {
+        if accepts || self.handler.has_work() || self.clients.values().any(AdminClient::has_work) {
             return Some(Duration::ZERO);
         }
         if self.handler.is_busy() {
             return Some(LOOK_AGAIN);
         }
-        let deadlines = self.clients.values().filter(|client| client.stage != Stage::Waiting);
+        let deadlines = self.clients.values().filter(|client| client.stage != ClientStage::Waiting);
         let next = deadlines.map(|client| client.deadline).chain(paused).min();
         let note = self.handler.next_note();
         Some(next.map_or(note, |next| next.min(note)).saturating_duration_since(now))
@@ -162,7 +162,7 @@ impl Server {
     /// Goes on with a client, and bounds what all of them hold.
     fn serve(&mut self, id: usize, now: Instant) {
         self.go_on(id, now);
-        self.make_room(MAX_HOLDING, Client::holds, now);
+        self.make_room(MAX_HOLDING, AdminClient::holds, now);
     }
 
     fn go_on(&mut self, id: usize, now: Instant) {
@@ -186,7 +186,7 @@ impl Server {
 
     /// Closes the connection of a client that has ended its side, once nothing is left to be said.
     fn part(&mut self, id: usize) {
-        let is_done = |client: &Client| {
+        let is_done = |client: &AdminClient| {
             client.ended && (client.is_lingering() || client.connection.wants_input())
         };
         if self.clients.get(&id).is_some_and(is_done) {
@@ -214,7 +214,7 @@ impl Server {
                 if let (true, Some(address)) = (refusal.wrong_token, client.address)
                     && self.brake.note_wrong(address, now)
                 {
-                    client.enter(Stage::Held, DELAY, now);
+                    client.enter(ClientStage::Held, DELAY, now);
                 }
             }
             Step::Run(asked) => {
@@ -224,7 +224,7 @@ impl Server {
                 if let (true, Some(address)) = (changes, client.address) {
                     self.brake.note_right(address);
                 }
-                client.enter(Stage::Waiting, BUSY, now);
+                client.enter(ClientStage::Waiting, BUSY, now);
                 let waiting = self.clients.values().filter(|client| client.is_waiting());
                 let response = match waiting.count() > MAX_HOLDING {
                     true => Some(Response::refusal(format, &Refusal::overloaded())),
@@ -243,38 +243,38 @@ impl Server {
         // Who has hung up meanwhile gets none; what was asked is done all the same.
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.connection.answer(response, clock::now());
-        client.enter(Stage::Writing, BUSY, now);
+        client.enter(ClientStage::Writing, BUSY, now);
     }
 
     /// Writes what there is to write, and decides where the client stands.
     fn settle(&mut self, id: usize, now: Instant) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        if client.stage == Stage::Held {
+        if client.stage == ClientStage::Held {
             return;
         }
         if client.write().is_err() {
             self.clients.remove(&id);
             return;
         }
-        if client.connection.is_over() && client.stage != Stage::Lingering {
+        if client.connection.is_over() && client.stage != ClientStage::Lingering {
             if client.stream.end_writing().is_err() {
                 self.clients.remove(&id);
                 return;
             }
-            client.enter(Stage::Lingering, LINGER, now);
+            client.enter(ClientStage::Lingering, LINGER, now);
             return;
         }
         let stage = if client.is_lingering() || client.connection.is_waiting() {
             client.stage
         } else if client.connection.has_output() {
-            Stage::Writing
+            ClientStage::Writing
         } else if client.connection.has_begun() {
-            Stage::Begun
+            ClientStage::Begun
         } else {
-            Stage::Idle
+            ClientStage::Idle
         };
         if stage != client.stage {
-            client.enter(stage, if stage == Stage::Idle { IDLE } else { BUSY }, now);
+            client.enter(stage, if stage == ClientStage::Idle { IDLE } else { BUSY }, now);
         }
     }
 
@@ -282,18 +282,18 @@ impl Server {
         let late: Vec<usize> = self
             .clients
             .iter()
-            .filter(|(_, client)| client.stage != Stage::Waiting && client.deadline <= now)
+            .filter(|(_, client)| client.stage != ClientStage::Waiting && client.deadline <= now)
             .map(|(id, _)| *id)
             .collect();
         for id in late {
             match self.clients.get_mut(&id) {
-                Some(client) if client.stage == Stage::Begun => {
+                Some(client) if client.stage == ClientStage::Begun => {
                     client.connection.time_out(clock::now());
-                    client.enter(Stage::Writing, LINGER, now);
+                    client.enter(ClientStage::Writing, LINGER, now);
                     self.settle(id, now);
                 }
-                Some(client) if client.stage == Stage::Held => {
-                    client.enter(Stage::Writing, BUSY, now);
+                Some(client) if client.stage == ClientStage::Held => {
+                    client.enter(ClientStage::Writing, BUSY, now);
                     self.serve(id, now);
                 }
                 _ => {
@@ -334,7 +334,7 @@ impl Server {
 
     /// Turns clients away until at most so many `count`. Each is heard once more before: what it
     /// has asked meanwhile is answered, and what was on its way may be through.
-    fn make_room(&mut self, most: usize, count: fn(&Client) -> bool, now: Instant) {
+    fn make_room(&mut self, most: usize, count: fn(&AdminClient) -> bool, now: Instant) {
         let mut heard = Vec::new();
         loop {
             let counted = self.clients.iter().filter(|(_, client)| count(client));
@@ -365,7 +365,7 @@ impl Server {
     /// nothing has to be waited for.
     fn turn_away(&mut self, id: usize, now: Instant) {
         let Some(mut client) = self.clients.remove(&id) else { return };
-        if client.candidate(id).state == State::Idle || client.is_lingering() {
+        if client.candidate(id).state == ClientState::Idle || client.is_lingering() {
             return;
         }
         if self.turned_away.take(now) {
@@ -373,7 +373,7 @@ impl Server {
             tracing::warn!(%peer, "admin: turned away: all places are taken");
         }
         if client.connection.turn_away(clock::now()) {
-            client.stage = Stage::Writing;
+            client.stage = ClientStage::Writing;
             // What cannot be written at once is left unsaid.
             let _ = client.write().and_then(|()| client.stream.end_writing());
         }
@@ -395,7 +395,7 @@ impl Server {
         if arrival.stream.register(self.poll.registry(), Token(id)).is_err() {
             return;
         }
-        let client = Client::new(arrival, now);
+        let client = AdminClient::new(arrival, now);
         self.clients.insert(id, client);
         self.serve(id, now);
     }

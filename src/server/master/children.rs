@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, RawFd};
 use std::time::{Duration, Instant};
 
-use super::supervise::{Event, Order, Request, Supervisor};
+use super::supervise::{ChildRequest, Event, Order, Supervisor};
 use crate::process::message::{ChildChannel, NumberedAsk, ToChild, ToMaster};
 use frs::base::clock;
 use frs::base::sys::process::{
@@ -158,14 +158,14 @@ impl Children {
     }
 
     /// Asks a child to end, or ends it.
-    pub fn ask(&mut self, pid: Pid, request: Request) {
+    pub fn ask(&mut self, pid: Pid, request: ChildRequest) {
         let signal = match request {
-            Request::Leave => return self.say(pid, ToChild::Leave),
-            Request::Finish => Signal::SIGTERM,
-            Request::Drain => Signal::SIGQUIT,
-            Request::Kill => Signal::SIGKILL,
+            ChildRequest::Leave => return self.say(pid, ToChild::Leave),
+            ChildRequest::Finish => Signal::SIGTERM,
+            ChildRequest::Drain => Signal::SIGQUIT,
+            ChildRequest::Kill => Signal::SIGKILL,
         };
-        if request == Request::Kill {
+        if request == ChildRequest::Kill {
             tracing::warn!(child = %pid, "it does not end: killed");
         }
         if let Err(error) = process::signal(pid, signal) {

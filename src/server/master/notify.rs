@@ -22,7 +22,7 @@ const WAITING_MAX: usize = 16;
 
 /// Where systemd listens.
 #[derive(Debug)]
-struct Line {
+struct SystemdSocket {
     socket: UnixDatagram,
     address: SocketAddr,
 }
@@ -30,7 +30,7 @@ struct Line {
 /// Speaks to systemd, or to nobody.
 #[derive(Debug, Default)]
 pub struct Notifier {
-    line: Option<Line>,
+    line: Option<SystemdSocket>,
     watchdog: Option<Watchdog>,
     /// What there was no room for.
     waiting: RefCell<VecDeque<String>>,
@@ -52,7 +52,7 @@ impl Notifier {
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Notifier { line: Some(Line { socket, address }), ..Notifier::default() })
+        Ok(Notifier { line: Some(SystemdSocket { socket, address }), ..Notifier::default() })
     }
 
     /// Also says so often that it lives: each half of the time after which it is taken for dead.
@@ -129,7 +129,7 @@ impl Notifier {
     }
 
     fn flush(&self) {
-        let Some(Line { socket, address }) = &self.line else { return };
+        let Some(SystemdSocket { socket, address }) = &self.line else { return };
         let mut waiting = self.waiting.borrow_mut();
         while let Some(text) = waiting.front() {
             match socket.send_to_addr(text.as_bytes(), address) {

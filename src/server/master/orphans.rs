@@ -44,12 +44,13 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     // Opened before anything is asked: whatever is answered is of the process that is killed, or of
     // one that came after it when it was gone.
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    let process = Process::of(slot.pid)?;
+    let process = OrphanProcess::of(slot.pid)?;
     if process.state != 'T' {
         return Ok(false);
     }
     // Who adopts orphans is no frs; a master that hands over still has its workers.
-    let has_master = Process::of(process.parent).is_ok_and(|parent| parent.name == process.name);
+    let has_master =
+        OrphanProcess::of(process.parent).is_ok_and(|parent| parent.name == process.name);
     if has_master || !maps(slot.pid, runtime.path())? {
         return Ok(false);
     }
@@ -68,26 +69,26 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
 
 /// What /proc says of a process.
 #[derive(Debug, PartialEq, Eq)]
-struct Process {
+struct OrphanProcess {
     name: String,
     state: char,
     parent: u32,
 }
 
-impl Process {
-    fn of(pid: u32) -> io::Result<Process> {
+impl OrphanProcess {
+    fn of(pid: u32) -> io::Result<OrphanProcess> {
         let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
         let stat = String::from_utf8_lossy(&stat);
         Self::parse(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Of a line `PID (NAME) STATE PARENT …`; a name may hold anything.
-    fn parse(stat: &str) -> Option<Process> {
+    fn parse(stat: &str) -> Option<OrphanProcess> {
         let (before, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
         let name = before.split_once('(')?.1.to_owned();
         let state = fields.next()?.chars().next()?;
-        Some(Process { name, state, parent: fields.next()?.parse().ok()? })
+        Some(OrphanProcess { name, state, parent: fields.next()?.parse().ok()? })
     }
 }
 
@@ -110,13 +111,13 @@ mod tests {
             ("17 (frs) T 1 17 17 0", "frs", 'T', 1),
             ("17 (a) S 9 (b) S 12 17 17 0", "a) S 9 (b", 'S', 12),
         ] {
-            let expected = Process { name: name.to_owned(), state, parent };
-            assert_eq!(Process::parse(stat), Some(expected));
+            let expected = OrphanProcess { name: name.to_owned(), state, parent };
+            assert_eq!(OrphanProcess::parse(stat), Some(expected));
         }
         for stat in ["", "17 frs T 1", "17 (frs)", "17 (frs) T", "17 (frs) T x 1"] {
-            assert_eq!(Process::parse(stat), None, "{stat:?}");
+            assert_eq!(OrphanProcess::parse(stat), None, "{stat:?}");
         }
-        let me = Process::of(std::process::id()).expect("there");
+        let me = OrphanProcess::of(std::process::id()).expect("there");
         assert_eq!(me.parent, std::os::unix::process::parent_id());
     }
 

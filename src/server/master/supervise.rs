@@ -66,7 +66,7 @@ pub enum Event {
 
 /// What a process is asked, by signal or in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
+pub enum ChildRequest {
     /// SIGTERM.
     Finish,
     /// SIGQUIT.
@@ -83,7 +83,7 @@ pub enum Order {
     /// Start a process that serves these listener sets, then tell by `Spawned` or `SpawnFailed`.
     Spawn(ChildRole, BTreeSet<u16>),
     /// Signal a process.
-    Ask(Pid, Request),
+    Ask(Pid, ChildRequest),
     /// Have a worker serve a listener set, too.
     Serve(Pid, u16),
     /// Have a worker serve a listener set no longer.
@@ -290,9 +290,9 @@ impl Supervisor {
         self.ending = Some(ending);
         self.vacancies.clear();
         let (request, bound_ms) = match ending {
-            Ending::Finish => (Request::Finish, FINISH_MS),
-            Ending::Drain => (Request::Drain, DRAIN_MS),
-            Ending::HandOver => (Request::Leave, DRAIN_MS),
+            Ending::Finish => (ChildRequest::Finish, FINISH_MS),
+            Ending::Drain => (ChildRequest::Drain, DRAIN_MS),
+            Ending::HandOver => (ChildRequest::Leave, DRAIN_MS),
         };
         if ending == Ending::HandOver {
             // The other master's keeper recovers and writes back from now on.
@@ -372,7 +372,7 @@ impl Supervisor {
         let asked = |process: &&mut Process| process.leaving && process.kill_at_ms.is_none();
         for process in self.processes.iter_mut().filter(asked) {
             process.kill_at_ms = Some(now_ms + DRAIN_MS);
-            orders.push(Order::Ask(process.pid, Request::Leave));
+            orders.push(Order::Ask(process.pid, ChildRequest::Leave));
         }
     }
 
@@ -380,7 +380,7 @@ impl Supervisor {
         for process in &mut self.processes {
             if process.kill_at_ms.is_some_and(|at| at <= now_ms) {
                 process.kill_at_ms = None;
-                orders.push(Order::Ask(process.pid, Request::Kill));
+                orders.push(Order::Ask(process.pid, ChildRequest::Kill));
             }
         }
     }
@@ -406,7 +406,7 @@ impl Supervisor {
         for keeper in self.processes.iter_mut().filter(staying) {
             keeper.leaving = true;
             keeper.kill_at_ms = Some(now_ms + KEEPER_END_MS);
-            orders.push(Order::Ask(keeper.pid, Request::Finish));
+            orders.push(Order::Ask(keeper.pid, ChildRequest::Finish));
         }
     }
 }

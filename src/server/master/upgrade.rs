@@ -85,7 +85,7 @@ impl Program {
 pub(super) struct Upgrade {
     process: DetachedProcess,
     channel: Channel,
-    stage: Stage,
+    stage: UpgradeStage,
     until: Instant,
     /// In force when it was started, or told to go on.
     generation: u64,
@@ -94,7 +94,7 @@ pub(super) struct Upgrade {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum UpgradeStage {
     /// It checks and prepares; nothing has changed.
     Preparing,
     /// It puts its configuration in force and starts its workers.
@@ -109,7 +109,7 @@ impl Upgrade {
 
     /// The generation that was in force when it was told to go on; none: it never was.
     pub fn taken_from(&self) -> Option<u64> {
-        (self.stage == Stage::TakingOver).then_some(self.generation)
+        (self.stage == UpgradeStage::TakingOver).then_some(self.generation)
     }
 
     /// Ends it: this master goes on.
@@ -200,7 +200,7 @@ impl Upgrades {
     /// Does the newer one publish, so that this one may not: it has read what lies over the
     /// configuration.
     pub fn is_giving_away(&self) -> bool {
-        self.current.as_ref().is_some_and(|upgrade| upgrade.stage == Stage::TakingOver)
+        self.current.as_ref().is_some_and(|upgrade| upgrade.stage == UpgradeStage::TakingOver)
     }
 
     /// Keeps one for later: it cannot be begun yet.
@@ -234,7 +234,7 @@ impl Upgrades {
             tracing::error!(%error, "cannot become the new binary");
             std::process::exit(EXIT_NO_BINARY);
         };
-        let (stage, until) = (Stage::Preparing, clock::instant() + PREPARE);
+        let (stage, until) = (UpgradeStage::Preparing, clock::instant() + PREPARE);
         Ok(Upgrade { process, channel, stage, until, generation, closed: false })
     }
 
@@ -248,15 +248,15 @@ impl Upgrades {
                 break "it has ended".to_owned();
             }
             match (upgrade.channel.receive(), upgrade.stage) {
-                (Ok(Delivery::Message(word, _)), Stage::Preparing) if word == PREPARED => {
-                    upgrade.stage = Stage::TakingOver;
+                (Ok(Delivery::Message(word, _)), UpgradeStage::Preparing) if word == PREPARED => {
+                    upgrade.stage = UpgradeStage::TakingOver;
                     upgrade.generation = generation;
                     upgrade.until = clock::instant() + TAKE_OVER;
                     if let Err(error) = upgrade.channel.send(YOURS, &[]) {
                         break format!("it does not listen: {error}");
                     }
                 }
-                (Ok(Delivery::Message(word, _)), Stage::TakingOver) if word == SERVING => {
+                (Ok(Delivery::Message(word, _)), UpgradeStage::TakingOver) if word == SERVING => {
                     return Some(UpgradeEnd::Serving(upgrade));
                 }
                 (Ok(Delivery::Message(..)), stage) => break format!("nonsense while {stage:?}"),

@@ -7,7 +7,7 @@
 
 /// What a client is given time for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TimerKind {
     /// To send another request, or to take its answers.
     Idle,
     /// To send the rest of a request.
@@ -18,25 +18,26 @@ pub enum Kind {
     Refused,
 }
 
-const KINDS: [Kind; 4] = [Kind::Idle, Kind::Request, Kind::Linger, Kind::Refused];
+const KINDS: [TimerKind; 4] =
+    [TimerKind::Idle, TimerKind::Request, TimerKind::Linger, TimerKind::Refused];
 
 /// How long each kind is, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
-    /// Of [`Kind::Idle`].
+    /// Of [`TimerKind::Idle`].
     pub idle_ms: u64,
-    /// Of [`Kind::Request`].
+    /// Of [`TimerKind::Request`].
     pub request_ms: u64,
-    /// Of [`Kind::Linger`] and [`Kind::Refused`].
+    /// Of [`TimerKind::Linger`] and [`TimerKind::Refused`].
     pub linger_ms: u64,
 }
 
 impl Lengths {
-    fn of(&self, kind: Kind) -> u64 {
+    fn of(&self, kind: TimerKind) -> u64 {
         match kind {
-            Kind::Idle => self.idle_ms,
-            Kind::Request => self.request_ms,
-            Kind::Linger | Kind::Refused => self.linger_ms,
+            TimerKind::Idle => self.idle_ms,
+            TimerKind::Request => self.request_ms,
+            TimerKind::Linger | TimerKind::Refused => self.linger_ms,
         }
     }
 }
@@ -45,7 +46,7 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Link {
-    kind: Option<Kind>,
+    kind: Option<TimerKind>,
     armed_ms: u64,
     before: u32,
     after: u32,
@@ -65,7 +66,7 @@ pub struct Expired {
     /// The client.
     pub client: u32,
     /// What its time was for.
-    pub kind: Kind,
+    pub kind: TimerKind,
 }
 
 /// A client whose time will be over.
@@ -73,7 +74,7 @@ pub struct Expired {
 struct Due {
     at_ms: u64,
     client: u32,
-    kind: Kind,
+    kind: TimerKind,
 }
 
 /// The timeouts of all clients, who are named by number.
@@ -91,7 +92,7 @@ impl Default for Timers {
 
 impl Timers {
     /// Gives a client its full time from now on, whatever it was given before.
-    pub fn arm(&mut self, client: u32, kind: Kind, now_ms: u64) {
+    pub fn arm(&mut self, client: u32, kind: TimerKind, now_ms: u64) {
         self.disarm(client);
         if self.links.len() <= client as usize {
             self.links.resize(client as usize + 1, UNLINKED);
@@ -125,12 +126,12 @@ impl Timers {
     }
 
     /// What a client is given time for at present.
-    pub fn kind(&self, client: u32) -> Option<Kind> {
+    pub fn kind(&self, client: u32) -> Option<TimerKind> {
         self.links.get(client as usize).and_then(|link| link.kind)
     }
 
     /// The client that was given this kind of time first.
-    pub fn first(&self, kind: Kind) -> Option<u32> {
+    pub fn first(&self, kind: TimerKind) -> Option<u32> {
         let first = self.lists[kind as usize].first;
         (first != NONE).then_some(first)
     }
@@ -171,20 +172,29 @@ mod tests {
     #[test]
     fn times_are_over_in_order_whatever_their_kind() {
         let mut timers = Timers::default();
-        timers.arm(3, Kind::Idle, 0);
-        timers.arm(7, Kind::Request, 5);
-        timers.arm(0, Kind::Linger, 12);
-        timers.arm(9, Kind::Request, 5);
-        assert_eq!(timers.first(Kind::Request), Some(7));
-        assert_eq!(timers.kind(7), Some(Kind::Request));
+        timers.arm(3, TimerKind::Idle, 0);
+        timers.arm(7, TimerKind::Request, 5);
+        timers.arm(0, TimerKind::Linger, 12);
+        timers.arm(9, TimerKind::Request, 5);
+        assert_eq!(timers.first(TimerKind::Request), Some(7));
+        assert_eq!(timers.kind(7), Some(TimerKind::Request));
         assert_eq!(timers.due_ms(&LENGTHS), Some(14));
         assert_eq!(timers.expire(&LENGTHS, 13), None);
-        assert_eq!(timers.expire(&LENGTHS, 14), Some(Expired { client: 0, kind: Kind::Linger }));
-        assert_eq!(timers.expire(&LENGTHS, 15), Some(Expired { client: 7, kind: Kind::Request }));
-        assert_eq!(timers.expire(&LENGTHS, 15), Some(Expired { client: 9, kind: Kind::Request }));
-        assert_eq!(timers.first(Kind::Request), None);
+        assert_eq!(
+            timers.expire(&LENGTHS, 14),
+            Some(Expired { client: 0, kind: TimerKind::Linger })
+        );
+        assert_eq!(
+            timers.expire(&LENGTHS, 15),
+            Some(Expired { client: 7, kind: TimerKind::Request })
+        );
+        assert_eq!(
+            timers.expire(&LENGTHS, 15),
+            Some(Expired { client: 9, kind: TimerKind::Request })
+        );
+        assert_eq!(timers.first(TimerKind::Request), None);
         assert_eq!(timers.expire(&LENGTHS, 59), None);
-        timers.arm(3, Kind::Idle, 59);
+        timers.arm(3, TimerKind::Idle, 59);
         assert_eq!(timers.expire(&LENGTHS, 60), None, "it was given its time anew");
         timers.disarm(3);
         timers.disarm(3);
@@ -199,7 +209,7 @@ mod tests {
             steps in prop::collection::vec((0u32..8, 0..KINDS_LEN + 2, 0u64..9), 1..200),
         ) {
             let mut timers = Timers::default();
-            let mut model: std::collections::BTreeMap<u32, (Kind, u64)> = Default::default();
+            let mut model: std::collections::BTreeMap<u32, (TimerKind, u64)> = Default::default();
             let mut now_ms = 0;
             for (client, step, passed_ms) in steps {
                 now_ms += passed_ms;

@@ -11,7 +11,7 @@ const MAX_SIZE_LINE: u32 = 256;
 /// A body being decoded.
 #[derive(Debug, Clone)]
 pub struct Chunked {
-    state: State,
+    state: ChunkState,
     /// Bytes of data that may still come.
     room: u32,
     max_body_bytes: u32,
@@ -21,7 +21,7 @@ pub struct Chunked {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     Size { size: u32, digits: u32 },
     Extension { size: u32, taken: u32, part: Part },
     SizeLf { size: u32 },
@@ -87,7 +87,7 @@ impl Chunked {
     /// A body of at most `max_body_bytes`, its trailers of at most `max_head_bytes`.
     pub fn new(max_body_bytes: u32, max_head_bytes: u32) -> Chunked {
         Chunked {
-            state: State::Size { size: 0, digits: 0 },
+            state: ChunkState::Size { size: 0, digits: 0 },
             room: max_body_bytes,
             max_body_bytes,
             trailer_room: max_head_bytes,
@@ -97,20 +97,20 @@ impl Chunked {
 
     /// Has the body ended?
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ChunkState::Done
     }
 
     /// Decodes the next bytes, passing pieces of data to `keep`; how many bytes were taken: all,
     /// or those up to the end of the body. After an error it is not to be used any more.
     pub fn decode(&mut self, input: &[u8], mut keep: impl FnMut(&[u8])) -> Result<usize, Error> {
         let mut at = 0;
-        while at < input.len() && self.state != State::Done {
-            if let State::Data { left } = self.state {
+        while at < input.len() && self.state != ChunkState::Done {
+            if let ChunkState::Data { left } = self.state {
                 let piece = &input[at..input.len().min(at + left as usize)];
                 keep(piece);
                 at += piece.len();
                 let left = left - piece.len() as u32;
-                self.state = if left == 0 { State::DataCr } else { State::Data { left } };
+                self.state = if left == 0 { ChunkState::DataCr } else { ChunkState::Data { left } };
             } else {
                 self.state = self.step(input[at])?;
                 at += 1;
@@ -120,29 +120,32 @@ impl Chunked {
     }
 
     /// The state after a byte that is no data.
-    fn step(&mut self, byte: u8) -> Result<State, Error> {
+    fn step(&mut self, byte: u8) -> Result<ChunkState, Error> {
         match self.state {
-            State::Size { size, digits } => self.size(byte, size, digits),
-            State::Extension { size, part, .. } if byte == b'\r' && part.is_whole() => {
-                Ok(State::SizeLf { size })
+            ChunkState::Size { size, digits } => self.size(byte, size, digits),
+            ChunkState::Extension { size, part, .. } if byte == b'\r' && part.is_whole() => {
+                Ok(ChunkState::SizeLf { size })
             }
-            State::Extension { taken, .. } if taken >= MAX_SIZE_LINE => Err(BAD_SIZE),
-            State::Extension { size, taken, part } => {
+            ChunkState::Extension { taken, .. } if taken >= MAX_SIZE_LINE => Err(BAD_SIZE),
+            ChunkState::Extension { size, taken, part } => {
                 let part = part.after(byte).ok_or(BAD_EXTENSION)?;
-                Ok(State::Extension { size, taken: taken + 1, part })
+                Ok(ChunkState::Extension { size, taken: taken + 1, part })
             }
-            State::SizeLf { size } => self.begin_chunk(byte, size),
-            State::DataCr => expect(byte, b'\r', State::DataLf, BAD_END),
-            State::DataLf => expect(byte, b'\n', State::Size { size: 0, digits: 0 }, BAD_END),
-            State::EndLf => expect(byte, b'\n', State::Done, BAD_TRAILER),
-            State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf => {
-                self.trailer(byte)
+            ChunkState::SizeLf { size } => self.begin_chunk(byte, size),
+            ChunkState::DataCr => expect(byte, b'\r', ChunkState::DataLf, BAD_END),
+            ChunkState::DataLf => {
+                expect(byte, b'\n', ChunkState::Size { size: 0, digits: 0 }, BAD_END)
             }
-            State::Data { .. } | State::Done => Ok(self.state),
+            ChunkState::EndLf => expect(byte, b'\n', ChunkState::Done, BAD_TRAILER),
+            ChunkState::TrailerStart
+            | ChunkState::TrailerName
+            | ChunkState::TrailerValue
+            | ChunkState::TrailerLf => self.trailer(byte),
+            ChunkState::Data { .. } | ChunkState::Done => Ok(self.state),
         }
     }
 
-    fn size(&self, byte: u8, size: u32, digits: u32) -> Result<State, Error> {
+    fn size(&self, byte: u8, size: u32, digits: u32) -> Result<ChunkState, Error> {
         match (byte as char).to_digit(16) {
             // Leading zeros are digits too; as many as a size line may have.
             Some(_) if digits >= MAX_SIZE_LINE => Err(BAD_SIZE),
@@ -151,39 +154,42 @@ impl Chunked {
                 if size > u64::from(self.room) {
                     return Err(Error::TooLarge { max_bytes: self.max_body_bytes });
                 }
-                Ok(State::Size { size: size as u32, digits: digits + 1 })
+                Ok(ChunkState::Size { size: size as u32, digits: digits + 1 })
             }
             None if digits == 0 => Err(BAD_SIZE),
             None => match byte {
-                b'\r' => Ok(State::SizeLf { size }),
+                b'\r' => Ok(ChunkState::SizeLf { size }),
                 _ => {
                     let part = Part::Before.after(byte).ok_or(BAD_SIZE)?;
-                    Ok(State::Extension { size, taken: digits, part })
+                    Ok(ChunkState::Extension { size, taken: digits, part })
                 }
             },
         }
     }
 
-    fn begin_chunk(&mut self, byte: u8, size: u32) -> Result<State, Error> {
-        let next = if size == 0 { State::TrailerStart } else { State::Data { left: size } };
+    fn begin_chunk(&mut self, byte: u8, size: u32) -> Result<ChunkState, Error> {
+        let next =
+            if size == 0 { ChunkState::TrailerStart } else { ChunkState::Data { left: size } };
         self.room -= size;
         expect(byte, b'\n', next, BAD_SIZE)
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<State, Error> {
+    fn trailer(&mut self, byte: u8) -> Result<ChunkState, Error> {
         self.trailer_room = self
             .trailer_room
             .checked_sub(1)
             .ok_or(Error::HeadTooLarge { max_bytes: self.max_head_bytes })?;
         match (self.state, byte) {
-            (State::TrailerStart, b'\r') => Ok(State::EndLf),
-            (State::TrailerStart | State::TrailerName, _) if is_token(byte) => {
-                Ok(State::TrailerName)
+            (ChunkState::TrailerStart, b'\r') => Ok(ChunkState::EndLf),
+            (ChunkState::TrailerStart | ChunkState::TrailerName, _) if is_token(byte) => {
+                Ok(ChunkState::TrailerName)
             }
-            (State::TrailerName, b':') => Ok(State::TrailerValue),
-            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
-            (State::TrailerValue, b'\t' | 0x20..=0x7E | 0x80..=0xFF) => Ok(State::TrailerValue),
-            (State::TrailerLf, b'\n') => Ok(State::TrailerStart),
+            (ChunkState::TrailerName, b':') => Ok(ChunkState::TrailerValue),
+            (ChunkState::TrailerValue, b'\r') => Ok(ChunkState::TrailerLf),
+            (ChunkState::TrailerValue, b'\t' | 0x20..=0x7E | 0x80..=0xFF) => {
+                Ok(ChunkState::TrailerValue)
+            }
+            (ChunkState::TrailerLf, b'\n') => Ok(ChunkState::TrailerStart),
             _ => Err(BAD_TRAILER),
         }
     }
@@ -195,7 +201,7 @@ const BAD_EXTENSION: Error =
 const BAD_END: Error = Error::BadHttp("bad chunk: expected CR LF after its data");
 const BAD_TRAILER: Error = Error::BadHttp("bad trailer: expected name: value CR LF");
 
-fn expect(byte: u8, expected: u8, next: State, error: Error) -> Result<State, Error> {
+fn expect(byte: u8, expected: u8, next: ChunkState, error: Error) -> Result<ChunkState, Error> {
     if byte == expected { Ok(next) } else { Err(error) }
 }
 

@@ -141,7 +141,7 @@ impl From<ResponseOptions> for Asker<'_> {
 
 /// Types of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum BodyKind {
     /// A document, in the format that [`ResponseOptions`] say.
     Document,
     /// Words.
@@ -154,7 +154,7 @@ pub struct Content<'a> {
     /// The status.
     pub status: u16,
     /// The body's type.
-    pub kind: Kind,
+    pub kind: BodyKind,
     /// The body.
     pub body: &'a [u8],
 }
@@ -224,7 +224,7 @@ pub fn write_error(
     body.clear();
     codec::write_error(options.format, body, line, error, admin);
     let mut pen = line.pen();
-    let content = Content { status: error.status(), kind: Kind::Document, body };
+    let content = Content { status: error.status(), kind: BodyKind::Document, body };
     begin(out, &mut pen, common, options, content);
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
@@ -264,7 +264,7 @@ fn begin(
     options: ResponseOptions,
     Content { status, kind, body }: Content<'_>,
 ) {
-    if let (200, Kind::Document, Format::Xml) = (status, kind, options.format) {
+    if let (200, BodyKind::Document, Format::Xml) = (status, kind, options.format) {
         out.extend_from_slice(common.ok_xml());
     } else {
         pen.text(b"HTTP/1.1 ");
@@ -272,9 +272,9 @@ fn begin(
         pen.text(b" ");
         pen.text(reason(status).as_bytes());
         pen.text(match (kind, options.format) {
-            (Kind::Document, Format::Xml) => b"\r\nContent-Type: application/xml\r\n",
-            (Kind::Document, Format::Json) => b"\r\nContent-Type: application/json\r\n",
-            (Kind::Text, _) => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
+            (BodyKind::Document, Format::Xml) => b"\r\nContent-Type: application/xml\r\n",
+            (BodyKind::Document, Format::Json) => b"\r\nContent-Type: application/json\r\n",
+            (BodyKind::Text, _) => b"\r\nContent-Type: text/plain; charset=utf-8\r\n",
         });
         pen.text(common.fields());
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::snapshot::{Process, Rates, Stats};
+use super::snapshot::{ProcessSnapshot, Rates, Stats};
 use frs::store::Sums;
 use frs::store::counter::{BizKey, OUTCOMES};
 
@@ -49,13 +49,13 @@ struct Busy {
 
 impl History {
     /// Takes a look.
-    pub fn note(&mut self, at: Instant, sums: &Sums, processes: &[Process]) {
+    pub fn note(&mut self, at: Instant, sums: &Sums, processes: &[ProcessSnapshot]) {
         let all = |counts: &[[u64; OUTCOMES]; 2]| {
             let [queries, updates] = counts;
             std::array::from_fn(|outcome| queries[outcome] + updates[outcome])
         };
         let items = sums.bizs.iter().take(BIZS_MAX).map(|(key, counts)| (*key, all(counts)));
-        let busy = |process: &Process| Busy {
+        let busy = |process: &ProcessSnapshot| Busy {
             slot: process.slot,
             pid: process.pid,
             requests: process.requests,
@@ -113,7 +113,7 @@ impl Look {
     }
 
     /// By both: a process may be attached more than once, and a slot has one owner after the other.
-    fn process(&self, which: &Process) -> Option<&Busy> {
+    fn process(&self, which: &ProcessSnapshot) -> Option<&Busy> {
         let is = |busy: &&Busy| (busy.slot, busy.pid) == (which.slot, which.pid);
         self.processes.iter().find(is)
     }
@@ -152,8 +152,8 @@ mod tests {
         Stats { bizs: vec![biz], processes: vec![process(7, 0, None)], ..Stats::default() }
     }
 
-    fn process(pid: u32, requests: u64, cpu_ms: Option<u64>) -> Process {
-        Process {
+    fn process(pid: u32, requests: u64, cpu_ms: Option<u64>) -> ProcessSnapshot {
+        ProcessSnapshot {
             slot: 0,
             pid,
             role: "worker",
@@ -203,7 +203,7 @@ mod tests {
         let mut stats = stats();
         stats.processes.push(process(9, 0, None));
         // The same process, attached once more.
-        let twin = |requests| Process { slot: 3, ..process(7, requests, None) };
+        let twin = |requests| ProcessSnapshot { slot: 3, ..process(7, requests, None) };
         stats.processes.push(twin(0));
         history.fill(&mut stats);
         assert_eq!(stats.processes[2].requests_per_s, None);

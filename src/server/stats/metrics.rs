@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use super::snapshot::{Group, Stats};
+use super::snapshot::{GroupSnapshot, Stats};
 use crate::protocol::call::{Call, status_word};
 use frs::service::{ItemError, Outcome};
 use frs::store::counter::{Doubling, GroupCounter, Histogram};
@@ -229,7 +229,7 @@ impl Page {
 
     fn by_group<const N: usize>(
         &mut self,
-        groups: &[Group],
+        groups: &[GroupSnapshot],
         name: &str,
         help: &str,
         kind: &str,

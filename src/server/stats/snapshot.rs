@@ -43,16 +43,16 @@ pub struct Stats {
     /// What all attached processes have counted together.
     pub sums: Sums,
     /// The living processes that are attached.
-    pub processes: Vec<Process>,
+    pub processes: Vec<ProcessSnapshot>,
     /// The groups of the configuration, then those that counted something once.
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupSnapshot>,
     /// The businesses of the configuration, then what was counted for others.
     pub bizs: Vec<Counted>,
 }
 
 /// A process that is attached.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Process {
+pub struct ProcessSnapshot {
     /// Its slot.
     pub slot: u32,
     /// Its process id.
@@ -77,7 +77,7 @@ pub struct Process {
 
 /// A group and what was counted of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+pub struct GroupSnapshot {
     /// Which.
     pub key: GroupKey,
     /// Its geometry; none where the configuration does not name it (any more).
@@ -128,7 +128,7 @@ pub struct Hot {
     pub last_ms: Millis,
 }
 
-impl Group {
+impl GroupSnapshot {
     /// Its name.
     pub fn name(&self) -> &str {
         match &self.key {
@@ -202,14 +202,14 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
     }
 }
 
-pub(crate) fn processes(runtime: &Runtime) -> Vec<Process> {
+pub(crate) fn processes(runtime: &Runtime) -> Vec<ProcessSnapshot> {
     let living = runtime.slots().into_iter().filter(|slot| slot.alive);
     living.map(|slot| process(runtime, &slot)).collect()
 }
 
-fn process(runtime: &Runtime, slot: &SlotStatus) -> Process {
+fn process(runtime: &Runtime, slot: &SlotStatus) -> ProcessSnapshot {
     let counts = runtime.slot_counts(slot.slot);
-    Process {
+    ProcessSnapshot {
         slot: slot.slot,
         pid: slot.pid,
         role: role_word(slot.role),
@@ -235,22 +235,19 @@ pub fn role_word(role: u32) -> &'static str {
     }
 }
 
-fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<Group> {
+fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
     let named = conf.map.groups.iter().map(|group| {
         let key = GroupKey::Name(group.name.clone());
         let sums = sums.groups.get(&key).cloned().unwrap_or_default();
         let served = runtime.is_served(&group.name);
-        Group { key, geometry: Some(group.geometry), served, sums }
+        GroupSnapshot { key, geometry: Some(group.geometry), served, sums }
     });
     let is_named = |key: &GroupKey| match key {
         GroupKey::Name(name) => conf.map.groups.iter().any(|group| group.name == *name),
         GroupKey::Others => false,
     };
-    let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| Group {
-        key: key.clone(),
-        geometry: None,
-        served: false,
-        sums: sums.clone(),
+    let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| {
+        GroupSnapshot { key: key.clone(), geometry: None, served: false, sums: sums.clone() }
     });
     named.chain(gone).collect()
 }

@@ -3,7 +3,7 @@
 //! Invariant: both formats are written from one tree, so they say the same, and show the same of a
 //! key: a character that XML forbids is U+FFFD in both.
 
-use super::snapshot::{Counted, Group, Hot, Process, Rates, Stats};
+use super::snapshot::{Counted, GroupSnapshot, Hot, ProcessSnapshot, Rates, Stats};
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
@@ -99,7 +99,7 @@ fn errors(stats: &Stats) -> impl Iterator<Item = Element> {
     })
 }
 
-fn process(process: &Process) -> Element {
+fn process(process: &ProcessSnapshot) -> Element {
     Element::new("worker")
         .with("pid", process.pid)
         .with("role", process.role)
@@ -112,7 +112,7 @@ fn process(process: &Process) -> Element {
         .with_some("requests-per-second", process.requests_per_s)
 }
 
-fn group(group: &Group) -> Element {
+fn group(group: &GroupSnapshot) -> Element {
     const COUNTERS: [(&str, GroupCounter); 7] = [
         ("creates", GroupCounter::Creates),
         ("evictions-expired", GroupCounter::EvictionsExpired),

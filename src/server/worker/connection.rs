@@ -20,7 +20,7 @@ use crate::protocol::authz::Gateway;
 use crate::protocol::call::Call;
 use crate::protocol::chunked::Chunked;
 use crate::protocol::http::{self, Body, Head, Lone, Search};
-use crate::protocol::response_head::{Content, Kind, Persistence, ResponseOptions};
+use crate::protocol::response_head::{BodyKind, Content, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, codec, form};
 use frs::conf::{Authority, Http};
@@ -87,7 +87,7 @@ enum State {
 const BETWEEN: State = State::Head(Search::START);
 
 /// A head that was read, and what it is for.
-struct Asked<'h, 'b> {
+struct ReadHead<'h, 'b> {
     head: Head<'h, 'b>,
     target: Target<'b>,
     /// The host that its field names, if it has one.
@@ -329,7 +329,7 @@ impl Connection {
     ) -> Step {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
-            Ok(Asked { head, target, host })
+            Ok(ReadHead { head, target, host })
         });
         match asked {
             Ok(asked) => {
@@ -361,7 +361,7 @@ impl Connection {
     /// behind the head.
     fn begin_request<S: Serve>(
         &mut self,
-        Asked { head, target, host }: &Asked<'_, '_>,
+        ReadHead { head, target, host }: &ReadHead<'_, '_>,
         last: bool,
         context: &mut RequestContext<'_, S>,
     ) {
@@ -398,7 +398,7 @@ impl Connection {
                 let options = self.leave_head(head, preferences, closes, context);
                 let (status, words) =
                     problem.map_or((200, "ok\n".into()), |problem| (problem.status, problem.words));
-                let content = Content { status, kind: Kind::Text, body: words.as_bytes() };
+                let content = Content { status, kind: BodyKind::Text, body: words.as_bytes() };
                 context.write(call, options, content);
             }
             Ok(Plan::Permit) => {

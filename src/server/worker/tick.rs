@@ -21,7 +21,7 @@ use super::overload_log::OverloadLog;
 use super::request_handler::RequestHandler;
 use crate::net::listeners::ListenerSet;
 use crate::net::stream::Stream;
-use crate::net::timers::{Expired, Kind, Lengths, Timers};
+use crate::net::timers::{Expired, Lengths, TimerKind, Timers};
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
@@ -449,7 +449,7 @@ impl Worker {
     fn give_time(&mut self, index: u32, anew: bool) {
         let Some(client) = self.client(index) else { return };
         let begun = client.has_begun() && !client.is_blocked();
-        let kind = if begun { Kind::Request } else { Kind::Idle };
+        let kind = if begun { TimerKind::Request } else { TimerKind::Idle };
         if anew || self.timers.kind(index) != Some(kind) {
             self.timers.arm(index, kind, self.now_ms);
         }
@@ -461,7 +461,7 @@ impl Worker {
             Writing::Gone => self.close(index),
             Writing::Blocked => {}
             Writing::Done if client.is_closing() => {
-                let kind = if client.is_refused() { Kind::Refused } else { Kind::Linger };
+                let kind = if client.is_refused() { TimerKind::Refused } else { TimerKind::Linger };
                 if client.linger(&mut self.buffers.pool) {
                     self.timers.arm(index, kind, self.now_ms);
                     self.settle(index);
@@ -502,15 +502,15 @@ impl Worker {
         while let Some(Expired { client: index, kind }) = self.timers.expire(&lengths, self.now_ms)
         {
             match kind {
-                Kind::Idle => {
+                TimerKind::Idle => {
                     // One that asks for nothing is not late; one that takes no answers is.
                     if self.client(index).is_some_and(|client| client.is_blocked()) {
                         self.count(Counter::Timeouts);
                     }
                     self.close(index);
                 }
-                Kind::Linger | Kind::Refused => self.close(index),
-                Kind::Request => {
+                TimerKind::Linger | TimerKind::Refused => self.close(index),
+                TimerKind::Request => {
                     self.count(Counter::Timeouts);
                     self.time_out(index);
                 }
@@ -553,7 +553,7 @@ impl Worker {
         }
         let Some(index) = self.add_client(Client::new(stream, peer)) else { return };
         match refusal {
-            None => self.timers.arm(index, Kind::Idle, self.now_ms),
+            None => self.timers.arm(index, TimerKind::Idle, self.now_ms),
             Some(error) => self.refuse(index, &error),
         }
     }
@@ -588,7 +588,7 @@ impl Worker {
 
     /// Closes the client that was refused first; false if there is none.
     fn make_room_for_refused(&mut self) -> bool {
-        let Some(index) = self.timers.first(Kind::Refused) else { return false };
+        let Some(index) = self.timers.first(TimerKind::Refused) else { return false };
         // What it has sent is read away, lest a reset overtake the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
             client.read(&mut self.buffers.arena);

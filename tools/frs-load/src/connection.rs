@@ -31,7 +31,7 @@ pub enum Received {
 }
 
 /// A stream with what is on its way.
-pub struct Connection {
+pub struct LoadConnection {
     pub stream: Stream,
     /// Requests without an answer, oldest first.
     pub sent: VecDeque<Sent>,
@@ -40,9 +40,9 @@ pub struct Connection {
     partial: Vec<u8>,
 }
 
-impl Connection {
-    pub fn new(stream: Stream) -> Connection {
-        Connection {
+impl LoadConnection {
+    pub fn new(stream: Stream) -> LoadConnection {
+        LoadConnection {
             stream,
             sent: VecDeque::new(),
             out: Vec::new(),

@@ -18,7 +18,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use crate::answer::{Checker, Reply};
 use crate::arguments::Arguments;
-use crate::connection::{Connection, Received, Sent};
+use crate::connection::{LoadConnection, Received, Sent};
 use crate::keys::Keys;
 use crate::request::Requests;
 use crate::schedule::{Next, Schedule};
@@ -77,7 +77,7 @@ pub struct Load<'r> {
     start: Instant,
     poll: Poll,
     timer: TimerFd,
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     /// A connection once for each request more that may be on the way on it.
     idle: VecDeque<usize>,
     /// Connections that requests were pushed to.
@@ -118,7 +118,7 @@ impl<'r> Load<'r> {
         let mut connections = Vec::with_capacity(share.streams.len());
         for (place, mut stream) in share.streams.into_iter().enumerate() {
             register(&poll, &mut stream, place)?;
-            connections.push(Connection::new(stream));
+            connections.push(LoadConnection::new(stream));
         }
         let places = (0..arguments.pipeline).flat_map(|_| 0..connections.len());
         Ok(Load {
@@ -276,7 +276,7 @@ impl<'r> Load<'r> {
             .connect()
             .map_err(|source| Failure::Connect { target: self.target.clone(), source })?;
         register(&self.poll, &mut stream, place)?;
-        let lost = std::mem::replace(&mut self.connections[place], Connection::new(stream));
+        let lost = std::mem::replace(&mut self.connections[place], LoadConnection::new(stream));
         let lost = lost.sent.len();
         self.idle.extend(std::iter::repeat_n(place, lost));
         self.on_the_way -= lost as u64;

@@ -8,8 +8,8 @@ fn admit(head: &Head<'_, '_>) -> Result<Route, Refusal> {
 }
 
 /// Every request that comes of the pieces, each answered at once; what was written.
-fn run(pieces: &[&[u8]]) -> (Vec<Asked>, String, bool) {
-    let (mut connection, mut asked, mut out) = (Connection::default(), vec![], vec![]);
+fn run(pieces: &[&[u8]]) -> (Vec<AdminRequest>, String, bool) {
+    let (mut connection, mut asked, mut out) = (AdminConnection::default(), vec![], vec![]);
     for piece in pieces {
         if connection.wants_input() {
             connection.take(piece);
@@ -119,7 +119,7 @@ fn empty_lines_before_a_request_are_let_pass_and_begin_none() {
         let (asked, out, _) = run(&[&input[..cut], &input[cut..]]);
         assert_eq!(asked.len(), 2, "cut at {cut}: {out}");
     }
-    let mut connection = Connection::default();
+    let mut connection = AdminConnection::default();
     for byte in b"\r\n\r\n\r" {
         connection.take(&[*byte]);
         assert!(matches!(connection.step(0, admit), Step::Wait));
@@ -134,7 +134,7 @@ fn empty_lines_before_a_request_are_let_pass_and_begin_none() {
 #[test]
 fn who_is_turned_away_is_told_unless_an_answer_has_begun() {
     let told = |input: &[u8], answered: bool, written: usize| {
-        let mut connection = Connection::default();
+        let mut connection = AdminConnection::default();
         connection.take(input);
         if let (Step::Run(_), true) = (connection.step(0, admit), answered) {
             connection.answer(&Response::xml(Arc::from(*b"<ok/>")), 0);

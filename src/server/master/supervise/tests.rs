@@ -10,7 +10,7 @@ struct World {
     now_ms: u64,
     /// Which listener sets each process was told to serve.
     serving: BTreeMap<Pid, BTreeSet<u16>>,
-    asked: Vec<(Pid, Request)>,
+    asked: Vec<(Pid, ChildRequest)>,
     recovered_by: Vec<Pid>,
     checked_lengths: usize,
     ended: bool,
@@ -197,7 +197,7 @@ fn with_fewer_workers_the_remaining_serve_the_listener_sets_of_those_that_drain(
     let mut world = World::started(4);
     let (old2, old3) = (world.worker(2), world.worker(3));
     world.tell(Event::Resize(2));
-    assert_eq!(world.asked, [(old2, Request::Leave), (old3, Request::Leave)]);
+    assert_eq!(world.asked, [(old2, ChildRequest::Leave), (old3, ChildRequest::Leave)]);
     assert_eq!(world.sets_of(world.worker(0)), [0, 2]);
     assert_eq!(world.sets_of(world.worker(1)), [1, 3]);
     assert!(world.sets_of(old3).is_empty());
@@ -242,7 +242,7 @@ fn a_worker_that_drains_makes_room_for_one_of_the_same_number() {
     assert_eq!(world.sets_of(new), [1]);
     world.ends(old, Exit::Status(0));
     assert_eq!(world.worker(1), new);
-    assert_eq!(world.asked, [(old, Request::Leave)], "asked once");
+    assert_eq!(world.asked, [(old, ChildRequest::Leave)], "asked once");
 }
 
 #[test]
@@ -251,11 +251,11 @@ fn ends_workers_first_then_the_keeper() {
     let keeper = world.pid(ChildRole::Keeper).expect("runs");
     let (first, second) = (world.worker(0), world.worker(1));
     world.tell(Event::End(Ending::Finish));
-    assert_eq!(world.asked, [(first, Request::Finish), (second, Request::Finish)]);
+    assert_eq!(world.asked, [(first, ChildRequest::Finish), (second, ChildRequest::Finish)]);
     world.ends(first, Exit::Status(0));
     assert_eq!(world.asked.len(), 2);
     world.ends(second, Exit::Status(0));
-    assert_eq!(world.asked[2..], [(keeper, Request::Finish)]);
+    assert_eq!(world.asked[2..], [(keeper, ChildRequest::Finish)]);
     assert!(!world.ended);
     world.ends(keeper, Exit::Status(0));
     assert!(world.ended);
@@ -271,13 +271,13 @@ fn kills_who_does_not_end_within_five_seconds() {
         let due_ms = world.supervisor.due_ms().expect("something is due");
         world.after(due_ms - world.now_ms);
         match world.asked.last() {
-            Some(&(pid, Request::Kill)) => world.ends(pid, KILLED),
+            Some(&(pid, ChildRequest::Kill)) => world.ends(pid, KILLED),
             last => panic!("due for {last:?}"),
         }
     }
     assert!(world.now_ms - begun_ms < 5_000);
     let killed: Vec<Pid> =
-        world.asked.iter().filter(|a| a.1 == Request::Kill).map(|a| a.0).collect();
+        world.asked.iter().filter(|a| a.1 == ChildRequest::Kill).map(|a| a.0).collect();
     assert_eq!(killed, [worker, keeper]);
 }
 
@@ -289,7 +289,7 @@ fn finishing_overrides_draining_but_not_the_other_way_round() {
     assert_eq!(world.supervisor.due_ms(), Some(world.now_ms + DRAIN_MS));
     world.tell(Event::End(Ending::Finish));
     world.tell(Event::End(Ending::Drain));
-    assert_eq!(world.asked, [(worker, Request::Drain), (worker, Request::Finish)]);
+    assert_eq!(world.asked, [(worker, ChildRequest::Drain), (worker, ChildRequest::Finish)]);
     assert_eq!(world.supervisor.due_ms(), Some(world.now_ms + FINISH_MS));
     world.tell(Event::Resize(5));
     assert_eq!(world.supervisor.processes().len(), 2, "nobody is started any more");
@@ -336,8 +336,11 @@ fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
     let keeper = world.pid(ChildRole::Keeper).expect("runs");
     let workers = [world.worker(0), world.worker(1)];
     world.tell(Event::End(Ending::HandOver));
-    let asked =
-        [(keeper, Request::Finish), (workers[0], Request::Leave), (workers[1], Request::Leave)];
+    let asked = [
+        (keeper, ChildRequest::Finish),
+        (workers[0], ChildRequest::Leave),
+        (workers[1], ChildRequest::Leave),
+    ];
     assert_eq!(world.asked, asked);
     world.ends(keeper, Exit::Status(0));
     world.ends(workers[1], KILLED);
@@ -345,7 +348,7 @@ fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
     world.after(59_000);
     assert!(!world.ended && world.asked.len() == 3, "the other one drains still");
     world.tell(Event::End(Ending::Finish));
-    assert_eq!(world.asked.last(), Some(&(workers[0], Request::Finish)));
+    assert_eq!(world.asked.last(), Some(&(workers[0], ChildRequest::Finish)));
     world.ends(workers[0], Exit::Status(0));
     assert!(world.ended);
 }

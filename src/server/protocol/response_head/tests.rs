@@ -30,7 +30,7 @@ fn written(status: u16, options: ResponseOptions, single: Option<Single<'_>>) ->
         &mut Line::default(),
         &common,
         options.into(),
-        Content { status, kind: Kind::Document, body: b"<body/>" },
+        Content { status, kind: BodyKind::Document, body: b"<body/>" },
         single,
     );
     String::from_utf8(out).unwrap()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::stats::snapshot::{self, Counted, Process};
+use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
 use frs::conf::{Geometry, HashKind};
 use frs::store::counter::{BizKey, GroupKey, GroupSums, Nodes};
 
@@ -99,7 +99,7 @@ fn stats() -> Stats {
         rates: Default::default(),
         hottest: vec![snapshot::Hot { key: "alice".into(), used: 5, last_ms: 6 }],
     };
-    let process = |role, connections| Process {
+    let process = |role, connections| ProcessSnapshot {
         slot: 0,
         pid: 1,
         role,
@@ -123,13 +123,13 @@ fn stats() -> Stats {
         },
         processes: vec![process("worker", 2), process("worker", 3), process("keeper", 0)],
         groups: vec![
-            Group {
+            GroupSnapshot {
                 key: GroupKey::Name("g".into()),
                 geometry: Some(geometry()),
                 served: false,
                 sums: group,
             },
-            Group {
+            GroupSnapshot {
                 key: GroupKey::Others,
                 geometry: None,
                 served: false,

@@ -17,7 +17,7 @@ fn stats() -> Stats {
     nodes.chains[56] = 7;
     let mut sums = GroupSums::default();
     sums.nodes = Some(nodes);
-    stats.groups.push(Group {
+    stats.groups.push(GroupSnapshot {
         key: GroupKey::Name("g".into()),
         geometry: None,
         served: false,
@@ -33,7 +33,7 @@ fn stats() -> Stats {
     });
     stats.bizs.push(Counted { key: BizKey::Id(10), ..crate::stats::snapshot::unnamed(10) });
     stats.bizs.push(Counted { key: BizKey::Unknown, ..crate::stats::snapshot::unnamed(0) });
-    stats.processes.push(Process {
+    stats.processes.push(ProcessSnapshot {
         slot: 1,
         pid: 2,
         role: "worker",

@@ -6,7 +6,9 @@
 use super::head_cache::HeadCache;
 use super::serve::{Rules, Serve};
 use crate::protocol::call::Call;
-use crate::protocol::response_head::{self, Asker, Common, Content, Kind, ResponseOptions, Single};
+use crate::protocol::response_head::{
+    self, Asker, BodyKind, Common, Content, ResponseOptions, Single,
+};
 use crate::protocol::{Decoded, Error, Line, codec, form};
 use frs::base::clock::Millis;
 use frs::service::{Answer, Exchange, Request};
@@ -183,7 +185,7 @@ impl<S: Serve> RequestContext<'_, S> {
                 (Some(refusal), Some(answer)) => response_head::status_of(answer, refusal),
                 (Some(_), None) => 503,
             };
-            let document = Content { status, kind: Kind::Document, body };
+            let document = Content { status, kind: BodyKind::Document, body };
             let asker = self.rules.asker(reply.options);
             response_head::write(self.out, line, common, asker, document, single);
             queue.batch_ends[reply.batch_index] = self.out.len();
