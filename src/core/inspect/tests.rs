@@ -11,7 +11,7 @@ use crate::key::KeyNodeId;
 use crate::service::{Command, Role, Service};
 use crate::store::inspect::{LiveReport, NamedKeyNode};
 use crate::store::semaphore::Token;
-use crate::store::slot::{Intent, State};
+use crate::store::slot::{Intent, SlotState};
 use crate::store::{self, Fault, Rank};
 use crate::testing::World;
 
@@ -299,7 +299,7 @@ fn where_nobody_is_attached_nobody_is_in_a_transaction() {
         commit(&world, slot, alice.place);
         if detached {
             let state = world.runtime().slot(slot).state();
-            world.runtime().slot(slot).set_state(State { used: false, ..state });
+            world.runtime().slot(slot).set_state(SlotState { used: false, ..state });
         }
         let found = verified(&reader);
         assert_eq!((found.in_transaction, found.half_written), (vec![], vec![]));

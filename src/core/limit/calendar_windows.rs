@@ -300,14 +300,14 @@ fn first_shown(zone: &TimeZone, local: i64) -> i64 {
 }
 
 /// A change of a zone's offset.
-struct Change {
+struct OffsetChange {
     /// The first instant after it.
     at: i64,
     before_ms: i64,
     after_ms: i64,
 }
 
-impl Change {
+impl OffsetChange {
     /// Does it end minutes and hours?
     const fn cuts(&self) -> bool {
         (self.after_ms - self.before_ms) % HOUR_MS != 0
@@ -315,12 +315,12 @@ impl Change {
 }
 
 /// The next changes after an instant.
-fn changes(zone: &TimeZone, after: i64) -> impl Iterator<Item = Change> {
+fn changes(zone: &TimeZone, after: i64) -> impl Iterator<Item = OffsetChange> {
     let mut before_ms = offset_ms(zone, after);
     zone.following(timestamp(after)).take(MAX_CHANGES).map(move |transition| {
         let after_ms = i64::from(transition.offset().seconds()) * 1000;
         let at = transition.timestamp().as_millisecond();
-        let change = Change { at, before_ms, after_ms };
+        let change = OffsetChange { at, before_ms, after_ms };
         before_ms = after_ms;
         change
     })

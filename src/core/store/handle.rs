@@ -16,7 +16,7 @@ use super::places::{Places, SlotRequest};
 use super::runtime::{Registered, Runtime, Slot};
 use super::semaphore::{Semaphore, Token};
 use super::slot::{Intent, SlotWords};
-use super::undo_log::{Damage, Files, PlaceOf, Recovered, Undo};
+use super::undo_log::{Files, LogDamage, PlaceOf, Recovered, Undo};
 use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
 use crate::conf;
@@ -84,7 +84,7 @@ pub(super) enum Notice {
     /// A dead owner's slot was freed.
     Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
     /// The logs of a dead owner's slot were damaged.
-    Damaged { slot: u32, pid: u32, damage: Damage },
+    Damaged { slot: u32, pid: u32, damage: LogDamage },
     /// A group was quarantined for that.
     Doubtful { group: String },
     /// A group could not be opened by a recoverer.

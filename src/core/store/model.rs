@@ -12,7 +12,7 @@ use super::layout::{PAGE_WORDS, slot};
 use super::orphan;
 use super::region::Region;
 use super::semaphore::{Semaphore, Token};
-use super::slot::{Intent, SlotWords, State};
+use super::slot::{Intent, SlotState, SlotWords};
 use super::undo_log::{Files, LogFull, PlaceOf, Undo, UndoLog};
 
 #[cfg(loom)]
@@ -55,7 +55,7 @@ impl World {
             holders: [AtomicBool::new(false), AtomicBool::new(false)],
         };
         for slot in 0..2 {
-            world.slot(slot).set_state(State { used: true, epoch: 1 });
+            world.slot(slot).set_state(SlotState { used: true, epoch: 1 });
         }
         world
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::layout::runtime::SLOTS;
-use super::slot::State;
+use super::slot::SlotState;
 use crate::conf::Srv;
 
 /// The role of a program that attaches, in its slot.
@@ -58,15 +58,15 @@ impl Places {
 
     /// The slots that `role` may take, in the order to try them. Those that have their blocks come
     /// first; a dead one costs a recovery. The server takes one of the programs' last.
-    pub(crate) fn order(&self, role: u32, state: impl Fn(u32) -> State) -> Vec<u32> {
+    pub(crate) fn order(&self, role: u32, state: impl Fn(u32) -> SlotState) -> Vec<u32> {
         let programs = self.of_programs();
         let places = if role == ROLE_PROGRAM { programs.clone() } else { 0..SLOTS as u32 };
         let mut order: Vec<u32> = places.collect();
         order.sort_by_cached_key(|&slot| {
             let cost = match state(slot) {
-                State { used: true, .. } => 1,
-                State { epoch: 0, .. } if slot >= self.reserved => 2,
-                State { .. } => 0,
+                SlotState { used: true, .. } => 1,
+                SlotState { epoch: 0, .. } if slot >= self.reserved => 2,
+                SlotState { .. } => 0,
             };
             (role != ROLE_PROGRAM && programs.contains(&slot), cost, slot)
         });
@@ -104,9 +104,9 @@ impl Places {
 mod tests {
     use super::*;
 
-    const FRESH: State = State { used: false, epoch: 0 };
-    const FREE: State = State { used: false, epoch: 7 };
-    const USED: State = State { used: true, epoch: 7 };
+    const FRESH: SlotState = SlotState { used: false, epoch: 0 };
+    const FREE: SlotState = SlotState { used: false, epoch: 7 };
+    const USED: SlotState = SlotState { used: true, epoch: 7 };
 
     #[test]
     fn programs_take_the_last_slots_and_the_server_takes_these_last() {

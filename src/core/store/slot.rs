@@ -25,7 +25,7 @@ pub struct SlotOwner {
 
 /// State of a slot: used or free, and its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
+pub struct SlotState {
     /// Has it an owner, alive or dead.
     pub used: bool,
     /// Grows with each attachment.
@@ -80,13 +80,13 @@ impl<'a> SlotWords<'a> {
 
     /// State and epoch. Acquire: pairs with `set_state`, so that an epoch seen is an epoch whose
     /// attaching is complete.
-    pub fn state(self) -> State {
+    pub fn state(self) -> SlotState {
         let word = self.words[STATE].load(Ordering::Acquire);
-        State { used: word & 0xffff_ffff == USED, epoch: (word >> 32) as u32 }
+        SlotState { used: word & 0xffff_ffff == USED, epoch: (word >> 32) as u32 }
     }
 
     /// Writes state and epoch after all that was written before.
-    pub fn set_state(self, state: State) {
+    pub fn set_state(self, state: SlotState) {
         let word = u64::from(state.used) | u64::from(state.epoch) << 32;
         put_release(&self.words[STATE], word);
     }
@@ -165,7 +165,7 @@ impl<'a> SlotWords<'a> {
         put(&self.words[INTENTS], 0);
         self.set_owner(owner);
         self.set_generation(0);
-        self.set_state(State { used: true, epoch });
+        self.set_state(SlotState { used: true, epoch });
     }
 
     /// Entries of the intent list that the word of their number tells of; more than

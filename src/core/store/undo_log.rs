@@ -9,7 +9,7 @@ use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 use super::layout::slot::{INTENTS_MAX, PHASE, UNDO_LOG, UNDO_MAX, UNDO_WORDS};
 use super::region::{put, put_release};
 use super::semaphore::Token;
-use super::slot::{Intent, SlotWords, State};
+use super::slot::{Intent, SlotState, SlotWords};
 
 /// One entry of the undo log: a word about to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl SlotWords<'_> {
         }
         let freed = self.intents().filter(|intent| files.release_for(intent, dead)).count();
         self.withdraw();
-        self.set_state(State { used: false, epoch: state.epoch });
+        self.set_state(SlotState { used: false, epoch: state.epoch });
         Recovered { undone, freed, damage }
     }
 
@@ -177,20 +177,20 @@ impl SlotWords<'_> {
     }
 
     /// What of the logs cannot have been written by their owner.
-    fn damage(self, files: &dyn Files) -> Option<Damage> {
+    fn damage(self, files: &dyn Files) -> Option<LogDamage> {
         let (phase, intents) = (self.phase(), self.intents_told());
         if phase > UNDO_MAX {
-            return Some(Damage::Phase { found: phase as u64 });
+            return Some(LogDamage::Phase { found: phase as u64 });
         }
         if intents > INTENTS_MAX as u64 {
-            return Some(Damage::Intents { found: intents });
+            return Some(LogDamage::Intents { found: intents });
         }
         if phase == 0 {
             return None;
         }
         let announced: Vec<Intent> = self.intents().collect();
         if let Some(at) = announced.windows(2).position(|pair| pair[0] >= pair[1]) {
-            return Some(Damage::Order { index: at + 1 });
+            return Some(LogDamage::Order { index: at + 1 });
         }
         let fits = |undo: &Undo| match files.place_of(undo) {
             PlaceOf::KeyNode(key_node) => {
@@ -204,7 +204,7 @@ impl SlotWords<'_> {
             PlaceOf::Nothing => false,
         };
         let strange = (0..phase).find(|&index| !fits(&self.undo(index)))?;
-        Some(Damage::Entry { index: strange, entry: self.undo(strange) })
+        Some(LogDamage::Entry { index: strange, entry: self.undo(strange) })
     }
 
     /// Calls `look` with the id of each group that undo log or intent list name.
@@ -222,12 +222,12 @@ pub struct Recovered {
     /// Semaphores freed.
     pub freed: usize,
     /// The logs were damaged: nothing was written back.
-    pub damage: Option<Damage>,
+    pub damage: Option<LogDamage>,
 }
 
 /// What of a slot's logs cannot have been written by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Damage {
+pub enum LogDamage {
     /// More entries than the undo log holds.
     #[error("phase: found {found}, expected at most {UNDO_MAX}")]
     Phase {

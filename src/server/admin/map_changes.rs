@@ -13,7 +13,7 @@ use super::response::{Addressed, Refusal, StatusDocument};
 use super::route::Change;
 use crate::process::conf_guard::Guard;
 use crate::process::message::{self, Ask};
-use crate::process::outcome::{Outcome, Reloaded};
+use crate::process::outcome::{ReloadOutcome, Reloaded};
 use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
 use frs::conf::{Conf, Machine, Texts, active, report};
@@ -130,7 +130,7 @@ impl<W> MapChanges<W> {
     /// The answer to the one on its way, once it is there.
     pub fn poll(&mut self, now_ns: u64) -> Option<Addressed<W, Done>> {
         let number = self.asked.as_ref()?.number;
-        let outcome = Outcome::read_asked(&self.data_dir).ok().flatten();
+        let outcome = ReloadOutcome::read_asked(&self.data_dir).ok().flatten();
         let result = outcome.filter(|outcome| outcome.begun_ns == number);
         if let Some(outcome) = result {
             let PendingAsk { who, status, files, .. } = self.asked.take()?;
@@ -355,7 +355,7 @@ mod tests {
 
         fn answer(&mut self, begun_ns: u64, result: Reloaded) -> Done {
             assert!(self.changes.poll(8).is_none(), "there is no answer yet");
-            Outcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
+            ReloadOutcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
             self.changes.poll(9).expect("an answer").what
         }
     }

@@ -13,7 +13,7 @@ use super::supervise::{ChildRequest, Event, Order, Supervisor};
 use crate::process::message::{ChildChannel, NumberedAsk, ToChild, ToMaster};
 use frs::base::clock;
 use frs::base::sys::process::{
-    self, Change, Channel, Exit, Forked, Pid, PollFd, PollFlags, Signal,
+    self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
 };
 use frs::store::{ChildRole, Runtime, SlotStatus};
 
@@ -96,12 +96,12 @@ impl Children {
     }
 
     /// What a change of a process means; none if it is no child that is supervised.
-    pub fn note_change(&mut self, pid: Pid, change: Change) -> Option<Event> {
+    pub fn note_change(&mut self, pid: Pid, change: ChildChange) -> Option<Event> {
         let processes = self.supervisor.processes();
         let process = processes.iter().find(|process| process.pid == pid)?;
         let role = process.role;
         Some(match change {
-            Change::Ended(exit) => {
+            ChildChange::Ended(exit) => {
                 let expected = process.leaving || self.supervisor.is_ending();
                 if expected && exit == Exit::Status(0) {
                     tracing::info!(child = %pid, "{role} has ended");
@@ -111,11 +111,11 @@ impl Children {
                 self.channels.remove(&pid);
                 Event::Ended(pid, exit)
             }
-            Change::Stopped => {
+            ChildChange::Stopped => {
                 tracing::warn!(child = %pid, "{role} was stopped; a neighbour serves its queue");
                 Event::Stopped(pid)
             }
-            Change::Continued => {
+            ChildChange::Continued => {
                 tracing::info!(child = %pid, "{role} goes on");
                 Event::Continued(pid)
             }

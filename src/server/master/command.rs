@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::process::lock::{self, LockError};
-use crate::process::outcome::{Outcome, Reloaded};
+use crate::process::outcome::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Pid, Signal};
 use frs::conf::active::{self, ActiveError};
@@ -77,9 +77,10 @@ pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
     let asked_ns = clock::monotonic_ns();
     signal(pid, Signal::SIGHUP)?;
     wait(&data_dir, pid, RELOAD, || {
-        let outcome = Outcome::read(&data_dir).map_err(CommandError::Answer)?;
-        let own =
-            |outcome: &Outcome| outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns;
+        let outcome = ReloadOutcome::read(&data_dir).map_err(CommandError::Answer)?;
+        let own = |outcome: &ReloadOutcome| {
+            outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns
+        };
         Ok(outcome.filter(own).map(|outcome| outcome.result))
     })
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::needs_restart::Change;
+use super::needs_restart::RestartNeed;
 use super::prepare::PrepareError;
 use crate::net::listeners::ListenError;
 use crate::process::lock::LockError;
@@ -79,7 +79,7 @@ pub enum MasterError {
     Inherited(io::Error),
     /// The configuration cannot take the place of the older binary's while that one serves.
     #[error("{}", lines(.0))]
-    Changes(Vec<Change>),
+    Changes(Vec<RestartNeed>),
     /// Beside the older binary's processes there is no room.
     #[error(
         "{used} of {most} slots are in use, {needed} are needed beside them: wait until older \
@@ -107,7 +107,7 @@ pub(super) enum ReloadError {
     #[error("{0}")]
     Faults(#[from] Faults),
     #[error("{}", lines(.0))]
-    Changes(Vec<Change>),
+    Changes(Vec<RestartNeed>),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
@@ -126,8 +126,8 @@ pub(super) enum ReloadError {
     Ending,
 }
 
-fn lines(changes: &[Change]) -> String {
-    changes.iter().map(Change::to_string).collect::<Vec<_>>().join("\n")
+fn lines(changes: &[RestartNeed]) -> String {
+    changes.iter().map(RestartNeed::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// An error and its sources on one line.

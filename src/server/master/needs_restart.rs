@@ -9,7 +9,7 @@ const ADMIN: &str = "<admin listen>";
 
 /// A change that needs more than a reload; says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum RestartNeed {
     /// A setting of srv.xml that is read at start only.
     NeedsRestart {
         /// The element or attribute.
@@ -28,13 +28,13 @@ pub enum Change {
     },
 }
 
-impl std::fmt::Display for Change {
+impl std::fmt::Display for RestartNeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Change::NeedsRestart { setting } => {
+            RestartNeed::NeedsRestart { setting } => {
                 write!(f, "srv.xml: {setting} differs from the one in force: it needs a restart")
             }
-            Change::Geometry { group, setting, found, wanted } => write!(
+            RestartNeed::Geometry { group, setting, found, wanted } => write!(
                 f,
                 "map.xml: group {group}: {setting} is {found} in the live files, {wanted} is \
                  wanted: stop the server, run `frs-inspect migrate DATA --conf DIR`, start it",
@@ -44,7 +44,7 @@ impl std::fmt::Display for Change {
 }
 
 /// All changes from `old` to `new` that a reload cannot make.
-pub fn refused(old: &Conf, new: &Conf) -> Vec<Change> {
+pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
         (was.listen != is.listen, "<listen>"),
@@ -59,7 +59,7 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<Change> {
 /// All changes from `old` to `new` that a newly started binary cannot make while processes of the
 /// older one still serve. It gets the listener of the admin plane, and cannot close it: if it fails
 /// late, the older one needs it.
-pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<Change> {
+pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
         (admin(old).is_some() && admin(old) != admin(new), ADMIN),
@@ -73,16 +73,18 @@ pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<Change> {
     restarts(settings).chain(geometry).collect()
 }
 
-fn restarts<const N: usize>(settings: [(bool, &'static str); N]) -> impl Iterator<Item = Change> {
+fn restarts<const N: usize>(
+    settings: [(bool, &'static str); N],
+) -> impl Iterator<Item = RestartNeed> {
     let differing = settings.into_iter().filter(|(differs, _)| *differs);
-    differing.map(|(_, setting)| Change::NeedsRestart { setting })
+    differing.map(|(_, setting)| RestartNeed::NeedsRestart { setting })
 }
 
 fn admin(conf: &Conf) -> Option<&Listen> {
     conf.srv.admin.as_ref().map(|admin| &admin.listen)
 }
 
-fn geometry_changes(live: &Group, new: &Group) -> Vec<Change> {
+fn geometry_changes(live: &Group, new: &Group) -> Vec<RestartNeed> {
     let settings = |geometry: &Geometry| {
         [
             ("files", geometry.files.to_string()),
@@ -96,7 +98,7 @@ fn geometry_changes(live: &Group, new: &Group) -> Vec<Change> {
     let pairs = settings(&live.geometry).into_iter().zip(settings(&new.geometry));
     pairs
         .filter(|(found, wanted)| found != wanted)
-        .map(|((setting, found), (_, wanted))| Change::Geometry {
+        .map(|((setting, found), (_, wanted))| RestartNeed::Geometry {
             group: new.name.clone(),
             setting,
             found,
@@ -199,7 +201,7 @@ mod tests {
         old.srv.admin = Some(Admin { listen, token_file: None });
         for admin in [None, Some(Listen::Unix("other.sock".into()))] {
             new.srv.admin = admin.map(|listen| Admin { listen, token_file: None });
-            let expected = [Change::NeedsRestart { setting: "<admin listen>" }];
+            let expected = [RestartNeed::NeedsRestart { setting: "<admin listen>" }];
             assert_eq!(refused(&old, &new), expected);
             assert_eq!(refused_to_a_new_binary(&old, &new), expected);
         }
@@ -215,7 +217,7 @@ mod tests {
         new.srv.admin = Some(Admin { listen, token_file: None });
         new.map.groups[0].geometry.chain = 56;
         new.map.groups[0].geometry.hash = HashKind::Siphash;
-        let texts: Vec<String> = refused(&old, &new).iter().map(Change::to_string).collect();
+        let texts: Vec<String> = refused(&old, &new).iter().map(RestartNeed::to_string).collect();
         assert_eq!(texts.len(), 6, "{texts:?}");
         assert!(texts[..4].iter().all(|text| text.contains("needs a restart")), "{texts:?}");
         assert!(texts[4].contains("chain is 8 in the live files, 56 is wanted"), "{texts:?}");

@@ -15,7 +15,7 @@ use super::needs_restart;
 use super::prepare::Preparation;
 use crate::process::account::Account;
 use crate::process::message::NumberedAsk;
-use crate::process::outcome::{Outcome, Reloaded};
+use crate::process::outcome::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
 use frs::conf::{Conf, Group, LoadedConf};
@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Whom to tell what became of a reload, or of what the admin plane asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Report {
+pub(super) struct ReportTo {
     /// Who waits for a reload begun no earlier than this.
     pub begun_ns: Option<u64>,
     /// The keeper, who asked under this number.
@@ -36,23 +36,23 @@ pub(super) struct Report {
 }
 
 /// What is to be told.
-pub(super) struct Answer {
-    pub report: Report,
+pub(super) struct ReloadAnswer {
+    pub report: ReportTo,
     pub result: Reloaded,
 }
 
-impl Answer {
+impl ReloadAnswer {
     /// Of what is refused.
-    pub fn refusal(report: Report, error: &ReloadError) -> Answer {
+    pub fn refusal(report: ReportTo, error: &ReloadError) -> ReloadAnswer {
         let faults = error.to_string().lines().map(str::to_owned).collect();
-        Answer { report, result: Reloaded::Refused { faults } }
+        ReloadAnswer { report, result: Reloaded::Refused { faults } }
     }
 
     /// Writes it down for whoever waits for it.
     pub fn write_down(&self, data_dir: &Path) -> io::Result<()> {
         let master = Pid::this().as_raw();
-        let outcome = |begun_ns| Outcome { master, begun_ns, result: self.result.clone() };
-        let Report { begun_ns, asked } = self.report;
+        let outcome = |begun_ns| ReloadOutcome { master, begun_ns, result: self.result.clone() };
+        let ReportTo { begun_ns, asked } = self.report;
         let told = begun_ns.map_or(Ok(()), |at| outcome(at).write(data_dir));
         let asked = asked.map_or(Ok(()), |number| outcome(number).write_asked(data_dir));
         told.and(asked)
@@ -66,15 +66,15 @@ pub(super) struct PreparedConf {
 }
 
 /// A reload that is not published yet: a child makes new groups and checks the others.
-pub(super) struct Candidate {
-    pub report: Report,
+pub(super) struct ReloadCandidate {
+    pub report: ReportTo,
     preparation: Preparation,
     checked: Box<LoadedConf>,
     /// Asked for once more, while it could not be begun.
     pub again: bool,
 }
 
-impl Candidate {
+impl ReloadCandidate {
     /// What was prepared. One of `groups`, which are in
     /// force already, is not served whatever comes of this; a new one that cannot be is refused.
     pub fn answer(self, groups: &[Group]) -> Result<PreparedConf, ReloadError> {
@@ -92,7 +92,7 @@ impl Candidate {
 
 /// A published generation: processes take it one after the other.
 struct Acknowledging {
-    report: Report,
+    report: ReportTo,
     generation: u64,
     published_ns: u64,
 }
@@ -100,7 +100,7 @@ struct Acknowledging {
 /// All reloads that are wanted or on their way.
 #[derive(Default)]
 pub(super) struct Reloads {
-    candidate: Option<Candidate>,
+    candidate: Option<ReloadCandidate>,
     /// Asked for, while it could not be begun.
     wanted: bool,
     acknowledging: Vec<Acknowledging>,
@@ -165,7 +165,7 @@ impl Reloads {
     /// Reads the files, and begins to prepare what they say if it may follow what is in force.
     pub fn prepare(
         &mut self,
-        report: Report,
+        report: ReportTo,
         conf_dir: &Path,
         in_force: &Conf,
         account: Option<&Account>,
@@ -178,12 +178,12 @@ impl Reloads {
         }
         let preparation = Preparation::start(&checked.conf, store::prepare, account)?;
         let checked = Box::new(checked);
-        self.candidate = Some(Candidate { report, preparation, checked, again: false });
+        self.candidate = Some(ReloadCandidate { report, preparation, checked, again: false });
         Ok(())
     }
 
     /// The reload that is prepared by now, or has failed to be.
-    pub fn take_prepared(&mut self) -> io::Result<Option<Candidate>> {
+    pub fn take_prepared(&mut self) -> io::Result<Option<ReloadCandidate>> {
         let Some(candidate) = self.candidate.take() else { return Ok(None) };
         if candidate.preparation.is_done()? {
             return Ok(Some(candidate));
@@ -210,27 +210,30 @@ impl Reloads {
     }
 
     /// A generation was published: its report is answered when all have taken it.
-    pub fn wait_for(&mut self, report: Report, generation: u64) {
+    pub fn wait_for(&mut self, report: ReportTo, generation: u64) {
         let published_ns = clock::monotonic_ns();
         self.acknowledging.push(Acknowledging { report, generation, published_ns });
     }
 
     /// Answers early who waits for an earlier reload: it is not to take the answer to the next one
     /// for its own.
-    pub fn answer_early(&mut self, laggards: impl Fn(u64) -> Vec<String>) -> Vec<Answer> {
+    pub fn answer_early(&mut self, laggards: impl Fn(u64) -> Vec<String>) -> Vec<ReloadAnswer> {
         let mut answers = Vec::new();
         for Acknowledging { report, generation, .. } in &mut self.acknowledging {
             let (begun_ns, generation) = (report.begun_ns.take(), *generation);
             if begun_ns.is_some() {
                 let result = Reloaded::Taken { generation, laggards: laggards(generation) };
-                answers.push(Answer { report: Report { begun_ns, asked: None }, result });
+                answers.push(ReloadAnswer { report: ReportTo { begun_ns, asked: None }, result });
             }
         }
         answers
     }
 
     /// Answers what all have taken, or have had the time to.
-    pub fn answer_acknowledged(&mut self, laggards: impl Fn(u64) -> Vec<String>) -> Vec<Answer> {
+    pub fn answer_acknowledged(
+        &mut self,
+        laggards: impl Fn(u64) -> Vec<String>,
+    ) -> Vec<ReloadAnswer> {
         let mut answers = Vec::new();
         self.acknowledging.retain(|Acknowledging { report, generation, published_ns }| {
             let (generation, laggards) = (*generation, laggards(*generation));
@@ -244,7 +247,7 @@ impl Reloads {
                 tracing::warn!(generation, "not acknowledged by {laggard}");
             }
             let result = Reloaded::Taken { generation, laggards };
-            answers.push(Answer { report: *report, result });
+            answers.push(ReloadAnswer { report: *report, result });
             false
         });
         answers

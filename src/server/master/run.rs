@@ -27,19 +27,19 @@ use super::files::{self, Files, Watched};
 use super::in_force::InForce;
 use super::notify::Notifier;
 use super::prepare::log_prepared;
-use super::reload::{Answer, Candidate, PreparedConf, Reloads, Report};
+use super::reload::{PreparedConf, ReloadAnswer, ReloadCandidate, Reloads, ReportTo};
 use super::supervise::{Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
-use crate::net::listeners::Listeners;
+use crate::net::listeners::ListeningSockets;
 use crate::process::account::Account;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
 use crate::process::message::{Ask, NumberedAsk, ToChild};
-use crate::process::outcome::{Outcome, Reloaded};
+use crate::process::outcome::{ReloadOutcome, Reloaded};
 use frs::base::clock;
-use frs::base::sys::process::{self, Change, Pid, PollFd, PollFlags, Signal, Signals};
+use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
 use frs::conf::{LoadedConf, Overlay};
 use frs::store::{ChildRole, Damage};
 
@@ -58,7 +58,7 @@ pub(super) struct MasterParts {
     pub account: Option<Account>,
     pub signals: Signals,
     pub lock: DataLock,
-    pub listeners: Listeners,
+    pub listeners: ListeningSockets,
     pub older: Option<OlderMaster>,
     pub notifier: Notifier,
     pub program: Program,
@@ -73,7 +73,7 @@ pub(super) struct Master {
     signals: Signals,
     /// None once it was handed over.
     lock: Option<DataLock>,
-    listeners: Listeners,
+    listeners: ListeningSockets,
     in_force: InForce,
     children: Children,
     reloads: Reloads,
@@ -232,8 +232,8 @@ impl Master {
         )
     }
 
-    fn take_change(&mut self, pid: Pid, change: Change, events: &mut VecDeque<Event>) {
-        if let Change::Ended(exit) = change {
+    fn take_change(&mut self, pid: Pid, change: ChildChange, events: &mut VecDeque<Event>) {
+        if let ChildChange::Ended(exit) = change {
             self.reloads.note_end(pid, exit);
         }
         let Some(event) = self.children.note_change(pid, change) else { return };
@@ -364,8 +364,8 @@ impl Master {
     fn begin_reload(&mut self, asked: Option<u64>) {
         if self.children.is_ending() {
             tracing::warn!("not reloaded: this master is about to stop");
-            let report = Report { begun_ns: None, asked };
-            return self.answer(Answer::refusal(report, &ReloadError::Ending));
+            let report = ReportTo { begun_ns: None, asked };
+            return self.answer(ReloadAnswer::refusal(report, &ReloadError::Ending));
         }
         if self.reloads.begin_after() {
             return;
@@ -380,13 +380,13 @@ impl Master {
         if self.announced {
             self.notifier.reloading(begun_ns);
         }
-        let report = Report { begun_ns: Some(begun_ns), asked };
+        let report = ReportTo { begun_ns: Some(begun_ns), asked };
         if let Err(error) = self.prepare_reload(report) {
             self.refuse(report, &error);
         }
     }
 
-    fn prepare_reload(&mut self, report: Report) -> Result<(), ReloadError> {
+    fn prepare_reload(&mut self, report: ReportTo) -> Result<(), ReloadError> {
         if self.upgrades.is_begun() {
             return Err(ReloadError::TakingOver);
         }
@@ -416,7 +416,7 @@ impl Master {
                 Ask::Degrade(on) => overlay.degrade = on,
                 Ask::Reset(biz) => overlay.reset(biz),
             }
-            let report = Report { begun_ns: None, asked: Some(number) };
+            let report = ReportTo { begun_ns: None, asked: Some(number) };
             match self.publish_overlay(overlay) {
                 Ok(generation) => self.reloads.wait_for(report, generation),
                 Err(error) => self.refuse(report, &error),
@@ -459,7 +459,7 @@ impl Master {
 
     fn publish(
         &mut self,
-        candidate: Candidate,
+        candidate: ReloadCandidate,
         events: &mut VecDeque<Event>,
     ) -> Result<u64, ReloadError> {
         let PreparedConf { prepared, loaded } =
@@ -481,9 +481,9 @@ impl Master {
         Ok(generation)
     }
 
-    fn refuse(&mut self, report: Report, error: &ReloadError) {
+    fn refuse(&mut self, report: ReportTo, error: &ReloadError) {
         self.in_force.runtime().count_refused_reload(clock::now());
-        let answer = Answer::refusal(report, error);
+        let answer = ReloadAnswer::refusal(report, error);
         let Reloaded::Refused { faults } = &answer.result else { return };
         faults.iter().for_each(|fault| tracing::error!("{fault}"));
         tracing::error!(
@@ -500,7 +500,7 @@ impl Master {
         answers.into_iter().for_each(|answer| self.answer(answer));
     }
 
-    fn answer(&self, answer: Answer) {
+    fn answer(&self, answer: ReloadAnswer) {
         if self.lock.is_none() {
             // Handed over: whoever asks reads what the newer master says.
             return;
@@ -595,7 +595,7 @@ impl Master {
         self.notifier.main_process(pid);
         // Nothing of this one may stand in the way of the new one's end, or of its next start.
         self.children.forget_listeners();
-        self.listeners = Listeners::default();
+        self.listeners = ListeningSockets::default();
         self.lock = None;
         self.notifier.fall_silent();
         self.reloads.forget();
@@ -635,7 +635,7 @@ impl Master {
         if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(Pid::this())) {
             tracing::error!(%error, "cannot write this master's id into the lock file");
         }
-        if let Err(error) = Outcome::forget(self.in_force.data_dir()) {
+        if let Err(error) = ReloadOutcome::forget(self.in_force.data_dir()) {
             tracing::warn!(%error, "cannot remove what the older master said of a reload");
         }
     }

@@ -18,12 +18,12 @@ use super::run::{Ended, Master, MasterParts};
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::memory::BUFFER_SIZES;
-use crate::net::listeners::{Given, ListenError, Listeners};
+use crate::net::listeners::{Given, ListenError, ListeningSockets};
 use crate::process::account::Account;
 use crate::process::conf_guard::Guard;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::outcome::Outcome;
+use crate::process::outcome::ReloadOutcome;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Signal, Signals};
 use frs::conf::Machine;
@@ -190,7 +190,7 @@ fn take_lock(
 
 /// Makes or opens runtime.mmap.
 fn open_runtime(data_dir: &Path) -> Result<Runtime, MasterError> {
-    Outcome::forget(data_dir).map_err(MasterError::Outcome)?;
+    ReloadOutcome::forget(data_dir).map_err(MasterError::Outcome)?;
     Ok(Runtime::create_or_open(data_dir)?)
 }
 
@@ -250,11 +250,11 @@ fn listen(
     runtime: &Runtime,
     given: &[Given],
     is_in_use: bool,
-) -> Result<Listeners, ListenError> {
+) -> Result<ListeningSockets, ListenError> {
     let begun = clock::instant();
     loop {
         let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
-        match Listeners::open(&conf.srv.listen, admin, conf.srv.workers, given) {
+        match ListeningSockets::open(&conf.srv.listen, admin, conf.srv.workers, given) {
             Err(error) if error.is_in_use() && clock::since(begun) < ORPHANS => {
                 // Of one that was killed the sockets go last, and its slot may be gone already.
                 let is_lingering = clock::since(begun) < LINGERING;
@@ -296,7 +296,7 @@ fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
     account.map_or(Ok(()), |account| account.give(path))
 }
 
-fn tell(conf: &Conf, listeners: &Listeners, prepared: &Prepared, generation: u64) {
+fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generation: u64) {
     for group in &conf.map.groups {
         let bytes = u64::from(group.geometry.files) * group.geometry.file_bytes();
         tracing::info!(group = %group.name, files = group.geometry.files, bytes, "has a group");

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use super::detached::{DetachedProcess, fork_away};
 use super::inherit::{HANDOVER, Handover};
-use crate::net::listeners::{AllSockets, Listeners};
+use crate::net::listeners::{AllSockets, ListeningSockets};
 use crate::process::account::Account;
 use crate::process::lock::DataLock;
 use frs::base::clock;
@@ -141,7 +141,7 @@ pub(super) enum UpgradeEnd {
 pub(super) struct Estate<'m> {
     pub account: Option<&'m Account>,
     pub lock: Option<&'m DataLock>,
-    pub listeners: &'m Listeners,
+    pub listeners: &'m ListeningSockets,
 }
 
 impl Estate<'_> {

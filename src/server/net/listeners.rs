@@ -105,7 +105,7 @@ impl AsFd for AdminListener {
 
 /// All listening sockets of the server.
 #[derive(Debug, Default)]
-pub struct Listeners {
+pub struct ListeningSockets {
     addresses: Vec<SocketAddr>,
     sets: Vec<Vec<TcpListener>>,
     unix: Vec<UnixSocket>,
@@ -128,7 +128,7 @@ struct AdminSocket {
     lent: bool,
 }
 
-impl Listeners {
+impl ListeningSockets {
     /// Opens at least this many sets on all addresses, and the admin plane's. Of the sockets that
     /// are given, those of an address are in its first sets; an address without any is opened, a
     /// socket that no address names is an error: nobody would ever serve who comes there.
@@ -137,8 +137,8 @@ impl Listeners {
         admin: Option<&Listen>,
         sets: u16,
         given: &[Given],
-    ) -> Result<Listeners, ListenError> {
-        let mut listeners = Listeners::default();
+    ) -> Result<ListeningSockets, ListenError> {
+        let mut listeners = ListeningSockets::default();
         let tcp = listen.iter().filter(|listen| matches!(listen, Listen::Tcp(_))).count();
         if tcp > DESCRIPTORS_MAX {
             let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
@@ -446,11 +446,11 @@ mod tests {
         Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     }
 
-    fn open(listen: &[Listen], sets: u16) -> Result<Listeners, ListenError> {
-        Listeners::open(listen, None, sets, &[])
+    fn open(listen: &[Listen], sets: u16) -> Result<ListeningSockets, ListenError> {
+        ListeningSockets::open(listen, None, sets, &[])
     }
 
-    fn handed_over(listeners: &Listeners) -> Vec<Given> {
+    fn handed_over(listeners: &ListeningSockets) -> Vec<Given> {
         let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().expect("a copy");
         let AllSockets { own, lent } = listeners.all();
         let own = own.into_iter().map(|fd| Given { socket: copy(fd), lent: false });
@@ -469,7 +469,8 @@ mod tests {
         let first = open(&[any_port(), unix.clone()], 3).expect("opened");
         let named = |text: &str| Listen::Tcp(text.parse().expect("an address"));
         let listen = [named(&first.addresses()[0]), unix, any_port()];
-        let second = Listeners::open(&listen, None, 2, &handed_over(&first)).expect("opened");
+        let second =
+            ListeningSockets::open(&listen, None, 2, &handed_over(&first)).expect("opened");
         assert_eq!(second.sets(), 3, "none is closed");
         for set in 0..3 {
             assert_eq!(second.set_fds(set).len(), 2, "the new address, too");
@@ -493,12 +494,15 @@ mod tests {
         let address = tcp.local_addr().expect("bound");
         drop(tcp);
         for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
-            let first = Listeners::open(&[any_port()], Some(&admin), 1, &[]).expect("opened");
+            let first =
+                ListeningSockets::open(&[any_port()], Some(&admin), 1, &[]).expect("opened");
             let named = Listen::Tcp(first.addresses()[0].parse().expect("an address"));
             let given = handed_over(&first);
-            Listeners::open(std::slice::from_ref(&named), None, 1, &given).expect_err("not named");
-            let second = Listeners::open(&[named], Some(&admin), 1, &given).expect("matched");
-            let of = |listeners: Listeners| {
+            ListeningSockets::open(std::slice::from_ref(&named), None, 1, &given)
+                .expect_err("not named");
+            let second =
+                ListeningSockets::open(&[named], Some(&admin), 1, &given).expect("matched");
+            let of = |listeners: ListeningSockets| {
                 let admin = listeners.into_admin_share().admin.expect("there");
                 inode(admin.as_fd().as_raw_fd())
             };
@@ -522,10 +526,11 @@ mod tests {
         let listen = [Listen::Tcp(tcp.local_addr().expect("bound")), Listen::Unix(path.clone())];
         let lend = |socket: OwnedFd| Given { socket, lent: true };
         let given = [lend(unix.into()), lend(tcp.into())];
-        let mut listeners = Listeners::open(&listen, None, 2, &given).expect("matched");
+        let mut listeners = ListeningSockets::open(&listen, None, 2, &given).expect("matched");
         listeners.grow(3).expect("a copy");
         assert_eq!(inode(listeners.set_fds(2)[0]), inode(listeners.set_fds(0)[0]));
-        let again = Listeners::open(&listen, None, 1, &handed_over(&listeners)).expect("matched");
+        let again =
+            ListeningSockets::open(&listen, None, 1, &handed_over(&listeners)).expect("matched");
         drop(listeners);
         again.remove_files();
         assert!(path.exists(), "it is systemd's, after a hand-over too");
@@ -536,12 +541,12 @@ mod tests {
         let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = tcp.local_addr().expect("bound").to_string();
         let given = [Given { socket: tcp.into(), lent: true }];
-        let error = Listeners::open(&[any_port()], None, 1, &given).expect_err("not named");
+        let error = ListeningSockets::open(&[any_port()], None, 1, &given).expect_err("not named");
         let text = error.to_string();
         assert!(text.contains("<listen>") && text.contains(&address), "{text}");
         let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         let given = [Given { socket: deaf.into(), lent: true }];
-        let error = Listeners::open(&[any_port()], None, 1, &given).expect_err("deaf");
+        let error = ListeningSockets::open(&[any_port()], None, 1, &given).expect_err("deaf");
         assert!(error.to_string().contains("that listens"), "{error}");
     }
 

@@ -15,7 +15,7 @@ const NONE: &str = "none\n";
 
 /// What became of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReloadOutcome {
     /// Process id of the master.
     pub master: i32,
     /// When the master began to read the files, on the monotonic clock.
@@ -41,7 +41,7 @@ pub enum Reloaded {
     },
 }
 
-impl Outcome {
+impl ReloadOutcome {
     /// Writes it in place of the one before, whole or not at all.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         self.write_to(&path_in(data_dir))
@@ -58,11 +58,11 @@ impl Outcome {
     }
 
     /// Reads the last one; none if there is none that is whole.
-    pub fn read(data_dir: &Path) -> io::Result<Option<Outcome>> {
+    pub fn read(data_dir: &Path) -> io::Result<Option<ReloadOutcome>> {
         Self::read_from(&path_in(data_dir))
     }
 
-    fn read_from(path: &Path) -> io::Result<Option<Outcome>> {
+    fn read_from(path: &Path) -> io::Result<Option<ReloadOutcome>> {
         match sys::open_to_read(path).and_then(io::read_to_string) {
             Ok(text) => Ok(Self::from_text(&text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -77,7 +77,7 @@ impl Outcome {
     }
 
     /// Reads the last answer to what the keeper asked.
-    pub fn read_asked(data_dir: &Path) -> io::Result<Option<Outcome>> {
+    pub fn read_asked(data_dir: &Path) -> io::Result<Option<ReloadOutcome>> {
         Self::read_from(&asked_in(data_dir))
     }
 
@@ -116,7 +116,7 @@ impl Outcome {
         text
     }
 
-    fn from_text(text: &str) -> Option<Outcome> {
+    fn from_text(text: &str) -> Option<ReloadOutcome> {
         let mut lines = text.lines();
         let (master, begun_ns) = lines.next()?.split_once(' ')?;
         let word = lines.next()?;
@@ -128,7 +128,11 @@ impl Outcome {
             None if word == "refused" => Reloaded::Refused { faults: rest },
             _ => return None,
         };
-        Some(Outcome { master: master.parse().ok()?, begun_ns: begun_ns.parse().ok()?, result })
+        Some(ReloadOutcome {
+            master: master.parse().ok()?,
+            begun_ns: begun_ns.parse().ok()?,
+            result,
+        })
     }
 }
 
@@ -147,27 +151,27 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let dir = tempfile::tempdir().expect("a directory");
-        assert_eq!(Outcome::read(dir.path()).expect("readable"), None);
+        assert_eq!(ReloadOutcome::read(dir.path()).expect("readable"), None);
         let results = [
             Reloaded::Taken { generation: 7, laggards: vec![] },
             Reloaded::Taken { generation: 8, laggards: vec!["worker 3 (process 17)".into()] },
             Reloaded::Refused { faults: vec!["map.xml:1:2: a".into(), "taken 9".into()] },
         ];
         for result in results {
-            let outcome = Outcome { master: 12, begun_ns: 34, result };
+            let outcome = ReloadOutcome { master: 12, begun_ns: 34, result };
             outcome.write(dir.path()).expect("written");
-            assert_eq!(Outcome::read(dir.path()).expect("readable"), Some(outcome));
+            assert_eq!(ReloadOutcome::read(dir.path()).expect("readable"), Some(outcome));
         }
-        Outcome::forget(dir.path()).expect("removed");
-        Outcome::forget(dir.path()).expect("nothing to remove");
-        assert_eq!(Outcome::read(dir.path()).expect("readable"), None);
+        ReloadOutcome::forget(dir.path()).expect("removed");
+        ReloadOutcome::forget(dir.path()).expect("nothing to remove");
+        assert_eq!(ReloadOutcome::read(dir.path()).expect("readable"), None);
     }
 
     #[test]
     fn what_is_not_whole_is_none() {
         for text in ["", "1 2", "1 2\ntaken\n", "1\nrefused\n", "1 2\ntaken x\n", "x 2\nrefused\n"]
         {
-            assert_eq!(Outcome::from_text(text), None, "{text:?}");
+            assert_eq!(ReloadOutcome::from_text(text), None, "{text:?}");
         }
     }
 }

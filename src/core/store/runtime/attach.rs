@@ -14,7 +14,7 @@ use crate::store::layout::{self, slot};
 use crate::store::places::{Places, ROLE_PROGRAM, SlotRequest};
 use crate::store::region::Region;
 use crate::store::semaphore::Token;
-use crate::store::slot::{SlotOwner, SlotWords, State};
+use crate::store::slot::{SlotOwner, SlotState, SlotWords};
 
 /// The part of a slot that is allocated whole: all but the rows of businesses.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
@@ -167,6 +167,6 @@ impl Slot {
 
     /// Gives the slot back.
     pub(crate) fn detach(&self) {
-        self.words().set_state(State { used: false, epoch: self.token.epoch() });
+        self.words().set_state(SlotState { used: false, epoch: self.token.epoch() });
     }
 }

@@ -7,7 +7,7 @@ use crate::protocol::{Error, Excerpt, TextPosition};
 
 /// What is wrong with a document, and at which byte.
 #[derive(Debug, Clone, Copy)]
-pub enum Fault {
+pub enum XmlFault {
     /// Not well-formed, or not taken.
     Xml { what: &'static str, found: Excerpt, at: usize },
     /// Not a request.
@@ -16,29 +16,29 @@ pub enum Fault {
     Whole(Error),
 }
 
-impl Fault {
-    pub fn xml(what: &'static str, at: usize) -> Fault {
-        Fault::Xml { what, found: Excerpt::NONE, at }
+impl XmlFault {
+    pub fn xml(what: &'static str, at: usize) -> XmlFault {
+        XmlFault::Xml { what, found: Excerpt::NONE, at }
     }
 
-    pub fn found_xml(what: &'static str, found: &str, at: usize) -> Fault {
-        Fault::Xml { what, found: Excerpt::of(found), at }
+    pub fn found_xml(what: &'static str, found: &str, at: usize) -> XmlFault {
+        XmlFault::Xml { what, found: Excerpt::of(found), at }
     }
 
-    pub fn document(what: &'static str, found: &str, at: usize) -> Fault {
-        Fault::Document { what, found: Excerpt::of(found), at }
+    pub fn document(what: &'static str, found: &str, at: usize) -> XmlFault {
+        XmlFault::Document { what, found: Excerpt::of(found), at }
     }
 
     /// The error to answer, with the position of the fault in `text`.
     pub fn into_error(self, text: &[u8]) -> Error {
         match self {
-            Fault::Xml { what, found, at } => {
+            XmlFault::Xml { what, found, at } => {
                 Error::BadXml { what, found, position: TextPosition::of(text, at) }
             }
-            Fault::Document { what, found, at } => {
+            XmlFault::Document { what, found, at } => {
                 Error::BadDocument { what, found, position: TextPosition::of(text, at) }
             }
-            Fault::Whole(error) => error,
+            XmlFault::Whole(error) => error,
         }
     }
 }

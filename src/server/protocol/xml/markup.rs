@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::fault::Fault;
+use super::fault::XmlFault;
 use super::value::{ENDS_NAME, check_chars, decode, is_name, is_space, past_plain};
 use crate::protocol::format::NOT_UTF8;
 use frs::service::ItemNames;
@@ -27,14 +27,14 @@ pub struct Tag<'a> {
 impl Tag<'_> {
     /// The fault of a tag that is not expected here.
     #[cold]
-    pub fn unexpected(&self, what: &'static str) -> Fault {
+    pub fn unexpected(&self, what: &'static str) -> XmlFault {
         if self.is_end {
             // It ends another element than the one that is open.
-            Fault::found_xml(what, self.name, self.at)
+            XmlFault::found_xml(what, self.name, self.at)
         } else if is_name(self.name) {
-            Fault::document(what, self.name, self.at)
+            XmlFault::document(what, self.name, self.at)
         } else {
-            Fault::found_xml("expected a name after <", self.name, self.at)
+            XmlFault::found_xml("expected a name after <", self.name, self.at)
         }
     }
 }
@@ -70,7 +70,7 @@ impl<'a> Attribute<'a> {
 
     /// Its value: as it stands, or decoded into `decoded`, which is replaced.
     #[inline]
-    pub fn value<'v>(&self, decoded: &'v mut String) -> Result<&'v str, Fault>
+    pub fn value<'v>(&self, decoded: &'v mut String) -> Result<&'v str, XmlFault>
     where
         'a: 'v,
     {
@@ -133,7 +133,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves past the XML declaration, if there is one: version, then encoding, then standalone
     /// (production 23).
-    pub fn declaration(&mut self) -> Result<(), Fault> {
+    pub fn declaration(&mut self) -> Result<(), XmlFault> {
         let inside = self.text.strip_prefix("<?xml");
         if !inside.is_some_and(|inside| inside.starts_with([' ', '\t', '\n', '\r'])) {
             return Ok(());
@@ -142,28 +142,28 @@ impl<'a> Cursor<'a> {
         let mut previous = 0;
         while !self.text[self.past_space(self.at)..].starts_with("?>") {
             let Part::Attribute(attribute) = self.part()? else {
-                return Err(Fault::xml(DECLARATION, self.at));
+                return Err(XmlFault::xml(DECLARATION, self.at));
             };
             let (name, raw) = (attribute.name(), attribute.raw());
             let (position, good) = match name {
                 "version" => (1, raw.strip_prefix("1.").is_some_and(is_digits)),
                 "encoding" => (2, true),
                 "standalone" => (3, raw == "yes" || raw == "no"),
-                _ => return Err(Fault::found_xml(DECLARATION, name, attribute.name.start)),
+                _ => return Err(XmlFault::found_xml(DECLARATION, name, attribute.name.start)),
             };
             if position <= previous || (previous == 0 && position != 1) {
-                return Err(Fault::found_xml(DECLARATION, name, attribute.name.start));
+                return Err(XmlFault::found_xml(DECLARATION, name, attribute.name.start));
             }
             if !good {
-                return Err(Fault::found_xml(DECLARATION, raw, attribute.raw.start));
+                return Err(XmlFault::found_xml(DECLARATION, raw, attribute.raw.start));
             }
             if position == 2 && !raw.eq_ignore_ascii_case("utf-8") {
-                return Err(Fault::Whole(NOT_UTF8));
+                return Err(XmlFault::Whole(NOT_UTF8));
             }
             previous = position;
         }
         if previous == 0 {
-            return Err(Fault::xml(DECLARATION, self.at));
+            return Err(XmlFault::xml(DECLARATION, self.at));
         }
         self.at = self.past_space(self.at) + "?>".len();
         Ok(())
@@ -171,7 +171,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves past white space, comments and instructions; false at the document's end.
     #[inline(always)]
-    pub fn skip(&mut self) -> Result<bool, Fault> {
+    pub fn skip(&mut self) -> Result<bool, XmlFault> {
         loop {
             let bytes = &self.text.as_bytes()[self.at..];
             match bytes {
@@ -185,36 +185,36 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    fn comment(&mut self) -> Result<(), Fault> {
+    fn comment(&mut self) -> Result<(), XmlFault> {
         let inside = &self.rest()[4..];
         let end = memmem::find(inside.as_bytes(), b"-->")
-            .ok_or(Fault::xml("expected --> after <!--", self.at))?;
+            .ok_or(XmlFault::xml("expected --> after <!--", self.at))?;
         let comment = &inside[..end];
         check_chars(comment, self.at + 4)?;
         if let Some(dashes) = comment.find("--") {
-            return Err(Fault::xml("-- in a comment", self.at + 4 + dashes));
+            return Err(XmlFault::xml("-- in a comment", self.at + 4 + dashes));
         }
         if comment.ends_with('-') {
-            return Err(Fault::xml("-- in a comment", self.at + 4 + comment.len() - 1));
+            return Err(XmlFault::xml("-- in a comment", self.at + 4 + comment.len() - 1));
         }
         self.at += 4 + end + 3;
         Ok(())
     }
 
     #[cold]
-    fn instruction(&mut self) -> Result<(), Fault> {
+    fn instruction(&mut self) -> Result<(), XmlFault> {
         let inside = &self.rest()[2..];
         let end = memmem::find(inside.as_bytes(), b"?>")
-            .ok_or(Fault::xml("expected ?> after <?", self.at))?;
+            .ok_or(XmlFault::xml("expected ?> after <?", self.at))?;
         let content = &inside[..end];
         check_chars(content, self.at + 2)?;
         let target = content.split([' ', '\t', '\n', '\r']).next().unwrap_or_default();
         if !is_name(target) {
             let what = "expected the name of a processing instruction";
-            return Err(Fault::found_xml(what, target, self.at + 2));
+            return Err(XmlFault::found_xml(what, target, self.at + 2));
         }
         if target.eq_ignore_ascii_case("xml") {
-            return Err(Fault::xml("an XML declaration stands at the start only", self.at));
+            return Err(XmlFault::xml("an XML declaration stands at the start only", self.at));
         }
         self.at += 2 + end + 2;
         Ok(())
@@ -265,7 +265,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the start of the tag that stands here.
     #[inline(always)]
-    pub fn tag(&mut self, place: TagPlace) -> Result<Tag<'a>, Fault> {
+    pub fn tag(&mut self, place: TagPlace) -> Result<Tag<'a>, XmlFault> {
         let bytes = self.text.as_bytes();
         match (bytes.get(self.at), bytes.get(self.at + 1)) {
             (Some(b'<'), Some(b'/')) => self.end_tag(),
@@ -289,12 +289,12 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline(never)]
-    fn end_tag(&mut self) -> Result<Tag<'a>, Fault> {
+    fn end_tag(&mut self) -> Result<Tag<'a>, XmlFault> {
         let at = self.at + 2;
         let name = &self.text[at..self.past_name(at)];
         let end = self.past_space(at + name.len());
         if self.text.as_bytes().get(end) != Some(&b'>') {
-            return Err(Fault::xml("expected > after the name of an end tag", end));
+            return Err(XmlFault::xml("expected > after the name of an end tag", end));
         }
         self.at = end + 1;
         Ok(Tag { name, at, is_end: true })
@@ -311,7 +311,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the next part of a tag that has begun.
     #[inline]
-    pub fn part(&mut self) -> Result<Part<'a>, Fault> {
+    pub fn part(&mut self) -> Result<Part<'a>, XmlFault> {
         let bytes = self.text.as_bytes();
         let name_at = self.past_space(self.at);
         match (bytes.get(name_at), bytes.get(name_at + 1)) {
@@ -323,22 +323,22 @@ impl<'a> Cursor<'a> {
                 self.at = name_at + 2;
                 return Ok(Part::End { empty: true });
             }
-            (None, _) => return Err(Fault::xml("expected > at the end of a tag", name_at)),
+            (None, _) => return Err(XmlFault::xml("expected > at the end of a tag", name_at)),
             _ => {}
         }
         if name_at == self.at {
-            return Err(Fault::xml("expected white space before an attribute", name_at));
+            return Err(XmlFault::xml("expected white space before an attribute", name_at));
         }
         let name = name_at..self.past_name(name_at);
         let quote_at = self.past_equals(name.end)?;
         let (at, quote) = (quote_at + 1, bytes.get(quote_at).copied().unwrap_or_default());
         if quote != b'"' && quote != b'\'' {
-            return Err(Fault::xml("expected the value of an attribute in quotes", quote_at));
+            return Err(XmlFault::xml("expected the value of an attribute in quotes", quote_at));
         }
         let after = past_plain(&bytes[at..], quote, &mut self.sure);
         let Some(more) = after.iter().position(|&byte| byte == quote) else {
             let what = "expected a quote after the value of an attribute";
-            return Err(Fault::xml(what, bytes.len()));
+            return Err(XmlFault::xml(what, bytes.len()));
         };
         let (raw, plain) = (at..bytes.len() - after.len() + more, more == 0);
         self.at = raw.end + 1;
@@ -346,35 +346,35 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn past_equals(&self, at: usize) -> Result<usize, Fault> {
+    fn past_equals(&self, at: usize) -> Result<usize, XmlFault> {
         let at = self.past_space(at);
         if self.text.as_bytes().get(at) != Some(&b'=') {
-            return Err(Fault::xml("expected = after the name of an attribute", at));
+            return Err(XmlFault::xml("expected = after the name of an attribute", at));
         }
         Ok(self.past_space(at + 1))
     }
 
     #[cold]
-    fn no_tag(&self, place: TagPlace) -> Fault {
+    fn no_tag(&self, place: TagPlace) -> XmlFault {
         let rest = self.rest();
         if rest.is_empty() {
-            return Fault::xml("the document ends too early", self.at);
+            return XmlFault::xml("the document ends too early", self.at);
         }
         if rest.starts_with("<!DOCTYPE") {
-            return Fault::xml("a document type declaration is not taken", self.at);
+            return XmlFault::xml("a document type declaration is not taken", self.at);
         }
         if rest.starts_with("<![CDATA[") {
-            return Fault::xml("a CDATA section is not taken", self.at);
+            return XmlFault::xml("a CDATA section is not taken", self.at);
         }
         if rest.starts_with('<') {
-            return Fault::xml("expected a tag or a comment after <", self.at);
+            return XmlFault::xml("expected a tag or a comment after <", self.at);
         }
         let what = "expected only white space between tags";
         let found = rest.split('<').next().unwrap_or_default();
         if place == TagPlace::Inside && !found.contains(['&', '\u{5D}']) {
-            Fault::document(what, found, self.at)
+            XmlFault::document(what, found, self.at)
         } else {
-            Fault::found_xml(what, found, self.at)
+            XmlFault::found_xml(what, found, self.at)
         }
     }
 }
@@ -407,7 +407,7 @@ fn is_digits(text: &str) -> bool {
 pub fn declares_another_encoding(body: &[u8]) -> bool {
     let head = body.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let mut cursor = Cursor::new(head);
-    matches!(cursor.declaration(), Err(Fault::Whole(_)))
+    matches!(cursor.declaration(), Err(XmlFault::Whole(_)))
 }
 
 const DECLARATION: &str =

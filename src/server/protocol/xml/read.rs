@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::fault::Fault;
+use super::fault::XmlFault;
 use super::markup::{Attribute, Cursor, Part, TagPlace, declares_another_encoding};
 use super::value::is_name;
 use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
@@ -25,7 +25,7 @@ pub fn read(
         Ok(text) => text,
         Err(_) if declares_another_encoding(body) => return Err(NOT_UTF8),
         Err(error) => {
-            return Err(Fault::xml("not UTF-8", error.valid_up_to()).into_error(body));
+            return Err(XmlFault::xml("not UTF-8", error.valid_up_to()).into_error(body));
         }
     };
     request.add_text(text);
@@ -37,7 +37,7 @@ fn document(
     bounds: Bounds,
     decoded: &mut String,
     request: &mut Request,
-) -> Result<(), Fault> {
+) -> Result<(), XmlFault> {
     let mut cursor = Cursor::new(text);
     // Most documents begin so.
     let plain = cursor.literal(b"<request>");
@@ -46,17 +46,17 @@ fn document(
         items(&mut cursor, bounds, decoded, request)?;
     }
     if cursor.skip()? {
-        return Err(Fault::xml("expected nothing after </request>", cursor.at()));
+        return Err(XmlFault::xml("expected nothing after </request>", cursor.at()));
     }
     if request.items().is_empty() {
-        return Err(Fault::document("expected at least one <item>", "", root_at));
+        return Err(XmlFault::document("expected at least one <item>", "", root_at));
     }
     request.is_plain = cursor.is_sure();
     Ok(())
 }
 
 /// Reads up to the root's attributes; where the root begins.
-fn begin(cursor: &mut Cursor<'_>) -> Result<usize, Fault> {
+fn begin(cursor: &mut Cursor<'_>) -> Result<usize, XmlFault> {
     cursor.declaration()?;
     cursor.skip()?;
     let root = cursor.tag(TagPlace::Root)?;
@@ -71,7 +71,7 @@ fn root_ends(
     cursor: &mut Cursor<'_>,
     request: &mut Request,
     decoded: &mut String,
-) -> Result<bool, Fault> {
+) -> Result<bool, XmlFault> {
     let mut atomic = None;
     loop {
         match cursor.part()? {
@@ -95,7 +95,7 @@ fn items(
     bounds: Bounds,
     decoded: &mut String,
     request: &mut Request,
-) -> Result<(), Fault> {
+) -> Result<(), XmlFault> {
     let max = bounds.items(request.atomic);
     let has_room = |request: &Request| request.items().len() < max as usize;
     loop {
@@ -115,7 +115,7 @@ fn items(
         }
         if !has_room(request) {
             let error = Error::TooManyItems { max, atomic: request.atomic };
-            return Err(Fault::Whole(error));
+            return Err(XmlFault::Whole(error));
         }
         if !item_ends(cursor, at, begun, decoded, request)? {
             end_item(cursor)?;
@@ -124,7 +124,7 @@ fn items(
 }
 
 /// Reads what stands where an item may: the start of its tag, or the root's end?
-fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
+fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, XmlFault> {
     if cursor.literal(b"</request>") {
         return Ok(true);
     }
@@ -137,7 +137,7 @@ fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
     }
 }
 
-fn end_item(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
+fn end_item(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     cursor.skip()?;
     let tag = cursor.tag(TagPlace::Inside)?;
     if tag.name != "item" || !tag.is_end {
@@ -154,7 +154,7 @@ fn item_ends(
     names: Option<ItemNames<Range<usize>>>,
     decoded: &mut String,
     request: &mut Request,
-) -> Result<bool, Fault> {
+) -> Result<bool, XmlFault> {
     let (mut biz, mut key) = names.map(|names| (names.biz, names.key)).unzip();
     let (mut count, mut force, mut detail) = (None, None, None);
     let empty = loop {
@@ -184,7 +184,7 @@ fn item_ends(
     };
     let (Some(biz), Some(key)) = (biz, key) else {
         let what = "expected both of the attributes biz and key";
-        return Err(Fault::document(what, "", at));
+        return Err(XmlFault::document(what, "", at));
     };
     let options = ItemOptions {
         count: count.unwrap_or(Some(1)),
@@ -201,36 +201,40 @@ fn part(
     attribute: &Attribute<'_>,
     decoded: &mut String,
     request: &mut Request,
-) -> Result<Range<usize>, Fault> {
+) -> Result<Range<usize>, XmlFault> {
     if attribute.plain {
         return Ok(attribute.raw.clone());
     }
     Ok(request.add_text(attribute.value(decoded)?))
 }
 
-fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), Fault> {
+fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), XmlFault> {
     if slot.is_none() { Ok(()) } else { Err(repeated(attribute)) }
 }
 
 #[cold]
-fn repeated(attribute: &Attribute<'_>) -> Fault {
-    Fault::found_xml("an attribute stands more than once", attribute.name(), attribute.name.start)
+fn repeated(attribute: &Attribute<'_>) -> XmlFault {
+    XmlFault::found_xml(
+        "an attribute stands more than once",
+        attribute.name(),
+        attribute.name.start,
+    )
 }
 
 #[cold]
-fn unknown(what: &'static str, attribute: &Attribute<'_>) -> Fault {
+fn unknown(what: &'static str, attribute: &Attribute<'_>) -> XmlFault {
     if is_name(attribute.name()) {
-        Fault::document(what, attribute.name(), attribute.name.start)
+        XmlFault::document(what, attribute.name(), attribute.name.start)
     } else {
         let what = "expected the name of an attribute";
-        Fault::found_xml(what, attribute.name(), attribute.name.start)
+        XmlFault::found_xml(what, attribute.name(), attribute.name.start)
     }
 }
 
-fn flag(attribute: &Attribute<'_>, decoded: &mut String) -> Result<bool, Fault> {
+fn flag(attribute: &Attribute<'_>, decoded: &mut String) -> Result<bool, XmlFault> {
     match attribute.value(decoded)? {
         "true" => Ok(true),
         "false" => Ok(false),
-        other => Err(Fault::document("expected true or false", other, attribute.raw.start)),
+        other => Err(XmlFault::document("expected true or false", other, attribute.raw.start)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::fault::Fault;
+use super::fault::XmlFault;
 
 use frs::base::scan::ONES;
 
@@ -21,9 +21,9 @@ pub fn replace_forbidden(text: &str) -> Cow<'_, str> {
 
 /// Finds characters that may not stand in a document, in `text` at the offset `at`. Who takes text
 /// that is not known byte by byte asks.
-pub fn check_chars(text: &str, at: usize) -> Result<(), Fault> {
+pub fn check_chars(text: &str, at: usize) -> Result<(), XmlFault> {
     match text.char_indices().find(|&(_, c)| !is_char(c)) {
-        Some((index, _)) => Err(Fault::xml("a character that XML forbids", at + index)),
+        Some((index, _)) => Err(XmlFault::xml("a character that XML forbids", at + index)),
         None => Ok(()),
     }
 }
@@ -118,7 +118,7 @@ fn is_name_start(c: char) -> bool {
 
 /// Resolves references and normalises white space (sections 2.11 and 3.3.3).
 #[cold]
-pub fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), Fault> {
+pub fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), XmlFault> {
     check_chars(raw, at)?;
     decoded.clear();
     let mut rest = raw;
@@ -128,13 +128,13 @@ pub fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), Fault> {
         rest = &rest[special..];
         match rest.as_bytes()[0] {
             b'&' => {
-                let end = rest.find(';').ok_or(Fault::xml("expected ; after &", here))?;
+                let end = rest.find(';').ok_or(XmlFault::xml("expected ; after &", here))?;
                 let character = reference(&rest[1..end])
-                    .ok_or_else(|| Fault::found_xml(UNKNOWN, &rest[..=end], here))?;
+                    .ok_or_else(|| XmlFault::found_xml(UNKNOWN, &rest[..=end], here))?;
                 decoded.push(character);
                 rest = &rest[end + 1..];
             }
-            b'<' => return Err(Fault::xml("< in an attribute's value: expected &lt;", here)),
+            b'<' => return Err(XmlFault::xml("< in an attribute's value: expected &lt;", here)),
             _ => {
                 decoded.push(' ');
                 // A line end is one character, however it is written.

@@ -48,7 +48,7 @@ impl std::fmt::Display for Exit {
 
 /// What became of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum ChildChange {
     /// It ended, and is reaped.
     Ended(Exit),
     /// It was stopped (SIGSTOP), or is traced.
@@ -58,18 +58,18 @@ pub enum Change {
 }
 
 /// The next change of any child, if there is one; never waits.
-pub fn next_change() -> io::Result<Option<(Pid, Change)>> {
+pub fn next_change() -> io::Result<Option<(Pid, ChildChange)>> {
     let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
     loop {
         return match waitpid(None, Some(flags)) {
             Ok(WaitStatus::Exited(pid, status)) => {
-                Ok(Some((pid, Change::Ended(Exit::Status(status)))))
+                Ok(Some((pid, ChildChange::Ended(Exit::Status(status)))))
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                Ok(Some((pid, Change::Ended(Exit::Signal(signal as i32)))))
+                Ok(Some((pid, ChildChange::Ended(Exit::Signal(signal as i32)))))
             }
-            Ok(WaitStatus::Stopped(pid, _)) => Ok(Some((pid, Change::Stopped))),
-            Ok(WaitStatus::Continued(pid)) => Ok(Some((pid, Change::Continued))),
+            Ok(WaitStatus::Stopped(pid, _)) => Ok(Some((pid, ChildChange::Stopped))),
+            Ok(WaitStatus::Continued(pid)) => Ok(Some((pid, ChildChange::Continued))),
             Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::ECHILD) => Ok(None),
             Ok(_) | Err(nix::errno::Errno::EINTR) => continue,
             Err(errno) => Err(errno.into()),

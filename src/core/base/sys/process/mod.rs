@@ -8,7 +8,7 @@ mod descriptors;
 mod signals;
 
 pub use channel::{Channel, DESCRIPTORS_MAX, Delivery};
-pub use children::{Change, Exit, Forked, fork, is_ending, next_change, parent_of, wait_for};
+pub use children::{ChildChange, Exit, Forked, fork, is_ending, next_change, parent_of, wait_for};
 pub use descriptors::{adopt, pass_on, poll, raise_file_limit, take_variable};
 pub use nix::poll::{PollFd, PollFlags};
 pub use nix::sys::signal::Signal;
