@@ -31,7 +31,7 @@ struct Arguments {
 struct Serve {
     #[command(flatten)]
     dir: ConfDir,
-    /// Refuse to start where a group cannot be served, instead of serving the others
+    /// Refuse to start if a group cannot be served, instead of serving the others
     #[arg(long)]
     strict: bool,
 }
@@ -47,9 +47,9 @@ struct ConfDir {
 enum Command {
     /// Run in the foreground
     Serve(Serve),
-    /// Check both files; print geometry and memory
+    /// Check srv.xml and map.xml; print geometry and memory
     Check(ConfDir),
-    /// Have the running server take the files as they are now
+    /// Make the running server read its configuration again
     Reload(ConfDir),
     /// Stop the running server
     Stop(ConfDir),

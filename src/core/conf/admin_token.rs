@@ -23,7 +23,7 @@ pub struct AdminToken(Vec<u8>);
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// It is not there.
-    #[error("token-file {} is not there: changes over TCP are refused until it is", path.display())]
+    #[error("token-file {} does not exist: changes over TCP are refused until it does", .path.display())]
     Missing {
         /// The file.
         path: PathBuf,
@@ -154,7 +154,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let said = |path: &Path| AdminToken::read(path).unwrap_err().to_string();
-        assert!(said(&path).contains("token is not there"), "{}", said(&path));
+        assert!(said(&path).contains("token does not exist"), "{}", said(&path));
         assert!(said(dir.path()).contains("it is no file"));
         std::fs::write(&path, "short\n").unwrap();
         assert!(said(&path).contains("expected one line of 16 to 1024"), "{}", said(&path));

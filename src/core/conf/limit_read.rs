@@ -103,7 +103,7 @@ fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
     if let (Some(advice), true) = (&advice, element.attribute("ban").is_some()) {
         let at = element.attribute("on-exceed").map_or(element.at, |attribute| attribute.at);
         let found = format!("on-exceed=\"{advice}\" with a ban");
-        return Err(notes.note(at, found, "one of them: a limit that advises refuses nobody"));
+        return Err(notes.note(at, found, "one of them: a limit with on-exceed refuses nothing"));
     }
     Ok(Exceeded { ban_ms: ban_ms?, advice })
 }

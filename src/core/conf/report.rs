@@ -46,7 +46,7 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
         .filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?))
         .collect();
     if conf.srv.degrade {
-        warnings.push("<degrade>true</degrade>: nothing at all is limited".to_owned());
+        warnings.push("<degrade>true</degrade>: nothing is limited".to_owned());
     }
     warnings.extend(disk_warning(conf, machine));
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
@@ -209,8 +209,8 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
         (_, HashKind::Bob) => ("hash=\"bob\"", "hash=\"siphash\""),
     };
     Some(format!(
-        "biz {} {:?} refuses, and stands in the evicting group {:?} with {with}: if its keys are \
-         of more than one writer's choosing, one can evict what limits him; then write {cure} or \
+        "biz {} {:?} refuses, and its group {:?} evicts and has {with}: where several writers \
+         choose keys, one of them can evict what limits it; then write {cure} or \
          on-full=\"refuse\"",
         biz.id, biz.name, group.name
     ))
@@ -259,8 +259,8 @@ enum Judged {
 fn judged(filesystem: Filesystem) -> Judged {
     let promises_nothing = |name| {
         Judged::Doubtful(format!(
-            "found {name}, whose fallocate promises no space: a full disk can kill processes; \
-             better ext4, xfs or tmpfs"
+            "found {name}, whose fallocate reserves no space: a full disk can kill processes; use \
+             ext4, xfs or tmpfs"
         ))
     };
     match filesystem {
@@ -272,14 +272,12 @@ fn judged(filesystem: Filesystem) -> Judged {
         Filesystem::NineP => Judged::Faulty("9p"),
         Filesystem::Fuse => Judged::Faulty("FUSE"),
         Filesystem::Overlay => Judged::Doubtful(
-            "found overlayfs, as containers have it: what is written goes with the container, and a \
-             program that attaches and is killed is taken for alive while children of it live; better \
-             a volume on ext4, xfs or tmpfs"
+            "found overlayfs: its files go with the container, and a killed program counts as \
+             alive while a child of it lives; use a volume on ext4, xfs or tmpfs"
                 .to_owned(),
         ),
         Filesystem::Other(magic) => Judged::Doubtful(format!(
-            "found a file system that is not known here (magic {magic:#x}); frs is made for ext4, \
-             xfs and tmpfs"
+            "found an unknown file system (magic {magic:#x}); use ext4, xfs or tmpfs"
         )),
     }
 }

@@ -12,7 +12,7 @@ use crate::store;
 pub enum Error {
     /// The directory holds no configuration, so nothing tells what its files mean.
     #[error(
-        "{}: no configuration was ever published here: is this the data directory of a server?",
+        "{}: no server has published a configuration here: expected the data directory of a server",
         data_dir.display()
     )]
     NoConfiguration {
@@ -29,13 +29,13 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] store::Error),
     /// map.xml names no such business.
-    #[error("no business goes by {0:?}: map.xml names {1}")]
+    #[error("no business has the id or name {0:?}: map.xml names {1}")]
     UnknownBiz(String, String),
     /// The text is no key of the business.
     #[error("{0:?} is no key of the business: {1}")]
     BadKey(String, BadKey),
     /// A migration was broken off by whom it told its steps.
-    #[error("broken off: another run goes on")]
+    #[error("stopped before its end: another run continues it")]
     BrokenOff,
     /// The group of the business cannot be looked at.
     #[error("group {group}: {message}")]

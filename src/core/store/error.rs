@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// A migration was broken off after the new files were written.
     #[error(
-        "group {group}: its migration was broken off: stop the server and run again: frs-inspect \
+        "group {group}: its migration is not complete: stop the server and run again: frs-inspect \
          migrate DATA --conf DIR"
     )]
     Unfinished {
@@ -103,8 +103,8 @@ pub enum Error {
     },
     /// A page of a file cannot be read, which ended the process that scanned it.
     #[error(
-        "group {group}: a part of a file cannot be read (the log line about SIGBUS names it): look \
-         at its disk"
+        "group {group}: a part of a file cannot be read (the log line about SIGBUS names it): \
+         check its disk"
     )]
     Unreadable {
         /// The group.

@@ -554,7 +554,7 @@ impl Group {
         self.huge_asked += count;
         if let Err(error) = self.files[file].collapse(first, count) {
             let group = &self.header.name;
-            tracing::debug!(group, file, first, %error, "pages that could be huge stay small");
+            tracing::debug!(group, file, first, %error, "the kernel made no huge pages");
             if error.kind() != std::io::ErrorKind::WouldBlock {
                 // No memory in such pieces, or an older kernel: more would be refused as well.
                 self.huge_asked = in_all;

@@ -301,7 +301,7 @@ impl Handle {
         counters.biz_rows(ids, |rows| match self.runtime.allocate_biz_rows(slot, rows) {
             Ok(()) => rows,
             Err(error) => {
-                tracing::warn!(%error, "no room to count new businesses each: counted as others");
+                tracing::warn!(%error, "no row is left for new businesses: counted as others");
                 0
             }
         })
@@ -565,7 +565,7 @@ impl Notice {
                 tracing::error!(group, "a transaction may be half written: quarantined");
             }
             Notice::Unreachable { group, error } => {
-                tracing::error!(group, %error, "cannot recover in it: quarantined");
+                tracing::error!(group, %error, "cannot recover the group: quarantined");
             }
         }
     }

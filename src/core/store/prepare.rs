@@ -116,7 +116,7 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
         if !group::is_unfinished(live, name)
             && let Err(error) = staging::remove_drafts(live, name)
         {
-            tracing::warn!(group = name, %error, "what a migration has left stays");
+            tracing::warn!(group = name, %error, "cannot remove the files that a migration left");
         }
         if group::create(live, configured)? {
             prepared.created.push(name.clone());
@@ -293,7 +293,7 @@ fn log_report(name: &str, report: &Report) {
         let (file, key_node, place) = (finding.file, finding.key_node, finding.place);
         match finding.fault {
             Fault::Tag { .. } => {
-                tracing::warn!(group = name, file, key_node, place, "tag written again");
+                tracing::warn!(group = name, file, key_node, place, "tag rewritten");
             }
             fault => {
                 tracing::warn!(group = name, file, key_node, place, reason = ?fault, "node dropped");

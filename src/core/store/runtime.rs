@@ -102,7 +102,7 @@ impl Runtime {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        tracing::warn!(path = %path.display(), reason, "runtime.mmap is made anew");
+        tracing::warn!(path = %path.display(), reason, "created runtime.mmap again");
         let created = Self::create(&path);
         if !created.as_ref().is_err_and(Error::is_no_room) {
             return created;
@@ -264,7 +264,7 @@ impl Runtime {
         }
         let result = work();
         if let Err(error) = self.backing.unlock_freeing(slot) {
-            tracing::error!(slot, %error, "cannot unlock what was locked to free semaphores");
+            tracing::error!(slot, %error, "cannot unlock a slot after its semaphores were freed");
         }
         Some(result)
     }

@@ -59,8 +59,7 @@ pub fn admit(
 fn check_token(head: &Head<'_, '_>, token: Option<&AdminToken>) -> Result<(), Refusal> {
     let Some(token) = token else {
         return Err(Refusal::forbidden(
-            "nothing can be changed over TCP: srv.xml's <admin> names no token-file that holds a \
-             token",
+            "changes over TCP need a token: <admin> of srv.xml names no token-file that holds one",
         ));
     };
     let Some(given) = field(head, "authorization")? else {

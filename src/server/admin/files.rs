@@ -29,7 +29,7 @@ pub fn read(path: &Path) -> io::Result<String> {
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
     /// It is not the one that was expected.
-    #[error("somebody else has written it meanwhile")]
+    #[error("the file has changed meanwhile")]
     Changed,
     /// The system refused.
     #[error(transparent)]

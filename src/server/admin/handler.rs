@@ -221,7 +221,7 @@ impl Handler {
         };
         let done = match done {
             Ok(true) => Ok(StatusDocument { status: 200, root: Element::new("done") }),
-            Ok(false) => Err(Refusal::not_found("there is no such record")),
+            Ok(false) => Err(Refusal::not_found("no such record")),
             Err(error) => Err(record_refusal(error)),
         };
         Some(answer(&who, done))
@@ -294,7 +294,7 @@ impl Handler {
         match self.service.clear_void(*biz_id, sweep, SWEEP_KEY_NODES, clock::now()) {
             Ok(false) => *stuck_ns = None,
             Ok(true) => {
-                tracing::info!(biz = *biz_id, erased = sweep.erased, "cleared void records away");
+                tracing::info!(biz = *biz_id, erased = sweep.erased, "erased void records");
                 return self.ask_master(sweeping.wanted, tell);
             }
             Err(error) => {
@@ -380,7 +380,7 @@ fn record_refusal(error: RecordError) -> Refusal {
                 ItemError::Full => "full",
                 _ => "store",
             };
-            Refusal::new(503, code, "the record is not to be had now")
+            Refusal::new(503, code, "the record is busy")
         }
         other => Refusal::bad(other.to_string()),
     }

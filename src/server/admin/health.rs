@@ -52,7 +52,7 @@ impl HealthReport {
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if !self.master.is_there {
-            problems.push("master: it is gone; nothing is replaced or reloaded".to_owned());
+            problems.push("master: it has ended; nothing is replaced or reloaded".to_owned());
         }
         let WorkerCounts { expected, alive } = self.workers;
         if alive < expected {

@@ -63,9 +63,11 @@ impl<W: Send + 'static> InspectQueue<W> {
     /// Too many have asked before, or the thread is no more.
     pub fn ask(&mut self, who: W, what: Inspection) -> Result<(), Refusal> {
         if self.waiting >= MOST {
-            return Err(Refusal::busy(format!("{MOST} others wait for a look into the files")));
+            return Err(Refusal::busy(format!(
+                "{MOST} others wait for their turn to read the files"
+            )));
         }
-        let gone = "the thread that looks into the files has ended";
+        let gone = "the thread that reads the files has ended";
         self.ask.send(Addressed { who, what }).map_err(|_| Refusal::new(503, "store", gone))?;
         self.waiting += 1;
         Ok(())
@@ -80,7 +82,7 @@ impl<W: Send + 'static> InspectQueue<W> {
             }
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
-                Err(std::io::Error::other("the thread that looks into the files has ended"))
+                Err(std::io::Error::other("the thread that reads the files has ended"))
             }
         }
     }
@@ -131,7 +133,7 @@ impl InspectThread {
 fn node(look: Look) -> Found {
     match look {
         Look::At(record) => Ok(record_element(&record)),
-        Look::Absent { .. } => Err(Refusal::not_found("there is no such record")),
+        Look::Absent { .. } => Err(Refusal::not_found("no such record")),
         Look::InTransaction { slot } => Err(Refusal::new(
             503,
             "busy",

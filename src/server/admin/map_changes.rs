@@ -123,7 +123,7 @@ impl<W> MapChanges<W> {
         let Some(PendingAsk { files: Some(files), .. }) = self.asked.take() else { return };
         if self.is_another(runtime.generation(), Some(&files)) {
             let undone = self.undo(Some(&files));
-            tracing::warn!("admin: a change was broken off.{undone}");
+            tracing::warn!("admin: a change was not finished.{undone}");
         }
     }
 
@@ -138,7 +138,7 @@ impl<W> MapChanges<W> {
             return Some(Addressed { who, what });
         }
         if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
-            let words = "the master has not answered for 60 s: it may still do what was asked";
+            let words = "the master has not answered for 60 s: it may still make the change";
             let who = self.asked.take()?.who;
             return Some(Addressed { who, what: Err(Refusal::new(504, "no-answer", words)) });
         }
@@ -148,8 +148,8 @@ impl<W> MapChanges<W> {
     fn done(&self, result: Reloaded, status: u16, files: Option<&MapTexts>) -> Done {
         match result {
             Reloaded::Taken { generation, .. } if self.is_another(generation, files) => {
-                let words = "map.xml was written by somebody else meanwhile: what stands there is in \
-                             force, without this change";
+                let words = "map.xml has changed meanwhile: the file as it is now is in force, \
+                     without this change";
                 Err(Refusal::new(409, "conflict", words))
             }
             Reloaded::Taken { generation, laggards } => {
@@ -179,7 +179,7 @@ impl<W> MapChanges<W> {
         match files::replace(&self.conf_dir.join("map.xml"), new, old) {
             Ok(()) => String::new(),
             Err(ReplaceError::Changed) => {
-                " map.xml was written by somebody else meanwhile: it is left so".to_owned()
+                " map.xml has changed meanwhile: it stays as it is".to_owned()
             }
             Err(error) => format!(" map.xml cannot be put back as it was: {error}"),
         }
@@ -427,7 +427,7 @@ mod tests {
             let done = handler.answer(number, Reloaded::Refused { faults: vec!["no".into()] });
             let refusal = done.unwrap_err();
             assert_eq!(refusal.status, 422);
-            assert_eq!(refusal.words.contains("somebody else"), by_hand.is_some());
+            assert_eq!(refusal.words.contains("has changed meanwhile"), by_hand.is_some());
             assert_eq!(handler.map(), by_hand.unwrap_or(MAP));
         }
     }

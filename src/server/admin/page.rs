@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("dashboard.html");
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     style-src 'sha256-3odKIn7l5rRFJScpSx6QcgNoGZt4eJaDxaq0VB6eVHk='; \
-    script-src 'sha256-/vfzJtx/ZSWJILpZrbxQQ7Bh7f0jq8vJShzBkdMBuKw='; \
+    script-src 'sha256-ebsfk4V+PaSIyu3izvgmXHp9wphjvmcyQQQwgn5ViPM='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types map";
 

@@ -162,7 +162,7 @@ impl Refusal {
 
     /// There is a token, and it is not the one.
     pub fn wrong_token() -> Refusal {
-        let words = "not the token: expected Authorization: Bearer TOKEN";
+        let words = "wrong token: expected Authorization: Bearer TOKEN";
         Refusal { wrong_token: true, ..Refusal::unauthorized(words) }
     }
 

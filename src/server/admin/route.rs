@@ -182,7 +182,7 @@ impl Params {
                 return Err(Refusal::bad(format!("unknown parameter: expected {expected}")));
             };
             if params.0.iter().any(|(known, _)| known == name) {
-                return Err(Refusal::bad(format!("the parameter {name} stands more than once")));
+                return Err(Refusal::bad(format!("the parameter {name} occurs more than once")));
             }
             let value = form::value(value, &mut decoded).map_err(Refusal::from)?;
             params.0.push((name, value.to_owned()));

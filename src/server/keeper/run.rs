@@ -158,7 +158,7 @@ impl Keeper {
                 Received::Message(..) => {}
                 Received::Nothing => return Ok(true),
                 Received::MasterGone => {
-                    tracing::warn!("the master is gone: the keeper ends");
+                    tracing::warn!("the master has ended: the keeper ends");
                     return Ok(false);
                 }
             }

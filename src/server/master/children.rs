@@ -112,11 +112,11 @@ impl Children {
                 Event::Ended(pid, exit)
             }
             ChildChange::Stopped => {
-                tracing::warn!(child = %pid, "{role} was stopped; a neighbour serves its queue");
+                tracing::warn!(child = %pid, "{role} was stopped; another worker serves its queue");
                 Event::Stopped(pid)
             }
             ChildChange::Continued => {
-                tracing::info!(child = %pid, "{role} goes on");
+                tracing::info!(child = %pid, "{role} continues");
                 Event::Continued(pid)
             }
         })
@@ -166,7 +166,7 @@ impl Children {
             ChildRequest::Kill => Signal::SIGKILL,
         };
         if request == ChildRequest::Kill {
-            tracing::warn!(child = %pid, "it does not end: killed");
+            tracing::warn!(child = %pid, "killed a process that did not end");
         }
         if let Err(error) = process::signal(pid, signal) {
             tracing::warn!(%error, child = %pid, %signal, "cannot signal a child");

@@ -29,7 +29,7 @@ const PREPARE: u32 = 0;
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// srv.xml, which says where the data directory is, does not say so.
-    #[error("{0}\nso the data directory, and with it the server, cannot be found")]
+    #[error("{0}\nwithout the data directory frs cannot find the server")]
     Faults(#[from] Faults),
     /// There is no master, or it cannot be found.
     #[error(transparent)]

@@ -18,7 +18,7 @@ pub enum MasterError {
     #[error("{0}")]
     Faults(#[from] Faults),
     /// The admin plane of the older binary does not come to an end with a change.
-    #[error("a change of the configuration is on its way, and does not end: {0}")]
+    #[error("a change of the configuration does not end: {0}")]
     Change(io::Error),
     /// This machine cannot do what the configuration asks; one line each.
     #[error("{}", .0.join("\n"))]
@@ -33,7 +33,7 @@ pub enum MasterError {
     #[error(transparent)]
     Store(#[from] store::Error),
     /// What all its processes need was damaged while it served.
-    #[error("{0}: no process could be started any more, and the server has ended: start it again")]
+    #[error("{0}: the server could not start processes any more, and has ended: start it again")]
     Damaged(store::Error),
     /// It cannot be prepared.
     #[error(transparent)]

@@ -97,7 +97,7 @@ impl Files {
     fn look_at_lock(&mut self, lock: Option<&mut DataLock>) {
         match lock.map_or(Ok(false), DataLock::keep_signed) {
             Ok(false) => {}
-            Ok(true) => tracing::warn!("data/lock did not name this master: written again"),
+            Ok(true) => tracing::warn!("data/lock did not name this master; wrote it again"),
             Err(error) => self.complain(&error, "data/lock does not name this master"),
         }
     }
@@ -116,7 +116,7 @@ impl Files {
             Ok(Some(reason)) => tracing::error!(
                 reason,
                 generation,
-                "the configuration in force was not to be read: written again"
+                "the configuration in force could not be read; wrote it again"
             ),
             Err(error) => {
                 self.complain(&error, "the configuration in force cannot be written again");
@@ -137,8 +137,8 @@ fn look_at_generation(in_force: &InForce) {
         tracing::error!(
             found,
             generation,
-            "the generation in force stood wrong in runtime.mmap: items were answered \
-             \"store\"; written again"
+            "runtime.mmap held a wrong generation, and items were answered \"store\"; wrote it \
+             again"
         );
         in_force.runtime().publish(generation);
     }
@@ -146,12 +146,14 @@ fn look_at_generation(in_force: &InForce) {
 
 /// Says that no process can attach any more; what has taken the place of runtime.mmap is put away.
 pub(super) fn set_damaged_aside(damage: &Damage, runtime: &Runtime) {
-    tracing::error!("{damage}: no process can be started any more: this server ends");
+    tracing::error!("{damage}: the server cannot start processes any more, and ends");
     if damage.is_replaced {
         // It may be whole, of another time: undo logs that tell nothing of these files.
         match runtime.set_aside() {
-            Ok(path) => tracing::warn!(path = %path.display(), "what took its place is there"),
-            Err(error) => tracing::error!(%error, "cannot put away what took its place"),
+            Ok(path) => {
+                tracing::warn!(path = %path.display(), "moved the file that took its place")
+            }
+            Err(error) => tracing::error!(%error, "cannot move the file that took its place"),
         }
     }
 }
@@ -167,11 +169,11 @@ pub(super) fn check_lengths(conf: &Conf) {
         if let Err(error) = store::check_files(&alone(group)) {
             sound = false;
             let group = &group.name;
-            tracing::error!(group, %error, "a process met a SIGBUS; this group is not served");
+            tracing::error!(group, %error, "a process received SIGBUS; this group is not served");
         }
     }
     if sound {
-        tracing::warn!("a process met a SIGBUS; all files have their lengths");
+        tracing::warn!("a process received SIGBUS; all files have their lengths");
     }
 }
 
@@ -179,9 +181,9 @@ pub(super) fn check_lengths(conf: &Conf) {
 /// no more.
 pub(super) fn close_damaged(runtime: &Runtime) {
     if let Err(error) = runtime.retire() {
-        tracing::warn!(%error, "programs that are attached are not told");
+        tracing::warn!(%error, "attached programs cannot notice that runtime.mmap is damaged");
     }
-    tracing::warn!("files are not marked clean: the next start looks at all nodes");
+    tracing::warn!("files are not marked clean: the next start scans all nodes");
 }
 
 /// Marks the files of a server that ends in order.

@@ -26,7 +26,7 @@ pub(super) fn end_stopped(runtime: &Runtime) {
             Ok(true) => tracing::warn!(
                 pid = slot.pid,
                 slot = slot.slot,
-                "a stopped process of a master that was killed is killed, too"
+                "killed a stopped process of a dead master"
             ),
             Ok(false) => {}
             Err(error) => {

@@ -143,7 +143,7 @@ fn in_child(conf: &Conf, work: Work, master: Pid, account: Option<&Account>) -> 
     let ready = user.and_then(|()| process::follow_parent(master, Signal::SIGKILL));
     match ready {
         Ok(true) => encode(&work(conf)),
-        Ok(false) => "error the master is gone\n".to_owned(),
+        Ok(false) => "error the master has ended\n".to_owned(),
         Err(error) => format!("error {error}\n"),
     }
 }
@@ -155,7 +155,9 @@ fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool>
             Signal::SIGCHLD => {}
             Signal::SIGHUP => *reload_wanted = true,
             Signal::SIGUSR1 => crate::process::log::reopen(),
-            other => tracing::info!(signal = %other, "too early: the store is being prepared"),
+            other => {
+                tracing::info!(signal = %other, "ignored a signal: the store is being prepared")
+            }
         }
     }
     Ok(false)

@@ -244,7 +244,7 @@ impl Reloads {
             let waited_ms = waited_ns / 1_000_000;
             tracing::info!(generation, waited_ms, "the new configuration is in force");
             for laggard in &laggards {
-                tracing::warn!(generation, "not acknowledged by {laggard}");
+                tracing::warn!(generation, "{laggard} has not acknowledged the new configuration");
             }
             let result = Reloaded::Taken { generation, laggards };
             answers.push(ReloadAnswer { report: *report, result });

@@ -214,7 +214,7 @@ impl Master {
             return;
         };
         self.reopen_all();
-        tracing::info!(path = %path.display(), "the log is opened anew");
+        tracing::info!(path = %path.display(), "reopened the log");
     }
 
     fn reopen_all(&mut self) {
@@ -509,7 +509,7 @@ impl Master {
             self.notifier.ready(&self.reloaded_words(&answer.result));
         }
         if let Err(error) = answer.write_down(self.in_force.data_dir()) {
-            tracing::error!(%error, "cannot write down what became of the reload");
+            tracing::error!(%error, "cannot write the result of the reload");
         }
     }
 
@@ -574,7 +574,7 @@ impl Master {
         match self.in_force.publish_again() {
             Ok(generation) => {
                 self.children.say_all(ToChild::Generation);
-                tracing::warn!(generation, "the configuration from before is in force again");
+                tracing::warn!(generation, "the previous configuration is in force again");
             }
             Err(error) => tracing::error!(
                 error = with_sources(&error),
@@ -586,7 +586,7 @@ impl Master {
     fn hand_over(&mut self, pid: Pid, events: &mut VecDeque<Event>) {
         tracing::info!(
             child = %pid,
-            "the new binary serves; this one finishes what it has begun"
+            "the new binary serves; this one finishes its requests"
         );
         if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(pid)) {
             tracing::error!(%error, "cannot write the new master's id into the lock file");
@@ -636,7 +636,7 @@ impl Master {
             tracing::error!(%error, "cannot write this master's id into the lock file");
         }
         if let Err(error) = ReloadOutcome::forget(self.in_force.data_dir()) {
-            tracing::warn!(%error, "cannot remove what the older master said of a reload");
+            tracing::warn!(%error, "cannot remove the older master's result of a reload");
         }
     }
 }

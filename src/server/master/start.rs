@@ -94,7 +94,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     };
     let prepared = prepare(&conf, work, account.as_ref(), &signals)?;
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
-        tracing::info!("asked to end while the store was being prepared");
+        tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files();
         }
@@ -107,7 +107,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     // Only now: until then the older master may have switched or reset something.
     let overlay = Overlay::read(&data_dir)?;
     if overlay.degrade {
-        tracing::warn!("nothing is limited: it was degraded before this start");
+        tracing::warn!("nothing is limited: degrade was on before this start");
     }
     if older.is_none() {
         runtime.set_started(clock::now());
@@ -299,7 +299,7 @@ fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
 fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generation: u64) {
     for group in &conf.map.groups {
         let bytes = u64::from(group.geometry.files) * group.geometry.file_bytes();
-        tracing::info!(group = %group.name, files = group.geometry.files, bytes, "has a group");
+        tracing::info!(group = %group.name, files = group.geometry.files, bytes, "serves a group");
     }
     log_prepared(prepared);
     let memory = Memory::of(conf, &BUFFER_SIZES);

@@ -123,7 +123,7 @@ impl Upgrade {
         tracing::error!(
             child = %pid,
             reason,
-            "the new binary does not take over; this one goes on"
+            "the new binary does not take over; this one continues"
         );
     }
 }

@@ -59,7 +59,7 @@ pub enum LockError {
     },
     /// What another master handed over is not this directory's lock, or is not held.
     #[error(
-        "{}: the lock that was handed over is another one: <data> needs a restart",
+        "{}: the inherited lock is another directory's: a changed <data> needs a restart",
         path.display()
     )]
     Foreign {

@@ -59,7 +59,7 @@ pub fn reopen() {
         Ok(file) => *output() = Some(Output { path, file }),
         Err(error) => {
             let path = path.display();
-            tracing::error!(%path, %error, "the log cannot be opened anew; it goes on in the old file");
+            tracing::error!(%path, %error, "cannot reopen the log; it continues in the old file");
         }
     }
 }

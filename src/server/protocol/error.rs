@@ -61,7 +61,7 @@ pub enum Error {
     #[error("no such path: the admin plane serves it")]
     AdminPath,
     /// The path does not take this method.
-    #[error("method not taken here: expected one of {allow}")]
+    #[error("the path does not take this method: expected one of {allow}")]
     BadMethod {
         /// The methods it takes.
         allow: &'static str,
@@ -70,13 +70,13 @@ pub enum Error {
     #[error("this peer is in no <allow> network")]
     PeerForbidden,
     /// A browser sent it from another site's page.
-    #[error("requests of browsers on behalf of other sites are not served")]
+    #[error("a page of another site sent this request: such requests are not served")]
     CrossSite,
     /// A browser sent it from a page of a site that is not named.
-    #[error("requests of web pages are not served: <http allow-origin> does not name this Origin")]
+    #[error("a web page sent this request: <http allow-origin> does not name its Origin")]
     OriginForbidden,
     /// The host that it names is not one of those that are.
-    #[error("requests for this host are not served: <http hosts> does not name it")]
+    #[error("the request names a host that <http hosts> does not name")]
     HostForbidden,
     /// A request begun was not finished in time.
     #[error("the request was not complete in time")]
@@ -105,7 +105,7 @@ pub enum Error {
         max_bytes: u32,
     },
     /// A transfer coding other than chunked.
-    #[error("the only transfer coding taken is chunked")]
+    #[error("expected no transfer coding but chunked")]
     BadTransferEncoding,
     /// Neither HTTP/1.0 nor HTTP/1.1.
     #[error("expected HTTP/1.1 or HTTP/1.0")]

@@ -93,7 +93,7 @@ impl Seen {
     /// Notes one, which must not have been met before.
     fn first(&mut self, parameter: u8, name: &str) -> Result<Once, Error> {
         if self.has(parameter) {
-            let what = "a parameter stands more than once";
+            let what = "a parameter occurs more than once";
             return Err(Error::BadTarget { what, found: Excerpt::of(name) });
         }
         self.0 |= 1 << parameter;

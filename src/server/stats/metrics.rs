@@ -253,12 +253,12 @@ impl Page {
             ),
             (
                 "frs_semaphore_busy_total",
-                "Semaphores that were not to be had within the lock-timeout.",
+                "Waits for semaphores that reached the lock-timeout.",
                 Counter::SemaphoreBusy,
             ),
             (
                 "frs_semaphore_orphans_total",
-                "Semaphores freed that named an owner who was no more.",
+                "Semaphores freed whose owner had died.",
                 Counter::SemaphoreOrphans,
             ),
             ("frs_recoveries_total", "Slots of dead processes recovered.", Counter::Recoveries),

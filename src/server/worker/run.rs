@@ -29,7 +29,7 @@ pub fn run(child: ChildContext) -> Result<(), WorkerError> {
     let needed = u64::from(service.conf().srv.http.max_connections) + 64;
     if child.files_max < needed {
         let limit = child.files_max;
-        tracing::warn!(limit, needed, "max-connections is out of reach: the limit of open files");
+        tracing::warn!(limit, needed, "the limit of open files is too low for max-connections");
     }
     Worker::new(child, service)?.run()?;
     Ok(())

@@ -302,7 +302,7 @@ impl Worker {
                 Received::Nothing => return Ok(()),
                 Received::MasterGone => {
                     if self.ending.is_none_or(|ending| ending.mode != EndMode::Finish) {
-                        tracing::warn!("the master is gone: this worker finishes");
+                        tracing::warn!("the master has ended: this worker finishes");
                     }
                     self.end(EndMode::Finish);
                     return Ok(());
@@ -601,7 +601,7 @@ impl Worker {
     fn log_overloads(&self, count: Option<u64>) {
         if let Some(connections) = count {
             let max_connections = self.conf.srv.http.max_connections;
-            tracing::warn!(connections, max_connections, "connections were turned away with 503");
+            tracing::warn!(connections, max_connections, "refused connections with 503");
         }
     }
 

@@ -470,7 +470,7 @@ fn no_epoch_comes_back_to_a_record_of_its_last_use() {
         assert_eq!(answer.attribute("used"), Some("0"), "{answer:?}");
         assert_eq!(plane.get(&format!("/node?biz=three&key={key}")).status, 404, "cleared away");
     }
-    assert_eq!(plane.setup.log().matches("cleared void records away").count(), 2);
+    assert_eq!(plane.setup.log().matches("erased void records").count(), 2);
 }
 
 #[test]

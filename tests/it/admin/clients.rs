@@ -286,7 +286,11 @@ fn clients_that_say_nothing_keep_no_newcomer_out_and_hear_why_they_had_to_go() {
     let last = ask(&mut silent[CROWD - 1], "GET", "/health", "", "").expect("it is still there");
     assert_eq!(last.status, 200);
     wait_until("it is in the log", || {
-        plane.setup.log().contains("admin: turned away: all places are taken").then_some(())
+        plane
+            .setup
+            .log()
+            .contains("admin: refused a client: all connections are in use")
+            .then_some(())
     });
 }
 

@@ -262,7 +262,7 @@ fn changes_a_limit(browser: &mut Browser, server: &Server<'_>) {
     browser.value(&format!("{text} = {text}.replace('max=\"3\"', 'max=\"many\"')"));
     browser.press("#edit-save");
     give_token(browser, "not-the-token-0123456789");
-    browser.wait("document.getElementById('ask-words').textContent == 'That was not the token.'");
+    browser.wait("document.getElementById('ask-words').textContent == 'The token is wrong.'");
     give_token(browser, TOKEN);
     browser.wait("!document.getElementById('edit-fault').hidden");
     let fault = texts(browser, "#edit-fault").remove(0);

@@ -278,7 +278,7 @@ fn a_damaged_runtime_file_is_made_anew_and_counts_are_kept() {
         }
         let mut server = setup.start();
         expect_counts(&server, 7, 7);
-        assert!(setup.log().contains("runtime.mmap is made anew"), "{}", setup.log());
+        assert!(setup.log().contains("created runtime.mmap again"), "{}", setup.log());
         server.kill_all();
         std::fs::remove_file(setup.path("log")).expect("a log");
     }
@@ -346,7 +346,7 @@ fn a_file_cut_while_serving_costs_its_group_only() {
         assert!(failed < beside.len(), "those of the other worker go on");
         wait_until("it is named", || {
             let log = setup.log();
-            let named = log.contains("a process met a SIGBUS") && log.contains("second.0.mmap");
+            let named = log.contains("a process received SIGBUS") && log.contains("second.0.mmap");
             (named && log.contains(&format!("length: found {length}"))).then_some(())
         });
         // The one who met it is replaced, and the new one serves the other group.
@@ -367,7 +367,7 @@ fn a_file_cut_while_serving_costs_its_group_only() {
         }
         assert_eq!(used(&mut server.client(), "plenty"), 32, "nothing was lost");
         assert_eq!(server.workers(), replaced, "nobody else died");
-        assert_eq!(setup.log().matches("a process met a SIGBUS").count(), 1);
+        assert_eq!(setup.log().matches("a process received SIGBUS").count(), 1);
     }
 }
 
@@ -381,7 +381,7 @@ fn all_damaged_groups_are_named_after_a_sigbus() {
     for name in ["default.1.mmap", "second.0.mmap"] {
         wait_until("the master names it", || {
             let log = setup.log();
-            let named = |line: &str| line.contains("met a SIGBUS") && line.contains(name);
+            let named = |line: &str| line.contains("received SIGBUS") && line.contains(name);
             log.lines().any(named).then_some(())
         });
     }

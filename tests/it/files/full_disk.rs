@@ -260,7 +260,7 @@ fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
         file.write_all_at(&u64::to_le_bytes(word), at).expect("written");
         drop(file);
         let server = setup.start();
-        assert!(setup.log().contains("runtime.mmap is made anew"), "{}", setup.log());
+        assert!(setup.log().contains("created runtime.mmap again"), "{}", setup.log());
         assert_eq!(kept(&server), "7");
         kill_and_fill(server, &disk);
         std::fs::remove_file(setup.path("log")).expect("a log");

@@ -86,7 +86,7 @@ fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
     wait_until("all is asked for", || {
         let huge = huge_bytes(&process.to_string(), dir);
         let log = setup.log();
-        let refusals = || log.lines().filter(|line| line.contains("stay small"));
+        let refusals = || log.lines().filter(|line| line.contains("made no huge pages"));
         let in_use = |line: &&str| line.contains("Resource temporarily unavailable");
         if huge == expected || (huge >= expected / 2 && refusals().any(|line| in_use(&line))) {
             return Some(true);

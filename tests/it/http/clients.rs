@@ -162,7 +162,7 @@ fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
     // Those who asked whether the place is free are told of, too.
     let told = || -> (usize, u64) {
         let log = setup.log();
-        let lines = log.lines().filter(|line| line.contains("turned away"));
+        let lines = log.lines().filter(|line| line.contains("refused connections with 503"));
         let counts = lines.map(|line| {
             let count = line.split("connections=").nth(1).and_then(|rest| rest.split(' ').next());
             count.and_then(|count| count.parse::<u64>().ok()).unwrap_or_else(|| panic!("{line}"))

@@ -485,7 +485,7 @@ fn a_migration_that_would_lose_nodes_asks_first() {
     let said = off(&setup, &["migrate", "data", "--conf", "conf"]);
     assert!(said.contains("3 nodes go to the new files"), "{said}");
     assert!(said.contains("2 live nodes CANNOT FIT"), "{said}");
-    assert!(said.ends_with("nothing was changed; --lossy goes on and loses them\n"), "{said}");
+    assert!(said.ends_with("nothing was changed; --lossy continues and loses them\n"), "{said}");
     assert!(files() == before);
     let done = fine(&setup, &["migrate", "data", "--conf", "conf", "--lossy"]);
     assert!(done.ends_with("group default: migrated, 3 nodes\n"), "{done}");

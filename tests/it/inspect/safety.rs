@@ -167,7 +167,7 @@ fn another_place_of_live_files_is_no_migration() {
     srv("live-2");
     let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("live-1") && said.contains("changes no place"), "{said}");
+    assert!(said.contains("live-1") && said.contains("moves no files"), "{said}");
 }
 
 #[test]

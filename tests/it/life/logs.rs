@@ -71,7 +71,7 @@ fn logs_rotated_under_load_lose_no_line_and_cut_none() {
     }
     let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
     assert_eq!(count("the new configuration is in force"), reloads);
-    assert_eq!(count("the log is opened anew"), 5);
+    assert_eq!(count("reopened the log"), 5);
     assert!(count("took a new configuration") >= reloads, "of the workers");
     assert_eq!(setup.log(), "", "nothing goes to standard error");
 }
@@ -99,7 +99,7 @@ fn a_log_that_cannot_be_opened_is_an_error_at_the_start_and_a_line_later() {
     kill(life.first(), Signal::SIGUSR1).expect("signalled");
     wait_until("it is said in the old file", || {
         let log = fs::read_to_string(setup.path("moved/frs.log")).expect("readable");
-        (log.matches("goes on in the old file").count() == 4).then_some(())
+        (log.matches("continues in the old file").count() == 4).then_some(())
     });
     assert_eq!(Client::connect(setup.address).get("/health").status, 200);
     let output = setup.frs(&["reload"]);

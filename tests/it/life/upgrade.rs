@@ -79,7 +79,7 @@ fn a_binary_or_configuration_that_does_not_start_leaves_the_old_one_serving() {
         kill(master, Signal::SIGUSR2).expect("signalled");
         asked.set(asked.get() + 1);
         wait_until("the failure is logged", || {
-            (setup.log().matches("this one goes on").count() == asked.get()).then_some(())
+            (setup.log().matches("this one continues").count() == asked.get()).then_some(())
         });
         assert!(setup.log().contains(said), "{said:?} in {}", setup.log());
         assert!(is_alive(master));
@@ -237,7 +237,7 @@ fn an_idle_connection_is_served_to_its_end_by_the_old_binary() {
     let old = life.master();
     kill(old, Signal::SIGUSR2).expect("signalled");
     wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
-    life.wait_for_log("finishes what it has begun");
+    life.wait_for_log("this one finishes its requests");
     assert!(is_alive(old), "it waits for its client");
     let answer = wait_until("it is told to go", || {
         let answer = idle.get("/health");
@@ -259,7 +259,7 @@ fn an_old_binary_that_drains_stands_in_nobodys_way() {
     let old = life.master();
     kill(old, Signal::SIGUSR2).expect("signalled");
     let new = wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
-    life.wait_for_log("finishes what it has begun");
+    life.wait_for_log("this one finishes its requests");
     let output = setup.frs(&["stop"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     wait_until("the new one has ended", || (!is_alive(new)).then_some(()));
@@ -286,7 +286,7 @@ fn an_upgrade_without_slots_for_its_workers_is_refused() {
         .collect();
     setup.write_srv(&Settings { workers: 200, ..Settings::default() });
     kill(life.first(), Signal::SIGUSR2).expect("signalled");
-    life.wait_for_log("this one goes on");
+    life.wait_for_log("this one continues");
     assert!(setup.log().contains("slots are in use, 202 are needed"), "{}", setup.log());
     assert_eq!(life.master(), life.first());
     drop(programs);
@@ -375,7 +375,7 @@ fn a_new_binary_that_is_stopped_before_it_serves_is_not_handed_the_server() {
     wait_until_prepared(&setup, new);
     kill(new, Signal::SIGTERM).expect("signalled");
     kill(life.first(), Signal::SIGCONT).expect("continued");
-    life.wait_for_log("this one goes on");
+    life.wait_for_log("this one continues");
     assert_eq!(life.master(), life.first());
     assert_eq!(Client::connect(setup.address).get("/health").status, 200);
     assert_ne!(life.upgrade(), life.first());
@@ -389,7 +389,7 @@ fn whichever_of_both_masters_is_killed_the_other_one_serves() {
     let new = begin_and_halt(&life);
     kill(new, Signal::SIGKILL).expect("killed");
     kill(life.first(), Signal::SIGCONT).expect("continued");
-    life.wait_for_log("this one goes on");
+    life.wait_for_log("this one continues");
     assert_eq!(life.master(), life.first());
     let newer = begin_and_halt(&life);
     wait_until_prepared(&setup, newer);
@@ -450,7 +450,7 @@ fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
             kill(master, Signal::SIGUSR1).expect("signalled");
             wait_until("it is opened anew", || {
                 let log = fs::read_to_string(setup.path("logs/frs.log")).unwrap_or_default();
-                log.contains("the log is opened anew").then_some(())
+                log.contains("reopened the log").then_some(())
             });
             assert_eq!(setup.frs(&["reload"]).status.code(), Some(0), "root's file is read");
         }
@@ -528,7 +528,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
         for round in 1..=2 {
             kill(life.first(), Signal::SIGUSR2).expect("signalled");
             wait_until("it goes on", || {
-                (setup.log().matches("this one goes on").count() == round).then_some(())
+                (setup.log().matches("this one continues").count() == round).then_some(())
             });
             assert_pretended(&setup);
             assert_eq!(life.master(), life.first());
@@ -553,7 +553,7 @@ fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
     setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
     install_pretender(&setup, "publishes");
     kill(life.first(), Signal::SIGUSR2).expect("signalled");
-    life.wait_for_log("this one goes on");
+    life.wait_for_log("this one continues");
     wait_until("all have what was before", || {
         (life.status().matches(", generation 3").count() == 3).then_some(())
     });
@@ -580,7 +580,7 @@ fn a_new_binary_that_dies_as_it_says_that_it_serves_has_not_taken_over() {
     let new = newcomer(&setup);
     wait_until("it is gone", || (!is_alive(new)).then_some(()));
     kill(life.first(), Signal::SIGCONT).expect("continued");
-    life.wait_for_log("this one goes on");
+    life.wait_for_log("this one continues");
     assert_pretended(&setup);
     assert_eq!(life.master(), life.first());
     assert_eq!(Client::connect(setup.address).get("/health").status, 200);

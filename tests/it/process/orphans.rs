@@ -71,7 +71,7 @@ fn a_stopped_worker_of_a_killed_master_does_not_hold_up_the_next_start() {
     assert_eq!(again.wait_for_workers(2).len(), 2);
     let answer = again.client().get("/query?biz=plenty&key=kept");
     assert_eq!(answer.attribute("used"), Some("7"));
-    assert!(setup.log().contains("a stopped process of a master"), "{}", setup.log());
+    assert!(setup.log().contains("killed a stopped process of a dead master"), "{}", setup.log());
 }
 
 #[test]

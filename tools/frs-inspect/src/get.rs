@@ -26,7 +26,7 @@ pub fn run(data_dir: &Path, biz: &str, key: Option<&str>) -> Result<Done, Failed
         Look::Absent { group, file, key_node } => {
             writeln!(
                 out,
-                "not there; it would stand in group {group}: file {file} key-node {key_node}"
+                "absent; its place is in group {group}: file {file} key-node {key_node}"
             )?;
         }
         Look::InTransaction { slot } => writeln!(out, "in transaction of slot {slot}")?,
@@ -50,7 +50,7 @@ fn write_record(out: &mut Out, reader: &Reader, record: &NodeRecord, now: u64) -
             writeln!(out, " until {} ({} left)", show::time(until), show::span(until - now))?
         }
         None if record.outdated => {
-            writeln!(out, ": its limits were others when it was written, it starts fresh")?;
+            writeln!(out, ": its limits have changed since it was written: it starts fresh")?;
         }
         None => writeln!(out)?,
     }

@@ -42,7 +42,7 @@ struct Data {
 enum Command {
     /// Geometry, occupancy, chains, counters and slots
     Stat(Data),
-    /// Every live node, one record each
+    /// Every live node, one line or record each
     Dump {
         #[command(flatten)]
         data: Data,
@@ -77,18 +77,18 @@ enum Command {
         /// The business, by name or number
         #[arg(value_name = "B")]
         biz: String,
-        /// How many
+        /// How many keys
         #[arg(short, value_name = "N", default_value_t = 20)]
         n: usize,
-        /// What they have most of
+        /// What to sort them by
         #[arg(long, value_enum, default_value_t = By::Used)]
         by: By,
     },
-    /// CRCs, tags, duplicates, misplaced keys; exit status 1 if anything is off
+    /// CRCs, tags, duplicates, misplaced keys; exit status 1 if any is wrong
     Verify {
         #[command(flatten)]
         data: Data,
-        /// Put it right: drop what cannot be believed (server stopped)
+        /// Repair: drop nodes that are not sound (server stopped)
         #[arg(long)]
         repair: bool,
     },
@@ -101,10 +101,10 @@ enum Command {
         /// Directory of the changed srv.xml and map.xml
         #[arg(long, value_name = "DIR")]
         conf: PathBuf,
-        /// Only say what would become of the nodes
+        /// Only say what would happen to the nodes
         #[arg(long)]
         dry_run: bool,
-        /// Go on although live nodes are lost
+        /// Continue even if live nodes are lost
         #[arg(long, conflicts_with = "dry_run")]
         lossy: bool,
     },
@@ -113,7 +113,7 @@ enum Command {
 /// What orders the keys of `top`.
 #[derive(Clone, Copy, ValueEnum)]
 enum By {
-    /// What is used now
+    /// The uses counted now
     Used,
     /// The latest use
     Last,

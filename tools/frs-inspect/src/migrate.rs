@@ -34,7 +34,7 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
     let migration = Migration::begin(&conf, frs::base::clock::now(), &mut progress)?;
     let mut out = out();
     for name in &migration.completed {
-        writeln!(out, "group {name}: a migration that was broken off is complete now")?;
+        writeln!(out, "group {name}: completed an interrupted migration")?;
     }
     for line in &moves {
         writeln!(out, "{line}")?;
@@ -43,7 +43,7 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
     bar.finish_and_clear();
     plans.iter().try_for_each(|plan| write_plan(&mut out, plan))?;
     if plans.is_empty() {
-        writeln!(out, "nothing is left to do: the files have the geometry of map.xml")?;
+        writeln!(out, "nothing to do: the files have the geometry of map.xml")?;
     }
     let is_lossless = plans.iter().all(|plan| plan.counts.is_lossless());
     out.flush()?;
@@ -59,7 +59,7 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
             writeln!(out, "group {}: migrated, {} nodes", plan.name, grouped(counts.carried))?;
         }
     } else if !is_lossless {
-        writeln!(out, "nothing was changed; --lossy goes on and loses them")?;
+        writeln!(out, "nothing was changed; --lossy continues and loses them")?;
     }
     lock.give_back().map_err(Failed::of)?;
     finish(out, Done::off_if(!is_lossless && !goes_on))
@@ -83,7 +83,7 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
         let place = old.live_dir().display();
         let message = format!(
             "the files are in {place}, and <data live> of the new srv.xml says otherwise: migrate \
-             changes no place"
+             moves no files"
         );
         return Err(Failed::Said(message));
     }
@@ -103,8 +103,7 @@ fn moves(old: &Map, new: &Map) -> Vec<String> {
         let now = group_of(new, biz);
         (before != now).then(|| {
             format!(
-                "business {}: group {before} → {now}: its nodes are not carried there, it starts \
-                 fresh",
+                "business {}: group {before} → {now}: its nodes do not move there, it starts fresh",
                 biz.name
             )
         })
@@ -160,8 +159,8 @@ fn write_plan(out: &mut Out, plan: &GroupPlan) -> std::io::Result<()> {
         (keyless, "nodes whose business has another type of key now are dropped"),
         (
             moved,
-            "live nodes WOULD BE LOST: map.xml has their business in another group, and no node is \
-             carried from one group to another",
+            "live nodes WOULD BE LOST: map.xml has their business in another group, and no node \
+             moves between groups",
         ),
         (crowded, "live nodes CANNOT FIT: their chains would be full"),
         (

@@ -102,7 +102,7 @@ pub fn fault(fault: Fault) -> String {
         Fault::Misplaced => "the node's key belongs elsewhere, or is no key".to_owned(),
         Fault::Duplicate => "another place holds the same key, used later".to_owned(),
         Fault::Tag { expected } => format!("the tag is wrong: {expected} was expected"),
-        Fault::Beyond => "a tag behind the end of the chain".to_owned(),
+        Fault::Beyond => "a tag beyond the end of the chain".to_owned(),
     }
 }
 

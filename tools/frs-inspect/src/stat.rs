@@ -23,7 +23,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     match lock::holder(data_dir) {
         Ok(pid) => writeln!(out, "server       running (process {pid})")?,
         Err(LockError::Free { .. }) => writeln!(out, "server       not running")?,
-        Err(error) => writeln!(out, "server       not to be told: {error}")?,
+        Err(error) => writeln!(out, "server       unknown: {error}")?,
     }
     writeln!(out, "generation   {}", reader.generation())?;
     for stats in &reader.group_stats(frs::base::clock::now()) {
@@ -58,7 +58,7 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     )?;
     let disk = if stats.in_memory { "in memory" } else { "on disk" };
     let (size, created) = (exact_bytes(stats.bytes()), show::time(stats.created_ms));
-    writeln!(out, "  {size} {disk}, made {created}")?;
+    writeln!(out, "  {size} {disk}, created {created}")?;
     if stats.quarantined {
         writeln!(out, "  quarantined: its items answer `store` until a restart has scanned it")?;
     }
@@ -82,7 +82,7 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
 
 /// The lengths of chains, drawn; rows without a chain between others are left out.
 fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
-    writeln!(out, "  nodes in a chain, and so many key-nodes have that many")?;
+    writeln!(out, "  nodes in a chain, and how many key-nodes have such a chain")?;
     let most = stats.chains.iter().copied().max().unwrap_or(0).max(1);
     for (length, &count) in stats.chains.iter().enumerate().filter(|&(_, &count)| count > 0) {
         let columns = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most)) as usize;
@@ -93,7 +93,7 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
 }
 
 fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
-    writeln!(out, "\ncounted by all processes since runtime.mmap was made")?;
+    writeln!(out, "\ncounted by all processes since runtime.mmap was created")?;
     for NamedCount { name, count } in counters::read(sums) {
         writeln!(out, "  {name:<20} {:>16}", grouped(count))?;
     }
@@ -137,7 +137,7 @@ fn write_slots(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
             (true, _) => "alive".to_owned(),
             (false, 0) => "dead: freed at the next start or by the keeper".to_owned(),
             (false, words) => {
-                format!("dead in a transaction: {} words are to be undone", grouped(words as u64))
+                format!("dead in a transaction: {} words to undo", grouped(words as u64))
             }
         };
         let (number, pid, generation) = (slot.slot, slot.pid, slot.generation);

@@ -49,8 +49,8 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
             let held = grouped(live.held_by_dead);
             writeln!(
                 out,
-                "group {name}: {held} semaphores are held by processes that died: each is freed \
-                 at its next use or a start"
+                "group {name}: processes that died hold {held} semaphores: each is freed at its \
+                 next use or a start"
             )?;
         }
         let quarantined = reader.is_quarantined(group);
@@ -85,7 +85,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     let mut out = out();
     if restore_overlay(data_dir)? {
         let path = Overlay::path_in(data_dir);
-        writeln!(out, "{}: could not be read: written again as published", path.display())?;
+        writeln!(out, "{}: could not be read; wrote it again as published", path.display())?;
     }
     let repaired = repair_files(&conf).map_err(|error| {
         say_obstacles(data_dir);
@@ -94,7 +94,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     if repaired.recovered_slots > 0 {
         writeln!(
             out,
-            "{} slots of the dead were recovered",
+            "recovered {} slots of dead processes",
             grouped(repaired.recovered_slots as u64)
         )?;
     }

@@ -85,7 +85,7 @@ fn take_all(
             Ok(rates) => view.take(rates?),
             Err(TryRecvError::Empty) => return Ok(()),
             Err(TryRecvError::Disconnected) => {
-                return Err(Failed::Said("nobody looks into the files any more".to_owned()));
+                return Err(Failed::Said("the thread that reads the files has ended".to_owned()));
             }
         }
     }

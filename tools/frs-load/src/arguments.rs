@@ -17,22 +17,22 @@ const DEFAULT_DURATION_MS: u64 = 10_000;
 
 /// Makes load for an frs server, checks every answer, measures rates and latencies.
 ///
-/// A closed loop unless --rate is given: each connection sends when its answer has come. With
-/// --rate requests have their times beforehand, and latencies count from these, however late the
-/// request went out because the server had not answered others.
+/// Without --rate the loop is closed: each connection sends its next request when its answer has
+/// come. With --rate it is open: each request has its time beforehand, and its latency counts from
+/// that time, even if the server was late to answer others.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "frs-load", version)]
 pub struct Arguments {
     /// http://HOST:PORT[/update|/query] or unix:PATH; /update unless it says otherwise
     #[arg(value_name = "URL", value_parser = Target::parse)]
     pub target: Target,
-    /// Ask by /query instead of /update
+    /// Send /query instead of /update
     #[arg(long)]
     pub query: bool,
-    /// Connections that are kept open
+    /// Connections to keep open
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_535))]
     pub connections: u32,
-    /// Requests on the way on each connection at once
+    /// Unanswered requests on each connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
     pub pipeline: u32,
     /// Items in each request
@@ -41,31 +41,31 @@ pub struct Arguments {
     /// How long to send, such as 250ms, 10s, 5m [default: 10s, without bound with --requests]
     #[arg(long, value_name = "D", value_parser = conf::duration(1, 7 * DAY_MS))]
     pub duration: Option<u64>,
-    /// Send so many requests in all
+    /// Total number of requests to send
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
-    /// Name or id of the biz; the default stands in the shipped map.xml
+    /// Name or id of the biz; the shipped map.xml has the default
     #[arg(long, default_value = "app-user-api", value_parser = biz)]
     pub biz: String,
-    /// How many keys: k0, k1, …
+    /// Number of keys: k0, k1, …
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(u32).range(1..))]
     pub keys: u32,
     /// What the biz's keys are: k0, k1, …; 0, 1, …; 10.0.0.0, 10.0.0.1, …
     #[arg(long, value_name = "TYPE", default_value = "string")]
     pub key_type: KeyType,
-    /// How uneven keys are used: key n about 1/(n+1)^S as often as key 0; 0: all alike
+    /// Skew of the keys: key n is used about 1/(n+1)^S as often as key 0; 0: all alike
     #[arg(long, value_name = "S", default_value_t = 0.99, value_parser = zipf)]
     pub zipf: f64,
-    /// Open loop: so many requests a second
+    /// Open loop: requests a second
     #[arg(long, value_name = "R", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
     pub rate: Option<u64>,
-    /// Ask in JSON instead of XML
+    /// Send JSON instead of XML
     #[arg(long)]
     pub json: bool,
-    /// The same number, the same keys in the same order
+    /// Seed of the keys: the same seed gives the same keys in the same order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Threads that make the load [default: one for every two processors]
+    /// Threads [default: one for every two processors]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
     /// Draw latency percentiles and throughput over time

@@ -42,7 +42,7 @@ pub enum Failure {
     #[error("no answer for {} s", SILENCE.as_secs())]
     Silent,
     /// It has closed every connection without an answer.
-    #[error("not one request was answered: {items} items are lost with their connections")]
+    #[error("no request was answered: {items} items were lost with their connections")]
     Unanswered { items: u64 },
     /// An answer that it must not give.
     #[error("wrong answer: {what}\n--- asked\n{asked}\n--- answered\n{answered}")]

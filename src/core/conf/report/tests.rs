@@ -89,8 +89,8 @@ fn choosers_of_keys_are_warned_of() {
     assert_eq!(
         warnings,
         [
-            "biz 1 \"login\" refuses, and stands in the evicting group \"default\" with hash=\"bob\": if its keys are of more than one writer's choosing, one can evict what limits him; then write hash=\"siphash\" or on-full=\"refuse\"",
-            "biz 4 \"int\" refuses, and stands in the evicting group \"safe\" with integer keys: if its keys are of more than one writer's choosing, one can evict what limits him; then write key=\"digest\" or on-full=\"refuse\"",
+            "biz 1 \"login\" refuses, and its group \"default\" evicts and has hash=\"bob\": where several writers choose keys, one of them can evict what limits it; then write hash=\"siphash\" or on-full=\"refuse\"",
+            "biz 4 \"int\" refuses, and its group \"safe\" evicts and has integer keys: where several writers choose keys, one of them can evict what limits it; then write key=\"digest\" or on-full=\"refuse\"",
         ]
     );
 }
@@ -126,7 +126,7 @@ fn degrade_is_warned_of() {
     assert_eq!(warnings("<srv/>"), [""; 0]);
     assert_eq!(
         warnings("<srv><degrade>true</degrade></srv>"),
-        ["<degrade>true</degrade>: nothing at all is limited"]
+        ["<degrade>true</degrade>: nothing is limited"]
     );
 }
 

@@ -354,7 +354,7 @@ fn faulty_bans_and_advice() {
     );
     one_fault(
         "policy='total' max='1' ban='1m' on-exceed='captcha'",
-        "40: found on-exceed=\"captcha\" with a ban, expected one of them: a limit that advises refuses nobody",
+        "40: found on-exceed=\"captcha\" with a ban, expected one of them: a limit with on-exceed refuses nothing",
     );
     for word in ["", "a b", "é", &"x".repeat(33)] {
         one_fault(

@@ -248,7 +248,7 @@ impl Name<'_, '_, '_> {
             return Err(reader.fail(fault));
         };
         if members.seen & 1 << index != 0 {
-            let fault = reader.json("a member stands more than once", name, reader.at);
+            let fault = reader.json("a member occurs more than once", name, reader.at);
             return Err(reader.fail(fault));
         }
         members.seen |= 1 << index;

@@ -328,7 +328,7 @@ fn the_words_of_faults() {
             "a control character in a string: expected an escape, found \"\"\"",
         ),
         (r#"{"items":null}"#, "null is not taken: leave the member out"),
-        (r#"{"atomic":true,"atomic":true}"#, "a member stands more than once, found \"atomic\""),
+        (r#"{"atomic":true,"atomic":true}"#, "a member occurs more than once, found \"atomic\""),
         (r#"{"Items":1}"#, "unknown member: expected atomic or items, found \"Items\""),
         (
             r#"{"items":[{"bizz":1}]}"#,

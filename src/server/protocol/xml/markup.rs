@@ -214,7 +214,7 @@ impl<'a> Cursor<'a> {
             return Err(XmlFault::found_xml(what, target, self.at + 2));
         }
         if target.eq_ignore_ascii_case("xml") {
-            return Err(XmlFault::xml("an XML declaration stands at the start only", self.at));
+            return Err(XmlFault::xml("expected an XML declaration at the start only", self.at));
         }
         self.at += 2 + end + 2;
         Ok(())

@@ -215,7 +215,7 @@ fn first<T>(slot: &Option<T>, attribute: &Attribute<'_>) -> Result<(), XmlFault>
 #[cold]
 fn repeated(attribute: &Attribute<'_>) -> XmlFault {
     XmlFault::found_xml(
-        "an attribute stands more than once",
+        "an attribute occurs more than once",
         attribute.name(),
         attribute.name.start,
     )

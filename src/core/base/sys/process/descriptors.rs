@@ -57,7 +57,7 @@ pub fn adopt(fds: &[RawFd]) -> io::Result<Vec<OwnedFd>> {
     }
     for (index, &fd) in fds.iter().enumerate() {
         if fd <= io::stderr().as_raw_fd() || fds[..index].contains(&fd) {
-            return Err(wrong(format!("descriptor {fd} is not to be had, or named twice")));
+            return Err(wrong(format!("descriptor {fd} is not open, or named twice")));
         }
         // SAFETY: borrowed for this one call, which fails on a number that is not open.
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
