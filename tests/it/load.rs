@@ -319,7 +319,7 @@ fn a_server_that_answers_nothing_fails_the_run() {
     let output = load(&answering(|_| None), WORDS);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = text(&output.stderr);
-    assert!(said.contains("not one request was answered: 20 items"), "{said}");
+    assert!(said.contains("no request was answered: 20 items"), "{said}");
 }
 
 /// A stall that half of the requests were meant for is in the median of an open loop, and not in

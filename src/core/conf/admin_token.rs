@@ -23,7 +23,10 @@ pub struct AdminToken(Vec<u8>);
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// It is not there.
-    #[error("token-file {} does not exist: changes over TCP are refused until it does", .path.display())]
+    #[error(
+        "token-file {} does not exist: changes over TCP are refused until it does",
+        path.display()
+    )]
     Missing {
         /// The file.
         path: PathBuf,

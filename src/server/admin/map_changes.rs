@@ -149,7 +149,7 @@ impl<W> MapChanges<W> {
         match result {
             Reloaded::Taken { generation, .. } if self.is_another(generation, files) => {
                 let words = "map.xml has changed meanwhile: the file as it is now is in force, \
-                     without this change";
+                             without this change";
                 Err(Refusal::new(409, "conflict", words))
             }
             Reloaded::Taken { generation, laggards } => {

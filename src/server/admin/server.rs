@@ -370,7 +370,7 @@ impl Server {
         }
         if self.turned_away.take(now) {
             let peer = &client.peer;
-            tracing::warn!(%peer, "admin: refused a client: all connections are in use");
+            tracing::warn!(%peer, "admin: a client was refused: all connections are in use");
         }
         if client.connection.turn_away(clock::now()) {
             client.stage = ClientStage::Writing;
@@ -382,10 +382,10 @@ impl Server {
     /// Says how many lines were left out of the log.
     fn tell_left_out(&mut self, now: Instant) {
         if let Some(left_out) = self.refusals.left_out(now) {
-            tracing::warn!(left_out, "admin: refused more requests");
+            tracing::warn!(left_out, "admin: more requests were refused");
         }
         if let Some(left_out) = self.turned_away.left_out(now) {
-            tracing::warn!(left_out, "admin: refused more clients");
+            tracing::warn!(left_out, "admin: more clients were refused");
         }
     }
 

@@ -289,7 +289,7 @@ fn clients_that_say_nothing_keep_no_newcomer_out_and_hear_why_they_had_to_go() {
         plane
             .setup
             .log()
-            .contains("admin: refused a client: all connections are in use")
+            .contains("admin: a client was refused: all connections are in use")
             .then_some(())
     });
 }

@@ -9,13 +9,8 @@ pub fn tool(name: &str) -> PathBuf {
     built(name, &["--package", name]).join(name)
 }
 
-/// An example of the library.
-pub fn example(name: &str) -> PathBuf {
-    built(name, &["--package", "frs", "--example", name]).join("examples").join(name)
-}
-
 /// Has cargo build something, once; the directory of binaries.
-fn built(name: &str, which: &[&str]) -> &'static Path {
+pub fn built(name: &str, which: &[&str]) -> &'static Path {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let directory = Path::new(env!("CARGO_BIN_EXE_frs")).parent().expect("a directory of binaries");
     // After a panic while it was locked there is nothing half done.

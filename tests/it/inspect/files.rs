@@ -228,7 +228,7 @@ fn get_shows_place_words_and_meaning() {
     let whole = fine(&setup, &["get", "data", "both", "--whole"]);
     assert!(whole.contains("4 of 1,000 used") && whole.contains("never fresh again"), "{whole}");
     let absent = off(&setup, &["get", "data", "three", "nobody"]);
-    assert!(absent.starts_with("not there; it would stand in group default: file "), "{absent}");
+    assert!(absent.starts_with("absent; its place is in group default: file "), "{absent}");
     assert!(off(&setup, &["get", "data", "four", "x"]).contains("plenty, three, both"));
     assert!(off(&setup, &["get", "data", "both", "x"]).contains("no key of the business"));
     assert!(off(&setup, &["get", "elsewhere", "both", "1"]).contains("elsewhere"));

@@ -193,7 +193,7 @@ fn a_group_of_another_name_is_told_to_begin_empty() {
     setup.write_map(&renamed.replace("name=\"default\"", "name=\"main\""));
     let (status, said) = heard(&setup.inspect(&["migrate", "data", "--conf", "conf"]));
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("business plenty: group default → main: its nodes are not"), "{said}");
+    assert!(said.contains("business plenty: group default → main: its nodes do not"), "{said}");
 }
 
 #[test]

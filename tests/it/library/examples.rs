@@ -1,14 +1,19 @@
 //! The examples of the library, as somebody runs them who has read them.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::setup_of;
 use crate::common::text;
-use crate::common::tools::example;
+use crate::common::tools::built;
 
 const MAP: &str = include_str!("../../../conf/map.xml");
+
+/// An example's program.
+fn example(name: &str) -> PathBuf {
+    built(name, &["--package", "frs", "--example", name]).join("examples").join(name)
+}
 
 fn run(name: &str, data: &Path, input: &str) -> Output {
     let mut command = Command::new(example(name));
