@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::base::sync::Ordering;
+use crate::base::sys;
 use crate::conf::{Conf, Overlay, Texts, active};
 use crate::service::{
     Answer, Answers, Command, ItemError, ItemOptions, Request, Role, Service, Verdict,
@@ -14,6 +15,22 @@ use crate::store::{self, Group, Prepared, Runtime};
 pub fn told(name: &str) -> String {
     std::env::var(name)
         .unwrap_or_else(|_| panic!("no test: {name} is set by the one that starts it"))
+}
+
+/// What all tests that run at once need of a file system in memory.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// A new directory: in memory where there is room, since each first look at a page of a sparse file
+/// on disk costs a read of many; where TMPDIR says so, if it says so.
+fn directory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let has_room = || {
+        let found = nix::sys::statvfs::statvfs(memory).ok();
+        let free = found.map(|found| found.blocks_available() * found.fragment_size());
+        free.is_some_and(|free| free >= MEMORY_BYTES) && sys::is_in_memory(memory).unwrap_or(false)
+    };
+    let chosen = std::env::var_os("TMPDIR").is_none() && has_room();
+    if chosen { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
 /// A prepared data directory; removed when dropped unless it is another process's.
@@ -33,7 +50,7 @@ impl World {
     /// As [`World::new`]; a long lock-timeout lets only a deadlock be busy, however slow the
     /// machine.
     pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
-        let owned = tempfile::tempdir().unwrap();
+        let owned = directory();
         let dir = owned.path().to_path_buf();
         let conf = parse(&dir, map);
         let world = World { conf, dir, lock_timeout, _owned: Some(owned) };
