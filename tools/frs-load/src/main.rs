@@ -40,7 +40,10 @@ fn main() -> ExitCode {
         let elapsed_ns = elapsed_ns(&arguments, &tally, failure.is_some());
         let summary = Summary { arguments: &arguments, tally: &tally, elapsed_ns };
         print!("{summary}");
-        let drawn = arguments.plot.as_ref().map(|file| std::fs::write(file, plot::draw(&summary)));
+        let drawn = arguments.plot.as_ref().map(|file| {
+            let drawing = plot::draw(&summary).map_err(std::io::Error::other)?;
+            std::fs::write(file, drawing)
+        });
         failure = failure.or(drawn.and_then(Result::err).map(Failure::Plot));
     }
     if tally.requests() == 0 && tally.items() > 0 {
