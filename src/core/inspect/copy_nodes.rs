@@ -31,7 +31,7 @@ pub(super) enum Carried {
 
 /// What is lost with a node; of equals, the one used later is worth more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Worth {
+pub(super) struct NodeWorth {
     rank: Rank,
     last_use_ms: u64,
 }
@@ -154,8 +154,8 @@ impl<'a> NodeCopier<'a> {
     }
 
     /// What is lost with a node of the new files.
-    pub fn worth(&self, words: &[u64]) -> Worth {
+    pub fn worth(&self, words: &[u64]) -> NodeWorth {
         let rank = self.to.rank(self.index, &mut words.to_vec(), self.now);
-        Worth { rank, last_use_ms: words[node::LAST_USE].min(self.now) }
+        NodeWorth { rank, last_use_ms: words[node::LAST_USE].min(self.now) }
     }
 }
