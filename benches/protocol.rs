@@ -6,7 +6,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use frs::conf::{AuthzKey, Http};
 use frs::service::{Answer, Answers, Command, Figures, Request, Verdict};
-use frs_server::protocol::http::{self, Head};
+use frs_server::protocol::request_head::{self, Head};
 use frs_server::protocol::{Bounds, Decoded, Format, Line, codec};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
 
@@ -93,7 +93,7 @@ fn heads(c: &mut Criterion) {
     let head = &input[..input.len() - items(Format::Xml, 1).len()];
     c.bench_function("head/parse", |b| {
         b.iter(|| {
-            let mut fields = http::fields();
+            let mut fields = request_head::fields();
             let (end, head) = Head::parse_at_once(black_box(head), &mut fields, 8192).unwrap();
             (end, head.unwrap().body)
         });

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use frs::conf::memory::Memory;
+use frs::conf::memory_bound::Memory;
 use frs::conf::{Conf, DirFilesystem, Filesystem, Machine, report};
 use frs_server::admin::map_edit::{self as edit, BizName, EditError, TextNames};
-use frs_server::memory::BUFFER_SIZES;
+use frs_server::buffer_sizes::BUFFER_SIZES;
 
 const SRV: &str = "<srv/>";
 const MAP: &str = r#"<map>

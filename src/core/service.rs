@@ -3,9 +3,9 @@
 //! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
 //! that the steady state allocates nothing.
 
+mod edit_record;
 mod execute;
 mod outcome;
-mod record;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -261,8 +261,8 @@ impl ItemError {
     }
 }
 
+pub use edit_record::{Clearing, RecordError, RecordName};
 pub use outcome::Outcome;
-pub use record::{Clearing, RecordError, RecordName};
 pub use table::Seen;
 
 pub use crate::limit::{Figures, LimitFigures, List, Verdict};

@@ -13,9 +13,9 @@
 //! | [`memory`] | the sizes of all buffers, for `frs check` |
 
 pub mod admin;
+pub mod buffer_sizes;
 pub mod keeper;
 pub mod master;
-pub mod memory;
 pub mod net;
 pub mod process;
 pub mod protocol;

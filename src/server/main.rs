@@ -10,11 +10,11 @@ use frs::base::figures::grouped;
 use frs::conf::Machine;
 use frs::conf::{Conf, report};
 use frs::store::ChildRole;
+use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Start, command};
-use frs_server::memory::BUFFER_SIZES;
 use frs_server::process::child::ForkedChild;
 use frs_server::process::log;
-use frs_server::process::outcome::Reloaded;
+use frs_server::process::result_files::Reloaded;
 use frs_server::{keeper, worker};
 
 /// A frequency-limit server on shared memory.

@@ -8,8 +8,8 @@ mod attachment;
 mod batch;
 mod error;
 mod item;
+mod per_process;
 mod pool;
-mod pools;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::base::sys;
 use crate::service::Command;
 use attachment::Attachment;
-use pools::Pools;
+use per_process::Pools;
 
 pub use batch::{Answers, Batch};
 pub use error::{AttachError, Error};

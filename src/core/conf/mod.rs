@@ -33,10 +33,10 @@ mod index;
 mod limit_read;
 mod list_read;
 mod load;
-mod machine;
 mod map;
 mod map_read;
 mod overlay;
+mod resources;
 mod srv;
 mod srv_read;
 mod suggest;
@@ -50,7 +50,7 @@ mod xml;
 #[doc(hidden)]
 pub mod active;
 #[doc(hidden)]
-pub mod memory;
+pub mod memory_bound;
 #[doc(hidden)]
 pub mod outline;
 #[doc(hidden)]
@@ -68,8 +68,6 @@ pub use fault::{Fault, Faults, Position, SourceLine};
 #[doc(hidden)]
 pub use load::{LoadedConf, Texts};
 #[doc(hidden)]
-pub use machine::{DirFilesystem, Filesystem, Machine};
-#[doc(hidden)]
 pub use map::{
     BAN_BYTES, Biz, Calendar, Count, Group, Interval, KeyType, Limit, ListRule, Listed, MAX_FILES,
     MAX_RING_USES, Map, Mode, NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES,
@@ -79,6 +77,8 @@ pub use map::{
 pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]
 pub use overlay::{Overlay, OverlayError};
+#[doc(hidden)]
+pub use resources::{DirFilesystem, Filesystem, Machine};
 #[doc(hidden)]
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
 #[doc(hidden)]

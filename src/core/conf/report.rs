@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 use super::Conf;
 use super::describe::biz_words;
 use super::fit;
-use super::machine::{DirFilesystem, Filesystem, Machine};
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
-use super::memory::{
+use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
+use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::srv::SLOTS;
 use crate::base::figures::{bytes, exact_bytes, grouped};
 

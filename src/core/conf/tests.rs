@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::fault::Faults;
 use super::host::Host;
 use super::load::LoadedConf;
-use super::memory::BufferSizes;
+use super::memory_bound::BufferSizes;
 use super::{
     AuthzKey, Cidr, Conf, Data, Geometry, HashKind, Http, Interval, KeyType, Limit, Listen, Log,
     LogFormat, LogLevel, Machine, OnFull, Policy, Scope, Total, report,

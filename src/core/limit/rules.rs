@@ -7,7 +7,7 @@
 //! end of its ban (milliseconds since the epoch; 0: none) if any limit bans, and the ring of its
 //! sliding limits.
 
-mod look;
+mod inspect;
 
 use super::calendar_windows::Span;
 use super::policy::{self, Policy};

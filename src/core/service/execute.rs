@@ -1,9 +1,9 @@
 //! Running a request against the store: each item its own transaction, or all of them one.
 
 mod atomic;
-mod count;
 mod one;
 mod resolved;
+mod tally;
 
 use super::{Answer, Answers, Command, Exchange, Item, ItemError, ItemNames, Request, Service};
 use crate::base::clock::Millis;

@@ -13,7 +13,7 @@ use crate::base::sys;
 pub(super) enum Backing {
     File(File),
     #[cfg(test)]
-    Played(super::played::Locks),
+    Played(super::simulated::Locks),
 }
 
 impl Backing {

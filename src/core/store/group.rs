@@ -9,9 +9,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, expect, io_error};
+use super::file_map::PageAccess;
 use super::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
-use super::map::PageAccess;
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime};
 use super::semaphore::Semaphore;

@@ -274,7 +274,7 @@ const _: () = {
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     use crate::conf::SLOTS;
-    use crate::conf::memory::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
+    use crate::conf::memory_bound::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
     assert!(SLOTS as usize == runtime::SLOTS);
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
     assert!(BIZ_ROWS as usize == slot::BIZ_ROWS && BIZ_ROW_BYTES as usize == 128);

@@ -27,6 +27,8 @@ mod evict;
 #[cfg(not(loom))]
 mod fast_path;
 #[cfg(not(loom))]
+mod file_map;
+#[cfg(not(loom))]
 mod file_words;
 #[cfg(not(loom))]
 mod freeing;
@@ -37,17 +39,15 @@ mod handle;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
-mod map;
-#[cfg(not(loom))]
 mod pass;
 #[cfg(not(loom))]
 mod places;
-#[cfg(all(test, not(loom)))]
-pub(crate) mod played;
 #[cfg(not(loom))]
 mod prepare;
 #[cfg(not(loom))]
 mod runtime;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod simulated;
 #[cfg(not(loom))]
 pub(crate) mod staging;
 #[cfg(not(loom))]

@@ -105,7 +105,7 @@ mod mapped {
     use nix::sys::mman::ProtFlags;
 
     use super::{AtomicU32, AtomicU64};
-    use crate::store::map::{Map, PageAccess};
+    use crate::store::file_map::{Map, PageAccess};
 
     /// Words that other processes may see and change.
     #[derive(Debug)]

@@ -24,13 +24,13 @@ use crate::base::sys;
 
 mod attach;
 mod files;
-mod look;
 mod master;
+mod probe;
 
 pub(crate) use attach::Slot;
 pub(crate) use files::{FileEntry, Registered};
-pub use look::Damage;
 pub use master::{ChildRole, MasterCounts};
+pub use probe::Damage;
 
 /// How long what a killed process held may stand: its locks, its sockets.
 pub const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::response::Refusal;
 use super::route::{Route, route};
 use crate::protocol::Error;
-use crate::protocol::http::{Head, Lone};
+use crate::protocol::request_head::{Head, Lone};
 use crate::protocol::route::Target;
 use frs::conf::{AdminToken, Authority};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::response::{HeadOptions, Refusal, Response, head};
 use super::route::Route;
 use crate::protocol::chunked::Chunked;
-use crate::protocol::http::{self, Body, Head, Search};
+use crate::protocol::request_head::{self, Body, Head, Search};
 use crate::protocol::{Error, Format};
 use frs::base::clock::Millis;
 
@@ -149,7 +149,7 @@ impl AdminConnection {
                 Ok(None) => return Step::Wait,
                 Ok(Some(end)) => {
                     let bytes: Vec<u8> = self.input.drain(..end).collect();
-                    let bytes = http::as_http11(&bytes).unwrap_or(bytes);
+                    let bytes = request_head::as_http11(&bytes).unwrap_or(bytes);
                     if let Err(refused) = self.begin(&bytes, admit) {
                         return self.refuse(refused, now);
                     }
@@ -172,7 +172,7 @@ impl AdminConnection {
         admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
     ) -> Result<(), RefusedRequest> {
         self.options = CLOSING;
-        let mut room = http::fields();
+        let mut room = request_head::fields();
         let head = Head::parse(bytes, &mut room, MAX_HEAD_BYTES).map_err(RefusedRequest::unread)?;
         let format = head.answer_format(head.own_format());
         let line = shown(&head);

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange};
 use super::connection::AdminRequest;
 use super::health::{HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection};
-use super::map_changes::{Done, MapChanges, UNKNOWN, WantedChange};
 use super::map_edit::{self, BizName};
 use super::page;
 use super::pulse::Pulse;

@@ -30,6 +30,7 @@
 mod accept;
 pub mod access;
 pub mod brake;
+pub mod change_queue;
 mod client;
 pub mod client_eviction;
 pub mod connection;
@@ -38,7 +39,6 @@ pub mod files;
 pub mod handler;
 pub mod health;
 pub mod inspections;
-pub mod map_changes;
 pub mod map_edit;
 pub mod page;
 pub mod plane;

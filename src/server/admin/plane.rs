@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
 
+use super::change_queue::MapChanges;
 use super::error::AdminError;
 use super::handler::{Handler, HandlerParts};
 use super::inspections::InspectQueue;
-use super::map_changes::MapChanges;
 use super::pulse::Pulse;
 use super::server::{self, Server};
 use crate::net::listeners::AdminListener;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::process::lock::{self, LockError};
-use crate::process::outcome::{ReloadOutcome, Reloaded};
+use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, Pid, Signal};
 use frs::conf::active::{self, ActiveError};

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::needs_restart::RestartNeed;
-use super::prepare::PrepareError;
+use super::preparing_child::PrepareError;
 use crate::net::listeners::ListenError;
 use crate::process::lock::LockError;
 use frs::conf::active::ActiveError;

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use super::error::ReloadError;
 use super::needs_restart;
-use super::prepare::Preparation;
+use super::preparing_child::Preparation;
 use crate::process::account::Account;
 use crate::process::message::NumberedAsk;
-use crate::process::outcome::{ReloadOutcome, Reloaded};
+use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
 use frs::conf::{Conf, Group, LoadedConf};

@@ -12,23 +12,23 @@ use super::error::MasterError;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::needs_restart;
-use super::orphans;
-use super::prepare::{Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
+use super::preparing_child::{Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
 use super::run::{Ended, Master, MasterParts};
+use super::stale_processes;
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
-use crate::memory::BUFFER_SIZES;
+use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{Given, ListenError, ListeningSockets};
 use crate::process::account::Account;
 use crate::process::conf_guard::Guard;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::outcome::ReloadOutcome;
+use crate::process::result_files::ReloadOutcome;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Signal, Signals};
 use frs::conf::Machine;
 use frs::conf::active;
-use frs::conf::memory::Memory;
+use frs::conf::memory_bound::Memory;
 use frs::conf::{Conf, LoadedConf, Overlay, Texts, report};
 use frs::store::{self, LINGERING, Prepared, Runtime};
 
@@ -79,7 +79,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     };
     account.as_ref().map_or(Ok(()), Account::raise)?;
     if predecessor.is_none() {
-        orphans::end_stopped(&runtime);
+        stale_processes::end_stopped(&runtime);
     }
     let listeners = listen(&conf, &runtime, &sockets, predecessor.is_some())?;
     drop(sockets);
@@ -263,7 +263,7 @@ fn listen(
                 }
                 if !is_in_use {
                     // One may have been stopped since.
-                    orphans::end_stopped(runtime);
+                    stale_processes::end_stopped(runtime);
                 }
                 std::thread::sleep(LOOK_AGAIN);
             }

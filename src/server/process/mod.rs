@@ -8,4 +8,4 @@ pub mod conf_guard;
 pub mod lock;
 pub mod log;
 pub mod message;
-pub mod outcome;
+pub mod result_files;

@@ -2,12 +2,12 @@
 //!
 //! Invariant: in the steady state nothing is allocated: what arrives is read into one arena, and
 //! only what cannot be answered or written at once is kept aside, in buffers that are used again.
-//! What is held at most, `frs check` prints: src/server/memory.rs.
+//! What is held at most, `frs check` prints: src/server/buffer_sizes.rs.
 
 use std::ops::Range;
 
+use super::buffer_pool::Pool;
 use super::connection::ConnectionBuffers;
-use super::pool::Pool;
 
 /// What one call reads at most from a client of whom nothing is kept.
 const READ_BYTES: usize = 16 << 10;

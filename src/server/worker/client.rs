@@ -2,15 +2,15 @@
 //!
 //! Invariant: while answers wait to be taken, nothing is read; so what is kept of a client is at
 //! most one request that is not complete and the answers to one tick's input: no more than
-//! `frs::conf::memory::BufferSizes::connection_bytes`.
+//! `frs::conf::memory_bound::BufferSizes::connection_bytes`.
 
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 
+use super::buffer_pool::{Pool, make_room};
 use super::buffers::{Arena, Buffers};
 use super::connection::{Connection, Progress, Serve};
-use super::pool::{Pool, make_room};
 use crate::net::stream::Stream;
 use frs::conf::Srv;
 

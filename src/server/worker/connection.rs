@@ -15,11 +15,11 @@ mod serve;
 
 use std::net::IpAddr;
 
-use super::pool::make_room;
+use super::buffer_pool::make_room;
 use crate::protocol::authz::Gateway;
 use crate::protocol::call::Call;
 use crate::protocol::chunked::Chunked;
-use crate::protocol::http::{self, Body, Head, Lone, Search};
+use crate::protocol::request_head::{self, Body, Head, Lone, Search};
 use crate::protocol::response_head::{BodyKind, Content, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
 use crate::protocol::{Error, Format, authz, codec, form};
@@ -296,19 +296,19 @@ impl Connection {
         }
         let max_head_bytes = context.rules.http.max_head_bytes;
         if *search == Search::START {
-            let mut fields = http::fields();
+            let mut fields = request_head::fields();
             if let Some((end, head)) = Head::parse_at_once(input, &mut fields, max_head_bytes) {
                 return self.take_head(head, &input[..end], end == input.len(), context);
             }
         }
         match search.end(input, max_head_bytes) {
             Ok(Some(end)) => {
-                let mut fields = http::fields();
+                let mut fields = request_head::fields();
                 let head = Head::parse(&input[..end], &mut fields, max_head_bytes);
                 if matches!(head, Err(Error::BadVersion))
-                    && let Some(copy) = http::as_http11(&input[..end])
+                    && let Some(copy) = request_head::as_http11(&input[..end])
                 {
-                    let mut fields = http::fields();
+                    let mut fields = request_head::fields();
                     let head = Head::parse(&copy, &mut fields, max_head_bytes);
                     return self.take_head(head, &copy, end == input.len(), context);
                 }

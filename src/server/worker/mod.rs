@@ -15,11 +15,11 @@
 //! | `overload_log` | how many were turned away |
 
 mod accept;
+pub(crate) mod buffer_pool;
 pub(crate) mod buffers;
 pub(crate) mod client;
 pub mod connection;
 mod overload_log;
-pub(crate) mod pool;
 mod request_handler;
 mod run;
 pub(crate) mod tick;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::needs;
-use frs::conf::memory::groups_bytes;
+use frs::conf::memory_bound::groups_bytes;
 use frs::conf::report::{Report, report};
 use frs::conf::{Conf, DirFilesystem, Filesystem, Machine};
 
@@ -59,7 +59,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
         }],
     };
     let Report { text, warnings, faults } =
-        report(&conf, &machine, &frs_server::memory::BUFFER_SIZES);
+        report(&conf, &machine, &frs_server::buffer_sizes::BUFFER_SIZES);
     println!("{text}");
     assert_eq!((warnings, faults), (vec![], vec![]));
     assert!(groups_bytes(&conf.map) < 100 << 20);

@@ -17,7 +17,7 @@ use std::time::Instant;
 use crate::conf::Conf;
 use crate::service::{Role, Service};
 use crate::store::counter::{Counter, GroupCounter, GroupSums};
-use crate::store::played::{Locks, Shared};
+use crate::store::simulated::{Locks, Shared};
 use crate::store::{Error, Handle};
 use oracle::Oracle;
 use player::Player;

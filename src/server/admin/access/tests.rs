@@ -1,7 +1,7 @@
 //! Hosts, pages and tokens that are let in, and others.
 
 use super::*;
-use crate::protocol::http::fields;
+use crate::protocol::request_head::fields;
 
 const TOKEN: &str = "0123456789abcdef";
 

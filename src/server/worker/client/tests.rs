@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 
 use super::*;
-use crate::memory::BUFFER_SIZES;
+use crate::buffer_sizes::BUFFER_SIZES;
 use frs::conf::{Conf, Http};
 use frs::service::{Answer, Answers, Figures, LimitFigures, Request, Verdict};
 

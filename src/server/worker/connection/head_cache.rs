@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use super::pending::Pending;
-use crate::protocol::http::{Body, Head, Lone};
+use crate::protocol::request_head::{Body, Head, Lone};
 use frs::conf::{Authority, Http};
 
 /// Heads that are remembered, for all connections of a worker together.
@@ -164,12 +164,12 @@ impl HeadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::http;
+    use crate::protocol::request_head;
     use crate::worker::connection::ClientPreferences;
     use frs::service::Command;
 
     fn insert(heads: &mut HeadCache, bytes: &str, command: Command) -> Option<ConnectionSlot> {
-        let mut fields = http::fields();
+        let mut fields = request_head::fields();
         let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
         let format = head.content().unwrap();
         let preferences = ClientPreferences::of(&head, format, None);

@@ -3,7 +3,7 @@
 //! Invariant: only what the bytes of a head decide is here, so that a cache of heads may keep it.
 
 use crate::protocol::Format;
-use crate::protocol::http::Head;
+use crate::protocol::request_head::Head;
 use crate::protocol::response_head::{Persistence, ResponseOptions};
 use frs::service::Command;
 

@@ -9,7 +9,7 @@ use super::START_MS;
 use super::process::Process;
 use crate::store::crash::{self, Step};
 use crate::store::layout::PAGE_WORDS;
-use crate::store::played::Shared;
+use crate::store::simulated::Shared;
 
 /// What a played process unwinds with when it dies.
 pub(super) struct Died;

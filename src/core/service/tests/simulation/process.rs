@@ -10,7 +10,7 @@ use super::Stage;
 use super::oracle::{Oracle, PAIRS, TOTALS};
 use super::player::{Died, Plan, now};
 use crate::service::{Answers, Command, ItemOptions, RecordName, Request, Service};
-use crate::store::played::Locks;
+use crate::store::simulated::Locks;
 
 /// Words of a played process's stack.
 const STACK_WORDS: usize = 64 * 1024;

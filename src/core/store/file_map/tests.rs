@@ -131,7 +131,7 @@ fn files_larger_than_a_process_may_have_data_are_mapped() {
     let done = std::process::Command::new("sh")
         .args(["-c", "ulimit -d 1048576 && exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args([&format!("store::map::tests::{TEST}"), "--exact"])
+        .args([&format!("store::file_map::tests::{TEST}"), "--exact"])
         .env(CHILD, "1")
         .output()
         .unwrap();

@@ -13,7 +13,7 @@ use super::response::{Addressed, Refusal, StatusDocument};
 use super::route::Change;
 use crate::process::conf_guard::Guard;
 use crate::process::message::{self, Ask};
-use crate::process::outcome::{ReloadOutcome, Reloaded};
+use crate::process::result_files::{ReloadOutcome, Reloaded};
 use crate::protocol::element::Element;
 use frs::base::sys::process::Channel;
 use frs::conf::{Conf, Machine, Texts, active, report};

@@ -5,12 +5,12 @@
 use crate::admin::server::{HELD_BYTES, MAPS};
 use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES};
 use crate::protocol::response_head::HEAD_BYTES;
+use crate::worker::buffer_pool::{POOL_BUFFERS, POOLED_BYTES};
 use crate::worker::buffers::ARENA_BYTES;
 use crate::worker::client::CLIENT_BYTES;
 use crate::worker::connection::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, TICK_ANSWER_BYTES};
-use crate::worker::pool::{POOL_BUFFERS, POOLED_BYTES};
 use crate::worker::tick::REFUSED_CLIENTS;
-use frs::conf::memory::BufferSizes;
+use frs::conf::memory_bound::BufferSizes;
 
 /// The sizes of all buffers.
 pub const BUFFER_SIZES: BufferSizes = BufferSizes {
