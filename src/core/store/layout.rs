@@ -236,13 +236,13 @@ pub mod slot {
 
     /// Words that one transaction may change.
     pub const UNDO_MAX: usize = of(64 * 1024, 8, 8);
-    pub(crate) const UNDO_WORDS: usize = 3;
+    pub(crate) const UNDO_ENTRY_WORDS: usize = 3;
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
     /// Businesses that are counted each, but for two rows.
     pub const BIZ_ROWS: usize = of(4096, 4, 0);
     pub(crate) const BIZ_ROW_WORDS: usize = 16;
-    pub(crate) const BIZ_ROWS_START: usize = UNDO_LOG + UNDO_MAX * UNDO_WORDS;
+    pub(crate) const BIZ_ROWS_START: usize = UNDO_LOG + UNDO_MAX * UNDO_ENTRY_WORDS;
     pub(crate) const BIZ_COUNTS: usize = 1;
     pub(crate) const BIZ_UNKNOWN: usize = 0;
     pub(crate) const BIZ_OTHERS: usize = 1;
@@ -273,9 +273,10 @@ const _: () = {
 // What `frs check` counts with.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
-    use crate::conf::SLOTS;
+    use crate::conf::{SLOTS, UNDO_WORDS};
     use crate::conf::memory_bound::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
     assert!(SLOTS as usize == runtime::SLOTS);
+    assert!(UNDO_WORDS as usize == slot::UNDO_MAX);
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
     assert!(BIZ_ROWS as usize == slot::BIZ_ROWS && BIZ_ROW_BYTES as usize == 128);
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);

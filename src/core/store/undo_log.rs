@@ -6,7 +6,7 @@
 
 use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
-use super::layout::slot::{INTENTS_MAX, PHASE, UNDO_LOG, UNDO_MAX, UNDO_WORDS};
+use super::layout::slot::{INTENTS_MAX, PHASE, UNDO_LOG, UNDO_MAX, UNDO_ENTRY_WORDS};
 use super::region::{put, put_release};
 use super::semaphore::Token;
 use super::slot::{Intent, SlotState, SlotWords};
@@ -27,7 +27,7 @@ pub struct Undo {
 /// The undo log of a slot while its owner fills it.
 #[derive(Debug)]
 pub struct UndoLog<'a> {
-    entries: &'a [[AtomicU64; UNDO_WORDS]],
+    entries: &'a [[AtomicU64; UNDO_ENTRY_WORDS]],
     len: usize,
 }
 
@@ -115,7 +115,7 @@ impl SlotWords<'_> {
     }
 
     fn undo(self, index: usize) -> Undo {
-        let words = &self.list::<UNDO_WORDS>(UNDO_LOG, UNDO_MAX)[index];
+        let words = &self.list::<UNDO_ENTRY_WORDS>(UNDO_LOG, UNDO_MAX)[index];
         let [group, place, old] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
         Undo { group, file: (place >> 48) as u32, at: place & 0xffff_ffff_ffff, old }
     }

@@ -1,6 +1,6 @@
 //! Calls to the kernel and the processor that std and mio do not offer, by subject.
 //!
-//! Invariant: unsafe code is allowed in these files alone, and each block says why it is sound.
+//! Invariant: unsafe code is allowed in these files and in store/region.rs alone, and each block says why it is sound.
 //! What they offer is safe to call.
 #![allow(unsafe_code)]
 
