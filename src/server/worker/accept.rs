@@ -1,8 +1,8 @@
-//! Accepting: what a worker listens on, and how clients are let in. It has listener sets of its
-//! own, those it serves for a neighbour, and the shared sockets.
+//! Accepting: a worker's listeners, and how it accepts clients from them. Its listeners are those
+//! of its own listener sets, those it serves for a neighbour, and the shared sockets.
 //!
-//! Invariant: a listener that cannot accept for want of descriptors or memory is tried again after
-//! a pause; nothing spins, and the master's copy keeps the queue.
+//! Invariant: after an accept fails for lack of descriptors or memory, the worker tries again after
+//! a pause. Nothing spins, and the master's copy of the listener keeps the queue.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,11 +13,12 @@ use mio::{Interest, Registry, Token};
 
 use crate::net::stream::Stream;
 
-/// Connections accepted in a tick: the rest waits in the kernel's queues for the next one.
+/// The most connections accepted in a tick. The others wait in the kernel's queues for the next
+/// one.
 pub const ACCEPTS_PER_TICK: usize = 64;
-/// Time without accepting after the system had no descriptor or memory for a connection.
+/// The pause after the system had no descriptor or memory for a connection.
 const PAUSE_MS: u64 = 100;
-/// A pause after so long a time without one is worth a line in the log.
+/// A pause is logged if the one before is at least this long ago.
 const QUIET_MS: u64 = 10_000;
 
 #[derive(Debug)]
@@ -29,9 +30,9 @@ enum Socket {
 #[derive(Debug)]
 struct Listener {
     socket: Socket,
-    /// None: shared by all workers.
+    /// `None`: shared by all workers.
     set: Option<u16>,
-    /// Somebody may be waiting.
+    /// A client may be waiting.
     ready: bool,
 }
 
@@ -40,27 +41,27 @@ struct Listener {
 pub struct Listeners {
     listeners: Vec<Option<Listener>>,
     first_token: usize,
-    /// The one that was asked last.
+    /// The listener that was tried last.
     last: usize,
     paused_until_ms: u64,
 }
 
-/// A client that was let in.
+/// An accepted client.
 #[derive(Debug)]
 pub struct Accepted {
     /// Its socket.
     pub stream: Stream,
-    /// None over a unix socket.
+    /// `None` on a unix socket.
     pub peer: Option<IpAddr>,
 }
 
 impl Listeners {
-    /// None yet; their tokens begin with this one.
+    /// An empty list. The listeners' tokens begin with `first_token`.
     pub fn new(first_token: usize) -> Listeners {
         Listeners { listeners: Vec::new(), first_token, last: 0, paused_until_ms: 0 }
     }
 
-    /// Opens a TCP listener of a listener set.
+    /// Adds a TCP listener of a listener set.
     pub fn open_tcp(
         &mut self,
         registry: &Registry,
@@ -70,7 +71,7 @@ impl Listeners {
         self.open(registry, Some(set), Socket::Tcp(TcpListener::from_std(listener)))
     }
 
-    /// Opens a unix socket.
+    /// Adds a unix socket.
     pub fn open_unix(
         &mut self,
         registry: &Registry,
@@ -112,20 +113,20 @@ impl Listeners {
     ) -> io::Result<()> {
         for entry in &mut self.listeners {
             if let Some(mut listener) = entry.take_if(|listener| to_close(listener)) {
-                // The master's copy keeps the description open, so closing alone would leave it
-                // in the epoll set.
+                // The master's copy keeps the description open, so closing alone would leave it in
+                // the epoll set.
                 listener.socket.source().deregister(registry)?;
             }
         }
         Ok(())
     }
 
-    /// Notes that somebody knocks; false if the token is no listener's.
+    /// Notes that a client waits at this listener. False if the token is no listener's.
     pub fn mark_ready(&mut self, token: Token) -> bool {
         let Some(index) = token.0.checked_sub(self.first_token) else { return false };
         match self.listeners.get_mut(index) {
             Some(entry) => {
-                // One that was closed in this tick may still be named.
+                // An event may still name a listener that was closed in this tick.
                 if let Some(listener) = entry {
                     listener.ready = true;
                 }
@@ -135,22 +136,22 @@ impl Listeners {
         }
     }
 
-    /// Somebody may be waiting to be let in.
+    /// Whether a client may be waiting.
     fn is_ready(&self) -> bool {
         self.listeners.iter().flatten().any(|listener| listener.ready)
     }
 
-    /// Is somebody to be let in now.
+    /// Whether to accept now.
     pub fn may_accept(&self, now_ms: u64) -> bool {
         self.paused_until_ms <= now_ms && self.is_ready()
     }
 
-    /// When whoever waits is let in; none: nobody waits.
+    /// When to accept the next client, or `None` if none waits.
     pub fn due_ms(&self) -> Option<u64> {
         self.is_ready().then_some(self.paused_until_ms)
     }
 
-    /// Lets the next client in; none: nobody waits, or the system has no room, which begins a
+    /// Accepts the next client. `None` if none waits, or if the system has no room, which starts a
     /// pause.
     pub fn accept(&mut self, now_ms: u64) -> Option<Accepted> {
         self.accept_next().unwrap_or_else(|error| {
@@ -162,7 +163,7 @@ impl Listeners {
         })
     }
 
-    /// From one listener after the other.
+    /// Takes the listeners in turn.
     fn accept_next(&mut self) -> io::Result<Option<Accepted>> {
         for _ in 0..self.listeners.len() {
             self.last = (self.last + 1) % self.listeners.len();
@@ -175,7 +176,7 @@ impl Listeners {
                 Ok(accepted) => return Ok(Some(accepted)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => listener.ready = false,
-                    // The client's doing: it has gone again, or its route has.
+                    // The client or its network is the cause: it has gone already.
                     kind if is_clients(kind) => {}
                     _ => return Err(error),
                 },
@@ -210,8 +211,8 @@ impl Socket {
         match self {
             Socket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                // Without it the second of two answers waits for the first one's acknowledgement.
-                // It fails only on a connection that is gone, which reading will show.
+                // Without it, the second of two answers waits for the acknowledgement of the first.
+                // It fails only on a connection that is gone, which the next read finds.
                 let _ = stream.set_nodelay(true);
                 Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()) })
             }

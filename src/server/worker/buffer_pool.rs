@@ -1,15 +1,15 @@
-//! Buffers of bytes that are used again.
+//! Reused buffers of bytes.
 //!
-//! Invariant: a buffer grows to what was counted with, not beyond, unless it must; one that had to
-//! is not kept.
+//! Invariant: a buffer grows beyond the size that `frs check` counts only if one piece needs more,
+//! and the pool does not keep such a buffer.
 
-/// Buffers that wait to be used again, at most.
+/// The most buffers the pool keeps.
 pub const POOL_BUFFERS: usize = 256;
-/// Larger buffers are not kept for that.
+/// The pool keeps no buffer larger than this.
 pub const POOLED_BYTES: usize = 64 << 10;
 
-/// Makes room for so many more bytes. It doubles as a Vec does by itself, but not beyond `most`,
-/// unless it must: what is held is then what was counted with.
+/// Makes room for `more` bytes. The capacity doubles as a Vec's does, but exceeds `most` only if
+/// the bytes need it, so that the memory held is what was counted.
 pub fn make_room(buffer: &mut Vec<u8>, more: usize, most: usize) {
     let needed = buffer.len() + more;
     if needed > buffer.capacity() {
@@ -18,14 +18,14 @@ pub fn make_room(buffer: &mut Vec<u8>, more: usize, most: usize) {
     }
 }
 
-/// Buffers that are used again.
+/// Reused buffers.
 #[derive(Debug, Default)]
 pub struct Pool {
     free: Vec<Vec<u8>>,
 }
 
 impl Pool {
-    /// A buffer with these bytes in it.
+    /// A buffer that contains these bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut buffer = self.free.pop().unwrap_or_default();
         make_room(&mut buffer, bytes.len(), POOLED_BYTES);
@@ -33,7 +33,7 @@ impl Pool {
         buffer
     }
 
-    /// Takes a buffer back, leaving an empty one.
+    /// Takes a buffer back and leaves an empty one.
     pub fn give(&mut self, buffer: &mut Vec<u8>) {
         let mut buffer = std::mem::take(buffer);
         if (1..=POOLED_BYTES).contains(&buffer.capacity()) && self.free.len() < POOL_BUFFERS {

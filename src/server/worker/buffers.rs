@@ -1,20 +1,20 @@
 //! Memory that a worker's clients share.
 //!
-//! Invariant: in the steady state nothing is allocated: what arrives is read into one arena, and
-//! only what cannot be answered or written at once is kept aside, in buffers that are used again.
-//! What is held at most, `frs check` prints: src/server/buffer_sizes.rs.
+//! Invariant: the steady state allocates nothing. Input is read into one arena. Only what cannot be
+//! answered or written at once is kept, in reused buffers. src/server/buffer_sizes.rs bounds what
+//! is held, and `frs check` prints the bound.
 
 use std::ops::Range;
 
 use super::buffer_pool::Pool;
 use super::connection::ConnectionBuffers;
 
-/// What one call reads at most from a client of whom nothing is kept.
+/// The most bytes that one call reads from a client without kept input.
 const READ_BYTES: usize = 16 << 10;
-/// What all clients of a worker together are read in a tick.
+/// The most bytes that a worker reads from all its clients in a tick.
 pub const ARENA_BYTES: usize = 64 * READ_BYTES;
 
-/// Where the input of a tick is read into.
+/// The input of a tick.
 #[derive(Debug)]
 pub struct Arena {
     bytes: Box<[u8]>,
@@ -33,7 +33,7 @@ impl Arena {
         self.used = 0;
     }
 
-    /// Room for one call's bytes, or none in this tick.
+    /// Room for one call's bytes, or `None` if this tick has no more.
     pub fn room(&mut self) -> Option<&mut [u8]> {
         self.bytes.get_mut(self.used..self.used + READ_BYTES)
     }
@@ -45,22 +45,22 @@ impl Arena {
         start..self.used
     }
 
-    /// What was kept.
+    /// The bytes that [`Arena::keep`] kept.
     pub fn get(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 }
 
-/// What a worker has once for all of its clients.
+/// What a worker has once for all its clients.
 #[derive(Debug, Default)]
 pub struct Buffers {
     /// Input of this tick.
     pub arena: Arena,
     /// Buffers for what is kept of a client.
     pub pool: Pool,
-    /// The request in hand.
+    /// Working memory for requests.
     pub scratch: ConnectionBuffers,
-    /// The answers in hand.
+    /// The answers of the present batch.
     pub out: Vec<u8>,
 }
 

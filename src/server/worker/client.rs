@@ -1,7 +1,7 @@
 //! One client of a worker: its socket, its connection, and what is kept of it between ticks.
 //!
-//! Invariant: while answers wait to be taken, nothing is read; so what is kept of a client is at
-//! most one request that is not complete and the answers to one tick's input: no more than
+//! Invariant: while answers are unsent, nothing is read. So a client keeps at most one incomplete
+//! request and the answers to one tick's input: no more than
 //! `frs::conf::memory_bound::BufferSizes::connection_bytes`.
 
 use std::io;
@@ -14,30 +14,30 @@ use super::connection::{Connection, Progress, Serve};
 use crate::net::stream::Stream;
 use frs::conf::Srv;
 
-/// What stands for a client beside its buffers: its places in lists, timers and the event queue.
+/// Memory of a client besides its buffers: its places in lists, timers and the event queue.
 pub const CLIENT_BYTES: usize = 1 << 10;
-/// Room that a kept request is read into in one call, at least.
+/// The least room that a call has to read the rest of a kept request.
 const KEPT_READ_BYTES: usize = 4 << 10;
 
-/// What reading came to.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// There is something to run, or the client has ended.
+    /// There is input to run, or the client has ended its direction.
     Run,
-    /// The arena is full: again in the next tick.
+    /// The arena is full: read again in the next tick.
     Later,
-    /// Nothing to do until the socket is ready again.
+    /// There is nothing to do until the socket is ready again.
     Wait,
-    /// The connection is broken, or over.
+    /// The connection is broken or has ended.
     Gone,
 }
 
-/// What writing came to.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writing {
-    /// All is written.
+    /// All bytes are written.
     Done,
-    /// The client does not take any more at present.
+    /// The client takes no more at present.
     Blocked,
     /// The connection is broken.
     Gone,
@@ -50,35 +50,35 @@ pub struct Client {
     connection: Connection,
     /// Input that waits for more, or for the next tick.
     kept: Vec<u8>,
-    /// What the buffer of `kept` must have room for.
+    /// How many bytes the buffer of `kept` must have room for.
     need: usize,
-    /// Input of this tick, in the arena.
+    /// The input of this tick, in the arena.
     piece: Range<usize>,
-    /// Answers that wait to be taken, and how far they are.
+    /// Answers that are not written yet, and how many of their bytes are.
     unsent: Vec<u8>,
     sent: usize,
     /// The socket may have input.
     pub readable: bool,
-    /// The client has ended its direction, read or not.
+    /// The client has ended its direction, whether or not that was read yet.
     pub hung_up: bool,
     /// Nothing more will be read.
     ended: bool,
-    /// There is input that no call has got to.
+    /// There is input that a full tick left unprocessed.
     more: bool,
-    /// A request is not complete.
+    /// A request is incomplete.
     begun: bool,
-    /// The last answer is in `unsent` or written.
+    /// The last answer is written or in `unsent`.
     closing: bool,
-    /// Only waits for the client to close.
+    /// It only waits for the client to close.
     lingering: bool,
     /// It is not served.
     refused: bool,
-    /// Stands in the list of those that have something to do in the next tick.
+    /// It is in the list of clients with something to do in the next tick.
     pub queued: bool,
     moved: Moved,
 }
 
-/// Bytes that were read and written.
+/// Bytes read and written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes read.
@@ -88,7 +88,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Adds what another one has, and leaves it empty.
+    /// Adds the counts of another one and clears them.
     #[inline]
     pub fn take(&mut self, other: &mut Moved) {
         let Moved { read, written } = std::mem::take(other);
@@ -98,7 +98,7 @@ impl Moved {
 }
 
 impl Client {
-    /// A new one; the peer's address unless it is a unix socket.
+    /// A new client. `peer` is its address, or `None` on a unix socket.
     pub fn new(stream: Stream, peer: Option<IpAddr>) -> Client {
         Client {
             stream,
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// What it has read and written since it was asked last.
+    /// The bytes read and written since the last call.
     #[inline]
     pub fn moved(&mut self) -> &mut Moved {
         &mut self.moved
@@ -132,48 +132,48 @@ impl Client {
         &mut self.stream
     }
 
-    /// A request has arrived in part.
+    /// Whether a part of a request has arrived.
     pub fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Is after the last answer.
+    /// Whether the last answer has been given.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Waits for the client to close.
+    /// Whether it only waits for the client to close.
     pub fn is_lingering(&self) -> bool {
         self.lingering
     }
 
-    /// Is not served: all it gets is an answer that says so.
+    /// Whether it is not served: it only gets an answer that says so.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// Answers wait to be taken.
+    /// Whether answers wait for the client to take them.
     pub fn is_blocked(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Nothing of it is in hand: it may be closed without failing a request that was read.
+    /// Whether it may be closed without failing a request that was read.
     pub fn is_idle(&self) -> bool {
         !self.begun && !self.more && !self.is_blocked() && !self.readable && !self.closing
     }
 
-    /// The client has ended, and everything it asked is answered.
+    /// Whether the client has ended and all its requests are answered.
     pub fn is_over(&self) -> bool {
         self.ended && !self.more && !self.is_blocked()
     }
 
-    /// Has something to do in the next tick, without waiting for the socket.
+    /// Whether it has something to do in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
         !self.is_blocked() && !self.ended && (self.more || self.readable)
             || self.ended && self.more && !self.is_blocked()
     }
 
-    /// Reads once, if there is a point to it.
+    /// Reads once, if that can lead to anything.
     pub fn read(&mut self, arena: &mut Arena) -> Reading {
         self.piece = 0..0;
         if self.lingering {
@@ -205,7 +205,7 @@ impl Client {
         reading
     }
 
-    /// Takes what a client sends that is not answered any more.
+    /// Reads and drops input that is not answered any more.
     fn read_away(&mut self, arena: &mut Arena) -> Reading {
         let Some(room) = arena.room() else { return Reading::Later };
         let (result, asked) = (self.stream.read(room), room.len());
@@ -225,8 +225,8 @@ impl Client {
             }
             Ok(read) => {
                 self.moved.read += *read as u64;
-                // By edge: less than asked for means that the socket is empty, unless the client's
-                // end, which was signalled once for all, waits behind it.
+                // Edge-triggered: a short read means that the socket is empty, except if the
+                // client's end waits behind it. The kernel signals that end only once.
                 self.readable = *read == asked || self.hung_up;
                 Reading::Run
             }
@@ -238,7 +238,7 @@ impl Client {
         }
     }
 
-    /// Takes what was read, as one connection of the batch on the buffers.
+    /// Processes what was read, as one connection of the batch.
     pub fn run<S: Serve>(
         &mut self,
         srv: &Srv,
@@ -262,18 +262,18 @@ impl Client {
         (self.need, self.more, self.begun, self.closing) = (need, more, begun, close);
     }
 
-    /// Its request is late: appends the answer to that, after which it is closed.
+    /// Its request is late: appends the answer, after which the connection closes.
     pub fn time_out<S: Serve>(&mut self, srv: &Srv, serve: &mut S, buffers: &mut Buffers) {
         self.connection.time_out(srv.into(), serve, &mut buffers.scratch, &mut buffers.out);
         (self.more, self.begun, self.closing) = (false, false, true);
     }
 
-    /// Has been refused: after what is written next it is closed.
+    /// Marks it as refused: after the next write the connection closes.
     pub fn refuse(&mut self) {
         (self.refused, self.closing) = (true, true);
     }
 
-    /// Writes answers, keeping what is not taken.
+    /// Writes answers and keeps what the socket does not take.
     pub fn write(&mut self, answers: &[u8], pool: &mut Pool) -> Writing {
         let result = self.stream.write(answers);
         self.moved.written += *result.as_ref().unwrap_or(&0) as u64;
@@ -293,7 +293,7 @@ impl Client {
         }
     }
 
-    /// Goes on writing what was not taken.
+    /// Continues to write the unsent answers.
     pub fn write_unsent(&mut self, pool: &mut Pool) -> Writing {
         match self.stream.write(&self.unsent[self.sent..]) {
             Ok(written) => {
@@ -310,8 +310,8 @@ impl Client {
         }
     }
 
-    /// After the last answer: ends writing, and reads on for a moment lest a reset overtake the
-    /// answer. False if there is nobody to wait for.
+    /// Ends writing after the last answer, and reads on for a moment so that no reset overtakes the
+    /// answer. False if the client has already gone.
     pub fn linger(&mut self, pool: &mut Pool) -> bool {
         pool.give(&mut self.kept);
         self.lingering = true;
@@ -319,7 +319,7 @@ impl Client {
         !self.ended && self.stream.end_writing().is_ok()
     }
 
-    /// Gives its buffers back: it is closed.
+    /// Returns the buffers of a closed client.
     pub fn release(&mut self, pool: &mut Pool) {
         pool.give(&mut self.kept);
         pool.give(&mut self.unsent);

@@ -1,12 +1,11 @@
 //! One connection of the data plane: bytes in, bytes out, no socket.
 //!
-//! Requests are answered in the order they came in. Every byte of the input is looked at a bounded
-//! number of times, whatever the pieces it arrives in, and the answers do not depend on the pieces
-//! (but for `Connection: close` while draining). After the answer that closes there is no other.
+//! Invariant: requests are answered in the order they arrive. Every input byte is examined a
+//! bounded number of times, and the answers do not depend on how the input is cut into pieces
+//! (except for `Connection: close` while draining). No answer follows one that closes.
 //!
-//! A request that is whole when it arrives is read where it lies and answered without allocation.
-//! Only a chunked body that arrives in pieces is gathered here: at most max-body bytes, given back
-//! with its end.
+//! A request that arrives whole is read in place and answered without allocation. Only a chunked
+//! body that arrives in pieces is gathered here: at most max-body bytes, freed at its end.
 
 mod context;
 mod head_cache;
@@ -33,28 +32,29 @@ use head_cache::ConnectionSlot;
 use pending::{ClientPreferences, Pending};
 pub use serve::{Problem, Rules, Serve};
 
-/// Requests of one connection that are answered in a tick.
+/// The most requests of one connection that a tick answers.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;
-/// Once so much is answered to a connection in a tick, its next request waits for the next one.
+/// Once a connection has this many bytes of answers in a tick, its next request waits for the next
+/// tick.
 pub const TICK_ANSWER_BYTES: usize = 64 << 10;
 
-/// The status of a limited item where the request names no other.
+/// The status of a limited item if the request names no other.
 const LIMITED: u16 = 429;
 
 /// What [`Connection::advance`] leaves to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the input that are done with; the rest is to be passed again, with more behind it.
+    /// Bytes of the input that are used up. The caller passes the rest again, with more behind it.
     pub consumed: usize,
-    /// Bytes from there on that must be there before anything else can happen: at most max-head
-    /// or max-body, whichever is more. What the buffer must have room for.
+    /// How many bytes, counted from there, must be present before anything else can happen. The
+    /// buffer must have room for them: at most max-head or max-body, whichever is larger.
     pub need: usize,
     /// The tick's share is used up: call again in the next tick, even without new input.
     pub more: bool,
-    /// A request has begun and is not complete: request-timeout runs, else idle-timeout.
+    /// A request has begun and is not complete. request-timeout runs if true, else idle-timeout.
     pub begun: bool,
-    /// Write what was appended, then close: shut down writing, and read on for a moment lest a
-    /// reset overtake the answer. Later input is consumed and ignored.
+    /// Write what was appended, then close: shut down writing, and read on for a moment so that no
+    /// reset overtakes the answer. Later input is consumed and ignored.
     pub close: bool,
 }
 
@@ -63,9 +63,9 @@ pub struct Progress {
 pub struct Connection {
     peer: Option<IpAddr>,
     state: State,
-    /// Where its last head is remembered.
+    /// Where the cache keeps its last head.
     slot: ConnectionSlot,
-    /// What has arrived of a chunked body.
+    /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ enum State {
     Items(Pending, usize),
     /// Within a chunked body.
     ChunkedItems(Pending, Chunked),
-    /// Within a body that nobody reads, after the answer.
+    /// Within a body that is skipped, after the answer.
     Skip(usize),
     /// The same, chunked.
     ChunkedSkip(Chunked),
@@ -86,41 +86,41 @@ enum State {
 
 const BETWEEN: State = State::Head(Search::START);
 
-/// A head that was read, and what it is for.
+/// A parsed head, with its target and host.
 struct ReadHead<'h, 'b> {
     head: Head<'h, 'b>,
     target: Target<'b>,
-    /// The host that its field names, if it has one.
+    /// The host that its Host field names, if it has one.
     host: Option<Authority<'b>>,
 }
 
-/// What a head asks to be done.
+/// What a head asks for.
 enum Plan {
     /// Wait for the items, in this format.
     Await(Command, Format),
-    /// Run the one item, which is in the scratch already; the status if it is limited.
+    /// Run the one item, which is already in the scratch. The status applies if it is limited.
     Run(u16),
-    /// Say that the worker is serving, or what is wrong all the same.
+    /// Say that the worker is serving, or what is wrong with the server.
     Health(Option<Problem>),
-    /// Tell a page what it may ask.
+    /// Tell a page what it may request.
     Permit,
 }
 
-/// What one step came to.
+/// The result of one step.
 enum Step {
-    /// Took so many bytes; go on.
+    /// Consumed this many bytes; go on.
     Took(usize),
-    /// Took so many bytes and answered.
+    /// Consumed this many bytes and answered.
     Answered(usize),
-    /// Took so many bytes, and needs so many from there on.
+    /// Consumed this many bytes, and needs this many from there on.
     Starved(usize, usize),
 }
 
-/// The mark of the site whose page asks, if it may; none: no page asks.
+/// The mark of the site whose page sent the request, if it is allowed. `None`: no page did.
 fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u32>, Error> {
     match head.origin {
-        // A gateway passes on what browsers sent to the site behind it. Its key is not for a page
-        // to choose: what a page could do here, it can do by asking that site.
+        // A gateway passes on what browsers sent to the site behind it. A page cannot choose the
+        // key, and what it could do here, it can do through that site.
         _ if for_gateway => Ok(None),
         Lone::Absent if head.cross_site => Err(Error::CrossSite),
         Lone::Absent => Ok(None),
@@ -133,7 +133,7 @@ fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u3
 }
 
 impl Connection {
-    /// A new one; no address on a unix socket.
+    /// A new connection. `peer` is `None` on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
         Connection { peer, state: BETWEEN, slot: ConnectionSlot::default(), gathered: Vec::new() }
     }
@@ -156,8 +156,8 @@ impl Connection {
         progress
     }
 
-    /// As [`Connection::advance`], for one connection of a batch: the last answers are appended by
-    /// the batch's [`ConnectionBuffers::flush`].
+    /// Like [`Connection::advance`], for one connection of a batch. The batch's
+    /// [`ConnectionBuffers::flush`] appends the last answers.
     pub fn take<S: Serve>(
         &mut self,
         input: &[u8],
@@ -198,7 +198,8 @@ impl Connection {
         }
     }
 
-    /// Is there a part of a request, of which `rest` was not taken? Half an empty line is none.
+    /// Whether a part of a request has arrived. `rest` is what was not consumed; half an empty line
+    /// does not count.
     fn has_begun(&self, rest: &[u8]) -> bool {
         match self.state {
             State::Head(_) => !matches!(rest, [] | [b'\r']),
@@ -206,8 +207,8 @@ impl Connection {
         }
     }
 
-    /// The request-timeout is over: appends 408 if there is a request to answer. The connection is
-    /// to be closed.
+    /// The request-timeout has expired: appends 408 if there is a request to answer. The caller
+    /// closes the connection.
     pub fn time_out<S: Serve>(
         &mut self,
         rules: Rules<'_>,
@@ -220,7 +221,7 @@ impl Connection {
             State::Items(pending, _) | State::ChunkedItems(pending, _) => {
                 Some((pending.command.into(), pending.closing()))
             }
-            // The answer has been written.
+            // The request has been answered already.
             State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
         };
         if let Some((call, options)) = call {
@@ -266,7 +267,8 @@ impl Connection {
                     Step::Took(taken)
                 }
                 Ok(taken) => Step::Starved(taken, 1),
-                // Its request has been answered: another answer would be taken for the next one's.
+                // The request has been answered. A client would take another answer for that of its
+                // next request.
                 Err(_) => {
                     self.close();
                     Step::Took(input.len())
@@ -284,7 +286,7 @@ impl Connection {
             self.state = State::Items(met.pending, met.body_bytes);
             return Step::Took(met.head_bytes);
         }
-        // Empty lines before a request line are let pass (RFC 9112, section 2.2).
+        // Skips empty lines before a request line (RFC 9112, section 2.2).
         if *search == Search::START {
             let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
             if empty > 0 {
@@ -319,7 +321,7 @@ impl Connection {
         }
     }
 
-    /// Deals with the head that these bytes are; `last`: nothing has arrived behind it.
+    /// Handles the head in `bytes`. `last`: nothing has arrived behind it.
     fn take_head<S: Serve>(
         &mut self,
         head: Result<Head<'_, '_>, Error>,
@@ -341,14 +343,14 @@ impl Connection {
                 context.write_error(Call::Other, ResponseOptions::CLOSE, &error);
             }
         }
-        // Where a body follows, the answer is counted with its end.
+        // If a body follows, the answer is counted at its end.
         match self.state {
             State::Items(..) | State::ChunkedItems(..) => Step::Took(bytes.len()),
             _ => Step::Answered(bytes.len()),
         }
     }
 
-    /// Remembers a head of these bytes whose items are awaited.
+    /// Adds a head whose items are awaited to the cache.
     fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut ConnectionBuffers) {
         if let State::Items(pending, _) = self.state
             && let Some(slot) = scratch.heads.insert(head, bytes, pending)
@@ -357,7 +359,7 @@ impl Connection {
         }
     }
 
-    /// Answers a request whose head is there, or awaits its items; `last`: nothing has arrived
+    /// Answers a request whose head is complete, or awaits its items. `last`: nothing has arrived
     /// behind the head.
     fn begin_request<S: Serve>(
         &mut self,
@@ -374,7 +376,7 @@ impl Connection {
             Err(Error::HostForbidden)
         };
         let own = match route {
-            // Whatever a gateway's client sent, it is not for us.
+            // What the gateway's client accepts or sends as its body does not concern frs.
             Ok(Route::Authz(_)) => Format::Xml,
             _ => head.own_format(),
         };
@@ -452,13 +454,13 @@ impl Connection {
         head: &Head<'_, '_>,
         context: &mut RequestContext<'_, S>,
     ) {
-        // Even if the body is there already: the answers must not depend on the pieces.
+        // Even if the body is already present: the answers must not depend on the pieces.
         if head.expects_continue {
             context.write_continue();
         }
         let http = context.rules.http;
         self.state = match head.body {
-            // At most max-body: the plan has seen to it.
+            // At most max-body: the plan has checked it.
             Body::Length(length) => State::Items(pending, length as usize),
             Body::Chunked => {
                 State::ChunkedItems(pending, Chunked::new(http.max_body_bytes, http.max_head_bytes))
@@ -466,8 +468,8 @@ impl Connection {
         };
     }
 
-    /// Goes on behind a head that is answered now: past the body nobody reads, or to the end, which
-    /// comes anyway where the answer `closes` the connection.
+    /// Leaves a head that is answered now: skips its body, or ends the connection if the answer
+    /// `closes` it.
     fn leave_head<S: Serve>(
         &mut self,
         head: &Head<'_, '_>,
@@ -480,8 +482,8 @@ impl Connection {
             Body::Length(length) => length > u64::from(http.max_body_bytes),
             Body::Chunked => false,
         };
-        // Who waits for 100 and gets an answer instead may send the body or not: what follows
-        // could be either.
+        // A client that waits for 100 and gets an answer may send the body or the next request: the
+        // two cannot be distinguished.
         let unknown = head.expects_continue || past_reach;
         let options = preferences.options(closes || unknown);
         self.state = match head.body {
@@ -503,7 +505,7 @@ impl Connection {
         let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
         let pending = *pending;
         let most = context.rules.http.max_body_bytes as usize;
-        // A body that is there as a whole needs no memory of the connection.
+        // A body that is present as a whole takes no memory of the connection.
         let mut chunks = std::mem::take(&mut context.scratch.chunks);
         chunks.clear();
         let first = self.gathered.is_empty();

@@ -1,18 +1,18 @@
 //! Workers: the event loop, and the connections it serves.
 //!
-//! A worker is forked by the master, attaches itself to the store, and serves its listeners until
-//! the master asks it to end, or dies.
+//! The master forks a worker. The worker attaches itself to the store, and serves its listeners
+//! until the master asks it to end or dies.
 //!
 //! | file | duty |
 //! | --- | --- |
 //! | `run` | a worker from its attachment to its end |
 //! | `tick` | one round of the loop: read, answer, expire, accept |
-//! | `accept` | what it listens on, and how many are let in |
+//! | `accept` | what it listens on, and how many clients it accepts |
 //! | `client` | a client's socket, and what is kept of it between ticks |
 //! | `connection` | bytes in, bytes out, no socket |
-//! | `request_handler` | what requests are answered with |
-//! | `buffers` `pool` | memory that clients share |
-//! | `overload_log` | how many were turned away |
+//! | `request_handler` | answers requests |
+//! | `buffers` `buffer_pool` | memory that clients share |
+//! | `overload_log` | how many connections were refused |
 
 mod accept;
 pub(crate) mod buffer_pool;

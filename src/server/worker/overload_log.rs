@@ -1,11 +1,11 @@
-//! Connections beyond max-connections, for the log: how many were turned away.
+//! Counts connections refused beyond max-connections, for the log.
 //!
-//! Invariant: at most one line a second, and none that was turned away stands in no line.
+//! Invariant: there is at most one line a second, and every refused connection is in a line.
 
-/// Between two lines.
+/// The time between two lines.
 const QUIET_MS: u64 = 1_000;
 
-/// Those that no line has told of yet.
+/// The refused connections that are in no line yet.
 #[derive(Debug, Default)]
 pub struct OverloadLog {
     count: u64,
@@ -13,17 +13,17 @@ pub struct OverloadLog {
 }
 
 impl OverloadLog {
-    /// Another one.
+    /// Adds a refused connection.
     pub fn add(&mut self) {
         self.count += 1;
     }
 
-    /// When the next line is to be written, if there is to be one.
+    /// When the next line is due, or `None` if there is nothing to log.
     pub fn due_ms(&self) -> Option<u64> {
         (self.count > 0).then_some(self.quiet_until_ms)
     }
 
-    /// The number for a line that is to be written now; then none is for a second.
+    /// The count for a line that is due now. The next line is due a second later at the earliest.
     pub fn take_due(&mut self, now_ms: u64) -> Option<u64> {
         if self.due_ms().is_none_or(|due_ms| due_ms > now_ms) {
             return None;
@@ -32,7 +32,7 @@ impl OverloadLog {
         self.take_rest()
     }
 
-    /// The number for the last line of all.
+    /// The count for the final line.
     pub fn take_rest(&mut self) -> Option<u64> {
         let count = std::mem::take(&mut self.count);
         (count > 0).then_some(count)

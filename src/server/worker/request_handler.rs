@@ -1,19 +1,19 @@
-//! What the requests of a tick are answered with: the service, at one time for all of them.
+//! Answers the requests of a tick: the service, at one time for all of them.
 
 use super::connection::{Problem, Serve};
 use crate::protocol::call::{Call, status_kind};
 use frs::base::clock::Millis;
 use frs::service::{Answers, Exchange, Request, Service};
 
-/// What /health says where the last flush failed.
+/// What /health says if the last flush failed.
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
     requests are served, but a loss of power would cost what was counted since\n";
 
-/// What /health says where the generation in force cannot be taken.
+/// What /health says if the worker cannot take the generation in force.
 const BEHIND: &str = "no item is served, each answers \"store\": the configuration in force cannot \
     be read; the master puts right what it can within a second, and the log says why\n";
 
-/// What connections are answered with.
+/// Answers the requests of connections.
 pub struct RequestHandler {
     /// The store and the configuration in force.
     pub service: Service,
@@ -23,7 +23,7 @@ pub struct RequestHandler {
     pub draining: bool,
     /// Requests answered in this tick.
     pub answered: u64,
-    /// Others serve in its place.
+    /// Other workers serve in its place.
     pub replaced: bool,
 }
 
@@ -69,7 +69,7 @@ impl Serve for RequestHandler {
     }
 }
 
-/// Some groups answer `store`, of so many in all.
+/// The problem that these groups answer `store`, out of `all` groups.
 fn not_served(unserved: &[String], all: usize) -> Problem {
     let names = unserved.join(", ");
     let words = format!("items of these groups answer `store`, the log says why: {names}\n");

@@ -1,7 +1,7 @@
 //! A worker from its attachment to its end.
 //!
-//! Invariant: it attaches to the store itself, after the fork; an error ends the process, which the
-//! master replaces.
+//! Invariant: the worker attaches to the store itself, after the fork. An error ends the process,
+//! and the master replaces it.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub enum WorkerError {
     /// It cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
     Attach(#[from] frs::store::Error),
-    /// A call to the kernel failed that the event loop cannot do without.
+    /// A system call that the event loop depends on failed.
     #[error("the event loop failed: {0}")]
     Loop(#[from] io::Error),
 }
@@ -23,7 +23,7 @@ pub enum WorkerError {
 /// Serves until asked to end.
 ///
 /// # Errors
-/// The master starts another worker in this one's place.
+/// The master replaces this worker with another.
 pub fn run(child: ChildContext) -> Result<(), WorkerError> {
     let service = Service::attach(&child.data_dir, Role::Worker)?;
     let needed = u64::from(service.conf().srv.http.max_connections) + 64;

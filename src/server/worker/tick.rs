@@ -1,7 +1,7 @@
-//! A worker's tick: wait; read every ready client; read the clock once; answer each with one call.
+//! A worker's tick: wait, read every ready client, read the clock once, answer each with one call.
 //!
-//! Invariant: a tick does a bounded amount of work for each client and waits for nothing but its
-//! share of semaphores, so that a stalled client delays nobody. In the steady state it allocates
+//! Invariant: a tick does a bounded amount of work for each client. It waits for nothing but its
+//! share of semaphores, so a stalled client delays no other. In the steady state it allocates
 //! nothing and writes no log line.
 
 use std::io;
@@ -39,32 +39,34 @@ const FIRST_LISTENER: usize = 2;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
-/// Clients besides max-connections who are not served and are just being told so. They hold no
-/// buffer.
+/// The most clients beyond max-connections that take the answer of their refusal. They are not
+/// served and hold no buffer.
 pub const REFUSED_CLIENTS: usize = 1024;
-/// Between two lines about connections that cannot be watched.
+/// The shortest time between two log lines about connections that cannot be watched.
 const QUIET_MS: u64 = 10_000;
-/// Clients whose requests are run together: the memory of one is fetched while others are at work.
+/// The most clients in a batch. Their requests run together: the memory of one is fetched while
+/// others are processed.
 const BATCH: usize = 64;
-/// Answers that wait for the end of a batch, but for those of its last client.
+/// A batch ends when its answers, without those of its last client, exceed this.
 const BATCH_BYTES: usize = 64 * 1024;
-/// A client has this long to take its last answer and close.
+/// How long a client has to take its last answer and close.
 const LINGER_MS: u64 = 2_000;
-/// Clients have this long to take and ask the rest when the worker is to finish.
+/// How long clients have to take their answers and send the rest of their requests when the worker
+/// finishes.
 const FINISH_MS: u64 = 4_000;
-/// Clients have this long to close by themselves when the worker is to drain.
+/// How long clients have to close by themselves when the worker drains.
 const DRAIN_MS: u64 = 60_000;
 
-/// How a worker is to end. The later one is the quicker one, and takes the place of the other.
+/// How a worker ends. A later variant is quicker and replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum EndMode {
     /// Clients close by themselves.
     Drain,
-    /// Clients with nothing in hand are closed.
+    /// The worker closes clients that have no request in progress.
     Finish,
 }
 
-/// How the worker is to end, and when at the latest.
+/// How the worker ends, and the latest time it does.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     mode: EndMode,
@@ -81,21 +83,21 @@ pub struct Worker {
     conf: Arc<Conf>,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
-    /// How many of them are not served and only take an answer that says so: they have nobody's
-    /// place.
+    /// How many of the clients are not served: they only take the answer of their refusal. They do
+    /// not count towards max-connections.
     refused: usize,
-    /// Those with something to do, without another event.
+    /// Clients that have something to do without another event.
     ready: Vec<u32>,
-    /// Those of them that are being read.
+    /// Clients that this tick reads.
     reading: Vec<u32>,
-    /// Those that were read in this tick, and those whose answers are being taken again.
+    /// Clients that were read in this tick, and clients whose unsent answers are being written.
     to_run: Vec<u32>,
-    /// Those of them whose requests are run together.
+    /// Clients whose requests run together.
     batch: Vec<u32>,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
-    /// When this tick began, since the origin: its clients were readable then.
+    /// When this tick began, since the origin. Its clients were readable at that time.
     begun: Duration,
     now_ms: u64,
     /// Bytes read and written in this tick.
@@ -106,7 +108,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Sets up everything a worker needs; it then serves when its ticks are run.
+    /// Sets up everything a worker needs. [`Worker::run`] then serves.
     pub fn new(child: ChildContext, service: Service) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let registry = poll.registry();
@@ -196,7 +198,7 @@ impl Worker {
         self.answer_clients();
         self.count_answered();
         self.expire_clients();
-        // Who was late is not timed: that would be the timeout's length.
+        // Timeouts are not timed: the time would be the timeout's length.
         self.handler.answered = 0;
         self.accept_clients();
         let due = self.overloads.take_due(self.now_ms);
@@ -204,7 +206,7 @@ impl Worker {
         self.count_moved();
     }
 
-    // What is counted.
+    // Counters.
 
     #[inline]
     fn counters(&self) -> Option<Counters<'_>> {
@@ -217,14 +219,14 @@ impl Worker {
         }
     }
 
-    /// All requests of a tick have the time of the tick: a clock is read once for all of them.
+    /// Records the tick's duration for each of its requests: one clock read for all.
     fn count_answered(&mut self) {
         let answered = std::mem::take(&mut self.handler.answered);
         if answered > 0
             && let Some(counters) = self.counters()
         {
             let took = clock::since(self.origin).saturating_sub(self.begun);
-            // Rounded up: a bucket's bound is never less than the time was.
+            // Rounded up: a bucket's bound is never less than the time.
             let us = took.as_nanos().div_ceil(1000).min(u64::MAX.into()) as u64;
             counters.add_time(Timed::Request, us, answered);
         }
@@ -253,7 +255,7 @@ impl Worker {
 
     fn lengths(&self) -> Lengths {
         let http = &self.conf.srv.http;
-        // The clock counts whole milliseconds: one more, lest a time be over early.
+        // The clock counts whole milliseconds. One more keeps a timeout from firing early.
         Lengths {
             idle_ms: http.idle_timeout_ms.saturating_add(1),
             request_ms: http.request_timeout_ms.saturating_add(1),
@@ -270,7 +272,7 @@ impl Worker {
         }
     }
 
-    // What the master says.
+    // Signals and messages of the master.
 
     fn receive(&mut self) -> io::Result<()> {
         while let Some(signal) = self.signals.next()? {
@@ -297,7 +299,7 @@ impl Worker {
                     self.end(EndMode::Drain);
                 }
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),
-                // That there is a new configuration, the tick finds by itself.
+                // The tick notices a new configuration by itself.
                 Received::Message(ToChild::Generation | ToChild::Recover, _) => {}
                 Received::Nothing => return Ok(()),
                 Received::MasterGone => {
@@ -325,7 +327,7 @@ impl Worker {
             tracing::warn!(%error, "cannot close a listener");
         }
         if mode == EndMode::Finish {
-            // What has arrived until now is read once more, and answered.
+            // Reads once more, and answers what has arrived until now.
             for index in 0..self.clients.len() as u32 {
                 if let Some(client) = self.client(index) {
                     client.readable = true;
@@ -403,7 +405,7 @@ impl Worker {
         self.buffers.scratch.begin_batch();
     }
 
-    /// Takes what a client has sent into the batch, or goes on writing to it.
+    /// Takes the client's input into the batch, or continues to write its answers.
     fn take(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
@@ -418,7 +420,7 @@ impl Worker {
         client.run(&self.conf.srv, &mut self.handler, &mut self.buffers);
     }
 
-    /// Runs the batch, and writes to each of its clients with one call.
+    /// Runs the batch and writes to each of its clients with one call.
     fn answer_batch(&mut self) {
         let Buffers { scratch, out, .. } = &mut self.buffers;
         scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
@@ -431,7 +433,7 @@ impl Worker {
         self.begin_batch();
     }
 
-    /// Writes that part of the output to a client.
+    /// Writes this part of the output to a client.
     fn write(&mut self, index: u32, part: Range<usize>) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         let answers = &self.buffers.out[part];
@@ -443,9 +445,9 @@ impl Worker {
         self.after_writing(index, writing);
     }
 
-    /// Gives a client its time, anew where there was an answer, or it took a part of one: a request
-    /// has its time from its first byte on, however many follow, and neither an empty line nor
-    /// anything that a client sends instead of taking its answers is worth more of it.
+    /// Arms a client's timer. `anew` restarts it: there was an answer, or the client took a part of
+    /// one. A request's time runs from its first byte, however many bytes follow. Neither an empty
+    /// line nor input sent in place of taking answers extends the time.
     fn give_time(&mut self, index: u32, anew: bool) {
         let Some(client) = self.client(index) else { return };
         let begun = client.has_begun() && !client.is_blocked();
@@ -473,7 +475,7 @@ impl Worker {
         }
     }
 
-    /// Decides where a client stands until the next tick.
+    /// Closes the client, or queues it if it has work for the next tick.
     fn settle(&mut self, index: u32) {
         let finishing = self.ending.is_some_and(|ending| ending.mode == EndMode::Finish);
         let Some(client) = self.clients[index as usize].as_mut() else { return };
@@ -489,7 +491,7 @@ impl Worker {
             client.release(&mut self.buffers.pool);
             self.refused -= usize::from(client.is_refused());
             if client.queued {
-                // Else the next client of this number would stand in the list twice.
+                // Otherwise the next client with this number would be in the list twice.
                 self.ready.retain(|&other| other != index);
             }
             self.timers.disarm(index);
@@ -503,7 +505,7 @@ impl Worker {
         {
             match kind {
                 TimerKind::Idle => {
-                    // One that asks for nothing is not late; one that takes no answers is.
+                    // A client without a request is not late. A client that takes no answers is.
                     if self.client(index).is_some_and(|client| client.is_blocked()) {
                         self.count(Counter::Timeouts);
                     }
@@ -558,7 +560,7 @@ impl Worker {
         }
     }
 
-    /// Why a client is not served, if it is not.
+    /// Why a client is not served, or `None` if it is.
     fn refusal_of(&self, peer: Option<IpAddr>) -> Option<protocol::Error> {
         let srv: &Srv = &self.conf.srv;
         let served = self.clients.len() - self.free.len() - self.refused;
@@ -580,16 +582,17 @@ impl Worker {
             self.refused += 1;
         }
         self.write(index, 0..self.buffers.out.len());
-        // A new connection takes so little at once; memory is not counted for one that does not.
+        // A new connection's socket takes this little at once. One that does not is closed, since
+        // no memory is counted for it.
         if self.client(index).is_some_and(|client| client.is_blocked()) {
             self.close(index);
         }
     }
 
-    /// Closes the client that was refused first; false if there is none.
+    /// Closes the client that was refused first. False if there is none.
     fn make_room_for_refused(&mut self) -> bool {
         let Some(index) = self.timers.first(TimerKind::Refused) else { return false };
-        // What it has sent is read away, lest a reset overtake the answer.
+        // Reads its input, so that no reset overtakes the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
             client.read(&mut self.buffers.arena);
             self.moved.take(client.moved());
@@ -605,7 +608,7 @@ impl Worker {
         }
     }
 
-    /// Gives a client a number; none if its socket cannot be watched.
+    /// Gives a client a number, or `None` if its socket cannot be watched.
     fn add_client(&mut self, mut client: Client) -> Option<u32> {
         let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
         let token = Token(FIRST_CLIENT + index as usize);

@@ -19,7 +19,7 @@ fn conf(http: &str) -> Conf {
     Conf::parse("s", &srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
-/// Answers every item with the longest figures there are.
+/// Answers every item with the longest figures.
 struct Longest;
 
 impl Serve for Longest {
@@ -62,17 +62,17 @@ impl Serve for Longest {
     }
 }
 
-/// A client who writes `request` again and again and reads nothing, until nobody takes any more;
-/// what is held of it at most.
+/// The most that is held of a client that writes `request` repeatedly and reads nothing, until
+/// neither the worker nor the kernel takes more.
 fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize) -> usize {
-    // Several to a read.
+    // Several requests to a read.
     let request = request.repeat((64_usize << 10).div_ceil(request.len()));
     let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
-    // The kernel takes next to nothing of the answers.
+    // The kernel takes almost none of the answers.
     socket2::SockRef::from(&ours).set_send_buffer_size(1).unwrap();
     let mut client = Client::new(Stream::Unix(ours), None);
     let (mut written, mut most, mut idle) = (0, 0, 0);
-    // Nothing happens in several rounds: all buffers are full, the kernel's as well.
+    // Several rounds without progress: all buffers are full, including the kernel's.
     while idle < 4 {
         idle += 1;
         let at = written % request.len();
@@ -102,7 +102,7 @@ fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize
         most = most.max(kept.capacity() + unsent.capacity() + connection.held_bytes());
     }
     assert!(written > request.len() && client.is_blocked());
-    // And what it asked is answered once it reads.
+    // Its requests are answered once it reads.
     let mut answered = 0;
     while client.is_blocked() {
         let mut room = [0; 4096];
@@ -119,7 +119,7 @@ fn held_at_most(conf: &Conf, buffers: &mut Buffers, request: &[u8], piece: usize
 const JSON: &str = "Content-Type: application/json\r\n";
 const JSON_TO_XML: &str = "Content-Type: application/json\r\nAccept: text/xml\r\n";
 
-/// As many items as can be, and one that grows where it is echoed.
+/// The most items possible, and one that grows when it is echoed.
 fn json_items(http: &Http) -> [(&'static str, String); 2] {
     let (max_body, item) = (http.max_body_bytes as usize, "{\"biz\":1,\"key\":1}");
     let room = max_body - "{\"items\":[]}".len();
@@ -158,7 +158,7 @@ fn a_client_who_never_reads_is_held_in_what_was_counted() {
     ] {
         let conf = conf(http);
         let bound = BUFFER_SIZES.connection_bytes(&conf.srv.http, &conf.map) as usize;
-        // One for all: a buffer may come back from a client who needed a larger one.
+        // Used for all cases: a buffer may come back from a client that needed a larger one.
         let mut buffers = Buffers::default();
         for request in requests(&conf.srv.http) {
             for piece in [usize::MAX, 1000] {

@@ -1,7 +1,8 @@
-//! The worker's context of a connection: what it lends, and how answers are run and written.
+//! The worker's context of a connection: what the worker lends, and how answers run and are
+//! written.
 //!
-//! Each request is answered whole and once, in its order: what is written at once waits for what is
-//! in the queue.
+//! Invariant: each request is answered whole, once and in order. An answer that does not go through
+//! the queue is written after those in the queue.
 
 use super::head_cache::HeadCache;
 use super::serve::{Rules, Serve};
@@ -13,7 +14,7 @@ use crate::protocol::{Decoded, Error, Line, codec, form};
 use frs::base::clock::Millis;
 use frs::service::{Answer, Exchange, Request};
 
-/// Buffers for the request in hand: one for a worker, for all of its connections.
+/// Working memory for requests: one for all connections of a worker.
 #[derive(Debug, Default)]
 pub struct ConnectionBuffers {
     pub(super) heads: HeadCache,
@@ -28,7 +29,7 @@ pub struct ConnectionBuffers {
 }
 
 impl ConnectionBuffers {
-    /// Starts a tick: the time that answers are dated with.
+    /// Starts a tick and sets the date of its answers.
     pub fn set_now(&mut self, now: Millis) {
         self.common.set_now(now);
     }
@@ -46,7 +47,7 @@ impl ConnectionBuffers {
 }
 
 impl ConnectionBuffers {
-    /// Begins a batch of connections, whose answers go to an empty output.
+    /// Begins a batch of connections. Its answers go to an empty output.
     pub fn begin_batch(&mut self) {
         self.queue.batch_ends.clear();
     }
@@ -57,8 +58,7 @@ impl ConnectionBuffers {
         self.queue.batch_ends.push(from);
     }
 
-    /// Where the answers of connection `batch_index` of the batch end in the output, all being
-    /// flushed.
+    /// Where the answers of the batch's connection `batch_index` end in the output, after a flush.
     pub fn batch_end(&self, batch_index: usize) -> usize {
         self.queue.batch_ends.get(batch_index).copied().unwrap_or(0)
     }
@@ -69,12 +69,12 @@ impl ConnectionBuffers {
     }
 }
 
-/// Requests of a worker that wait to be run together, at most.
+/// The most requests that wait to run together.
 pub const QUEUE: usize = 16;
-/// Once they have so many bytes, they are run.
+/// Waiting requests run once their bytes reach this number.
 pub const QUEUE_BYTES: usize = 2 << 10;
-/// Buffers that grow with the longest answer, doubled as they grow: a request and its answers for
-/// each that can wait, the document in hand, and the output of a batch.
+/// How many buffers grow with the longest answer: a request and its answers for each place in the
+/// queue, the present document, and the output of a batch. Growing doubles each, so twice as many.
 pub const BUFFERS_IN_HAND: usize = 2 * (QUEUE + 3);
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -86,25 +86,25 @@ pub(super) struct RequestContext<'a, S> {
     pub out: &'a mut Vec<u8>,
 }
 
-/// Requests read and not yet run: run together, so that the memory of one is on its way while
-/// another is at work.
+/// Requests that are read and not yet run. They run together, so that the memory of one is fetched
+/// while another is processed.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// The first `waiting` are complete; the next one is being read.
+    /// The first `waiting` are complete. The next one is being read.
     exchanges: Vec<Exchange>,
     replies: Vec<Reply>,
     waiting: usize,
-    /// Bytes of the input that they came in.
+    /// The bytes of input of the waiting requests.
     bytes: usize,
     /// Where the answers of each connection of the batch end in the output.
     batch_ends: Vec<usize>,
 }
 
-/// How a request in the queue is to be answered.
+/// How to answer a request in the queue.
 #[derive(Debug, Clone, Copy)]
 struct Reply {
     call: Call,
-    /// The status of a limited item; none: the items answer for themselves.
+    /// The status of a limited item. `None`: each item carries its own result, the status is 200.
     refusal: Option<u16>,
     options: ResponseOptions,
     batch_index: usize,
@@ -131,8 +131,8 @@ impl Queue {
 }
 
 impl<S: Serve> RequestContext<'_, S> {
-    /// The request that was read is complete; it is run and answered by the next
-    /// [`RequestContext::flush`].
+    /// Puts the complete request into the queue. The next [`RequestContext::flush`] runs and
+    /// answers it.
     pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, options: ResponseOptions) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
@@ -143,8 +143,8 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// A request that was read had so many bytes. What waits in the queue is bounded in them, too,
-    /// and so are the answers that come of it at once.
+    /// Counts the bytes of a request that was read. They bound what waits in the queue, and so the
+    /// answers that are written at once.
     pub fn weigh(&mut self, bytes: usize) {
         self.scratch.queue.bytes += bytes;
         if self.scratch.queue.bytes >= QUEUE_BYTES {
@@ -152,14 +152,14 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// Bytes answered to the present connection; the output had `from` bytes when it began.
+    /// Bytes answered to the present connection. The output had `from` bytes when it began.
     pub fn answered_bytes(&self, from: usize) -> usize {
         let ends = &self.scratch.queue.batch_ends;
         let before = ends.len().checked_sub(2).map_or(0, |last| ends[last]);
         ends.last().map_or(0, |end| end.saturating_sub(before.max(from)))
     }
 
-    /// Runs and answers what is in the queue.
+    /// Runs and answers the requests in the queue.
     pub fn flush(&mut self) {
         let ConnectionBuffers { queue, common, body, line, .. } = self.scratch;
         let waiting = std::mem::take(&mut queue.waiting);
@@ -193,14 +193,14 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// What was written last is the present connection's.
+    /// Adds what was just written to the present connection's answers.
     fn end_answer(&mut self) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
         queue.batch_ends[batch_index] = self.out.len();
     }
 
-    /// Has the client send the body it holds back.
+    /// Tells the client to send the body that it holds back.
     pub fn write_continue(&mut self) {
         self.flush();
         self.out.extend_from_slice(CONTINUE);
@@ -216,7 +216,7 @@ impl<S: Serve> RequestContext<'_, S> {
         self.serve.answered(call, answer.status);
     }
 
-    /// Tells a page what it may ask.
+    /// Tells a page what it may request.
     pub fn write_preflight(&mut self, options: ResponseOptions) {
         self.flush();
         let ConnectionBuffers { common, line, .. } = self.scratch;
@@ -236,7 +236,7 @@ impl<S: Serve> RequestContext<'_, S> {
     }
 }
 
-/// What the head of the answer to a single item tells, unless the item failed.
+/// What the head of a single item's answer says, or `None` if the item failed.
 fn single<'a, S: Serve>(answer: &'a Answer, serve: &'a S, proxied: bool) -> Option<Single<'a>> {
     let verdict = answer.result.as_ref().ok()?;
     let name = answer.biz.and_then(|index| serve.biz_name(index));

@@ -1,12 +1,12 @@
-//! Heads that were read before.
+//! A cache of parsed heads.
 //!
-//! A client repeats its head byte for byte, but for the length of the body. Comparing a head with
-//! one that was read is a fraction of the work of reading it again.
+//! A client repeats its head byte for byte, except for the length of the body. Comparing a head
+//! with a cached one takes a fraction of the time that parsing takes.
 //!
-//! Invariant: what is remembered of a head is what reading it would come to. So only heads are
-//! remembered that await items of a plain, single length and nothing else, and only what a head's
-//! bytes alone decide; what the configuration decides is compared anew each time. A page's request
-//! is read each time: whether it may ask, the configuration decides.
+//! Invariant: a cached result equals what parsing the head would give. So the cache takes only
+//! heads that await items with one plain length and nothing else. It stores only what the head's
+//! bytes decide; what the configuration decides is compared each time. Heads of pages are parsed
+//! each time, because the configuration decides whether a page is allowed.
 
 use std::ops::Range;
 
@@ -14,29 +14,29 @@ use super::pending::Pending;
 use crate::protocol::request_head::{Body, Head, Lone};
 use frs::conf::{Authority, Http};
 
-/// Heads that are remembered, for all connections of a worker together.
+/// The most cached heads of a worker, for all its connections together.
 const HEADS: usize = 8;
-/// A longer head is read each time.
+/// A longer head is not cached.
 const HEAD_BYTES_MAX: usize = 512;
-/// A longer number is read as any other.
+/// A longer Content-Length is parsed instead.
 const DIGITS_MAX: usize = 9;
 
-/// Which head_cache a connection's last head was like.
+/// Where the cache keeps a connection's last head.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionSlot(u8);
 
-/// A head that was met: what it asked for, and how far it reaches.
+/// A cached head that the input begins with: its request, and the lengths of head and body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit<'m> {
     pub pending: Pending,
     pub head_bytes: usize,
     pub body_bytes: usize,
-    /// The value of its Host; empty if it has none.
+    /// The value of the Host field, or empty if there is none.
     host: &'m [u8],
 }
 
 impl Hit<'_> {
-    /// Is it within the bounds of the configuration in force?
+    /// Whether it is within the bounds of the configuration in force.
     #[inline]
     pub fn fits(&self, http: &Http) -> bool {
         self.head_bytes <= http.max_head_bytes as usize
@@ -50,14 +50,14 @@ impl Hit<'_> {
     }
 }
 
-/// What stands in a head before the digits of its Content-Length, and behind them.
+/// The parts of a head before and behind the digits of its Content-Length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct HeadParts<'b> {
     before: &'b [u8],
     behind: &'b [u8],
 }
 
-/// A head, but for the digits of its Content-Length.
+/// A head without the digits of its Content-Length.
 #[derive(Debug)]
 struct CachedHead {
     bytes: [u8; HEAD_BYTES_MAX],
@@ -99,7 +99,7 @@ impl CachedHead {
     }
 }
 
-/// The heads that were met last.
+/// The last heads.
 #[derive(Debug, Default)]
 pub(super) struct HeadCache {
     heads: Vec<CachedHead>,
@@ -107,24 +107,24 @@ pub(super) struct HeadCache {
 }
 
 impl HeadCache {
-    /// Is the head that `input` starts with the one that is remembered there?
+    /// The cached head in this slot, if `input` starts with it.
     pub fn get(&self, slot: ConnectionSlot, input: &[u8]) -> Option<Hit<'_>> {
         self.heads.get(usize::from(slot.0))?.get(input)
     }
 
-    /// Remembers a head of these bytes, if it is one to be remembered, and where.
+    /// Caches a head with these bytes if it qualifies, and returns its slot.
     pub fn insert(
         &mut self,
         head: &Head<'_, '_>,
         bytes: &[u8],
         pending: Pending,
     ) -> Option<ConnectionSlot> {
-        // Before an empty body nobody waits for 100, whatever the fields say: another length could
-        // tell another story.
+        // With an empty body no client waits for 100, whatever the fields say. With another length,
+        // the same fields could mean that it does.
         if head.expects_continue || matches!(head.body, Body::Length(0) | Body::Chunked) {
             return None;
         }
-        // In other forms of a target it is not the Host field that names the host.
+        // With other forms of a target, the target and not the Host field names the host.
         if head.origin != Lone::Absent || !head.target.starts_with('/') {
             return None;
         }
@@ -147,7 +147,7 @@ impl HeadCache {
         Some(ConnectionSlot(known.unwrap_or_else(|| self.put(parts, host, pending)) as u8))
     }
 
-    /// Takes a head up, in the place of the oldest one.
+    /// Caches a head in place of the oldest one.
     fn put(&mut self, parts: HeadParts<'_>, host: Range<usize>, pending: Pending) -> usize {
         let index = self.next;
         if index == self.heads.len() {

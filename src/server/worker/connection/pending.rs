@@ -1,6 +1,7 @@
-//! A request whose head was read: what its client asks for, and how it is to be answered.
+//! A request whose head is parsed: what its client asks for, and how to answer it.
 //!
-//! Invariant: only what the bytes of a head decide is here, so that a cache of heads may keep it.
+//! Invariant: the bytes of the head alone decide everything here, so that a cache of heads may keep
+//! it.
 
 use crate::protocol::Format;
 use crate::protocol::request_head::Head;
@@ -11,32 +12,33 @@ use frs::service::Command;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending {
     pub command: Command,
-    /// Of the body.
+    /// The body's format.
     pub format: Format,
     pub preferences: ClientPreferences,
 }
 
 impl Pending {
-    /// The options of an answer that comes instead of the items'.
+    /// The options of an error answer that replaces the items' answer and closes the connection.
     pub fn closing(&self) -> ResponseOptions {
         ResponseOptions { origin: self.preferences.origin, ..ResponseOptions::closing(self.format) }
     }
 }
 
-/// What the client said of itself.
+/// What the client said about itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClientPreferences {
     http10: bool,
     keep_alive: bool,
     head_only: bool,
-    /// The format it is answered in.
+    /// The format of the answer.
     pub format: Format,
-    /// The mark of the site whose page asks.
+    /// The mark of the site whose page sent the request.
     pub origin: Option<u32>,
 }
 
 impl ClientPreferences {
-    /// Of a request in this format, of a page of this site.
+    /// The preferences in `head`. `own` is the request's format, `origin` the mark of the page's
+    /// site.
     pub fn of(head: &Head<'_, '_>, own: Format, origin: Option<u32>) -> ClientPreferences {
         ClientPreferences {
             format: head.answer_format(own),

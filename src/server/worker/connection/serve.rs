@@ -1,4 +1,4 @@
-//! What a connection needs of its worker and of the configuration.
+//! What a connection needs from its worker and from the configuration.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use crate::protocol::response_head::{Asker, ResponseOptions};
 use frs::conf::{AuthzKey, Cidr, Http, Listen, Srv};
 use frs::service::{Answers, Exchange, Request};
 
-/// What a connection needs of the worker.
+/// What a connection needs from the worker.
 pub trait Serve {
-    /// Runs a request: one answer for each item, in order. `answers` is empty.
+    /// Runs a request: one answer for each item, in order. `answers` is empty before.
     fn run(&mut self, request: &Request, answers: &mut Answers);
 
-    /// Runs several requests, in order, each as [`Serve::run`] does.
+    /// Runs several requests in order, each like [`Serve::run`].
     fn run_all(&mut self, exchanges: &mut [Exchange]) {
         for Exchange { request, answers } in exchanges {
             answers.clear();
@@ -23,42 +23,42 @@ pub trait Serve {
     /// The name of the biz with this index in the map, if there is one.
     fn biz_name(&self, index: usize) -> Option<&str>;
 
-    /// Is the worker about to end? Then a connection is closed with the last answer to what was
-    /// read, and /health answers 503, unless the worker [is replaced](Serve::replaced).
+    /// Whether the worker is about to end. If so, the last answer to what was read closes the
+    /// connection, and /health answers 503 unless the worker [is replaced](Serve::replaced).
     fn draining(&self) -> bool;
 
-    /// Do others serve in this worker's place, so that the server is as healthy as ever?
+    /// Whether other workers serve in this one's place, so that the server is healthy.
     fn replaced(&self) -> bool {
         false
     }
 
-    /// What is wrong with the server although this worker serves, in words for /health. Asked for
-    /// nothing else.
+    /// What is wrong with the server although this worker serves, as text for /health. Nothing else
+    /// uses it.
     fn problem(&self) -> Option<Problem> {
         None
     }
 
-    /// Notes an answer, for the counters.
+    /// Counts an answer.
     fn answered(&mut self, _call: Call, _status: u16) {}
 }
 
 /// What is wrong with the server, for /health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// 200 where others than those who hear of it are served as ever.
+    /// 200 if the groups that are not affected are served as usual.
     pub status: u16,
-    /// What it is: a line with its end.
+    /// A description: one line with its line end.
     pub words: Cow<'static, str>,
 }
 
 impl From<&'static str> for Problem {
-    /// What concerns all of the server.
+    /// A problem of the whole server.
     fn from(words: &'static str) -> Problem {
         Problem { status: 503, words: words.into() }
     }
 }
 
-/// What of the configuration a connection goes by.
+/// The part of the configuration that a connection uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
     /// Bounds.
@@ -67,12 +67,13 @@ pub struct Rules<'a> {
     pub authz: &'a AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: &'a [Cidr],
-    /// Where the admin plane listens, for those who look for it here.
+    /// Where the admin plane listens, for clients that look for it here.
     pub admin: Option<&'a Listen>,
 }
 
 impl<'a> Rules<'a> {
-    /// Whom to answer: pages of a site read it if they may still ask.
+    /// The recipient of an answer with these options. Its origin is set if the page's site is still
+    /// allowed.
     #[inline]
     pub(super) fn asker(&self, options: ResponseOptions) -> Asker<'a> {
         let of = |mark| self.http.allow_origin.iter().find(|origin| origin.mark() == mark);

@@ -29,7 +29,7 @@ const JSON: &str = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
 
 const XML: &str = "<request><item biz='login' key='alice'/></request>";
 
-/// Answers by the key: `limited`, an item error's word, or allowed; notes what it ran.
+/// Answers by the key: `limited`, an item error's word, or allowed. Records what it ran.
 #[derive(Default)]
 struct Stub {
     ran: Vec<String>,
@@ -155,7 +155,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n")
 }
 
-/// Statuses of the answers in `text`, which must be nothing but whole answers with bodies.
+/// The statuses of the answers in `text`. It must consist of whole answers with bodies.
 fn statuses(mut text: &str) -> Vec<u16> {
     let mut statuses = Vec::new();
     while !text.is_empty() {
@@ -283,7 +283,7 @@ fn a_body_nobody_asked_for_is_skipped() {
         assert_eq!((statuses.len(), statuses[1]), (2, 200), "{request}");
         assert!(!closed);
     }
-    // Over the bound it is not read.
+    // A body over the bound is not read.
     for (request, status) in [
         (post("/nope", "", &"x".repeat(301)), 404),
         (post("/authz/login", "", &"x".repeat(301)), 413),
@@ -293,7 +293,7 @@ fn a_body_nobody_asked_for_is_skipped() {
         assert_eq!((statuses(&text), closed), (vec![status], true), "{request}");
         assert!(text.contains("\r\nConnection: close\r\n"));
     }
-    // What goes wrong in it ends the connection without another answer.
+    // A fault in it ends the connection without another answer.
     let chunked = "PUT /authz/login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n";
     let (text, closed) = talk(&(chunked.to_owned() + &get("/health")));
     assert_eq!((statuses(&text), closed), (vec![200], true));
@@ -429,7 +429,7 @@ fn expectations() {
     line.push(XML.as_bytes());
     assert_eq!(statuses(&line.text()), [100, 200]);
     assert_eq!(talk(&(head.to_owned() + XML)).0, line.text());
-    // An answer instead of 100 leaves open what comes next.
+    // An answer instead of 100 leaves open what follows.
     for path in ["/nope", "/authz/login"] {
         let (text, closed) = talk(&head.replace("/query", path));
         assert_eq!((statuses(&text).len(), closed), (1, true));
@@ -443,7 +443,7 @@ fn expectations() {
 fn draining() {
     let mut line = Line::new();
     line.stub.draining = true;
-    // All that has been read is answered; the last answer closes.
+    // All that was read is answered, and the last answer closes.
     line.push((get("/query?biz=login&key=a") + &post("/query", "", XML)).as_bytes());
     assert_eq!(statuses(&line.text()), [200, 200]);
     assert_eq!(line.text().matches("Connection: close").count(), 1);
@@ -489,7 +489,7 @@ fn timeouts() {
                 .close
         );
     }
-    // Its answer was written: there is no second one.
+    // Its answer was written, so there is no second one.
     let mut line = Line::new();
     assert!(line.push(b"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n<").begun);
     let answered = line.out.len();
@@ -522,7 +522,7 @@ fn paths_of_the_admin_plane_name_its_address() {
         "{{\"error\":{{\"code\":\"not-found\",\"message\":\"{words} 127.0.0.1:7601\"}}}}\n"
     );
     assert_eq!(told(Some(&tcp), &json), error);
-    // Without an admin plane, and of other paths, there is nothing to name.
+    // Without an admin plane, and on other paths, there is nothing to name.
     let unknown = told(None, &get("/"));
     assert!(unknown.contains("no such path: expected /query, "), "{unknown}");
     assert_eq!(told(Some(&tcp), &get("/stats")), unknown);

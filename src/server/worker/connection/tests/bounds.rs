@@ -1,9 +1,9 @@
-//! What /health answers, and what a tick answers at most.
+//! What /health answers, and the most that a tick answers.
 
 use super::*;
 
 impl Connection {
-    /// What it holds of a body that arrives in pieces.
+    /// The bytes held of a body that arrives in pieces.
     pub(in crate::worker) fn held_bytes(&self) -> usize {
         self.gathered.capacity()
     }
@@ -39,10 +39,10 @@ fn answers_of_a_tick_are_bounded_in_bytes() {
     let progress = connection.advance(pipeline.as_bytes(), RULES, stub, scratch, out);
     let answered = progress.consumed / request.len();
     assert_eq!(out.len(), answered * answer, "all that was taken is answered");
-    // Those that wait with the one that reaches the bound go beyond it.
+    // Requests that wait with the one that reaches the bound exceed it.
     let beyond = (out.len() - TICK_ANSWER_BYTES).div_ceil(answer);
     assert!(progress.more && beyond <= QUEUE, "{beyond}");
-    // What was in the buffer before does not count.
+    // The buffer's earlier content does not count.
     let progress = connection.advance(request.as_bytes(), RULES, stub, scratch, out);
     assert!(!progress.more && progress.consumed == request.len());
 }

@@ -48,7 +48,7 @@ fn a_post_in_json() {
     line.push(post("/query", TYPE_JSON, numbers).as_bytes());
     assert_eq!(line.stub.ran, ["Query 1 18446744073709551615 Some(-2) true"]);
     assert!(line.text().contains("[{\"biz\":1,\"key\":18446744073709551615,"), "{}", line.text());
-    // There is but text in XML.
+    // XML has text only.
     let (text, _) = talk(&post("/query", &format!("{TYPE_JSON}Accept: text/xml\r\n"), numbers));
     assert!(text.contains("<item biz=\"1\" key=\"18446744073709551615\" "), "{text}");
 }
@@ -90,7 +90,7 @@ fn the_format_of_the_answer_is_what_accept_wants_most() {
             (get("/query?biz=login"), false, 400),
             (get("/nope"), false, 404),
             (get("/authz/login/x"), xml_as_json, 200),
-            // Its body and the type of it are its client's.
+            // Body and content type belong to the gateway's client.
             (post("/authz/login", &format!("{TYPE_JSON}{accept}"), JSON), xml_as_json, 200),
         ] {
             let (text, _) = talk(&request);
@@ -170,12 +170,12 @@ fn errors_of_the_whole_request_in_json() {
         let error = &serde_json::from_str::<Value>(document).unwrap()["error"];
         assert_eq!(error["code"], code, "{request}\n{text}");
         assert!(error["message"].as_str().is_some_and(|words| !words.is_empty()), "{text}");
-        // Where it is told of what is wrong in the body.
+        // Faults in the body are reported with their place.
         let placed = error["line"].is_u64() && error["column"].is_u64();
         let in_body = code == "bad-json" || code == "bad-request" && !request.contains('?');
         assert_eq!(placed, in_body, "{text}");
     }
-    // What cannot be read as a head is in no format.
+    // A head that cannot be parsed has no format.
     let broken = format!("POST /query HTTP/1.1\r\nHost: x\r\n{TYPE_JSON}A : b\r\n\r\n");
     assert_eq!(documents(&talk(&broken).0)[0].0, "application/xml");
 }
@@ -227,7 +227,7 @@ fn answers_that_wait_together_are_each_in_their_own_format() {
     let expected: Vec<bool> = requests.iter().map(|&(_, json)| json).collect();
     for cut in 0..=pipeline.len() {
         let mut line = Line::new();
-        // Twice: the second time its heads have been met.
+        // Twice: the second time its heads are in the cache.
         for _ in 0..2 {
             line.out.clear();
             line.push(&pipeline.as_bytes()[..cut]);

@@ -1,10 +1,10 @@
-//! Whatever a connection and its neighbours asked before, the answer is the same.
+//! The answer does not depend on what a connection and its neighbours asked before.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Requests that leave the connection open, alike but for what matters.
+/// Requests that leave the connection open and differ only in what matters.
 fn requests() -> Vec<String> {
     let with = |head: &str, body: &str| {
         format!("{head}Content-Length: {}\r\nX: y\r\n\r\n{body}", body.len())
@@ -52,7 +52,7 @@ proptest! {
             let mut fresh = Line::new();
             fresh.push(requests[request].as_bytes());
             let line = &mut lines[line];
-            // The scratch is the worker's.
+            // All connections share the worker's scratch.
             std::mem::swap(&mut line.scratch, &mut scratch);
             line.out.clear();
             line.push(requests[request].as_bytes());

@@ -148,7 +148,7 @@ fn gateways_pass_on_what_browsers_say_to_the_site_behind_them() {
         ] {
             for method in ["GET", "POST", "OPTIONS"] {
                 let asked = format!("{method} /authz/login/ HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
-                // What the gateway answers to a page is the gateway's.
+                // The gateway decides what it answers to a page.
                 assert_eq!(answer(http, &asked), (200, false, None), "{asked}");
             }
         }
@@ -220,7 +220,7 @@ fn a_host_is_answered_if_it_is_named_or_none_is() {
         ("/nope", "Host: rebound.example\r\n", 403),
         ("/authz/login/", "Host: rebound.example\r\n", 403),
         ("/authz/login/", "Host: frs.internal\r\n", 200),
-        // The target's host counts, where it names one.
+        // If the target names a host, that host counts.
         ("http://frs.internal/health", "Host: rebound.example\r\n", 200),
         ("http://rebound.example/health", "Host: frs.internal\r\n", 403),
     ] {
@@ -232,7 +232,7 @@ fn a_host_is_answered_if_it_is_named_or_none_is() {
             }
         }
     }
-    // An old client names none: it is none of those that are named.
+    // An old client names no host, so it matches none of the allowed ones.
     let asked = ask("/health", "", "1.0");
     assert_eq!((answer(&any, &asked).0, answer(&named, &asked).0), (200, 403));
     for (target, host) in [
@@ -274,7 +274,7 @@ fn a_head_that_was_met_is_held_against_the_hosts_in_force() {
             }
         }
     }
-    // An old client's head without a Host is met, too.
+    // An old client's head without a Host is cached, too.
     let old = "POST /update HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 50\r\n\r\n";
     for (http, status) in [(&any, 200), (&any, 200), (&named, 403), (&any, 200)] {
         line.out.clear();
@@ -306,7 +306,7 @@ fn later_minor_versions_are_served_as_1_1() {
             pieces.push(piece);
         }
         assert_eq!(pieces.text(), whole.text());
-        // What 1.1 must have, it must have as well.
+        // A later minor version needs whatever 1.1 needs.
         let (text, closed) = talk(&as_minor(get("/health").replace("Host: x\r\n", "")));
         assert_eq!((statuses(&text), closed), (vec![400], true));
     }
