@@ -1,18 +1,18 @@
-//! Which format a client would rather have (RFC 9110, section 12.5.1).
+//! Which format a client prefers (RFC 9110, section 12.5.1).
 //!
-//! Accept only ever chooses between the formats: one that excludes both, or cannot be read, says
-//! nothing, as if it were not there.
+//! Invariant: Accept only ever chooses between the formats. A field that excludes both, or cannot
+//! be parsed, has no effect.
 
 use super::format::Format;
 
-/// What the Accept fields of a head say, put together.
+/// The preferences of all Accept fields of a head.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Accept {
     xml: Weight,
     json: Weight,
 }
 
-/// How much a format is wanted, and how closely the range named it that says so.
+/// The weight of a format, and how specific the range is that sets it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weight {
     closeness: u8,
@@ -20,7 +20,7 @@ struct Weight {
 }
 
 impl Weight {
-    /// Of the ranges that match, the closest counts; of equals the one that wants it more.
+    /// The most specific matching range counts. Of equals, the one with the larger weight counts.
     fn take(&mut self, other: Weight) {
         if (other.closeness, other.thousandths) > (self.closeness, self.thousandths) {
             *self = other;
@@ -33,10 +33,10 @@ const ANY_OF_TYPE: u8 = 2;
 const EXACT: u8 = 3;
 
 impl Accept {
-    /// Adds a field; several are the same as one list.
+    /// Adds a field. Several fields are equivalent to one list.
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
-        // What most clients send wants both alike.
+        // Most clients send this, and it prefers neither format.
         if value == b"*/*" {
             let any = Weight { closeness: ANY, thousandths: 1000 };
             self.xml.take(any);
@@ -68,7 +68,7 @@ impl Accept {
         }
     }
 
-    /// The format that is wanted more; `own` if neither is.
+    /// The preferred format, or `own` if neither is.
     #[inline]
     pub fn choose(&self, own: Format) -> Format {
         match self.xml.thousandths.cmp(&self.json.thousandths) {
@@ -79,8 +79,7 @@ impl Accept {
     }
 }
 
-/// The weight among the parameters of a range, 1000 where there is none; none where it is no
-/// weight.
+/// The weight among the parameters of a range: 1000 if there is none, `None` if it is invalid.
 fn weight<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     for parameter in parameters {
         let parameter = parameter.trim_ascii();
@@ -134,7 +133,7 @@ mod tests {
             ("application/json;Q=0.9, */*;q=0.8", Json),
             ("application/xml;q=0.9, */*;q=0.8", Xml),
             ("text/html, application/xml;q=0.9, */*;q=0.8", Xml),
-            // The closest range counts, not the largest weight.
+            // The most specific range counts, not the largest weight.
             ("*/*, application/xml;q=0.5", Json),
             ("application/*, application/json;q=0.1", Xml),
             ("application/*;q=0.2, */*;q=0.9, text/xml;q=0.1", Json),

@@ -1,7 +1,7 @@
-//! /authz: which biz, which refusal, whose key.
+//! /authz: which biz, which refusal, which key.
 //!
-//! The key comes from where srv.xml says, never from what a client can choose. Where it is not to
-//! be had, or is ambiguous, it is empty: the item then answers bad-key.
+//! Invariant: the key comes from the source that srv.xml names, never from one that a client can
+//! choose. If it is missing or ambiguous, it is empty, and the item answers bad-key.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +17,14 @@ use frs::conf::{AuthzKey, Cidr};
 pub struct Gateway<'a> {
     /// The biz.
     pub biz: &'a str,
-    /// The status of a refusal, where it is another than the usual one.
+    /// The status of a refusal, if it is not the usual one.
     pub refusal: Option<u16>,
 }
 
-/// Takes the segment after /authz/ apart, which may be percent-encoded.
+/// Parses the segment after /authz/, which may be percent-encoded.
 pub fn gateway<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<Gateway<'a>, Error> {
     let segment = form::segment(segment, decoded)?;
-    // No biz's name holds a colon.
+    // A biz's name contains no colon.
     let Some((biz, status)) = segment.split_once(':') else {
         return Ok(Gateway { biz: segment, refusal: None });
     };
@@ -33,7 +33,7 @@ pub fn gateway<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<Gateway<'a
     Ok(Gateway { biz, refusal: Some(form::refusal(status).ok_or(bad)?) })
 }
 
-/// Replaces `key` by the key of a request with these header fields from this peer; none on a unix
+/// Replaces `key` with the key of a request with these header fields. `peer` is `None` on a unix
 /// socket.
 pub fn key(
     fields: &[Header<'_>],
@@ -50,7 +50,7 @@ pub fn key(
         }
         AuthzKey::Header(name) => {
             let mut named = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
-            // One set by the gateway and one by its client cannot be told apart.
+            // Of two, the gateway's and its client's cannot be distinguished.
             if let (Some(field), None) = (named.next(), named.next()) {
                 key.push_str(std::str::from_utf8(field.value.trim_ascii()).unwrap_or_default());
             }
@@ -59,12 +59,12 @@ pub fn key(
 }
 
 fn put(key: &mut String, address: IpAddr) {
-    // A String takes everything.
+    // Writing to a String never fails.
     let _ = write!(key, "{}", address.to_canonical());
 }
 
-/// The last address of X-Forwarded-For that is not trusted; the first if all are. None where the
-/// one that decides is no address.
+/// The last address of X-Forwarded-For that is not trusted, or the first if all are trusted. `None`
+/// if the deciding entry is no address.
 fn forwarded(fields: &[Header<'_>], trusted: &[Cidr]) -> Option<IpAddr> {
     let lines = fields.iter().rev().filter(|f| f.name.eq_ignore_ascii_case("x-forwarded-for"));
     let mut first = None;
@@ -82,7 +82,7 @@ fn forwarded(fields: &[Header<'_>], trusted: &[Cidr]) -> Option<IpAddr> {
     first
 }
 
-/// An address; some proxies add a port, and brackets around a v6 one.
+/// Parses an address. Some proxies add a port, and brackets around a v6 address.
 fn address(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry).ok()?;
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
@@ -148,9 +148,9 @@ mod tests {
             (&["::ffff:192.0.2.1"], "192.0.2.1"),
             (&["192.0.2.1, ::ffff:10.0.0.1"], "192.0.2.1"),
             (&["192.0.2.1,, "], "192.0.2.1"),
-            // All are trusted: the request began at the first of them.
+            // All are trusted: the request came from the first of them.
             (&["10.9.9.9, 10.0.0.1"], "10.9.9.9"),
-            // The entry that decides is no address.
+            // The deciding entry is no address.
             (&["192.0.2.1, unknown"], ""),
             (&["192.0.2.1, unknown, 10.0.0.1"], ""),
             (&[""], ""),

@@ -1,33 +1,33 @@
-//! What requests and their answers are counted as: the names of the numbers that the store counts
-//! by.
+//! The kinds by which requests and answers are counted: names for the numbers in the store's
+//! counters.
 //!
-//! Invariant: a number's name never changes, for counts survive a new binary.
+//! Invariant: a number's name never changes, because counts survive a new binary.
 
 use super::route::Route;
 use frs::service::Command;
 use frs::store::counter::{REQUEST_KINDS, RESPONSE_KINDS};
 
-/// What a request asks for, as it is counted.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// Query, however it was asked.
+    /// Query, in any form.
     Query = 0,
-    /// Update, likewise.
+    /// Update, in any form.
     Update = 1,
     /// Update for a gateway.
     Authz = 2,
-    /// Is this worker serving?
+    /// Whether this worker is serving.
     Health = 3,
-    /// What could not be told apart.
+    /// A request that could not be classified.
     Other = 4,
 }
 
 impl Call {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Call; REQUEST_KINDS] =
         [Call::Query, Call::Update, Call::Authz, Call::Health, Call::Other];
 
-    /// The word for it.
+    /// Its name.
     pub const fn word(self) -> &'static str {
         match self {
             Call::Query => "query",
@@ -58,7 +58,7 @@ impl From<&Route<'_>> for Call {
     }
 }
 
-/// Statuses that are counted each; another one, of a client's own `deny`, by its class.
+/// Statuses with a counter each. Another one, from a client's own `deny`, is counted by its class.
 const STATUSES: [&str; RESPONSE_KINDS] = [
     "200", "400", "401", "403", "404", "405", "408", "413", "415", "429", "431", "501", "503",
     "505", "4xx", "5xx",
@@ -86,7 +86,7 @@ pub const fn status_kind(status: u16) -> usize {
     }
 }
 
-/// The word for a kind of status: three digits, or `4xx` and `5xx` for those that are rare.
+/// The name of a kind of status: three digits, or `4xx` and `5xx` for the rare ones.
 pub fn status_word(kind: usize) -> &'static str {
     STATUSES.get(kind).copied().unwrap_or("5xx")
 }

@@ -1,21 +1,21 @@
 //! The chunked transfer coding of a body (RFC 9112, section 7.1).
 //!
-//! Every byte is looked at once: what was taken is never needed again, whatever the pieces it came
-//! in. Extensions and trailers are checked for their shape and dropped.
+//! Invariant: every byte is examined once. Consumed bytes are never needed again, however the input
+//! is cut. Extensions and trailers are checked for their form and dropped.
 
 use super::Error;
 
-/// Bytes of a chunk's size and extensions.
+/// The most bytes of a chunk's size and extensions.
 const MAX_SIZE_LINE: u32 = 256;
 
 /// A body being decoded.
 #[derive(Debug, Clone)]
 pub struct Chunked {
     state: ChunkState,
-    /// Bytes of data that may still come.
+    /// How many bytes of data may still come.
     room: u32,
     max_body_bytes: u32,
-    /// Bytes that the trailer section may still have.
+    /// How many bytes of the trailer section may still come.
     trailer_room: u32,
     max_head_bytes: u32,
 }
@@ -36,8 +36,8 @@ enum ChunkState {
     Done,
 }
 
-/// Where in the extensions of a chunk, each `;name`, `;name=token` or `;name="text"`; around `;`
-/// and `=` there may be white space, but none at the end.
+/// A position in the extensions of a chunk: each is `;name`, `;name=token` or `;name="text"`. White
+/// space is allowed around `;` and `=`, but not at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// In white space that an extension must follow.
@@ -77,14 +77,14 @@ impl Part {
         })
     }
 
-    /// May the line end here?
+    /// Whether the line may end here.
     fn is_whole(self) -> bool {
         matches!(self, Part::Name | Part::Token | Part::QuotedEnd)
     }
 }
 
 impl Chunked {
-    /// A body of at most `max_body_bytes`, its trailers of at most `max_head_bytes`.
+    /// A body of at most `max_body_bytes`, with trailers of at most `max_head_bytes`.
     pub fn new(max_body_bytes: u32, max_head_bytes: u32) -> Chunked {
         Chunked {
             state: ChunkState::Size { size: 0, digits: 0 },
@@ -95,13 +95,13 @@ impl Chunked {
         }
     }
 
-    /// Has the body ended?
+    /// Whether the body has ended.
     pub fn is_done(&self) -> bool {
         self.state == ChunkState::Done
     }
 
-    /// Decodes the next bytes, passing pieces of data to `keep`; how many bytes were taken: all,
-    /// or those up to the end of the body. After an error it is not to be used any more.
+    /// Decodes the next bytes and passes pieces of data to `keep`. Returns how many bytes were
+    /// consumed: all, or those up to the end of the body. Unusable after an error.
     pub fn decode(&mut self, input: &[u8], mut keep: impl FnMut(&[u8])) -> Result<usize, Error> {
         let mut at = 0;
         while at < input.len() && self.state != ChunkState::Done {
@@ -119,7 +119,7 @@ impl Chunked {
         Ok(at)
     }
 
-    /// The state after a byte that is no data.
+    /// The state after a byte that is not data.
     fn step(&mut self, byte: u8) -> Result<ChunkState, Error> {
         match self.state {
             ChunkState::Size { size, digits } => self.size(byte, size, digits),
@@ -147,7 +147,7 @@ impl Chunked {
 
     fn size(&self, byte: u8, size: u32, digits: u32) -> Result<ChunkState, Error> {
         match (byte as char).to_digit(16) {
-            // Leading zeros are digits too; as many as a size line may have.
+            // Leading zeros count as digits. A size line has no more digits than this.
             Some(_) if digits >= MAX_SIZE_LINE => Err(BAD_SIZE),
             Some(digit) => {
                 let size = u64::from(size) * 16 + u64::from(digit);
@@ -205,7 +205,7 @@ fn expect(byte: u8, expected: u8, next: ChunkState, error: Error) -> Result<Chun
     if byte == expected { Ok(next) } else { Err(error) }
 }
 
-/// Is it a character of a token (RFC 9110, section 5.6.2)?
+/// Whether it is a character of a token (RFC 9110, section 5.6.2).
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -270,7 +270,7 @@ mod tests {
             assert_eq!(decode(&[body.as_bytes()], 9), expected, "{extension:?}");
             assert_eq!(decode(&bytes, 9), expected, "{extension:?}");
         }
-        // As long as a size line may be, and longer.
+        // At the bound of a size line, and beyond it.
         for (bytes, fits) in [(255, true), (256, false)] {
             let body = format!("1;a={}\r\nx\r\n0\r\n\r\n", "b".repeat(bytes - 2));
             assert_eq!(decode(&[body.as_bytes()], 9).is_ok(), fits, "{bytes}");

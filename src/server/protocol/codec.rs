@@ -1,6 +1,6 @@
-//! A document in whichever format.
+//! Reads and writes a document in either format.
 //!
-//! Chooses only; what is read and written is the formats' own.
+//! Invariant: this file only chooses the format; the formats do the reading and writing.
 
 use super::format::{Bounds, Decoded, Format};
 use super::{Error, Line, json, xml};
@@ -23,7 +23,7 @@ pub fn read(
     }
 }
 
-/// Appends the response document of `request`; `line` is scratch.
+/// Appends the response document of `request`. `line` is scratch.
 #[inline]
 pub fn write(
     format: Format,
@@ -39,7 +39,7 @@ pub fn write(
 }
 
 /// Appends the document of an error of the whole request, which may name the address of the admin
-/// plane; `line` is scratch.
+/// plane. `line` is scratch.
 pub fn write_error(
     format: Format,
     out: &mut Vec<u8>,
@@ -59,7 +59,7 @@ mod tests {
     use frs::base::scan::Short;
     use frs::service::{Answer, Figures, ItemError, ItemOptions, LimitFigures, List, Verdict};
 
-    /// Names and the answer on them.
+    /// Names and their answer.
     struct Element {
         biz: String,
         key: String,
@@ -86,7 +86,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What is not written because there is no room for it would just be missing.
+    /// Text for which there is no room would silently be missing.
     #[test]
     fn the_longest_element_is_whole_however_full_the_line_is() {
         let most = Figures {
@@ -113,7 +113,7 @@ mod tests {
         };
         let longest = [false, true].map(|details| of(Short::MAX_BYTES, Ok(longest), details));
         let short = of(1, Err(ItemError::Full), false);
-        // One more byte at a time, to the length of a short one more.
+        // Their lengths differ by one byte each, up to the length of one more short element.
         let filling = [0, 1].map(|odd| {
             (1..=20).map(move |len| {
                 let error = if odd == 0 { ItemError::Full } else { ItemError::Store };

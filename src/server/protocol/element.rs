@@ -1,8 +1,8 @@
 //! A tree of elements: one document, written as XML or as JSON.
 //!
-//! Invariant: both formats are written from one tree, so they say the same. An element's attributes
-//! are a JSON object's members; its children stand there in lists, but for those of which there is
-//! always one; an element of text alone is a string there.
+//! Invariant: both formats are written from one tree, so they say the same. In JSON an element's
+//! attributes are an object's members. Its children are in lists, except a child that always occurs
+//! exactly once. An element with text only is a string.
 
 use std::borrow::Cow;
 
@@ -24,29 +24,29 @@ pub struct Element {
 pub enum Value {
     Text(String),
     Number(u64),
-    /// Written with three decimals at most.
+    /// Written with at most three decimals.
     Decimal(f64),
     Flag(bool),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
-    /// A child of which there is always one.
+    /// A child that occurs exactly once.
     One(Element),
-    /// One of any number of children: in JSON they stand in a list of their name and an `s`.
+    /// One of any number of children. JSON has them in a list named like the child plus `s`.
     Child(Element),
-    /// A list with a name of its own, which is there if it is empty, too.
+    /// A list with a name of its own, present even if it is empty.
     List(&'static str, Vec<Element>),
     Numbers(&'static str, Vec<u64>),
 }
 
-/// How a document is laid out. Each call of the admin plane keeps its layout: clients compare what
-/// they get.
+/// How a document is laid out. Each call of the admin plane keeps its layout, because clients
+/// compare documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// XML has a line for each child; JSON names the root, and has its members by name.
+    /// XML has a line for each child. JSON names the root, and sorts its members by name.
     Lines,
-    /// XML is one line; JSON is the root's object, and has its members as they were added.
+    /// XML is one line. JSON is the root's object, with its members in the order of addition.
     Dense,
 }
 
@@ -99,23 +99,23 @@ impl From<bool> for Value {
 }
 
 impl Element {
-    /// An empty one.
+    /// An empty element.
     pub fn new(name: &'static str) -> Element {
         Element { name, ..Element::default() }
     }
 
-    /// One of text alone.
+    /// An element with text only.
     pub fn text(name: &'static str, text: impl Into<String>) -> Element {
         Element { text: Some(text.into()), ..Element::new(name) }
     }
 
-    /// The same with another attribute.
+    /// Adds an attribute.
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Element {
         self.attributes.push((name, value.into()));
         self
     }
 
-    /// The same with another attribute, if there is a value.
+    /// Adds an attribute, if there is a value.
     pub fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Element {
         match value {
             Some(value) => self.with(name, value),
@@ -123,19 +123,19 @@ impl Element {
         }
     }
 
-    /// The same with a child of which there is always one.
+    /// Adds a child that occurs exactly once.
     pub fn holding_one(mut self, child: Element) -> Element {
         self.parts.push(Part::One(child));
         self
     }
 
-    /// The same with more children.
+    /// Adds children.
     pub fn holding(mut self, children: impl IntoIterator<Item = Element>) -> Element {
         self.parts.extend(children.into_iter().map(Part::Child));
         self
     }
 
-    /// The same with a list of children, which has a name of its own.
+    /// Adds a list of children with a name of its own.
     pub fn listing(
         mut self,
         name: &'static str,
@@ -145,13 +145,13 @@ impl Element {
         self
     }
 
-    /// The same with a list of numbers.
+    /// Adds a list of numbers.
     pub fn numbers(mut self, name: &'static str, numbers: &[u64]) -> Element {
         self.parts.push(Part::Numbers(name, numbers.to_vec()));
         self
     }
 
-    /// The document of which it is the root.
+    /// The document with this root.
     pub fn document(&self, format: Format, layout: Layout) -> String {
         let mut out = Vec::new();
         match format {
@@ -276,7 +276,7 @@ impl Part {
 }
 
 impl Value {
-    /// As both formats have it; text without what its format escapes.
+    /// Appends the value as both formats write it: text without escapes.
     fn write_bare(&self, out: &mut Vec<u8>) {
         match self {
             Value::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -323,7 +323,7 @@ fn write_name(out: &mut Vec<u8>, before: u8, name: &str) {
     out.push(b':');
 }
 
-/// JSON has characters that XML has not: they are shown as they are, unlike on the data plane.
+/// JSON allows characters that XML does not. They are written unchanged, unlike on the data plane.
 fn write_string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
 }
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(text(Format::Json), json);
     }
 
-    /// XML has no such characters; JSON has them all.
+    /// XML has no such characters. JSON has them all.
     #[test]
     fn what_is_no_character_of_xml_is_shown_in_json() {
         let root = Element::new("node").with("key", "\u{1}\u{8}\u{C}\u{7F}\u{FFFE}/\\\t\r");

@@ -1,22 +1,23 @@
 //! What can be wrong with a whole request.
 //!
-//! Each error knows its status, its code, its words, and whether the position in the byte stream
-//! is known after it. None owns memory, so that a flood of faulty requests costs next to nothing.
+//! Invariant: each error knows its status, its code, its words, and whether the position in the
+//! byte stream is known after it. No error owns memory, so a flood of faulty requests costs almost
+//! nothing.
 
 use std::fmt;
 
 use frs::conf::Listen;
 
-/// Header fields of a request.
+/// The most header fields of a request.
 pub const MAX_FIELDS: usize = 96;
 
 /// A whole request that cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The head or the framing of the body is no HTTP.
+    /// The head, or the framing of the body, is not HTTP.
     #[error("{0}")]
     BadHttp(&'static str),
-    /// The body is not well-formed, or XML that is not taken here.
+    /// The body is not well-formed, or is XML that frs rejects.
     #[error("{what}{found}")]
     BadXml {
         /// What was expected.
@@ -26,7 +27,7 @@ pub enum Error {
         /// Where.
         position: TextPosition,
     },
-    /// The body is not JSON, or JSON that is not taken here.
+    /// The body is not JSON, or is JSON that frs rejects.
     #[error("{what}{found}")]
     BadJson {
         /// What was expected.
@@ -60,25 +61,25 @@ pub enum Error {
     /// A path that only the admin plane serves; [`Error::write_words`] names its address.
     #[error("no such path: the admin plane serves it")]
     AdminPath,
-    /// The path does not take this method.
+    /// The path does not support this method.
     #[error("the path does not take this method: expected one of {allow}")]
     BadMethod {
-        /// The methods it takes.
+        /// The methods it supports.
         allow: &'static str,
     },
     /// The peer is in none of the allowed networks.
     #[error("this peer is in no <allow> network")]
     PeerForbidden,
-    /// A browser sent it from another site's page.
+    /// A browser sent it from a page of another site.
     #[error("a page of another site sent this request: such requests are not served")]
     CrossSite,
-    /// A browser sent it from a page of a site that is not named.
+    /// A browser sent it from a page of a site that the configuration does not name.
     #[error("a web page sent this request: <http allow-origin> does not name its Origin")]
     OriginForbidden,
-    /// The host that it names is not one of those that are.
+    /// The host that it names is not one that the configuration names.
     #[error("the request names a host that <http hosts> does not name")]
     HostForbidden,
-    /// A request begun was not finished in time.
+    /// A request was not completed in time.
     #[error("the request was not complete in time")]
     Timeout,
     /// A body over max-body.
@@ -92,10 +93,10 @@ pub enum Error {
     TooManyItems {
         /// The bound.
         max: u32,
-        /// It is the bound of atomic requests.
+        /// Whether it is the bound of atomic requests.
         atomic: bool,
     },
-    /// The body is of a type, charset or coding that is not read here.
+    /// frs does not read the body's type, charset or coding.
     #[error("{0}")]
     BadContentType(&'static str),
     /// A head over max-head.
@@ -143,7 +144,7 @@ impl Error {
         }
     }
 
-    /// The code clients see.
+    /// The code that clients see.
     pub const fn code(&self) -> &'static str {
         match self {
             Error::BadHttp(_) => "bad-http",
@@ -167,7 +168,7 @@ impl Error {
         }
     }
 
-    /// Writes the words for clients; `admin` is where the admin plane listens, if there is one.
+    /// Writes the words for clients. `admin` is where the admin plane listens, if it does.
     pub fn write_words(&self, out: &mut impl fmt::Write, admin: Option<&Listen>) -> fmt::Result {
         match (self, admin) {
             (Error::AdminPath, None) => write!(out, "{}", Error::NotFound),
@@ -179,7 +180,7 @@ impl Error {
         }
     }
 
-    /// Where in the body, if it is in the body.
+    /// The position in the body, if the error is there.
     pub const fn position(&self) -> Option<TextPosition> {
         match self {
             Error::BadXml { position, .. }
@@ -189,8 +190,8 @@ impl Error {
         }
     }
 
-    /// Must the connection be closed after the answer: the position in the byte stream is
-    /// unknown, or the contract says so.
+    /// Whether the connection must close after the answer: the position in the byte stream is
+    /// unknown, or the documented protocol says so.
     pub const fn closes(&self) -> bool {
         match self {
             Error::BadXml { .. }
@@ -218,17 +219,17 @@ impl Error {
     }
 }
 
-/// A position in a body; both count from 1, columns in characters.
+/// A position in a body. Both count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextPosition {
-    /// Line; LF, CR and CR LF end one.
+    /// Line. LF, CR and CR LF end a line.
     pub line: u32,
     /// Column.
     pub column: u32,
 }
 
 impl TextPosition {
-    /// The position of the byte `at` of `text`, which may hold anything.
+    /// The position of the byte `at` of `text`, which may contain anything.
     pub fn of(text: &[u8], at: usize) -> TextPosition {
         let before = &text[..at.min(text.len())];
         let mut position = TextPosition { line: 1, column: 1 };
@@ -246,8 +247,8 @@ impl TextPosition {
     }
 }
 
-/// The start of what was found, for the words of an error; displays as `, found "…"`, or as
-/// nothing if it is empty.
+/// The start of what was found, for an error's words. Displays as `, found "…"`, or as nothing if
+/// it is empty.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     bytes: [u8; Excerpt::MAX_BYTES],
@@ -261,7 +262,7 @@ impl Excerpt {
     /// Nothing to show.
     pub const NONE: Excerpt = Excerpt { bytes: [0; Excerpt::MAX_BYTES], len: 0, cut: false };
 
-    /// The first bytes of `text`, whole characters.
+    /// The first bytes of `text`, in whole characters.
     pub fn of(text: &str) -> Excerpt {
         let mut end = text.len().min(Excerpt::MAX_BYTES);
         while !text.is_char_boundary(end) {
@@ -274,7 +275,7 @@ impl Excerpt {
         excerpt
     }
 
-    /// What it holds.
+    /// Its text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.len as usize]).unwrap_or_default()
     }

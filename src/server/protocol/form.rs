@@ -1,14 +1,15 @@
 //! The parameters of a GET: `biz`, `key`, `count`, `force`, `detail`, `deny`.
 //!
-//! Each at most once, percent-decoded, `+` is a space, UTF-8; anything else is an error.
+//! Invariant: each occurs at most once, percent-decoded, `+` as a space, in UTF-8. Anything else is
+//! an error.
 
 use super::{Error, Excerpt};
 use frs::service::{ItemOptions, Request};
 
-/// Statuses that a refusal may be answered with.
+/// The statuses that a refusal may have.
 const REFUSALS: std::ops::RangeInclusive<u16> = 400..=599;
 
-/// Text decoded out of a target, its buffers reused.
+/// Text decoded from a target, in reused buffers.
 #[derive(Debug, Default)]
 pub struct Decoded {
     biz: Vec<u8>,
@@ -16,12 +17,12 @@ pub struct Decoded {
     other: Vec<u8>,
 }
 
-/// Parses a count: `-?[0-9]{1,10}` within 32 bits; none otherwise.
+/// Parses a count: `-?[0-9]{1,10}` within 32 bits, otherwise `None`.
 pub fn count(text: &str) -> Option<i32> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let well_formed =
         matches!(digits.len(), 1..=10) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // i32's own parser takes a leading plus, which the check above has excluded.
+    // i32's own parser accepts a leading plus, which the check above has excluded.
     if well_formed { text.parse().ok() } else { None }
 }
 
@@ -31,7 +32,7 @@ pub fn refusal(text: &str) -> Option<u16> {
     REFUSALS.contains(&status).then_some(status)
 }
 
-/// Adds the one item that a query string asks for; the status of a refusal, if it names one.
+/// Adds the one item of a query string. Returns the status of a refusal, if it names one.
 pub fn parse(
     query: &str,
     decoded: &mut Decoded,
@@ -70,19 +71,19 @@ pub fn parse(
     Ok(deny)
 }
 
-/// Percent-decodes a path segment, where `+` is a plus.
+/// Percent-decodes a path segment, in which `+` is a plus.
 pub fn segment<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> {
     decode(raw, &mut decoded.biz, b'+')?;
     utf8(&decoded.biz)
 }
 
-/// Percent-decodes the value of a parameter, where `+` is a space.
+/// Percent-decodes the value of a parameter, in which `+` is a space.
 pub fn value<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> {
     decode(raw, &mut decoded.other, b' ')?;
     utf8(&decoded.other)
 }
 
-/// Which parameters were met.
+/// Which parameters have occurred.
 struct Seen(u8);
 
 impl Seen {
@@ -90,7 +91,7 @@ impl Seen {
         self.0 & 1 << parameter != 0
     }
 
-    /// Notes one, which must not have been met before.
+    /// Notes a parameter, which must not have occurred before.
     fn first(&mut self, parameter: u8, name: &str) -> Result<Once, Error> {
         if self.has(parameter) {
             let what = "a parameter occurs more than once";
@@ -101,7 +102,7 @@ impl Seen {
     }
 }
 
-/// Proof that a parameter was met for the first time.
+/// Proof that a parameter occurs for the first time.
 struct Once;
 
 fn unknown(name: &str) -> Error {
@@ -195,9 +196,9 @@ mod tests {
                 ..row("b", "k")
             })
         );
-        // No count is the item's error, not the request's.
+        // A bad count is the item's error, not the request's.
         assert_eq!(read("biz=b&key=k&count=x").unwrap().options.count, None);
-        // What XML forbids is the service's to judge.
+        // The service judges characters that XML forbids.
         assert_eq!(read("biz=b&key=%00%ef%bf%bf").unwrap().key, "\0\u{FFFF}");
     }
 

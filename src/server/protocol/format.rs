@@ -1,7 +1,7 @@
 //! The formats of documents, and what they share.
 //!
-//! Invariant: whatever the format, a document is text in UTF-8, its bounds are the same, and so are
-//! the words of an item's error.
+//! Invariant: in every format a document is UTF-8 text, with the same bounds and the same words for
+//! an item's error.
 
 use super::Error;
 use frs::conf::Http;
@@ -15,7 +15,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a media type, in any case and without parameters.
+    /// The format of a media type, in any letter case, without parameters.
     pub(super) fn of_media_type(essence: &[u8]) -> Option<Format> {
         let is = |name: &[u8]| essence.eq_ignore_ascii_case(name);
         match essence.len() {
@@ -27,7 +27,7 @@ impl Format {
     }
 }
 
-/// How much a request may hold.
+/// How many items a request may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Items of a request.
@@ -37,7 +37,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Items of a request that is atomic, or is not.
+    /// The bound for an atomic request, or for another one.
     pub(super) fn items(self, atomic: bool) -> u32 {
         if atomic { self.max_atomic_items.min(self.max_items) } else { self.max_items }
     }
@@ -49,7 +49,7 @@ impl From<&Http> for Bounds {
     }
 }
 
-/// Values decoded out of a document, their buffers reused.
+/// Values decoded from a document, in reused buffers.
 #[derive(Debug, Default)]
 pub struct Decoded {
     pub(super) biz: String,
@@ -57,10 +57,10 @@ pub struct Decoded {
     pub(super) other: String,
 }
 
-/// Bytes of an item's answer at most, without what is echoed of the item, and of each `<limit>`
-/// in it: the longest tags with the longest figures, rounded up.
+/// The most bytes of an item's answer, and of each `<limit>` in it, without what is echoed of the
+/// item: the longest tags with the longest figures, rounded up.
 pub const ANSWER_BYTES: usize = 320;
-/// The longest that a byte of a request can become where it is echoed: `"` as `&quot;`.
+/// The most bytes that one byte of a request becomes when it is echoed: `"` as `&quot;`.
 pub const ECHO_FACTOR: usize = 6;
 /// The shortest item of a request, without what is echoed of it: `{"biz":1,"key":1},`.
 pub const ITEM_BYTES: usize = 18;
@@ -68,7 +68,7 @@ pub const ITEM_BYTES: usize = 18;
 /// The error of a document in another encoding.
 pub(super) const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");
 
-/// A document without its byte order mark, which may tell that it is in another encoding.
+/// A document without its byte order mark. The mark may show that it is in another encoding.
 pub(super) fn without_mark(body: &[u8]) -> Result<&[u8], Error> {
     if body.starts_with(&[0xFE, 0xFF]) || body.starts_with(&[0xFF, 0xFE]) {
         return Err(NOT_UTF8);

@@ -1,9 +1,9 @@
-//! A short text being put together.
+//! Writes a short text from pieces.
 //!
-//! Many short pieces are cheaper to copy into an array than to append to a vector that may grow at
-//! each of them. The array is reused, as clearing it would cost more than filling it. Nothing is
-//! ever written beyond it: the compiler sees that an element fits behind [`Pen::make_room`], and
-//! asks at few pieces only.
+//! Copying many short pieces into an array is cheaper than appending them to a vector that may grow
+//! at each. The array is reused, because clearing it would cost more than filling it. Invariant:
+//! nothing is written beyond it. The compiler sees that an element fits behind [`Pen::make_room`],
+//! and checks at few pieces only.
 
 use frs::base::scan::Short;
 
@@ -11,7 +11,7 @@ use frs::base::scan::Short;
 #[derive(Debug, Clone)]
 pub struct Line {
     bytes: [u8; Line::MAX_BYTES],
-    /// Of the number that [`Pen::repeated`] wrote last.
+    /// The text of the number that [`Pen::repeated`] wrote last.
     repeated: Digits,
 }
 
@@ -23,8 +23,8 @@ struct Digits {
     len: u8,
 }
 
-/// Writes into a [`Line`] from its beginning. Kept by value, and what is seldom written by a pen of
-/// its own ([`Pen::aside`]), its place stays in a register.
+/// Writes into a [`Line`] from its beginning. Its position stays in a register, because it is kept
+/// by value and a second pen writes what is rare ([`Pen::aside`]).
 #[derive(Debug)]
 pub(super) struct Pen<'l> {
     line: &'l mut Line,
@@ -32,10 +32,10 @@ pub(super) struct Pen<'l> {
 }
 
 impl Line {
-    /// Of the longest: the fields of a single item's answer have twice a biz's name of 64 bytes and
-    /// six numbers of 20 digits; an element has two short names and eight numbers.
+    /// The most bytes of an element. The fields of a single item's answer have a biz's name of 64
+    /// bytes twice, and six numbers of 20 digits. An element has two short names and eight numbers.
     const ELEMENT_BYTES: usize = 512;
-    /// Many elements, so that few copies are made of them all.
+    /// Room for many elements, so that few copies are made.
     const MAX_BYTES: usize = 8 * Line::ELEMENT_BYTES;
 
     #[inline(always)]
@@ -43,7 +43,7 @@ impl Line {
         Pen { line: self, len: 0 }
     }
 
-    /// Puts text at its place; false if it does not fit, and is left out.
+    /// Puts text at a position. If it does not fit, writes nothing and returns false.
     #[inline(never)]
     fn put(&mut self, at: usize, text: &[u8]) -> bool {
         let room = self.bytes.get_mut(at..at + text.len());
@@ -52,10 +52,10 @@ impl Line {
 }
 
 impl Digits {
-    /// Of the largest number.
+    /// Digits of the largest number.
     const MAX_BYTES: usize = 20;
 
-    /// Of any number, slowly.
+    /// The digits of any number, slowly.
     #[cold]
     fn of(number: u64) -> Digits {
         let mut buffer = itoa::Buffer::new();
@@ -67,7 +67,7 @@ impl Digits {
 }
 
 impl Pen<'_> {
-    /// Adds text; what does not fit, which is never, is left out.
+    /// Adds text. Text that does not fit is left out, which never happens.
     #[inline(always)]
     pub fn text(&mut self, text: &[u8]) {
         if let Some(room) = self.line.bytes.get_mut(self.len..self.len + text.len()) {
@@ -76,8 +76,8 @@ impl Pen<'_> {
         }
     }
 
-    /// Adds the first `len` of some bytes. All are copied, which takes no loop and no call; the
-    /// others are written over by what follows.
+    /// Adds the first `len` bytes. Copies all of them, which takes no loop and no call; what
+    /// follows overwrites the others.
     #[inline(always)]
     fn beginning<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
         let room = self.line.bytes.get_mut(self.len..).and_then(|room| room.first_chunk_mut());
@@ -87,13 +87,13 @@ impl Pen<'_> {
         }
     }
 
-    /// As [`Pen::text`], of a short one.
+    /// Like [`Pen::text`], for a short text.
     #[inline(always)]
     pub fn short_text(&mut self, text: Short<'_>) {
         let Short { bytes, len } = text;
         match bytes.first_chunk() {
             Some(bytes) => self.beginning::<{ Short::MAX_BYTES }>(bytes, len),
-            // Too little is behind it. The place stays in its register.
+            // Too few bytes follow it. The position stays in its register.
             None => {
                 let text = &bytes[..len.min(bytes.len())];
                 if self.line.put(self.len, text) {
@@ -110,7 +110,7 @@ impl Pen<'_> {
         self.beginning(&word.to_le_bytes(), 5 - usize::from(is_true));
     }
 
-    /// Has `write` go on with another pen.
+    /// Lets `write` continue with another pen.
     #[inline(always)]
     pub fn aside(&mut self, write: impl FnOnce(&mut Pen<'_>)) {
         let mut pen = Pen { line: self.line, len: self.len };
@@ -131,7 +131,7 @@ impl Pen<'_> {
         }
     }
 
-    /// As [`Pen::number`], of one that is most often what it was the last time.
+    /// Like [`Pen::number`], for a number that is usually the same as last time.
     #[inline(always)]
     pub fn repeated(&mut self, number: u64) {
         if self.line.repeated.number == number {
@@ -154,19 +154,19 @@ impl Pen<'_> {
             self.text(&[b'0' + number as u8]);
         } else {
             let digits = digits(number);
-            // Of 0 too one digit is left.
+            // One digit is left of 0, too.
             self.last_digits(digits, (digits | (1 << 56)).trailing_zeros() / 8);
         }
     }
 
-    /// Adds eight digits but for so many of the first.
+    /// Adds eight digits without the first `zeros` of them.
     #[inline(always)]
     fn last_digits(&mut self, digits: u64, zeros: u32) {
         let text = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
         self.beginning(&text, 8 - zeros as usize);
     }
 
-    /// Adds a number of thousandths: as many decimals as it has, three at most.
+    /// Adds a number of thousandths, with as many decimals as it has, at most three.
     pub fn thousandths(&mut self, number: u32) {
         self.number(u64::from(number / 1000));
         let decimals = number % 1000;
@@ -178,7 +178,7 @@ impl Pen<'_> {
         }
     }
 
-    /// Sees to it that the next element fits: what is written is appended to `out` if it may not.
+    /// Makes sure that the next element fits: appends the written text to `out` if it may not.
     #[inline(always)]
     pub fn make_room(&mut self, out: &mut Vec<u8>) {
         if self.len > Line::MAX_BYTES - Line::ELEMENT_BYTES {
@@ -186,7 +186,7 @@ impl Pen<'_> {
         }
     }
 
-    /// Appends what is written to `out`, and begins anew.
+    /// Appends the written text to `out` and starts over.
     #[inline(always)]
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.line.bytes[..self.len]);
@@ -194,7 +194,7 @@ impl Pen<'_> {
     }
 }
 
-/// In one word, as digits are.
+/// In one word, like digits.
 const TRUE: u64 = u64::from_le_bytes(*b"true    ");
 const FALSE: u64 = u64::from_le_bytes(*b"false   ");
 /// The first number of more than eight digits.
@@ -202,13 +202,13 @@ const EIGHT_DIGITS: u64 = 100_000_000;
 /// Eight times the character 0.
 const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// The eight decimal digits of a number below [`EIGHT_DIGITS`], one in each byte, the first one in
-/// the lowest: halves it all at once, without a branch (Paul Khuong, "How to print integers really
-/// fast", 2017).
+/// The eight decimal digits of a number below [`EIGHT_DIGITS`], one in each byte, the first in the
+/// lowest byte. All are halved at once, without a branch (Paul Khuong, "How to print integers
+/// really fast", 2017).
 #[inline(always)]
 fn digits(number: u64) -> u64 {
-    // In each half four digits, then two, then one; the quotients by multiplying, as they are exact
-    // for so few digits.
+    // Each part has four digits, then two, then one. The quotients are computed by multiplication,
+    // which is exact for so few digits.
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
     let twos = hundreds | ((fours - hundreds * 100) << 16);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn numbers() {
         (0..20_000).for_each(check);
-        // Each half of eight digits, whatever the other one.
+        // All values of each half of eight digits.
         for half in 0..10_000 {
             check(half * 10_000 + 9_999 - half);
         }
@@ -278,13 +278,13 @@ mod tests {
         {
             pen.repeated(number);
             pen.text(b" ");
-            // Others are not what is remembered.
+            // Other numbers do not change the remembered one.
             pen.number(number / 2);
             pen.text(b" ");
             expected += &format!("{number} {} ", number / 2);
         }
         pen.flush(&mut out);
-        // What is remembered outlives the pen.
+        // The remembered number outlives the pen.
         let mut pen = line.pen();
         pen.repeated(5);
         pen.truth(true);

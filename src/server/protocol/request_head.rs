@@ -1,8 +1,8 @@
 //! A request's head: where it ends, what it says, how its body is framed (RFC 9110, RFC 9112).
 //!
-//! A head that arrives whole is parsed at once. Of one that does not, the end is looked for as it
-//! arrives, each byte once, and then it is parsed. Both ways come to the same. What leaves the
-//! framing open to two readings is an error that closes the connection.
+//! A head that arrives whole is parsed at once. If it arrives in pieces, its end is searched as it
+//! arrives, each byte once, and then the head is parsed. Invariant: both ways give the same result.
+//! A head whose framing has two readings is an error that closes the connection.
 
 use std::mem::MaybeUninit;
 
@@ -15,7 +15,7 @@ use super::error::MAX_FIELDS;
 use super::format::Format;
 use frs::conf::Authority;
 
-/// How far the search for the end of a head has come; offsets from the head's start.
+/// How far the search for the end of a head has come, in offsets from the head's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Search {
     scanned: usize,
@@ -23,11 +23,11 @@ pub struct Search {
 }
 
 impl Search {
-    /// Nothing seen.
+    /// Nothing read.
     pub const START: Search = Search { scanned: 0, line: 0 };
 
-    /// Looks for the end of the head that `input` starts with, of which an earlier call may have
-    /// seen a part. None: not there yet.
+    /// Searches for the end of the head that `input` starts with, from where the last call stopped.
+    /// `None`: the end has not arrived.
     pub fn end(&mut self, input: &[u8], max_head_bytes: u32) -> Result<Option<usize>, Error> {
         let window = &input[..input.len().min(max_head_bytes as usize)];
         // Garbage must not wait for a line end that may never come.
@@ -70,15 +70,15 @@ pub enum Body {
     Chunked,
 }
 
-/// The value of a field that may stand once.
+/// The value of a field that may occur once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Lone<'b> {
-    /// It does not stand there.
+    /// The field is absent.
     #[default]
     Absent,
-    /// It does, with this value.
+    /// It occurs once, with this value.
     Once(&'b [u8]),
-    /// It does, several times.
+    /// It occurs several times.
     Repeated,
 }
 
@@ -101,15 +101,15 @@ pub struct Head<'h, 'b> {
     pub body: Body,
     /// HTTP/1.0, not 1.1.
     pub http10: bool,
-    /// The client goes on using the connection.
+    /// The client will use the connection again.
     pub keep_alive: bool,
     /// The client waits for 100 before it sends its body.
     pub expects_continue: bool,
-    /// The host that is asked.
+    /// The requested host.
     pub host: Lone<'b>,
-    /// The site whose page a browser sends it for.
+    /// The site of the page for which a browser sends the request.
     pub origin: Lone<'b>,
-    /// A browser sends it, and says that neither its user nor a page of this very host asked for it
+    /// A browser sends it, and says that neither its user nor a page of this host asked for it
     /// (`Sec-Fetch-Site`).
     pub cross_site: bool,
     accept: Accept,
@@ -118,7 +118,7 @@ pub struct Head<'h, 'b> {
 }
 
 impl<'h, 'b> Head<'h, 'b> {
-    /// Parses a whole head, the empty line at its end included.
+    /// Parses a whole head, including the empty line at its end.
     pub fn parse(
         bytes: &'b [u8],
         fields: &'h mut Fields<'b>,
@@ -133,8 +133,8 @@ impl<'h, 'b> Head<'h, 'b> {
         Head::of(parsed)
     }
 
-    /// Parses the head that `input` starts with, if all of it is there and its lines end as they
-    /// should; also how many bytes it has. None: search for its end, which finds what is wrong.
+    /// Parses the head that `input` starts with, if it is complete and all its lines end in CR LF.
+    /// Also returns its length. `None`: the caller searches for its end, which finds what is wrong.
     pub fn parse_at_once(
         input: &'b [u8],
         fields: &'h mut Fields<'b>,
@@ -146,7 +146,7 @@ impl<'h, 'b> Head<'h, 'b> {
         else {
             return None;
         };
-        // The parser takes a bare LF, and empty lines in front.
+        // The parser accepts a bare LF, and empty lines in front.
         let strict = is_token(window[0])
             && window[..end].ends_with(b"\r\n\r\n")
             && parsed.headers.iter().all(|field| {
@@ -220,8 +220,8 @@ impl<'h, 'b> Head<'h, 'b> {
         Ok(())
     }
 
-    /// The host that is asked, by the field that must be there (RFC 9112, section 3.2). None: an
-    /// old client, who names none.
+    /// The requested host from the Host field, which HTTP/1.1 requires (RFC 9112, section 3.2).
+    /// `None`: a client of HTTP/1.0 that names none.
     pub fn authority(&self) -> Result<Option<Authority<'b>>, Error> {
         match self.host {
             Lone::Once(host) => Authority::parse(host).ok_or(BAD_HOST).map(Some),
@@ -231,7 +231,7 @@ impl<'h, 'b> Head<'h, 'b> {
         }
     }
 
-    /// The digits of Content-Length, if that stands there once and is digits only.
+    /// The digits of Content-Length, if the field occurs once and has digits only.
     pub fn lone_length(&self) -> Option<&'b [u8]> {
         let mut lengths =
             self.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("content-length"));
@@ -241,8 +241,8 @@ impl<'h, 'b> Head<'h, 'b> {
         }
     }
 
-    /// The format of the body: XML unless the head says otherwise. It must be one that is read
-    /// here, and in UTF-8.
+    /// The format of the body: XML unless the head says otherwise. It must be a format that frs
+    /// reads, in UTF-8.
     pub fn content(&self) -> Result<Format, Error> {
         if let Some(what) = self.content_fault {
             return Err(Error::BadContentType(what));
@@ -267,7 +267,7 @@ impl<'h, 'b> Head<'h, 'b> {
         Ok(format)
     }
 
-    /// As [`Head::content`], where a body is XML.
+    /// Like [`Head::content`], for a body that must be XML.
     pub fn xml_content(&self) -> Result<(), Error> {
         match self.content() {
             Ok(Format::Xml) => Ok(()),
@@ -276,12 +276,12 @@ impl<'h, 'b> Head<'h, 'b> {
         }
     }
 
-    /// The format of the answer, `own` unless the client would rather have the other one.
+    /// The format of the answer: `own` unless the client prefers the other one.
     pub fn answer_format(&self, own: Format) -> Format {
         self.accept.choose(own)
     }
 
-    /// The format of a request that may be faulty: what its body is said to be, else XML.
+    /// The format of a request that may be faulty: the one its head names for the body, else XML.
     pub fn own_format(&self) -> Format {
         if self.method == "GET" || self.method == "HEAD" {
             return Format::Xml;
@@ -296,10 +296,11 @@ fn media_type<'v>(parts: &mut impl Iterator<Item = &'v [u8]>) -> Option<Format> 
     Format::of_media_type(parts.next().unwrap_or_default().trim_ascii())
 }
 
-/// Is this the name of a field? Names are tokens, of which only letters differ in the bit of case.
+/// Whether this is the name of a field. Names are tokens, in which only letters differ in the bit
+/// of case.
 fn is<const N: usize>(name: &str, lower: &[u8; N]) -> bool {
     let bytes: Result<&[u8; N], _> = name.as_bytes().try_into();
-    // Without a branch on each byte.
+    // No branch for each byte.
     bytes.is_ok_and(|bytes| {
         bytes
             .iter()
@@ -317,7 +318,7 @@ const TWO_TYPES: &str = "expected one Content-Type, found several";
 const CODED: &str = "expected no Content-Encoding but identity";
 const BAD_LENGTH: Error = Error::BadHttp("bad Content-Length: expected decimal digits");
 
-/// What the fields say of the body, put together.
+/// What the fields say about the body.
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,
@@ -326,7 +327,7 @@ struct Framing {
 }
 
 impl Framing {
-    /// A Content-Length field; a list is the same as several fields.
+    /// Adds a Content-Length field. A list is equivalent to several fields.
     fn length(&mut self, value: &[u8]) -> Result<(), Error> {
         for element in value.split(|&byte| byte == b',') {
             let length = decimal(element.trim_ascii()).ok_or(BAD_LENGTH)?;
@@ -354,7 +355,7 @@ impl Framing {
     }
 }
 
-/// A number in decimal digits; saturated it is over any bound too.
+/// A number in decimal digits. It saturates, which is over any bound too.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -377,11 +378,10 @@ fn fault(error: httparse::Error, bytes: &[u8], max_head_bytes: u32) -> Error {
     }
 }
 
-/// A whole head of HTTP/1.2 to 1.9, with 1.1 for its version: a server answers a later minor
-/// version as the highest one that it speaks (RFC 9110, section 2.5). None: it is of another
-/// version.
+/// A whole head of HTTP/1.2 to 1.9, copied with 1.1 as its version: a server answers a later minor
+/// version as the highest one that it supports (RFC 9110, section 2.5). `None`: another version.
 ///
-/// There are no such clients as yet: none has to pay for a copy.
+/// No such clients exist yet, so no real request pays for the copy.
 pub fn as_http11(bytes: &[u8]) -> Option<Vec<u8>> {
     let minor = memchr::memchr(b'\r', bytes)?.checked_sub(1)?;
     let is_later = bytes[..minor].ends_with(b" HTTP/1.") && matches!(bytes[minor], b'2'..=b'9');
@@ -392,7 +392,7 @@ pub fn as_http11(bytes: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Does the request line end in a version, if only one that is not spoken here?
+/// Whether the request line ends in a version, even one that frs does not support.
 fn names_another_version(bytes: &[u8]) -> bool {
     let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|&byte| byte == b' ');

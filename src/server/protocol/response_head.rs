@@ -1,7 +1,7 @@
 //! Heads of answers, and answers of the whole request.
 //!
-//! What is appended is a whole answer: status line, fields, an empty line, the body, which never
-//! follows on HEAD.
+//! Invariant: what is appended is a whole answer: status line, fields, an empty line, and the body.
+//! The answer to HEAD has no body.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,20 +10,20 @@ use frs::base::clock::Millis;
 use frs::conf::{Listen, Origin};
 use frs::service::{Answer, ItemError, Verdict};
 
-/// The status of a preflight.
+/// The status of the answer to a preflight.
 pub const PREFLIGHT: u16 = 204;
 
 /// The longest head of an answer, rounded up.
 pub const HEAD_BYTES: usize = 1 << 10;
 
-/// Seconds after which an overloaded server may be asked again.
+/// Seconds after which a client may retry on an overloaded server.
 const OVERLOAD_RETRY_SECONDS: u64 = 1;
 
-/// The last second that HTTP dates can name: the end of the year 9999.
+/// The last second that an HTTP date can express: the end of the year 9999.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// What heads start with, written once a second: of most answers all of it, of every answer the
-/// fields at its end, Date among them.
+/// The common start of heads, written once a second. Most answers use all of it. Every answer uses
+/// the fields at its end, which include Date.
 #[derive(Debug, Clone)]
 pub struct Common {
     second: u64,
@@ -38,7 +38,7 @@ impl Common {
     const DATE_LEN: usize = 29;
     const LENGTH_NAME: &str = "Content-Length: ";
 
-    /// At the epoch.
+    /// Dated at the epoch.
     pub fn new() -> Common {
         let mut text = [0; Common::TEXT.len()];
         text.copy_from_slice(Common::TEXT);
@@ -55,21 +55,21 @@ impl Common {
         let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(second));
         let start = self.text.len() - Common::DATE_FROM_END;
         let mut room = &mut self.text[start..start + Common::DATE_LEN];
-        // A date is 29 characters long up to the last second.
+        // A date has 29 characters up to the last second.
         let _ = std::io::Write::write_fmt(&mut room, format_args!("{date}"));
     }
 
-    /// The start of a 200 with an XML body, up to its length.
+    /// The start of a 200 with an XML body, up to the value of Content-Length.
     fn ok_xml(&self) -> &[u8] {
         &self.text
     }
 
-    /// The fields of every answer, up to its length.
+    /// The fields of every answer, up to the value of Content-Length.
     fn fields(&self) -> &[u8] {
         &self.text[self.text.len() - Common::FIELDS_LEN..]
     }
 
-    /// The fields of an answer that has no length.
+    /// The fields of an answer without Content-Length.
     fn fields_but_length(&self) -> &[u8] {
         let fields = self.fields();
         &fields[..fields.len() - Common::LENGTH_NAME.len()]
@@ -82,47 +82,46 @@ impl Default for Common {
     }
 }
 
-/// What the client is told of the connection.
+/// What the answer says about the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// It goes on, as HTTP/1.1 does unless told otherwise.
+    /// It stays open, as HTTP/1.1 does by default.
     Default,
-    /// It goes on, as HTTP/1.0 must be told.
+    /// It stays open, which HTTP/1.0 has to be told.
     KeepAlive,
-    /// It is closed after this answer.
+    /// It closes after this answer.
     Close,
 }
 
-/// What an answer's head depends on beside the answer itself.
+/// What an answer's head depends on besides the answer itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseOptions {
-    /// What is said of the connection.
+    /// What the answer says about the connection.
     pub persistence: Persistence,
     /// HEAD: no body follows.
     pub head_only: bool,
     /// The format of documents.
     pub format: Format,
-    /// The [mark](frs::conf::Origin::mark) of the site whose page asks.
+    /// The [mark](frs::conf::Origin::mark) of the site whose page sent the request.
     pub origin: Option<u32>,
 }
 
 impl ResponseOptions {
-    /// Of a connection that is closed after the answer to what nothing is known of.
+    /// For a connection that closes after the answer to a request of which nothing is known.
     pub const CLOSE: ResponseOptions = ResponseOptions::closing(Format::Xml);
 
-    /// Of an error of the whole request, which uses the request's format whatever `Accept` asks
-    /// for.
+    /// For an error of the whole request: it uses the request's format whatever `Accept` says.
     pub const fn of(self, format: Format) -> ResponseOptions {
         ResponseOptions { format, ..self }
     }
 
-    /// Of a connection that is closed after the answer.
+    /// For a connection that closes after the answer.
     pub const fn closing(format: Format) -> ResponseOptions {
         ResponseOptions { persistence: Persistence::Close, head_only: false, format, origin: None }
     }
 }
 
-/// Whom an answer goes to.
+/// The recipient of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'o> {
     /// What its head depends on.
@@ -142,13 +141,13 @@ impl From<ResponseOptions> for Asker<'_> {
 /// Types of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
-    /// A document, in the format that [`ResponseOptions`] say.
+    /// A document in the format of [`ResponseOptions`].
     Document,
-    /// Words.
+    /// Plain text.
     Text,
 }
 
-/// What is answered.
+/// The content of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'a> {
     /// The status.
@@ -159,18 +158,18 @@ pub struct Content<'a> {
     pub body: &'a [u8],
 }
 
-/// What an answer to a single item tells in its head.
+/// What the head of a single item's answer says.
 #[derive(Debug, Clone, Copy)]
 pub struct Single<'a> {
-    /// The biz's name, where the biz is known.
+    /// The biz's name, if the biz is known.
     pub name: Option<&'a str>,
     /// The verdict.
     pub verdict: &'a Verdict,
-    /// Tell `FRS-Limited`, for proxies.
+    /// Add `FRS-Limited`, for proxies.
     pub proxied: bool,
 }
 
-/// Appends an answer; `line` is scratch.
+/// Appends an answer. `line` is scratch.
 pub fn write(
     out: &mut Vec<u8>,
     line: &mut Line,
@@ -190,8 +189,8 @@ pub fn write(
     end(out, &mut pen, options, content.body);
 }
 
-/// Appends what the pages of a site may ask (the preflight of CORS); `line` is scratch. A 204 has
-/// no body, and no length (RFC 9110, section 8.6).
+/// Appends what the pages of a site may request (the answer to a CORS preflight). `line` is
+/// scratch. A 204 has no body, and no length (RFC 9110, section 8.6).
 pub fn write_preflight(
     out: &mut Vec<u8>,
     line: &mut Line,
@@ -211,8 +210,7 @@ pub fn write_preflight(
     pen.flush(out);
 }
 
-/// Appends the answer of a whole request that cannot be served; `line` and `body` are
-/// scratch.
+/// Appends the answer of a whole request that cannot be served. `line` and `body` are scratch.
 pub fn write_error(
     out: &mut Vec<u8>,
     line: &mut Line,
@@ -245,8 +243,8 @@ pub fn write_error(
     end(out, &mut pen, options, body);
 }
 
-/// The status of the answer to a single item that stands in a GET or stands for a gateway's
-/// request; `refusal` is the status of a limited one.
+/// The status of the answer to the single item of a GET or of a gateway's request. `refusal` is the
+/// status of a limited item.
 pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     match &answer.result {
         Ok(verdict) if verdict.limited => refusal,
@@ -256,7 +254,7 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     }
 }
 
-/// Starts an answer, partly by `pen`, to which what follows is added.
+/// Starts an answer. What `pen` holds at the end continues it.
 fn begin(
     out: &mut Vec<u8>,
     pen: &mut Pen<'_>,
@@ -283,7 +281,7 @@ fn begin(
     pen.text(persistence(options));
 }
 
-/// What is said of the connection.
+/// The field about the connection.
 fn persistence(options: ResponseOptions) -> &'static [u8] {
     match options.persistence {
         Persistence::Default => b"",
@@ -308,7 +306,8 @@ fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, options: ResponseOptions, body: &[u
 
 fn write_single(pen: &mut Pen<'_>, single: &Single<'_>) {
     let verdict = single.verdict;
-    // A limit of no maximum that refuses nobody (`count`) would tell a client to stop for ever.
+    // A limit without a maximum that refuses no request (`count`) would tell a client to stop for
+    // ever.
     let has_quota = verdict.limit != 0 && (verdict.figures.max > 0 || verdict.limited);
     if let (Some(name), true) = (single.name, has_quota) {
         write_rate_limit(pen, name, verdict);
@@ -329,7 +328,7 @@ fn write_single(pen: &mut Pen<'_>, single: &Single<'_>) {
 /// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers).
 fn write_rate_limit(pen: &mut Pen<'_>, name: &str, verdict: &Verdict) {
     let figures = &verdict.figures;
-    // A biz's name holds nothing that a quoted string would have to escape.
+    // A biz's name has no character that a quoted string would have to escape.
     pen.text(b"RateLimit-Policy: \"");
     pen.text(name.as_bytes());
     pen.text(b"\";q=");
@@ -354,7 +353,7 @@ fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
 }
 
-/// Words for the statuses that either plane answers, or that a refusal is likely to ask for.
+/// Reasons of the statuses that either plane answers, or that a refusal is likely to name.
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -1,32 +1,31 @@
-//! Method and target of a request to what is asked.
+//! Method and target of a request to the requested operation.
 //!
-//! Targets in absolute form are taken too: there are no virtual hosts.
+//! Targets in absolute form are accepted too: there are no virtual hosts.
 
 use super::{Error, Excerpt};
 use frs::conf::Authority;
 use frs::service::Command;
 
-/// What a target asks of this server.
+/// What a target names on this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Local<'b> {
     /// The path, never empty.
     pub path: &'b str,
-    /// What stands behind the `?`, if there is one.
+    /// The part behind the `?`, if there is one.
     pub query: Option<&'b str>,
 }
 
-/// A request target, taken apart.
+/// A parsed request target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'b> {
-    /// The host that it names, which then counts instead of the Host field (RFC 9112, section
-    /// 3.2.2).
+    /// The host that it names. It overrides the Host field (RFC 9112, section 3.2.2).
     pub authority: Option<Authority<'b>>,
-    /// Path and query; none where the form or the scheme is not one that is served.
+    /// Path and query, or `None` if the form or the scheme is not served.
     pub local: Option<Local<'b>>,
 }
 
 impl<'b> Target<'b> {
-    /// Takes a target apart.
+    /// Parses a target.
     pub fn parse(target: &'b str) -> Result<Target<'b>, Error> {
         if !target.is_ascii() {
             return Err(Error::BadHttp("bad target: bytes beyond ASCII are sent as %XX"));
@@ -60,21 +59,20 @@ fn split(local: &str) -> Local<'_> {
     Local { path: if path.is_empty() { "/" } else { path }, query }
 }
 
-/// What a request asks for.
+/// A requested operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route<'b> {
     /// Query or Update of the items in the body.
     Items(Command),
     /// Query or Update of the one item in these parameters.
     Item(Command, &'b str),
-    /// Update of the one item that the gateway stands for; the segment that names the biz, not
-    /// decoded.
+    /// Update of the one item of a gateway's request. The segment names the biz and is not decoded.
     Authz(&'b str),
-    /// Is this worker serving?
+    /// Whether this worker is serving.
     Health,
 }
 
-/// Finds what `method` on `target` asks for.
+/// Finds what `method` on `target` requests.
 pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> {
     let Local { path, query } = target.local.ok_or(Error::NotFound)?;
     match path {

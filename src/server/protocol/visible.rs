@@ -1,18 +1,18 @@
-//! Characters that nobody sees, or that change how what is around them is seen: documents and lines
+//! Invisible characters, and those that change how the text around them looks. Documents and lines
 //! for people show them by number.
 //!
-//! These are control characters (a terminal may act on those of C1 as on ESC), the marks that turn
-//! the direction of text (with them `admin` can be shown for what is something else), and the two
-//! separators that some programs take for the end of a line. Answers of the data plane echo what
-//! they were asked for as it is: they are read by who asked.
+//! They are control characters (a terminal may treat those of C1 like ESC), the marks that change
+//! the direction of text (with them, another text can look like `admin`), and the two separators
+//! that some programs take for the end of a line. Answers of the data plane echo their request
+//! unchanged: their reader is the client that sent it.
 //!
-//! Invariant: a document says the same before and after, but for CSV and text, where a text that
-//! looks like such a number is not told from one.
+//! Invariant: a document has the same meaning before and after. The exceptions are CSV and plain
+//! text, where the result cannot be distinguished from a text that looks like such a number.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Is it one of them? Tabs and ends of lines are not.
+/// Whether it is such a character. Tabs and line ends are not.
 pub const fn is_hidden(c: char) -> bool {
     match c {
         '\t' | '\n' | '\r' => false,
@@ -23,19 +23,19 @@ pub const fn is_hidden(c: char) -> bool {
     }
 }
 
-/// A JSON document with them as `\u009b`.
+/// A JSON document with such characters as `\u009b`.
 pub fn in_json(document: &str) -> Cow<'_, str> {
-    // All of them are of four digits; outside of strings there are none.
+    // All of them have four digits, and none occurs outside of strings.
     replaced(document, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
 }
 
-/// An XML document with them as `&#x9b;`. It must hold no comment and no CDATA section, and nothing
-/// that is no character of XML.
+/// An XML document with such characters as `&#x9b;`. It must contain no comment, no CDATA section,
+/// and no character that XML forbids.
 pub fn in_xml(document: &str) -> Cow<'_, str> {
     replaced(document, |out, c| write!(out, "&#x{:x};", u32::from(c)))
 }
 
-/// Text with them as `\u{9b}`.
+/// Text with such characters as `\u{9b}`.
 pub fn in_text(text: &str) -> Cow<'_, str> {
     replaced(text, |out, c| write!(out, "\\u{{{:x}}}", u32::from(c)))
 }
@@ -47,7 +47,7 @@ fn replaced(text: &str, write: impl Fn(&mut String, char) -> std::fmt::Result) -
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_hidden(c) {
-            // A String takes everything.
+            // Writing to a String never fails.
             let _ = write(&mut out, c);
         } else {
             out.push(c);
@@ -60,7 +60,7 @@ fn replaced(text: &str, write: impl Fn(&mut String, char) -> std::fmt::Result) -
 mod tests {
     use super::*;
 
-    /// Everything that must not come out as it is.
+    /// All characters that must not appear unchanged.
     fn all_hidden() -> String {
         let marks = "\u{61C}\u{200E}\u{200F}\u{202A}\u{202B}\u{202C}\u{202D}\u{202E}\
                      \u{2066}\u{2067}\u{2068}\u{2069}\u{2028}\u{2029}";

@@ -1,8 +1,8 @@
-//! What is wrong where the parser stopped, in words.
+//! Describes what is wrong at the place where the parser stopped.
 //!
-//! Pure: the words are told from the text before that place and the character at it, not from what
-//! the parser says of itself. Invariant: all before the place is JSON, of at most 30 levels; the
-//! parser does not go deeper.
+//! Pure: the description depends on the text before that place and the character at it, not on the
+//! parser's message. Invariant: everything before the place is JSON of at most 30 levels, since the
+//! parser goes no deeper.
 
 const EARLY: &str = "the document ends too early";
 const VALUE: &str = "expected a value";
@@ -16,11 +16,11 @@ const WORD: &str = "expected true, false or null";
 const NUMBER: &str = "expected a number as JSON writes them";
 const ESCAPE: &str = "expected \" \\ / b f n r t or u and four hexadecimal digits after \\";
 const CONTROL: &str = "a control character in a string: expected an escape";
-/// What is wrong with half a pair stands before the place.
+/// This fault is before the place.
 pub(super) const HALF_PAIR: &str =
     "half of a surrogate pair: expected \\u and four digits for each half";
 
-/// What stands before the place.
+/// What precedes the place.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     /// Nothing, a bracket that opens an array, or a colon.
@@ -40,7 +40,7 @@ enum Before {
 pub(super) fn words(text: &str, at: usize) -> &'static str {
     let bytes = text.as_bytes();
     let Some(&found) = bytes.get(at) else { return EARLY };
-    // A bit for each level, 1 for an object; the first of them is the document.
+    // One bit for each level, 1 for an object. The first bit is the document.
     let (mut levels, mut before, mut pos) = (1_u32, Before::Value, 0);
     while pos < at {
         let in_object = levels > 1 && levels & 1 == 1;
@@ -92,7 +92,7 @@ pub(super) fn words(text: &str, at: usize) -> &'static str {
         }
         Before::Comma if found == (if in_object { b'}' } else { b']' }) => COMMA,
         Before::Comma if in_object => NAME,
-        // That begins a number, and nothing follows.
+        // It begins a number, and nothing follows.
         Before::Comma | Before::Value if found == b'-' => NUMBER,
         Before::Comma | Before::Value => VALUE,
         Before::Name => NAME,
@@ -103,12 +103,12 @@ pub(super) fn words(text: &str, at: usize) -> &'static str {
     }
 }
 
-/// Does a number that is no number end where `found` follows?
+/// Whether the text is no valid number, given that `found` follows.
 fn is_torn(number: &[u8], found: u8) -> bool {
     let has = |parts: &[u8]| number.iter().any(|byte| parts.contains(byte));
     match found {
         _ if !number.last().is_some_and(u8::is_ascii_digit) => true,
-        // Behind a zero that leads.
+        // Behind a leading zero.
         b'0'..=b'9' => true,
         b'.' => !has(b".eE"),
         b'e' | b'E' => !has(b"eE"),
@@ -116,7 +116,7 @@ fn is_torn(number: &[u8], found: u8) -> bool {
     }
 }
 
-/// What follows a string, of which the first quote is taken; or what is wrong in it.
+/// What follows a string whose first quote has been read, or what is wrong in the string.
 fn behind_string(mut rest: &[u8]) -> Result<&[u8], &'static str> {
     loop {
         rest = match rest {
@@ -140,7 +140,7 @@ fn behind_string(mut rest: &[u8]) -> Result<&[u8], &'static str> {
     }
 }
 
-/// The number that four hexadecimal digits write.
+/// The value of four hexadecimal digits.
 fn unit(digits: &[u8]) -> Option<u16> {
     let digits = digits.get(..4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

@@ -1,12 +1,11 @@
-//! The JSON format, both directions: a request document to a
-//! [`Request`](frs::service::Request), [`Answers`](frs::service::Answers) to a response
-//! document.
+//! The JSON format, both directions: a request document to a [`Request`](frs::service::Request),
+//! [`Answers`](frs::service::Answers) to a response document.
 //!
-//! It says what the XML format says, in members of the same names; numbers and flags are JSON's
-//! own. Faults are found in the order of the document; the first one is answered. `bad-json` is
-//! what is not JSON (RFC 8259), and null and members that stand more than once, which are not
-//! taken; `bad-request` is JSON that says something else than a request. Written are compact
-//! documents: no white space, one line end at the end.
+//! It says what the XML format says, in members of the same names. Numbers and flags are JSON's
+//! own. Faults are found in the order of the document, and the first one is answered. `bad-json`
+//! means that the body is not JSON (RFC 8259), or has null or a repeated member, which frs rejects.
+//! `bad-request` means JSON that is not a request. Documents are written compactly: no white space,
+//! one line end at the end.
 
 mod fault;
 mod read;

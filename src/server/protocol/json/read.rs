@@ -1,14 +1,14 @@
 //! A request document to a [`Request`].
 //!
-//! Reads front to back once, by serde_json's parser, which pushes what it finds straight into the
-//! request. It does not tell where it is, so the places of the tokens are followed beside it.
+//! Reads once from front to back. serde_json's parser pushes what it finds directly into the
+//! request. It does not report its position, so the reader follows the places of the tokens itself.
 //!
-//! Invariant: `Reader::at` is where the next token begins, of those that the parser has not looked
-//! at. What begins there decides what the parser is asked for, so it is never asked for a type that
-//! is not there, and goes no deeper than an item: nesting is bounded by the format.
+//! Invariant: `Reader::at` is where the next token begins that the parser has not read. The first
+//! byte there decides what type the parser is asked for, so the type is always the one present. The
+//! parser goes no deeper than an item: the format bounds the nesting.
 //!
-//! Allocates only where the reused buffers grow, and within the parser: once for the strings with
-//! escapes of a document, and for a fault.
+//! Allocates only where the reused buffers grow, and within the parser: once for a document's
+//! strings with escapes, and for a fault.
 
 use std::fmt;
 
@@ -50,19 +50,19 @@ pub fn read(
     Ok(())
 }
 
-/// What the parser shares: where it is, and where to put what it finds.
+/// What the parser's visitors share: the position, and where they put what they find.
 struct Reader<'r, 'de> {
     text: &'de str,
     at: usize,
     bounds: Bounds,
     decoded: &'r mut Decoded,
     request: &'r mut Request,
-    /// What is wrong, where it is not the parser that says so.
+    /// The fault, if the reader and not the parser found it.
     fault: Option<Error>,
 }
 
 impl<'de> Reader<'_, 'de> {
-    /// The byte that the next token begins with.
+    /// The first byte of the next token.
     fn next(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -80,7 +80,7 @@ impl<'de> Reader<'_, 'de> {
         self.pass_space();
     }
 
-    /// Moves past the token that ends at `end`, and a comma or colon behind it.
+    /// Moves past the token that ends at `end`, and past a comma or colon behind it.
     #[inline]
     fn pass(&mut self, end: usize) {
         self.at = end;
@@ -91,7 +91,7 @@ impl<'de> Reader<'_, 'de> {
         }
     }
 
-    /// Moves past a string that begins here, of so many bytes if nothing in it is escaped.
+    /// Moves past the string that begins here. `plain_bytes` is its length if it has no escapes.
     #[inline]
     fn pass_string(&mut self, plain_bytes: Option<usize>) {
         let end = match plain_bytes {
@@ -101,8 +101,8 @@ impl<'de> Reader<'_, 'de> {
         self.pass(end);
     }
 
-    /// Has the parser read the number that begins here; its text, and whether it has neither
-    /// decimals nor an exponent.
+    /// Lets the parser read the number that begins here. Returns its text, and whether it has
+    /// neither decimals nor an exponent.
     fn number<D: Deserializer<'de>>(&mut self, parser: D) -> Result<(&'de str, bool), D::Error> {
         IgnoredAny::deserialize(parser)?;
         let (bytes, start) = (self.text.as_bytes(), self.at);
@@ -118,13 +118,12 @@ impl<'de> Reader<'_, 'de> {
         Ok((&self.text[start..end], is_integer))
     }
 
-    /// The fault of a value of another type than is expected. What is not even JSON is the
-    /// parser's to say.
+    /// The fault of a value of an unexpected type. If it is not JSON, the parser's error stands.
     #[cold]
     fn unexpected<D: Deserializer<'de>>(&mut self, parser: D, what: &'static str) -> D::Error {
         let (bytes, at) = (self.text.as_bytes(), self.at);
         let end = match self.next() {
-            // Whatever is in it, it is none of a request's.
+            // Its content does not matter: no request has it here.
             Some(b'[' | b'{') => at + 1,
             first => {
                 if let Err(error) = IgnoredAny::deserialize(parser) {
@@ -160,7 +159,7 @@ impl<'de> Reader<'_, 'de> {
         Error::BadDocument { what, found, position }
     }
 
-    /// Are there more items than a request may have, if it is atomic as it says it is?
+    /// The error if there are more items than a request may have, atomic or not as read so far.
     fn too_many(&self, items: usize) -> Option<Error> {
         let atomic = self.request.atomic;
         let max = self.bounds.items(atomic);
@@ -168,7 +167,7 @@ impl<'de> Reader<'_, 'de> {
     }
 }
 
-/// Where the string that begins at `start` ends, its quotes included.
+/// The end of the string that begins at `start`, including its quotes.
 #[cold]
 pub(super) fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
@@ -182,13 +181,13 @@ pub(super) fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Where what is no string, array or object ends.
+/// The end of a value that is no string, array or object.
 fn scalar_end(bytes: &[u8], start: usize) -> usize {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     start + bytes[start..].iter().take_while(|byte| is_part(byte)).count()
 }
 
-/// What members of an object may be called.
+/// The valid names of an object's members.
 struct Names {
     names: &'static [&'static str],
     unknown: &'static str,
@@ -202,7 +201,7 @@ const OF_ITEM: Names = Names {
     unknown: "unknown member: expected biz, key, count, force or detail",
 };
 
-/// The members of an object that were met.
+/// The members of an object that have been read.
 struct Members {
     names: &'static Names,
     seen: u8,
@@ -213,7 +212,7 @@ impl Members {
         Members { names, seen: 0 }
     }
 
-    /// Reads the name of the next member; none at the object's end.
+    /// Reads the name of the next member, or `None` at the object's end.
     fn next<'de, A: MapAccess<'de>>(
         &mut self,
         map: &mut A,
@@ -221,7 +220,7 @@ impl Members {
     ) -> Result<Option<&'static str>, A::Error> {
         let name = map.next_key_seed(Name { members: self, reader })?;
         if name.is_none() {
-            // Past the bracket that ends it.
+            // Past its closing bracket.
             reader.pass(reader.at + 1);
         }
         Ok(name)
@@ -311,7 +310,7 @@ impl<'de> Visitor<'de> for Document<'_, '_, 'de> {
                 map.next_value_seed(Items(reader))?;
             } else {
                 reader.request.atomic = map.next_value_seed(Flag(reader))?;
-                // They may stand before it.
+                // The items may precede `atomic`.
                 if let Some(error) = reader.too_many(reader.request.items().len()) {
                     return Err(reader.fail(error));
                 }
@@ -346,7 +345,7 @@ impl<'de> Visitor<'de> for Items<'_, '_, 'de> {
         let Items(reader) = self;
         reader.enter();
         while items.next_element_seed(Item(reader))?.is_some() {}
-        // Past the bracket that ends them.
+        // Past their closing bracket.
         reader.pass(reader.at + 1);
         Ok(())
     }
@@ -410,7 +409,7 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
 enum Text<'de> {
     Plain(&'de str),
     Number(&'de str),
-    /// It was escaped, and stands in its buffer.
+    /// It had escapes. Its text is in its buffer.
     Decoded,
 }
 
@@ -433,7 +432,7 @@ impl<'de> Text<'de> {
 /// Reads a biz or key: a string, or an integer.
 struct Value<'s, 'r, 'de> {
     reader: &'s mut Reader<'r, 'de>,
-    /// Where to put what was escaped.
+    /// Where to put a decoded string.
     buffer: fn(&mut Decoded) -> &mut String,
 }
 
@@ -490,7 +489,7 @@ impl<'de> Visitor<'de> for Value<'_, '_, 'de> {
     }
 }
 
-/// Reads a count: any number, none where it is no count.
+/// Reads a count: any number, `None` if it is no valid count.
 struct Count<'s, 'r, 'de>(&'s mut Reader<'r, 'de>);
 
 impl<'de> DeserializeSeed<'de> for Count<'_, '_, 'de> {
@@ -521,7 +520,7 @@ impl<'de> DeserializeSeed<'de> for Flag<'_, '_, 'de> {
     }
 }
 
-/// The error of what the parser does not take for JSON.
+/// The error for what the parser does not accept as JSON.
 #[cold]
 fn not_json(error: &serde_json::Error, text: &str) -> Error {
     let at = match error.is_eof() {
@@ -537,7 +536,7 @@ fn not_json(error: &serde_json::Error, text: &str) -> Error {
     Error::BadJson { what, found, position: TextPosition::of(text.as_bytes(), at) }
 }
 
-/// The byte that the parser means: its lines end with LF only, its columns count bytes.
+/// The byte at the parser's line and column: only LF ends a line, and columns count bytes.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let lines = text.split_inclusive('\n').take(line.saturating_sub(1));
     let start: usize = lines.map(str::len).sum();

@@ -1,4 +1,4 @@
-//! JSON as requests have it and as answers are written.
+//! JSON in requests and in answers.
 
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
@@ -26,7 +26,7 @@ fn row(biz: &str, key: &str) -> Row {
 
 fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
     let mut request = Request::default();
-    // What an earlier document has left must not show.
+    // What an earlier document left must not show.
     request.push("left", "over", ItemOptions::NO_COUNT.forced().detailed());
     let mut decoded =
         Decoded { biz: "left".into(), key: "over".into(), other: "by another".into() };
@@ -43,7 +43,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
     Ok((request.atomic, rows.collect()))
 }
 
-/// The one item of these members.
+/// The one item with these members.
 fn one(members: &str) -> Result<Row, Error> {
     parse(format!("{{\"items\":[{{{members}}}]}}")).map(|(_, rows)| rows[0].clone())
 }
@@ -111,7 +111,7 @@ fn strings() {
         let error = key(raw).expect_err(raw);
         assert_eq!((error.status(), error.code()), (400, "bad-json"), "{raw:?}");
     }
-    // Each in its own buffer.
+    // Each is decoded into its own buffer.
     let both = one(r#""key":"\u006b1","biz":"\u00621""#);
     assert_eq!(both, Ok(row("b1", "k1")));
     let two = r#"{"items":[{"biz":"\u0062","key":"\u006b"},{"biz":"c","key":"\u006c"}]}"#;
@@ -227,7 +227,7 @@ fn what_is_not_taken_and_where() {
         (with(r#""biz":"b","key":"k","count":1e"#), "bad-json", 1, 42),
         (with(r#""biz":"b","key":"k","count":0x1"#), "bad-json", 1, 41),
         (with(r#""biz":"b","key":"k","count":NaN"#), "bad-json", 1, 40),
-        // Null, and what stands more than once.
+        // Null and repeated members.
         ("null".into(), "bad-json", 1, 1),
         (r#"{"items":null}"#.into(), "bad-json", 1, 10),
         (r#"{"items":[ null]}"#.into(), "bad-json", 1, 12),
@@ -294,7 +294,7 @@ fn what_is_not_taken_and_where() {
     );
 }
 
-/// The words are ours: the parser only says where it stopped.
+/// The text is frs's own: the parser only says where it stopped.
 #[test]
 fn the_words_of_faults() {
     for (body, words) in [
@@ -384,7 +384,7 @@ fn bounds() {
             }
         }
     }
-    // What stands behind the bound is not read.
+    // What follows the bound is not read.
     let body = format!(r#"{{"items":[{},]}}"#, items(4));
     assert_eq!(parse(body).unwrap_err().code(), "bad-json");
     let body = format!(r#"{{"items":[{},{{what}}"#, items(4));
@@ -417,7 +417,7 @@ fn echoes() {
          {\"biz\":\"1001\",\"key\":\"007\",\"error\":\"bad-key\"},\
          {\"biz\":1001,\"key\":18446744073709551615,\"error\":\"bad-key\"}]}\n"
     );
-    // In XML there is but text.
+    // XML has text only.
     let mut out = Vec::new();
     crate::protocol::xml::write(&mut out, &mut Line::default(), &request, &answers);
     let text = String::from_utf8(out).unwrap();

@@ -1,7 +1,7 @@
 //! [`Answers`] to a response document, an [`Error`] to an error document.
 //!
-//! Whatever was asked, what is written is JSON, and says what the XML document would: characters
-//! that XML forbids become U+FFFD here too.
+//! Invariant: for every request the output is JSON, and says what the XML document would:
+//! characters that XML forbids become U+FFFD here too.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use frs::service::{
     Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict,
 };
 
-/// Appends the response document of `request`; `line` is scratch.
+/// Appends the response document of `request`. `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
     let mut pen = line.pen();
     pen.text(b"{");
@@ -62,7 +62,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
     pen.flush(out);
 }
 
-/// Is a name written as it is?
+/// Whether a name needs no escape.
 #[inline(always)]
 fn is_plain(name: Short<'_>) -> bool {
     !name.has_marked(|word| marks(word, SUSPECT))
@@ -92,7 +92,7 @@ fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer:
 }
 
 /// Appends the document of an error of the whole request, which may name the address of the admin
-/// plane; `line` is scratch.
+/// plane. `line` is scratch.
 pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Option<&Listen>) {
     let mut pen = line.pen();
     pen.text(b"{\"error\":{\"code\":\"");
@@ -106,7 +106,7 @@ pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Opt
     }
     pen.text(b",\"message\":\"");
     pen.flush(out);
-    // A Vec takes everything.
+    // Writing to a Vec never fails.
     let _ = error.write_words(&mut Words(out), admin);
     out.extend_from_slice(b"\"}}\n");
 }
@@ -121,7 +121,7 @@ impl fmt::Write for Words<'_> {
     }
 }
 
-/// Appends a biz or key as it was asked: the digits of a number are one here too.
+/// Appends a biz or key as the request had it: a number stays a number.
 fn write_echo(out: &mut Vec<u8>, text: &str, is_number: bool) {
     if is_number {
         out.extend_from_slice(text.as_bytes());
@@ -137,10 +137,10 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Bytes that may have to be replaced, beside control characters (0xEF begins U+FFFE and U+FFFF).
+/// Bytes that may have to be replaced, besides control characters (0xEF begins U+FFFE and U+FFFF).
 const SUSPECT: &[u8; 3] = b"\"\\\xEF";
 
-/// Appends text for a string.
+/// Appends the content of a string.
 #[inline]
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
     if has_any(text.as_bytes(), SUSPECT) {
@@ -168,7 +168,7 @@ fn escape(out: &mut Vec<u8>, text: &str) {
 }
 
 impl Pen<'_> {
-    /// As [`write_echo`], of what is short and has nothing to be escaped.
+    /// Like [`write_echo`], for a short text without anything to escape.
     #[inline(always)]
     fn echo(&mut self, text: Short<'_>, is_number: bool) {
         if !is_number {
@@ -185,7 +185,7 @@ impl Pen<'_> {
     fn verdict_members(&mut self, verdict: &Verdict) {
         self.text(b",\"limited\":");
         self.truth(verdict.limited);
-        // Where no limit judged there are no figures.
+        // If no limit judged, there are no figures.
         if verdict.limit != 0 {
             self.text(b",\"limit\":");
             self.number(u64::from(verdict.limit));
@@ -204,7 +204,7 @@ impl Pen<'_> {
         }
     }
 
-    /// What few items carry.
+    /// Members that few items have.
     #[cold]
     fn rare_members(&mut self, verdict: &Verdict) {
         if let Some(thousandths) = verdict.weight {

@@ -1,10 +1,10 @@
-//! Heads that are taken, refused, and read in part.
+//! Heads that are accepted, rejected, and read in part.
 
 use super::*;
 
 const MAX: u32 = 256;
 
-/// Both ways to a head; they must agree.
+/// Reads a head in both ways, which must agree.
 fn read(input: &[u8]) -> Result<String, Error> {
     let mut search = Search::START;
     let mut fields = fields();
@@ -216,7 +216,7 @@ fn the_format_of_the_answer() {
     assert_eq!(own(&get(json)), Format::Xml);
     assert_eq!(own(&get(json).replace("GET", "HEAD")), Format::Xml);
     assert_eq!(own(&get(json).replace("GET", "PUT")), Format::Json);
-    // Faulty, but known all the same.
+    // Faulty, but its format is known.
     let latin = "Content-Type: application/json; charset=latin1";
     assert_eq!(own(&get(latin).replace("GET", "POST")), Format::Json);
     for (field, expected) in [

@@ -1,18 +1,17 @@
-//! What is wrong with a document.
+//! A fault of a document.
 //!
-//! Invariant: a fault knows the byte at which it is; line and column are counted when it is
-//! answered.
+//! Invariant: a fault knows its byte. Line and column are counted when it is answered.
 
 use crate::protocol::{Error, Excerpt, TextPosition};
 
-/// What is wrong with a document, and at which byte.
+/// A fault, and the byte where it is.
 #[derive(Debug, Clone, Copy)]
 pub enum XmlFault {
-    /// Not well-formed, or not taken.
+    /// Not well-formed, or XML that frs rejects.
     Xml { what: &'static str, found: Excerpt, at: usize },
     /// Not a request.
     Document { what: &'static str, found: Excerpt, at: usize },
-    /// Over a bound, or not to be read at all.
+    /// Over a bound, or not readable at all.
     Whole(Error),
 }
 
@@ -29,7 +28,7 @@ impl XmlFault {
         XmlFault::Document { what, found: Excerpt::of(found), at }
     }
 
-    /// The error to answer, with the position of the fault in `text`.
+    /// The error to answer, with the fault's position in `text`.
     pub fn into_error(self, text: &[u8]) -> Error {
         match self {
             XmlFault::Xml { what, found, at } => {

@@ -1,8 +1,8 @@
-//! The markup of a document, one tag after the other.
+//! The markup of a document, tag by tag.
 //!
-//! The cursor only moves forward, and looks at each byte of a tag once. Tags are read here and not
-//! by quick-xml: what that lets pass (attributes without white space between them, `<` in values,
-//! names that are none) would take a second pass, and an item would cost twice as much.
+//! The cursor only moves forward, and examines each byte of a tag once. It does not use quick-xml
+//! to read tags: quick-xml accepts attributes without white space between them, `<` in values, and
+//! invalid names. Finding those would take a second pass, and an item would cost twice as much.
 
 use std::ops::Range;
 
@@ -13,23 +13,23 @@ use super::value::{ENDS_NAME, check_chars, decode, is_name, is_space, past_plain
 use crate::protocol::format::NOT_UTF8;
 use frs::service::ItemNames;
 
-/// The start of a tag; its attributes are read one by one.
+/// The start of a tag. Its attributes are read one by one.
 #[derive(Debug, Clone, Copy)]
 pub struct Tag<'a> {
-    /// Its name; it may be none in the sense of XML.
+    /// Its name, which may be invalid in XML.
     pub name: &'a str,
     /// Offset of its name.
     pub at: usize,
-    /// `</name>`, which is read to its end already.
+    /// `</name>`, which has been read to its end.
     pub is_end: bool,
 }
 
 impl Tag<'_> {
-    /// The fault of a tag that is not expected here.
+    /// The fault of an unexpected tag.
     #[cold]
     pub fn unexpected(&self, what: &'static str) -> XmlFault {
         if self.is_end {
-            // It ends another element than the one that is open.
+            // It ends another element than the open one.
             XmlFault::found_xml(what, self.name, self.at)
         } else if is_name(self.name) {
             XmlFault::document(what, self.name, self.at)
@@ -39,15 +39,15 @@ impl Tag<'_> {
     }
 }
 
-/// An attribute as it stands.
+/// An attribute, not decoded.
 #[derive(Debug, Clone)]
 pub struct Attribute<'a> {
     text: &'a str,
-    /// Where its name stands; it may be none in the sense of XML.
+    /// Where its name is. The name may be invalid in XML.
     pub name: Range<usize>,
-    /// Where what is between the quotes stands.
+    /// Where the text between its quotes is.
     pub raw: Range<usize>,
-    /// That is the value: nothing in it is to be decoded.
+    /// That text is the value: it has nothing to decode.
     pub plain: bool,
 }
 
@@ -57,18 +57,18 @@ impl<'a> Attribute<'a> {
         &self.text[self.name.clone()]
     }
 
-    /// Is this its name?
+    /// Whether this is its name.
     #[inline(always)]
     pub fn is(&self, name: &str) -> bool {
         self.text.as_bytes()[self.name.clone()] == *name.as_bytes()
     }
 
-    /// What stands between the quotes.
+    /// The text between the quotes.
     pub fn raw(&self) -> &'a str {
         &self.text[self.raw.clone()]
     }
 
-    /// Its value: as it stands, or decoded into `decoded`, which is replaced.
+    /// Its value, undecoded if plain. Otherwise it is decoded into `decoded`, which is replaced.
     #[inline]
     pub fn value<'v>(&self, decoded: &'v mut String) -> Result<&'v str, XmlFault>
     where
@@ -83,19 +83,19 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// What stands in a tag.
+/// A part of a tag.
 #[derive(Debug, Clone)]
 pub enum Part<'a> {
     /// Another attribute.
     Attribute(Attribute<'a>),
-    /// Its end: was it `/>`?
+    /// Its end: `/>` if `empty`.
     End { empty: bool },
 }
 
-/// Where in a document a tag stands.
+/// Where in a document a tag is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagPlace {
-    /// Where the root is, or would be.
+    /// Where the root is, or should be.
     Root,
     /// Inside of an element.
     Inside,
@@ -106,7 +106,7 @@ pub enum TagPlace {
 pub struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// Holds no value read so far a byte that may be special?
+    /// It is known that no value read so far has a byte that may be special.
     sure: bool,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, sure: true }
     }
 
-    /// Has no value read so far a byte that [`super::value::may_be_special`] marks? False where
-    /// that is not known.
+    /// Whether it is known that no value read so far has a byte that
+    /// [`super::value::may_be_special`] marks.
     pub fn is_sure(&self) -> bool {
         self.sure
     }
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Moves past white space, comments and instructions; false at the document's end.
+    /// Moves past white space, comments and instructions. False at the document's end.
     #[inline(always)]
     pub fn skip(&mut self) -> Result<bool, XmlFault> {
         loop {
@@ -220,7 +220,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Moves past this literal text, if it stands here.
+    /// Moves past this literal text, if it is next.
     #[inline(always)]
     pub fn literal<const N: usize>(&mut self, literal: &[u8; N]) -> bool {
         let here = self.text.as_bytes()[self.at..].first_chunk() == Some(literal);
@@ -228,11 +228,11 @@ impl<'a> Cursor<'a> {
         here
     }
 
-    /// Moves past items written the way most are, and gives their names to `take` until it answers
-    /// that there is no room for another; the names of one that begins so and goes on in another
-    /// way, past which it moves.
+    /// Moves past items in the usual form and passes their names to `take`, until `take` returns
+    /// that there is no room for another. If an item begins in that form but continues in another,
+    /// moves past its names and returns them.
     ///
-    /// A function of its own, as what it works on fills the registers.
+    /// A separate function, because its working values fill the registers.
     #[inline(never)]
     pub fn plain_items(
         &mut self,
@@ -263,7 +263,7 @@ impl<'a> Cursor<'a> {
         begun
     }
 
-    /// Reads the start of the tag that stands here.
+    /// Reads the start of the next tag.
     #[inline(always)]
     pub fn tag(&mut self, place: TagPlace) -> Result<Tag<'a>, XmlFault> {
         let bytes = self.text.as_bytes();
@@ -278,7 +278,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The end of what could be a name at `at`.
+    /// The end of a possible name at `at`.
     #[inline]
     fn past_name(&self, mut at: usize) -> usize {
         let bytes = self.text.as_bytes();
@@ -379,14 +379,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The names of an item that says them first, and what follows them.
+/// The names at the start of an item, and what follows them.
 struct PlainNames<'a> {
     names: ItemNames<Range<usize>>,
     after: &'a [u8],
 }
 
-/// The names of the item at the start of `rest`, if it begins with them as most do, and what
-/// follows them; `rest` is the end of a text of `len` bytes.
+/// The names of the item at the start of `rest`, if it has the usual form, and what follows them.
+/// `rest` is the end of a text of `len` bytes.
 #[inline(always)]
 fn plain_names<'a>(rest: &'a [u8], len: usize, sure: &mut bool) -> Option<PlainNames<'a>> {
     let range = |value: &[u8], after: &[u8]| len - value.len()..len - after.len();
@@ -403,7 +403,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Does the declaration, if it can be read, name another encoding?
+/// Whether the declaration, if it can be read, names another encoding.
 pub fn declares_another_encoding(body: &[u8]) -> bool {
     let head = body.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let mut cursor = Cursor::new(head);

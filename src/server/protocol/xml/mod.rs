@@ -1,12 +1,11 @@
-//! The XML format, both directions: a request document to a
-//! [`Request`](frs::service::Request), [`Answers`](frs::service::Answers) to a response
-//! document.
+//! The XML format, both directions: a request document to a [`Request`](frs::service::Request),
+//! [`Answers`](frs::service::Answers) to a response document.
 //!
-//! Read is a strict subset of XML 1.0 in UTF-8, and of that subset everything is taken exactly.
-//! Faults are found in the order of the document; the first one is answered. `bad-xml` is what is
-//! not well-formed, and DOCTYPE and CDATA, which are not taken; `bad-request` is well-formed XML
-//! that says something else than a request. Written are compact documents: no white space between
-//! elements, one line end at the end.
+//! Requests are a strict subset of XML 1.0 in UTF-8; that subset is read exactly. Faults are found
+//! in the order of the document, and the first one is answered. `bad-xml` means that the body is
+//! not well-formed, or has DOCTYPE or CDATA, which frs rejects. `bad-request` means well-formed XML
+//! that is not a request. Documents are written compactly: no white space between elements, one
+//! line end at the end.
 
 mod fault;
 mod markup;

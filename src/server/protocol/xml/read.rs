@@ -39,7 +39,7 @@ fn document(
     request: &mut Request,
 ) -> Result<(), XmlFault> {
     let mut cursor = Cursor::new(text);
-    // Most documents begin so.
+    // Most documents begin like this.
     let plain = cursor.literal(b"<request>");
     let root_at = if plain { 0 } else { begin(&mut cursor)? };
     if plain || !root_ends(&mut cursor, request, decoded)? {
@@ -55,7 +55,7 @@ fn document(
     Ok(())
 }
 
-/// Reads up to the root's attributes; where the root begins.
+/// Reads up to the root's attributes. Returns where the root begins.
 fn begin(cursor: &mut Cursor<'_>) -> Result<usize, XmlFault> {
     cursor.declaration()?;
     cursor.skip()?;
@@ -66,7 +66,7 @@ fn begin(cursor: &mut Cursor<'_>) -> Result<usize, XmlFault> {
     Ok(root.at - 1)
 }
 
-/// Reads the root's attributes; is it `<request/>`?
+/// Reads the root's attributes. Returns whether it is `<request/>`.
 fn root_ends(
     cursor: &mut Cursor<'_>,
     request: &mut Request,
@@ -123,7 +123,7 @@ fn items(
     }
 }
 
-/// Reads what stands where an item may: the start of its tag, or the root's end?
+/// Reads the start of an item's tag, or the root's end. Returns whether it was the end.
 fn items_end(cursor: &mut Cursor<'_>) -> Result<bool, XmlFault> {
     if cursor.literal(b"</request>") {
         return Ok(true);
@@ -146,8 +146,8 @@ fn end_item(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     Ok(())
 }
 
-/// Reads the attributes of the item at `at`, but for `names` that are read, and adds it; is it
-/// `<item/>`?
+/// Reads the attributes of the item at `at` and adds the item. `names` are those already read.
+/// Returns whether it is `<item/>`.
 fn item_ends(
     cursor: &mut Cursor<'_>,
     at: usize,
@@ -195,8 +195,7 @@ fn item_ends(
     Ok(empty)
 }
 
-/// Where in the request's text the value of an attribute stands: in the document, or decoded behind
-/// it.
+/// Where the request's text has the attribute's value: in the document, or decoded behind it.
 fn part(
     attribute: &Attribute<'_>,
     decoded: &mut String,

@@ -1,4 +1,4 @@
-//! XML as requests have it and as answers are written.
+//! XML in requests and in answers.
 
 use super::*;
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
@@ -23,7 +23,8 @@ fn row(biz: &str, key: &str) -> Row {
     Row { biz: biz.into(), key: key.into(), count: Some(1), force: false, detail: false }
 }
 
-/// Parses it; with the other quotes, which take another way, it must come to the same.
+/// Parses the document. With the other quotes, which take another path, the result must be the
+/// same.
 fn parse(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
     let parsed = parse_once(body);
     if !body.contains(&b'"') {
@@ -86,7 +87,7 @@ fn what_is_taken() {
         "<request ><item biz='&#98;' key='&#x6B;' force='f&#97;lse' count='&#49;'/></request>",
         "<request atomic='false' ><item biz='b' key='k' count='01'/></request>",
     ] {
-        // A slash apart from its bracket is not taken.
+        // A slash separated from its bracket is rejected.
         let body = body.replace("/ >", "/>");
         assert_eq!(one(&body), expected, "{body}");
     }
@@ -210,7 +211,7 @@ fn what_is_not_taken_and_where() {
         ("\u{FEFF}\u{FEFF}<request/>", "bad-xml", 1, 1),
         ("<request>&#32;<item biz='b' key='k'/></request>", "bad-xml", 1, 10),
         ("<request>]]><item biz='b' key='k'/></request>", "bad-xml", 1, 10),
-        // XML that is not taken.
+        // XML that frs rejects.
         ("<!DOCTYPE request><request/>", "bad-xml", 1, 1),
         ("<?xml version='1.0'?>\n<!DOCTYPE r [<!ENTITY a 'b'>]><request/>", "bad-xml", 2, 1),
         ("<request><![CDATA[ ]]></request>", "bad-xml", 1, 10),
@@ -341,7 +342,7 @@ fn the_answer_of_the_contract() {
         ],
         details: vec![limit(1, figures(3, 15, 12, 59_000), None), limit(2, refused, Some(120_000))],
     };
-    // The document of the contract, without the white space between its elements.
+    // The documented example, without the white space between its elements.
     let contract = r#"<response>
   <item biz="login" key="alice" limited="false" limit="1" used="1" max="5" remaining="4" reset="60000"/>
   <item biz="1002" key="18829340001" limited="true" limit="2" used="50" max="50" remaining="0" reset="86399000" retry="120000">
@@ -369,7 +370,7 @@ fn what_applies_only() {
     assert_eq!(item(verdict(true, 1, never)), format!("limited=\"true\" {plain}"));
     let banned = Verdict { banned: true, retry_ms: Some(9), ..verdict(true, 1, never) };
     assert_eq!(item(banned), format!("limited=\"true\" {plain} retry=\"9\" banned=\"true\""));
-    // Retry stands only where it is limited.
+    // Retry appears only if the item is limited.
     let open = Verdict { retry_ms: Some(9), ..verdict(false, 1, never) };
     assert_eq!(item(open), format!("limited=\"false\" {plain}"));
     assert_eq!(item(verdict(false, 0, never)), "limited=\"false\"");
@@ -421,7 +422,7 @@ fn the_longest_elements_fit() {
             limited: true,
         }],
     };
-    // Names that are copied with what is behind them, as long as those can be.
+    // Names copied together with what follows them, as long as such names can be.
     let (biz, key) = ("b".repeat(32), "k".repeat(32));
     let text = written(&[(&biz, &key), (&biz, &key)], &answers);
     let names = format!("<response><item biz=\"{biz}\" key=\"{key}\" limited=\"true\" limit=");
@@ -430,12 +431,12 @@ fn the_longest_elements_fit() {
     assert!(text.contains(" retry=\"18446744073709551615\"/></item><item biz="), "{text}");
 }
 
-/// At most so many bytes of a text, in whole characters.
+/// At most this many bytes of a text, in whole characters.
 fn beginning(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Where names are short and text follows, they are copied with what is behind them.
+/// Short names with text behind them are copied together with it.
 #[test]
 fn names_of_any_length_before_anything() {
     let lengths = [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100];
@@ -491,7 +492,7 @@ fn names_are_written_as_they_are_where_their_reader_has_seen_nothing_to_escape()
         ("'a\"b'", false, "a&quot;b"),
         ("\"a&amp;b\"", false, "a&amp;b"),
         ("\"a&#9;b\"", false, "a&#9;b"),
-        // These could stand as they are, and are looked at again.
+        // These need no escape, but are examined again.
         ("\"a b\"", false, "a b"),
         ("\"käse\"", false, "käse"),
     ] {

@@ -6,7 +6,7 @@ use super::fault::XmlFault;
 
 use frs::base::scan::ONES;
 
-/// May the character stand in a document (production 2)?
+/// Whether a document may contain the character (production 2).
 pub fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
@@ -19,8 +19,8 @@ pub fn replace_forbidden(text: &str) -> Cow<'_, str> {
     text.chars().map(|c| if is_char(c) { c } else { '\u{FFFD}' }).collect()
 }
 
-/// Finds characters that may not stand in a document, in `text` at the offset `at`. Who takes text
-/// that is not known byte by byte asks.
+/// Finds characters that a document may not contain, in `text` at the offset `at`. Needed for text
+/// that is not checked byte by byte.
 pub fn check_chars(text: &str, at: usize) -> Result<(), XmlFault> {
     match text.char_indices().find(|&(_, c)| !is_char(c)) {
         Some((index, _)) => Err(XmlFault::xml("a character that XML forbids", at + index)),
@@ -28,8 +28,8 @@ pub fn check_chars(text: &str, at: usize) -> Result<(), XmlFault> {
     }
 }
 
-/// Bytes at which the reading of an attribute's value stops to think, beside its quote: what is
-/// decoded, and what may begin a character that XML forbids (0xEF begins U+FFFE and U+FFFF).
+/// Bytes, besides its quote, at which the fast reading of an attribute's value stops: those to be
+/// decoded, and those that may begin a character that XML forbids (0xEF begins U+FFFE and U+FFFF).
 const STOPS_VALUE: [bool; 256] = {
     let mut stops = table(b"&<\xEF");
     let mut control = 0;
@@ -40,8 +40,8 @@ const STOPS_VALUE: [bool; 256] = {
     stops
 };
 
-/// What follows a value as far as it is plain: its quote, or what the reading stops at to think.
-/// Unless each byte before it is none that [`may_be_special`] marks, `sure` becomes false.
+/// What follows the plain part of a value: its quote, or a byte at which the fast reading stops.
+/// `sure` becomes false unless it is known that [`may_be_special`] marks no byte before that.
 #[inline(always)]
 pub fn past_plain<'a>(mut rest: &'a [u8], quote: u8, sure: &mut bool) -> &'a [u8] {
     while let Some((word, more)) = rest.split_first_chunk() {
@@ -59,7 +59,7 @@ pub fn past_plain<'a>(mut rest: &'a [u8], quote: u8, sure: &mut bool) -> &'a [u8
     past_plain_bytes(rest, quote)
 }
 
-/// As [`past_plain`], for what it cannot tell by the word.
+/// Like [`past_plain`], byte by byte, for what the word does not decide.
 #[cold]
 #[inline(never)]
 fn past_plain_bytes(rest: &[u8], quote: u8) -> &[u8] {
@@ -67,19 +67,19 @@ fn past_plain_bytes(rest: &[u8], quote: u8) -> &[u8] {
     &rest[stop.unwrap_or(rest.len())..]
 }
 
-/// The top bits of the bytes of `word` that may be special in a value: of what its reading stops at
-/// or its writing replaces, and of others that are seldom. As in [`frs::base::scan::marks`], the
-/// lowest is always right.
+/// The top bits of the bytes of `word` that may be special in a value: those at which its reading
+/// stops, those its writing replaces, and some other rare ones. As in [`frs::base::scan::marks`],
+/// the lowest set bit is always right.
 #[inline(always)]
 pub fn may_be_special(word: u64) -> u64 {
     let low = word.wrapping_sub(ONES * u64::from(b'('));
-    // They differ in one bit.
+    // `<` and `>` differ in one bit.
     let brackets = (word & !(ONES * u64::from(b'<' ^ b'>'))) ^ (ONES * u64::from(b'<'));
-    // The top bit of what is not ASCII is there as it is.
+    // A byte that is not ASCII has its top bit set already.
     (low | brackets.wrapping_sub(ONES) | word) & (ONES * 0x80)
 }
 
-/// Bytes that end what could be a name in a tag.
+/// Bytes that end a possible name in a tag.
 pub const ENDS_NAME: [bool; 256] = table(b" \t\n\r=><\"'/");
 
 const fn table(bytes: &[u8]) -> [bool; 256] {
@@ -97,7 +97,7 @@ pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Is it a name (production 5)?
+/// Whether it is a name (production 5).
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(is_name_start)
@@ -137,7 +137,7 @@ pub fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), XmlFault
             b'<' => return Err(XmlFault::xml("< in an attribute's value: expected &lt;", here)),
             _ => {
                 decoded.push(' ');
-                // A line end is one character, however it is written.
+                // A line end is one character, also as CR LF.
                 rest = rest.strip_prefix("\r\n").unwrap_or(&rest[1..]);
             }
         }
@@ -149,7 +149,7 @@ pub fn decode(raw: &str, at: usize, decoded: &mut String) -> Result<(), XmlFault
 const UNKNOWN: &str =
     "expected a reference to lt, gt, amp, apos, quot or to a character XML allows";
 
-/// What a reference between & and ; stands for.
+/// The character of a reference between & and ;.
 fn reference(name: &str) -> Option<char> {
     let Some(number) = name.strip_prefix('#') else {
         return match name {
@@ -165,7 +165,7 @@ fn reference(name: &str) -> Option<char> {
         Some(digits) => (digits, 16),
         None => (number, 10),
     };
-    // The parser of integers would take a sign.
+    // The integer parser would accept a sign.
     if !digits.bytes().all(|byte| (byte as char).is_digit(radix)) {
         return None;
     }
@@ -177,7 +177,7 @@ fn reference(name: &str) -> Option<char> {
 mod tests {
     use super::*;
 
-    /// Where a plain value of this text ends, told byte by byte.
+    /// The end of a plain value in this text, found byte by byte.
     fn plain_len(text: &[u8], quote: u8) -> usize {
         let stop = |byte: &u8| *byte == quote || *byte < 0x20 || b"&<\xEF".contains(byte);
         text.iter().position(stop).unwrap_or(text.len())
@@ -187,7 +187,7 @@ mod tests {
         let mut sure = true;
         let len = plain_len(text, quote);
         assert_eq!(past_plain(text, quote, &mut sure), &text[len..], "{text:?}");
-        // That is true but for values at the very end of a text.
+        // This always holds, except for values at the very end of a text.
         let is_plain = text[..len].iter().all(|byte| (b'('..0x80).contains(byte) && *byte != b'<');
         let is_plain = is_plain && !text[..len].contains(&b'>');
         assert!(!sure || is_plain, "{text:?}");
@@ -201,7 +201,7 @@ mod tests {
         for len in 0..20 {
             for at in 0..len {
                 for byte in 0..=255 {
-                    // What is before it, and is passed, may be something that is seldom.
+                    // The bytes passed before it may be rare ones.
                     for filling in [b'a', b'>', 0xC3] {
                         let mut text = vec![filling; len];
                         text[at] = byte;

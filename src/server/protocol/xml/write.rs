@@ -1,7 +1,7 @@
 //! [`Answers`] to a response document, an [`Error`] to an error document.
 //!
-//! Whatever was asked, what is written is well-formed: names and keys are escaped, characters
-//! that XML forbids become U+FFFD.
+//! Invariant: for every request the output is well-formed. Names and keys are escaped, and
+//! characters that XML forbids become U+FFFD.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use frs::service::{
     Answer, Answers, Figures, Item, ItemNames, LimitFigures, List, Request, Verdict,
 };
 
-/// Appends the response document of `request`; `line` is scratch.
+/// Appends the response document of `request`. `line` is scratch.
 pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &Answers) {
     let mut pen = line.pen();
     pen.text(b"<response");
@@ -61,7 +61,7 @@ pub fn write(out: &mut Vec<u8>, line: &mut Line, request: &Request, answers: &An
     pen.flush(out);
 }
 
-/// Is a name written as it is? Most are told by the word.
+/// Whether a name needs no escape. The check by the word decides most names.
 #[inline(always)]
 fn is_plain(name: Short<'_>) -> bool {
     !name.has_marked(may_be_special) || is_plain_after_all(name.text())
@@ -92,7 +92,7 @@ fn write_limits(out: &mut Vec<u8>, pen: &mut Pen<'_>, answers: &Answers, answer:
 }
 
 /// Appends the document of an error of the whole request, which may name the address of the admin
-/// plane; `line` is scratch.
+/// plane. `line` is scratch.
 pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Option<&Listen>) {
     let mut pen = line.pen();
     pen.text(b"<error code=\"");
@@ -105,7 +105,7 @@ pub fn write_error(out: &mut Vec<u8>, line: &mut Line, error: &Error, admin: Opt
     }
     pen.text(b"\">");
     pen.flush(out);
-    // A Vec takes everything.
+    // Writing to a Vec never fails.
     let _ = error.write_words(&mut Words(out), admin);
     out.extend_from_slice(b"</error>\n");
 }
@@ -120,7 +120,7 @@ impl fmt::Write for Words<'_> {
     }
 }
 
-/// Bytes that may have to be replaced, beside control characters (0xEF begins U+FFFE and U+FFFF).
+/// Bytes that may have to be replaced, besides control characters (0xEF begins U+FFFE and U+FFFF).
 const SUSPECT: &[u8; 5] = b"&<>\"\xEF";
 
 /// Appends text for an attribute's value.
@@ -141,7 +141,7 @@ fn escape(out: &mut Vec<u8>, text: &str) {
             '<' => "&lt;",
             '>' => "&gt;",
             '"' => "&quot;",
-            // As they are, they would be read back as spaces.
+            // Unescaped, they would be read back as spaces.
             '\t' => "&#9;",
             '\n' => "&#10;",
             '\r' => "&#13;",
@@ -158,7 +158,7 @@ impl Pen<'_> {
     fn verdict(&mut self, verdict: &Verdict) {
         self.text(b"\" limited=\"");
         self.truth(verdict.limited);
-        // Where no limit judged there are no figures.
+        // If no limit judged, there are no figures.
         if verdict.limit != 0 {
             self.text(b"\" limit=\"");
             self.number(u64::from(verdict.limit));
@@ -176,7 +176,7 @@ impl Pen<'_> {
         }
     }
 
-    /// What few items carry.
+    /// Attributes that few items have.
     #[cold]
     fn rare_attributes(&mut self, verdict: &Verdict) {
         if let Some(thousandths) = verdict.weight {
@@ -208,7 +208,7 @@ impl Pen<'_> {
         self.text(b"\"/>");
     }
 
-    /// Each of these closes the attribute before it, and leaves its own open.
+    /// Each attribute closes the one before it, and leaves its own open.
     #[inline(always)]
     fn figures(&mut self, figures: &Figures) {
         self.text(b"\" used=\"");

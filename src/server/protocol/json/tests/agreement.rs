@@ -1,4 +1,4 @@
-//! What the two formats say of the same answers is the same.
+//! The two formats say the same about the same answers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::*;
 use crate::protocol::{Format, codec};
 use frs::service::{Figures, ItemNames, ItemOptions, LimitFigures, List, Verdict};
 
-/// An element or object: its name in XML, its attributes or members, what it holds.
+/// An element or object: its name in XML, its attributes or members, and its content.
 #[derive(Debug, PartialEq)]
 struct Node {
     values: Vec<(String, String)>,
     nodes: Vec<Node>,
 }
 
-/// What is text in JSON, and not a number or a flag.
+/// Members that are text in JSON, and not a number or a flag.
 const TEXTS: [&str; 7] = ["biz", "key", "error", "action", "list", "policy", "message"];
 
 fn of_xml(text: &str) -> Node {
@@ -47,7 +47,7 @@ fn of_xml(text: &str) -> Node {
     }
 }
 
-/// The same shape out of a value.
+/// The same shape from a value.
 fn of_json(value: &Value) -> Node {
     let mut node = Node { values: Vec::new(), nodes: Vec::new() };
     for (name, value) in value.as_object().expect("an object") {
@@ -174,7 +174,8 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// One line, in whose objects no member stands twice: of two a value would show one.
+/// Checks that the text is one line, and that no member of an object is repeated: a value would
+/// keep only one of two.
 fn assert_compact(text: &str, request: &Request) {
     assert!(text.ends_with("}\n") && text.matches('\n').count() == 1, "{text}");
     let has_colon = |item| request.biz(item).contains(':') || request.key(item).contains(':');
@@ -205,7 +206,7 @@ proptest! {
     }
 }
 
-/// The elements of an answer, one after the other.
+/// The elements of an answer in a row.
 fn elements(format: Format, request: &Request, answers: &Answers) -> String {
     let text = text(format, request, answers);
     let (before, behind) = match (format, answers.refused) {
@@ -218,8 +219,8 @@ fn elements(format: Format, request: &Request, answers: &Answers) -> String {
     rest.strip_suffix(behind).expect(behind).to_owned()
 }
 
-/// Those of each item answered alone: nothing is remembered of another one, nothing stands behind
-/// its names, and it begins a line.
+/// The elements of each item answered alone: no other item's answer is remembered, no names follow
+/// its own, and it begins a line.
 fn elements_alone(format: Format, request: &Request, answers: &Answers) -> String {
     let alone = request.items().iter().zip(&answers.items).map(|(item, answer)| {
         let mut request_of_one = Request::default();
@@ -257,7 +258,7 @@ fn unjudged() -> Verdict {
     }
 }
 
-/// The item's words behind its key, in both formats.
+/// The item's text behind its key, in both formats.
 fn said(verdict: Verdict, action: Option<&str>) -> (String, String) {
     let mut request = Request::default();
     request.push("b", "k", ItemOptions::ONE);
@@ -408,7 +409,7 @@ fn the_longest_words_fit() {
     assert!(json.contains("\"list\":\"allow\",\"action\":\"word") && json.ends_with("word\""));
 }
 
-/// The bound that memory is reckoned by, without what is echoed of the item.
+/// The bound used to count memory, without what is echoed of the item.
 #[test]
 fn the_longest_answers_are_within_their_bound() {
     use crate::protocol::format::ANSWER_BYTES;

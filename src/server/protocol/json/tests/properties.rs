@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::*;
 
-/// The same document read as a value, which takes more than we do.
+/// The same document read as a value. This accepts more than frs does.
 fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
     let value: Value = serde_json::from_str(text).ok()?;
     let flag = |of: &Map<String, Value>, name| of.get(name).map_or(Some(false), Value::as_bool);
@@ -44,7 +44,7 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
     (all_known && !rows.is_empty()).then_some((flag(root, "atomic")?, rows))
 }
 
-/// A string, in one of the many ways to write it.
+/// A string in one of its many spellings.
 fn string(text: &str, escape: bool) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -70,7 +70,7 @@ fn text_or_number() -> impl Strategy<Value = (String, bool)> {
     ]
 }
 
-/// An item, and one of the many ways to write it.
+/// An item and one of its many spellings.
 fn item() -> impl Strategy<Value = (Row, String)> {
     (
         text_or_number(),
@@ -158,16 +158,16 @@ proptest! {
         let text = damaged(&text, changes);
         match (parse(&text), oracle(&text)) {
             (Ok(read), Some(expected)) => {
-                // Digits beyond 64 bits are a value's no more.
+                // A value does not keep digits beyond 64 bits.
                 let same = read == expected || text.bytes().filter(u8::is_ascii_digit).count() > 18;
                 prop_assert!(same, "{text}\n{read:?}\n{expected:?}");
             }
             (Ok(_), None) => {
-                // The oracle takes a number out of range for a fault, or for a float.
+                // The oracle rejects a number out of range, or reads it as a float.
                 let value = serde_json::from_str::<serde::de::IgnoredAny>(&text);
                 prop_assert!(value.is_ok(), "{text}");
             }
-            // Not a request, or one that says a thing twice.
+            // Not a request, or one with a repeated member.
             (Err(error), oracle) => {
                 let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
                 let told = ["bad-request", "too-many-items"].contains(&error.code());

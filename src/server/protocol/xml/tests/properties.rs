@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The same document read by quick-xml's own reader, which takes more than we do.
+/// The same document read by quick-xml's own reader, which accepts more than frs does.
 fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
     use quick_xml::XmlVersion;
     use quick_xml::events::{BytesStart, Event};
@@ -75,7 +75,7 @@ fn text_value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// An item, and one of the many ways to write it.
+/// An item and one of its many spellings.
 fn item() -> impl Strategy<Value = (Row, String)> {
     (
         text_value(),
@@ -146,11 +146,11 @@ fn document() -> impl Strategy<Value = ((bool, Vec<Row>), String)> {
     )
 }
 
-/// Checks that a document is read as it is when its items are written with other white space, which
-/// takes the way of all items that are not written as most are.
+/// Checks that a document reads the same when its items have other white space, which takes the
+/// path for items in an unusual form.
 fn read_alike(text: &str) {
     let other = text.replace("<item biz=", "<item\tbiz=");
-    // What an error quotes may hold that white space.
+    // The excerpt in an error may contain that white space.
     let read = |text: &str| {
         parse_once(text.as_bytes()).map_err(|error| format!("{error:?}").replace("\\t", " "))
     };
