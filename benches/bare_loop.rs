@@ -1,11 +1,10 @@
-//! The floor that frs is compared with: an event loop that reads requests and answers a fixed
-//! reply.
+//! The floor for frs: an event loop that reads requests and answers a fixed reply.
 //!
 //! `bare_loop REPLY_BYTES` listens on a free port of the loopback address, prints that address as
-//! its first line, and serves until it is killed. It does what no HTTP server can leave out: wait,
-//! read, find the end of each request (head by httparse, body by Content-Length, pipelining
-//! included), write. Each turn makes one read and one write for a ready connection, and nothing
-//! is allocated after a connection was accepted.
+//! its first line, and serves until it is killed. It does only what every HTTP server must: wait,
+//! read, find the end of each request (head by httparse, body by Content-Length, including
+//! pipelining), write. Each turn makes one read and one write for a ready connection. Nothing is
+//! allocated after a connection is accepted.
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
@@ -13,15 +12,15 @@ use std::mem::MaybeUninit;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
-/// Bytes taken by one read.
+/// The most bytes that one read takes.
 const READ_BYTES: usize = 256 * 1024;
-/// Bytes a head may have.
+/// The most bytes of a head.
 const HEAD_BYTES: usize = 8 * 1024;
-/// Headers a head may have.
+/// The most fields of a head.
 const HEADERS: usize = 32;
-/// Replies that one write can hold.
+/// How many replies one write can hold.
 const REPLIES: usize = 256;
-/// Connections served at once.
+/// The most open connections.
 const CONNECTIONS: usize = 4096;
 
 const LISTENER: Token = Token(CONNECTIONS);
@@ -46,7 +45,7 @@ impl Replies {
                 "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: {body}\r\n\r\n"
             )
         };
-        // The length of the head depends on the digits of the body's: take the body that fits.
+        // The length of the head depends on the digits of the body's. Finds the body that fits.
         let body = (0..=bytes).rev().find(|body| head(*body).len() + body == bytes);
         let body = body.ok_or_else(|| invalid("no reply has exactly this many bytes"))?;
         let reply = head(body) + &" ".repeat(body);
@@ -60,19 +59,19 @@ impl Replies {
     }
 }
 
-/// A client: what of its input is not finished, and what it has not been sent yet.
+/// A client: its unfinished input, and the replies it has not been sent.
 struct Connection {
     stream: TcpStream,
-    /// The beginning of a head whose end was not read yet.
+    /// The beginning of a head whose end has not been read.
     head: Vec<u8>,
-    /// Bytes that the current request's body still lacks; none between requests.
+    /// How many bytes the current request's body still lacks. `None` between requests.
     body: Option<usize>,
     /// Bytes of replies not written yet.
     owed: usize,
 }
 
 impl Connection {
-    /// Writes, reads, writes; false when the client has closed.
+    /// Writes, reads, writes. False if the client has closed.
     fn turn(&mut self, buffer: &mut [u8], replies: &Replies) -> io::Result<bool> {
         loop {
             if !self.write(replies)? {
@@ -89,14 +88,14 @@ impl Connection {
             };
             self.head.clear();
             self.owed += replies.one * self.consume(&buffer[..kept + read])?;
-            // Less than was asked for: nothing is left in the socket, and epoll tells of more.
+            // A short read means that the socket is empty, and epoll reports more.
             if !self.write(replies)? || kept + read < buffer.len() {
                 return Ok(true);
             }
         }
     }
 
-    /// Counts the requests that end in `bytes`, and keeps what the last one lacks.
+    /// Counts the requests that end in `bytes`, and keeps the incomplete last one.
     fn consume(&mut self, mut bytes: &[u8]) -> io::Result<usize> {
         let mut requests = 0;
         loop {
@@ -127,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// Writes what is owed; false when the socket takes no more for now.
+    /// Writes what is owed. False if the socket takes no more at present.
     fn write(&mut self, replies: &Replies) -> io::Result<bool> {
         while self.owed > 0 {
             match self.stream.write(replies.next(self.owed)) {
@@ -147,7 +146,7 @@ struct Lengths {
     body: usize,
 }
 
-/// Those of the request at the beginning of `bytes`; none if its head is not whole.
+/// The lengths of the request at the start of `bytes`. `None` if its head is incomplete.
 fn parse(bytes: &[u8]) -> io::Result<Option<Lengths>> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
     let mut request = httparse::Request::new(&mut []);
@@ -174,7 +173,7 @@ fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// The loop and its connections; a connection's token is its place.
+/// The loop and its connections. A connection's token is its place.
 struct Server {
     poll: Poll,
     listener: TcpListener,
@@ -217,7 +216,7 @@ impl Server {
         }
     }
 
-    /// One turn of a connection; a faulty one is named and dropped.
+    /// One turn of a connection. A faulty one is reported and dropped.
     fn serve(&mut self, place: usize, buffer: &mut [u8]) {
         let Some(connection) = &mut self.connections[place] else { return };
         match connection.turn(buffer, &self.replies) {

@@ -25,7 +25,7 @@ const HTTP: Http = Http {
     allow_origin: Vec::new(),
 };
 
-/// Answers what a service would, for nothing.
+/// Gives a service's answers without any work.
 struct Fixed;
 
 impl Serve for Fixed {

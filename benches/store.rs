@@ -1,11 +1,11 @@
 //! What one command costs through the library: hit, create, evict, find, and atomic requests, on a
-//! group of a million keys; and what a worker counts beside. Each after the one before, several
-//! handed over together, and many in one request; next to them what a line of memory costs that is
-//! no more than changed. `cargo bench --bench store`
+//! group of a million keys; also what a worker's counters cost. Requests run one at a time, several
+//! at once, and with many items in one request. For comparison: what merely changing a line of
+//! memory costs. `cargo bench --bench store`
 //!
-//! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm where there is one: live
-//! files of large groups stand on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in
-//! small pages; else it is put into huge ones where the kernel can, as a server's keeper does.
+//! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm if it exists: live files of
+//! large groups are on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small pages.
+//! Otherwise it is put into huge pages if the kernel can, as a server's keeper does.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use frs::store::{Counter, Runtime, prepare};
 use frs_server::protocol::call::{Call, status_kind};
 
 const KEYS: u64 = 1_000_000;
-/// Items that are asked for in turn, drawn from all keys: as many as there are keys.
+/// Items requested in turn, drawn from all keys: as many as there are keys.
 const REQUESTED: usize = 1 << 20;
 const NOW: u64 = 1_700_000_000_000;
 
@@ -95,7 +95,7 @@ fn fill(service: &mut Service) {
     }
 }
 
-/// Requests of `items` items each, made beforehand: what is measured is the service alone.
+/// Requests of `items` items each, made beforehand, so that only the service is measured.
 fn requests(biz: &str, items: usize, keys: u64) -> Vec<Request> {
     let (mut random, mut key) = (Random(0x9e37_79b9), String::new());
     (0..REQUESTED / items)
@@ -146,7 +146,7 @@ fn bench(c: &mut Criterion) {
     two_processes(&world);
 }
 
-/// Keys as they are asked for in turn, each of so many bytes.
+/// Keys in the order of their requests, each with the returned number of bytes.
 fn keys() -> (usize, String) {
     let (mut random, mut key, mut keys) = (Random(0x9e37_79b9), String::new(), String::new());
     for _ in 0..REQUESTED {
@@ -156,8 +156,8 @@ fn keys() -> (usize, String) {
     (key.len(), keys)
 }
 
-/// Requests of one item each, filled as they are run, as a program would: one after the other, and
-/// 16 handed over at once, as a worker does with what is pipelined.
+/// Requests of one item each, filled as they run: one at a time as a program does, and 16 at once
+/// as a worker does with pipelined requests.
 fn singles(c: &mut Criterion, service: &mut Service) {
     let (key_bytes, keys) = keys();
     let mut at = 0;
@@ -188,8 +188,8 @@ fn singles(c: &mut Criterion, service: &mut Service) {
     });
 }
 
-/// What a program gets that asks through a client: the Update of [`singles`], and beside it a lock,
-/// a look at the clock and a verdict of its own.
+/// What a program's call through a client costs: the Update of [`singles`], plus a lock, a clock
+/// read and a verdict of its own.
 fn client(c: &mut Criterion, world: &World) {
     let client = frs::Client::attach(world.dir.path()).expect("a client");
     let (key_bytes, keys) = keys();
@@ -203,10 +203,10 @@ fn client(c: &mut Criterion, world: &World) {
     });
 }
 
-/// What no Update can do without: one line of as much memory as the group has, read and changed
-/// under a compare-exchange. Which line comes next is known beforehand, or only when this one is
-/// done; the latter is what a single Update waits for. (In small pages, where the kernel gives huge
-/// ones only to who asks.)
+/// The least that an Update needs: to read one line, of as much memory as the group has, and change
+/// it with a compare-exchange. The next line is known beforehand, or only when this one is done; a
+/// single Update waits for the latter. (In small pages, if the kernel gives huge ones only on
+/// request.)
 fn floor(c: &mut Criterion) {
     const LINE: usize = 8;
     let lines: usize = 35_715 * 57;
@@ -228,8 +228,8 @@ fn floor(c: &mut Criterion) {
     });
 }
 
-/// All that a worker counts for a turn, the look at the clock at its end included: with one request
-/// in it, and with one of each of 64 connections.
+/// All counting of a worker for a tick, including the clock read at its end: with one request, and
+/// with one request from each of 64 connections.
 fn counters(c: &mut Criterion, service: &Service) {
     let counters = service.handle().counters().expect("an attachment that counts");
     let row = service.handle().biz_rows(&[1])[0];
@@ -267,7 +267,7 @@ fn create(c: &mut Criterion) {
     });
 }
 
-/// Updates a second of one process and of two at once, in turns.
+/// Updates per second of one process and of two at once, in turns.
 fn two_processes(world: &World) {
     let mut ratios: Vec<f64> = (0..5)
         .map(|_| {

@@ -1,7 +1,7 @@
-//! What it costs the server that somebody looks into its files: frs-load, which checks every
-//! answer, beside a busy loop and beside frs-inspect that dumps, verifies and lists without a
-//! pause, in turns. Both take the same from the processor: a server that has it for itself wakes up
-//! more often and finds fewer requests each time, which costs more.
+//! What inspection costs a live server. frs-load, which checks every answer, runs beside a busy
+//! loop and beside frs-inspect, which dumps, verifies and lists without a pause, in turns. Both
+//! take the same processor time. A server that has the processor for itself wakes up more often and
+//! finds fewer requests each time, which costs more.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::{Options, Result};
 
 const NAMES: [&str; 2] = ["beside a busy loop", "beside frs-inspect"];
 
-/// The hottest keys of the load reach their limit, and are free again while it lasts.
+/// The hottest keys of the load reach their limit, and become free again during the load.
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
   <biz id="1" name="bench" key="string">
@@ -48,12 +48,12 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// How often somebody has looked.
+/// How many inspections there were.
 type Looked = std::result::Result<usize, String>;
-/// What runs beside the load, until it is over.
+/// What runs beside the load, until `over` is set.
 type Neighbour = fn(&Path, &AtomicBool) -> Looked;
 
-/// A load while a neighbour is busy.
+/// A load while a neighbour runs.
 fn beside(neighbour: Neighbour, frs: &Frs, duration: Duration) -> Result<(Measured, usize)> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -65,7 +65,7 @@ fn beside(neighbour: Neighbour, frs: &Frs, duration: Duration) -> Result<(Measur
     })
 }
 
-/// Looks at nothing until it is over.
+/// Spins until `over` is set.
 fn spin(_data: &Path, over: &AtomicBool) -> Looked {
     while !over.load(Ordering::Relaxed) {
         std::hint::spin_loop();
@@ -73,7 +73,7 @@ fn spin(_data: &Path, over: &AtomicBool) -> Looked {
     Ok(0)
 }
 
-/// Dumps, verifies and lists in turns until it is over.
+/// Dumps, verifies and lists in turns until `over` is set.
 fn look(data: &Path, over: &AtomicBool) -> Looked {
     let commands: [(&str, &[&str]); 3] =
         [("dump", &["--format", "csv"]), ("verify", &[]), ("top", &["bench"])];
@@ -94,7 +94,7 @@ fn look(data: &Path, over: &AtomicBool) -> Looked {
     Ok(looked)
 }
 
-/// Load by frs-load: a wrong answer is a fault.
+/// Load from frs-load. A wrong answer is a fault.
 fn load(address: SocketAddr, duration: Duration) -> Result<Measured> {
     let output = Command::new(crate::tools::tool("frs-load"))
         .args([format!("http://{address}"), format!("--duration={}s", duration.as_secs())])

@@ -1,8 +1,8 @@
 //! The bench's own client: one thread, a closed loop over all connections, HTTP or memcached.
 //!
-//! Each connection has one batch on the way: `depth` requests in one write, the next batch when
-//! all their replies have come. Requests are made beforehand and sent from where they lie; every
-//! reply is checked.
+//! Each connection has one batch in flight: `depth` requests in one write, and the next batch when
+//! all replies have arrived. Requests are made beforehand and sent without copying. Every reply is
+//! checked.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as Blocking};
@@ -14,16 +14,16 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::{CONNECTIONS, KEYS, Result};
 
-/// Bytes of replies that a connection can hold: a whole batch of them.
+/// Bytes of replies that a connection can hold: a whole batch.
 const REPLY_BYTES: usize = 256 * 1024;
 /// How long all connections together may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What one run came to.
+/// The result of one run.
 pub struct Measured {
     pub requests: u64,
     pub elapsed: Duration,
-    /// Of a batch; none where the client does not measure it.
+    /// For a batch. `None` if the client does not measure it.
     pub p50: Option<Duration>,
     pub p99: Option<Duration>,
 }
@@ -31,7 +31,7 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 pub enum Protocol {
     Http,
-    /// HTTP, where an item may be refused.
+    /// HTTP, in which an item may be refused.
     HttpRefusing,
     Memcached,
 }
@@ -43,15 +43,15 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Updates of `items` items each, of the first biz and over so many keys.
+    /// Updates of `items` items each, on the first biz and this many keys.
     pub fn updates(items: usize, keys: usize) -> Requests {
         Requests::updates_of(1, items, keys)
     }
 
-    /// The same of another biz, whose id has one digit.
+    /// The same on another biz, whose id has one digit.
     pub fn updates_of(biz: u32, items: usize, all: usize) -> Requests {
         let mut random = Random(0x5eed);
-        // Few keys a request make many requests; many keys must not make too few.
+        // Few keys per request make many requests. Many keys must not make too few.
         let passes = if items == 1 { 1 } else { 4 };
         let mut keys: Vec<usize> = Vec::new();
         for _ in 0..passes {
@@ -69,7 +69,7 @@ impl Requests {
         }))
     }
 
-    /// memcached's nearest thing to an Update.
+    /// memcached's closest equivalent of an Update.
     pub fn incrs() -> Requests {
         let keys = Random(0x5eed).permutation(KEYS);
         Requests::new(keys.into_iter().map(|key| format!("incr k{key:06} 1\r\n")))
@@ -124,13 +124,13 @@ struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
     filled: usize,
-    /// Replies that the batch still lacks.
+    /// Replies that the batch still waits for.
     lacks: usize,
     sent: Instant,
 }
 
 impl Load {
-    /// Sends for `duration`; counts the replies that came within it.
+    /// Sends for `duration` and counts the replies that arrived within it.
     pub fn run(&self, requests: &Requests, duration: Duration) -> Result<Measured> {
         let mut poll = Poll::new()?;
         let mut connections = self.connect(&poll)?;
@@ -192,7 +192,7 @@ impl Load {
 }
 
 impl Connection {
-    /// Sends a batch. Nothing else is on the way, so a socket that does not take it is a fault.
+    /// Sends a batch. Nothing else is in flight, so a socket that does not take it is a fault.
     fn send(&mut self, batch: &[u8], depth: usize) -> Result<()> {
         self.sent = Instant::now();
         self.lacks = depth;
@@ -202,7 +202,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has come; answers the number of replies that are complete by it.
+    /// Reads what has arrived. Returns the number of replies that this completes.
     fn receive(&mut self, protocol: Protocol, checker: &Checker) -> Result<u64> {
         let mut replies = 0;
         loop {
@@ -222,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// Takes the complete replies out of the buffer.
+    /// Removes the complete replies from the buffer.
     fn take(&mut self, protocol: Protocol, checker: &Checker) -> Result<u64> {
         let mut taken = 0;
         let mut replies = 0;
@@ -244,13 +244,13 @@ impl Connection {
     }
 }
 
-/// What makes a reply wrong: another status, an item in error, or refused where none may be.
+/// Checks replies. Wrong are another status, an item in error, and a refusal where none is allowed.
 struct Checker {
     limited: memmem::Finder<'static>,
     error: memmem::Finder<'static>,
 }
 
-/// Which verdicts are a success.
+/// Which verdicts count as success.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdicts {
     Allowed,
@@ -265,7 +265,7 @@ impl Checker {
         }
     }
 
-    /// Bytes of the reply at the beginning of `bytes`; none if it is not whole.
+    /// The length of the reply at the start of `bytes`. `None` if it is incomplete.
     fn http_reply(&self, bytes: &[u8], verdicts: Verdicts) -> Result<Option<usize>> {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut response = httparse::Response::new(&mut headers);
@@ -298,7 +298,7 @@ impl Checker {
     }
 }
 
-/// xorshift64*: which key comes next need not be better than this (Marsaglia 2003, Vigna 2016).
+/// xorshift64*: the order of keys needs nothing better (Marsaglia 2003, Vigna 2016).
 struct Random(u64);
 
 impl Random {

@@ -1,9 +1,9 @@
 //! frs against its floor and against memcached, on real sockets: `just bench-serve`.
 //!
-//! The servers run side by side and are measured in turns (A B C, A B C, …), so that a change of
-//! the machine's mood meets all of them; what counts are the ratios within a round. wrk is one
-//! client; the other (load.rs) speaks memcached's protocol too, so that all three servers meet
-//! the same one. Any answer but success ends the bench with status 1.
+//! The servers run side by side and are measured in turns (A B C, A B C, …), so that a change in
+//! the machine's speed affects all of them. The results are the ratios within a round. wrk is one
+//! client. The other (load.rs) speaks memcached's protocol too, so that all three servers have the
+//! same client. Any answer but success ends the bench with status 1.
 
 mod inspected;
 mod load;
@@ -28,7 +28,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Connections of every client.
 const CONNECTIONS: usize = 64;
-/// Different keys that the requests name.
+/// Different keys in the requests.
 const KEYS: usize = 100_000;
 
 /// Compares frs with a bare event loop and with memcached
@@ -87,7 +87,7 @@ impl Scenario {
         }
     }
 
-    /// Requests on the way on one connection.
+    /// Requests in flight on one connection.
     fn depth(self) -> usize {
         if self == Scenario::Pipeline { 16 } else { 1 }
     }
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The servers that run for the whole bench; the bare loop is started anew for each reply size.
+/// The servers that run for the whole bench. The bare loop restarts for each reply size.
 struct Bench<'a> {
     options: &'a Options,
     frs: Option<Frs>,
@@ -191,7 +191,7 @@ impl Bench<'_> {
         if let Some(memcached) = memcached {
             rows.push(Row::new(Client::Own, memcached));
         }
-        // One client after the other, and in each the servers in turns.
+        // Ordered by client, and within each by the servers in turn.
         rows.sort_by_key(|row| row.client);
 
         for round in 1..=self.options.rounds {
@@ -207,7 +207,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Lets every key be created before anything is measured.
+    /// Creates every key before anything is measured.
     fn warm_up(&self, updates: &Requests) -> Result<()> {
         if let Some(frs) = &self.frs {
             Load { address: frs.address(), protocol: Protocol::Http, depth: 16 }

@@ -1,5 +1,5 @@
-//! What each policy costs: the same server and keys, one policy after the other in each round,
-//! compared with `interval` of the same round.
+//! What each policy costs. The server and the keys are the same. Each round measures all policies
+//! in turn, and compares each with `interval` of the same round.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::report::{self, Sample};
 use crate::servers::{Frs, Server};
 use crate::{Options, Result};
 
-/// Keys of each biz. A connection's worth of load uses each about ten times a second.
+/// Keys of each biz. The load of one connection uses each about ten times a second.
 const KEYS: usize = 10_000;
 
-/// Long enough for a ring to hold what it holds ever after.
+/// Long enough for a ring to reach its steady content.
 const WARM_UP: Duration = Duration::from_secs(6);
 
 /// Policies in the order of their biz ids.
@@ -27,8 +27,8 @@ const NAMES: [&str; 9] = [
     "interval and total of the biz",
 ];
 
-/// Nothing reaches a limit but that of `sliding`: at some ten uses a second of each key about 40 of
-/// its 50 places are in use, and a few uses are refused.
+/// Only `sliding` reaches its limit. At about ten uses a second of each key, about 40 of its 50
+/// places are in use, and a few uses are refused.
 const MAP: &str = r#"<map>
   <group name="small" files="1" key-nodes="2048" node-size="64"/>
   <group name="wide" files="1" key-nodes="2048" node-size="128"/>
@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<()> {
     for round in 1..=options.rounds {
         eprintln!("policies: round {round} of {}", options.rounds);
         for (index, (requests, samples)) in requests.iter().zip(&mut rows).enumerate() {
-            // The ring forgets between two rounds.
+            // The ring becomes empty between two rounds.
             let warm_up = if NAMES[index].starts_with("sliding,") { WARM_UP } else { WARM_UP / 6 };
             load(warm_up, requests)?;
             let before = frs.cpu()?;

@@ -117,7 +117,7 @@ pub fn print(title: &str, items: usize, reply_bytes: usize, rows: &[Row<'_>]) {
     }
 }
 
-/// Prints what each of some cases costs, and that over the first one round by round.
+/// Prints what each case costs, and its ratio to the first case, round by round.
 pub fn print_over_first(title: &str, column: &str, names: &[&str], rows: &[Vec<Sample>]) {
     println!("\n{title}; medians (min-max)");
     println!("{column:<32}{:>25}{:>22}", "CPU µs/request", "over the first");
@@ -137,7 +137,7 @@ fn per_item(row: &Row<'_>, items: usize) -> String {
     format!("  {} ns/item", spread.show(1))
 }
 
-/// frs over a peer, round by round.
+/// frs's ratio to a peer, round by round.
 fn print_ratio(frs: &Row<'_>, peer: &Row<'_>) {
     let ratio = |figure: fn(&Sample) -> f64| {
         let rounds = frs.samples.iter().zip(&peer.samples);

@@ -1,4 +1,4 @@
-//! The servers under comparison: start, readiness, processor time, end.
+//! The servers to compare: start, readiness, processor time, end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -18,7 +18,7 @@ pub const FRS: &str = "frs";
 pub const BARE: &str = "bare loop";
 pub const MEMCACHED: &str = "memcached";
 
-/// How long a server may take to begin and to end.
+/// How long a server may take to start and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server.
@@ -27,13 +27,13 @@ pub trait Server {
     fn address(&self) -> SocketAddr;
     fn process(&self) -> &Process;
 
-    /// Processor time of all its processes so far, the kernel's work for them included.
+    /// Processor time of all its processes so far, including the kernel's work for them.
     fn cpu(&self) -> Result<Duration> {
         cpu_of_tree(self.process().0.id())
     }
 }
 
-/// A child that is asked to stop, and then made to, when it is dropped.
+/// A child process. Dropping it asks it to stop, then forces it.
 pub struct Process(Child);
 
 impl Drop for Process {
@@ -49,7 +49,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Waits until `ready` says so; a server that ends meanwhile is a fault.
+    /// Waits until `ready` is true. A server that ends meanwhile is a fault.
     fn await_ready(&mut self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !ready() {
@@ -65,7 +65,7 @@ impl Process {
     }
 }
 
-/// One biz whose limit nothing reaches; 2 × 2048 × 56 places, of which the keys fill 44 %.
+/// One biz whose limit is never reached; 2 × 2048 × 56 places, of which the keys fill 44 %.
 pub const ONE_BIZ: &str = r#"<map>
   <group name="default" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24"/>
   <biz id="1" name="bench" group="default" key="string">
@@ -76,7 +76,7 @@ pub const ONE_BIZ: &str = r#"<map>
 
 /// frs with one worker.
 pub struct Frs {
-    // In this order: the server ends before its directory goes.
+    // In this order: the server ends before its directory is removed.
     process: Process,
     address: SocketAddr,
     data: PathBuf,
@@ -189,7 +189,7 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// None if memcached is not installed.
+    /// `None` if memcached is not installed.
     pub fn start() -> Result<Option<Memcached>> {
         let address = free_address()?;
         let mut command = Command::new("memcached");
@@ -221,7 +221,7 @@ impl Server for Memcached {
     }
 }
 
-/// incr needs a value to begin with.
+/// incr needs an initial value.
 fn set_keys(address: SocketAddr) -> Result<()> {
     let mut stream = TcpStream::connect(address)?;
     let mut replies = BufReader::new(stream.try_clone()?);
@@ -241,17 +241,17 @@ fn set_keys(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// An address of the loopback interface that nobody listens on.
+/// A free address of the loopback interface.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// utime and stime of a process and of all that descend from it, the ended ones included.
+/// utime and stime of a process and all its descendants, including ended ones.
 fn cpu_of_tree(root: u32) -> Result<Duration> {
     let mut stats = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
-        // A process may be gone by now.
+        // The process may have ended.
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
         stats.push((pid, Stat::read(&text).ok_or("/proc/PID/stat is not understood")?));
     }
@@ -279,7 +279,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// All of it stands after the name in parentheses (proc(5)).
+    /// All of it follows the name in parentheses (proc(5)).
     fn read(stat: &str) -> Option<Stat> {
         let (_, after_name) = stat.rsplit_once(") ")?;
         let fields: Vec<&str> = after_name.split(' ').collect();

@@ -10,11 +10,11 @@ use crate::{CONNECTIONS, Options, Result};
 
 /// Whether wrk is installed.
 pub fn present() -> bool {
-    // It has no option that succeeds without a server; that it can be started is enough.
+    // No option succeeds without a server, so this checks only that wrk starts.
     Command::new("wrk").arg("--version").output().is_ok()
 }
 
-/// One run: `depth` requests of `items` items on the way on each connection.
+/// One run with `depth` requests of `items` items in flight on each connection.
 pub fn run(
     address: SocketAddr,
     depth: usize,
@@ -44,7 +44,7 @@ pub fn run(
         )
         .into());
     }
-    // wrk's latencies mean nothing when requests are pipelined.
+    // wrk's latencies mean nothing if requests are pipelined.
     let latency = |micros| (depth == 1).then_some(Duration::from_micros(micros));
     Ok(Measured {
         requests,

@@ -1,4 +1,4 @@
-//! The sizes of the server's buffers, from those who own them: what `frs check` counts with.
+//! The sizes of the server's buffers, as their owners define them. `frs check` computes with them.
 //!
 //! Invariant: a buffer that clients can fill is in this list, or on the stack.
 
@@ -35,7 +35,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
 mod tests {
     use super::*;
 
-    /// With these src/core/conf/report/tests.rs counts.
+    /// src/core/conf/report/tests.rs computes with these.
     #[test]
     fn the_sizes_that_frs_check_counts_with() {
         let sizes = BufferSizes {

@@ -1,8 +1,8 @@
-//! The listening sockets: sets of them, each with one listener for each TCP address, and one for
-//! each unix socket.
+//! The listening sockets: listener sets, each with one listener for each TCP address, and one
+//! listener for each unix socket.
 //!
-//! Invariant: a set that was opened stays open until the master ends, or another one has it too:
-//! closing the last copy of a listener would reset the connections in its queue.
+//! Invariant: an open set stays open until the master ends, or until another master has it too.
+//! Closing the last copy of a listener would reset the connections in its queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,11 +17,12 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use frs::base::sys::process::DESCRIPTORS_MAX;
 use frs::conf::Listen;
 
-/// Connections that wait to be accepted; the kernel takes less where net.core.somaxconn is less.
+/// The most connections that wait to be accepted. If net.core.somaxconn is less, the kernel uses
+/// that.
 const BACKLOG: i32 = 4096;
-/// As open as a TCP port of the loopback interface; the directory's mode can narrow it.
+/// As open as a TCP port of the loopback interface. The directory's mode can narrow it.
 const OPEN_MODE: u32 = 0o666;
-/// For who has started the server, until somebody widens it.
+/// Only for the user that started the server, until an operator widens it.
 const ADMIN_MODE: u32 = 0o600;
 
 /// An address that cannot be listened on.
@@ -41,31 +42,31 @@ fn hint(source: &io::Error) -> &'static str {
 }
 
 impl ListenError {
-    /// Somebody else listens there.
+    /// Whether another process listens on the address.
     pub fn is_in_use(&self) -> bool {
         self.source.kind() == io::ErrorKind::AddrInUse
     }
 }
 
-/// A listening socket that this process was started with.
+/// A listening socket that this process inherited at its start.
 #[derive(Debug)]
 pub struct Given<S = OwnedFd> {
     /// The socket.
     pub socket: S,
-    /// Whoever opened it keeps it: systemd. Else it is frs's own, from an older master.
+    /// Whether its opener, systemd, keeps it. If not, it is frs's own, from an older master.
     pub lent: bool,
 }
 
 /// All listening sockets, to be handed over.
 #[derive(Debug)]
 pub struct AllSockets<'l> {
-    /// Those of frs itself, set by set.
+    /// The sockets of frs itself, set by set.
     pub own: Vec<BorrowedFd<'l>>,
-    /// Those that are lent.
+    /// The sockets that systemd lends.
     pub lent: Vec<BorrowedFd<'l>>,
 }
 
-/// The listeners of one worker's own queues, one of each address.
+/// A listener set: the listeners of one worker's own queues, one for each address.
 #[derive(Debug)]
 pub struct ListenerSet {
     /// Its number.
@@ -77,11 +78,11 @@ pub struct ListenerSet {
 /// What one worker listens on.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// The listener sets it is home to, by number.
+    /// The listener sets of this worker, by number.
     pub sets: Vec<ListenerSet>,
     /// Unix sockets, which all workers share.
     pub shared: Vec<UnixListener>,
-    /// The admin plane, which is the keeper's.
+    /// The admin plane's listener, which belongs to the keeper.
     pub admin: Option<AdminListener>,
 }
 
@@ -90,7 +91,7 @@ pub struct Share {
 pub enum AdminListener {
     /// On a loopback address.
     Tcp(TcpListener),
-    /// On a unix socket, for whom its mode lets in.
+    /// On a unix socket, for clients that its mode admits.
     Unix(UnixListener),
 }
 
@@ -116,7 +117,7 @@ pub struct ListeningSockets {
 struct UnixSocket {
     path: PathBuf,
     listener: UnixListener,
-    /// Its file is systemd's.
+    /// Its file belongs to systemd.
     lent: bool,
 }
 
@@ -124,14 +125,14 @@ struct UnixSocket {
 struct AdminSocket {
     listen: Listen,
     listener: AdminListener,
-    /// It is systemd's.
+    /// It belongs to systemd.
     lent: bool,
 }
 
 impl ListeningSockets {
-    /// Opens at least this many sets on all addresses, and the admin plane's. Of the sockets that
-    /// are given, those of an address are in its first sets; an address without any is opened, a
-    /// socket that no address names is an error: nobody would ever serve who comes there.
+    /// Opens at least this many sets on all addresses, and the admin plane's listener. `given`
+    /// sockets of an address go into its first sets. An address without any is opened. A given
+    /// socket that no address names is an error, because its clients would never be served.
     pub fn open(
         listen: &[Listen],
         admin: Option<&Listen>,
@@ -153,7 +154,7 @@ impl ListeningSockets {
                     if column.is_empty() {
                         column.push(open_first(*address).map_err(at(address))?);
                     }
-                    // Port 0 is whatever the kernel chose: the same for all listener sets.
+                    // For port 0, the port that the kernel chose, the same for all listener sets.
                     listeners.addresses.push(column[0].local_addr().map_err(at(address))?);
                     columns.push(column);
                 }
@@ -177,7 +178,7 @@ impl ListeningSockets {
         Ok(listeners)
     }
 
-    /// Makes listener sets of the listeners of each address, as many as the longest row has.
+    /// Makes listener sets from the listeners of each address, as many as the longest column has.
     fn make_sets(&mut self, columns: Vec<Vec<TcpListener>>, sets: u16) -> Result<(), ListenError> {
         let longest = columns.iter().map(Vec::len).max().unwrap_or(1).max(usize::from(sets));
         self.sets.resize_with(longest, Vec::new);
@@ -191,7 +192,7 @@ impl ListeningSockets {
         Ok(())
     }
 
-    /// Opens listener sets until there are this many; never closes one.
+    /// Opens listener sets until there are this many. Never closes one.
     pub fn grow(&mut self, sets: u16) -> Result<(), ListenError> {
         while self.sets.len() < usize::from(sets) {
             let first = self.sets.first().into_iter().flatten();
@@ -204,7 +205,7 @@ impl ListeningSockets {
         Ok(())
     }
 
-    /// All of them, to be handed over.
+    /// All listening sockets, to be handed over.
     pub fn all(&self) -> AllSockets<'_> {
         let tcp = self.sets.iter().flatten().map(AsFd::as_fd);
         let unix = self.unix.iter().map(|socket| (socket.lent, socket.listener.as_fd()));
@@ -214,7 +215,7 @@ impl ListeningSockets {
         AllSockets { own, lent: lent.into_iter().map(|(_, fd)| fd).collect() }
     }
 
-    /// What is listened on, in words.
+    /// The addresses as text.
     pub fn addresses(&self) -> Vec<String> {
         let tcp = self.addresses.iter().map(SocketAddr::to_string);
         let unix = self.unix.iter().map(|socket| format!("unix:{}", socket.path.display()));
@@ -232,7 +233,7 @@ impl ListeningSockets {
         listeners.map(AsRawFd::as_raw_fd).collect()
     }
 
-    /// Keeps only the share of a worker, closing all else: in the worker's process, after the fork.
+    /// Keeps only a worker's share and closes all else. For the worker's process, after the fork.
     pub fn into_share(self, sets: &BTreeSet<u16>) -> Share {
         let numbered = (0..).zip(self.sets);
         let numbered = numbered.map(|(number, listeners)| ListenerSet { number, listeners });
@@ -248,7 +249,7 @@ impl ListeningSockets {
         Share { admin: self.admin.map(|socket| socket.listener), ..Share::default() }
     }
 
-    /// Removes the files of its own unix sockets: the server ends.
+    /// Removes the files of the server's own unix sockets, at its end.
     pub fn remove_files(&self) {
         let admin = self.admin.iter().filter_map(|socket| match &socket.listen {
             Listen::Unix(path) if !socket.lent => Some(path),
@@ -279,7 +280,7 @@ impl Sorted {
     ) -> Result<Sorted, ListenError> {
         let mut sorted = Sorted::default();
         for given in given {
-            // A copy: who opens may have to try again.
+            // A copy, because the caller may have to try again.
             let socket = given.socket.try_clone().map(Socket::from);
             socket
                 .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, listen, admin))
@@ -351,7 +352,7 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
     move |source| ListenError { address, source }
 }
 
-/// The admin plane's: the one that is given, or a new one.
+/// The admin plane's socket: the given one, or a new one.
 fn open_admin(listen: &Listen, given: Option<Given<Socket>>) -> Result<AdminSocket, ListenError> {
     let lent = given.as_ref().is_some_and(|given| given.lent);
     let listener = match (listen, given.map(|given| given.socket)) {
@@ -367,8 +368,8 @@ fn open_admin(listen: &Listen, given: Option<Given<Socket>>) -> Result<AdminSock
     Ok(AdminSocket { listen: listen.clone(), listener, lent })
 }
 
-/// The first listener of an address. SO_REUSEPORT alone would let two servers of one user share an
-/// address without a word, each getting half of the connections.
+/// The first listener of an address. The probe is needed because SO_REUSEPORT alone would let two
+/// servers of one user share an address silently, each with half of the connections.
 fn open_first(address: SocketAddr) -> io::Result<TcpListener> {
     let probe = tcp_socket(address)?;
     probe.bind(&address.into())?;
@@ -376,8 +377,9 @@ fn open_first(address: SocketAddr) -> io::Result<TcpListener> {
     open_tcp(address)
 }
 
-/// One more listener of an address: with a queue of its own, where `first` allows others beside it
-/// (systemd's does not, as a rule, nor would one of another user), else a copy of `first`.
+/// One more listener of an address. It has its own queue if `first` allows others beside it;
+/// otherwise it is a copy of `first`. systemd's sockets usually do not allow it, nor do those of
+/// another user.
 fn open_beside(first: &TcpListener, address: SocketAddr) -> io::Result<TcpListener> {
     if SockRef::from(first).reuse_port()? {
         match open_tcp(address) {
@@ -423,7 +425,7 @@ fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Removes the socket file of a server that is no more.
+/// Removes the socket file of a server that has ended.
 fn remove_stale(path: &Path) -> io::Result<()> {
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -457,7 +459,7 @@ mod tests {
         own.chain(lent.into_iter().map(|fd| Given { socket: copy(fd), lent: true })).collect()
     }
 
-    /// Which socket it is, whoever has a copy.
+    /// Identifies the socket of any copy.
     fn inode(fd: RawFd) -> PathBuf {
         std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("open")
     }

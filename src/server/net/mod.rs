@@ -1,4 +1,4 @@
-//! Sockets as workers and the admin plane share them.
+//! Sockets, as workers and the admin plane use them.
 
 pub mod listeners;
 pub mod stream;

@@ -1,4 +1,4 @@
-//! A client's socket, of either kind.
+//! A client's socket, TCP or unix.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -17,7 +17,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Has both directions watched, by edge, for as long as it is open.
+    /// Registers it for both directions, edge-triggered, until it is closed.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         match self {
@@ -26,7 +26,7 @@ impl Stream {
         }
     }
 
-    /// Reads once; a call that was interrupted is made again.
+    /// Reads once. Repeats a call that was interrupted.
     pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         again(|| match self {
             Stream::Tcp(stream) => stream.read(room),
@@ -34,7 +34,7 @@ impl Stream {
         })
     }
 
-    /// Writes once; a call that was interrupted is made again.
+    /// Writes once. Repeats a call that was interrupted.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         again(|| match self {
             Stream::Tcp(stream) => stream.write(bytes),
@@ -42,7 +42,7 @@ impl Stream {
         })
     }
 
-    /// Tells the client that there is no more to come.
+    /// Tells the client that nothing more follows.
     pub fn end_writing(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),

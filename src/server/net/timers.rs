@@ -1,11 +1,11 @@
 //! Timeouts of a worker's clients: a list for each kind, in the order they were armed.
 //!
-//! All timeouts of a kind are equally long, so the head of its list is the next one due: arming,
-//! disarming and looking are constant work, and nothing is allocated but for room for new clients.
+//! All timeouts of a kind have the same length, so the first of a list is due next. Arming,
+//! disarming and looking take constant time, and only room for new clients is allocated.
 //!
-//! Invariant: a list is ordered by `armed_ms`; a client is in at most one list.
+//! Invariant: a list is ordered by `armed_ms`, and a client is in at most one list.
 
-/// What a client is given time for.
+/// What a client has time for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerKind {
     /// To send another request, or to take its answers.
@@ -14,14 +14,14 @@ pub enum TimerKind {
     Request,
     /// To take the last answer and close.
     Linger,
-    /// The same, of one that is not served.
+    /// The same, for a client that is not served.
     Refused,
 }
 
 const KINDS: [TimerKind; 4] =
     [TimerKind::Idle, TimerKind::Request, TimerKind::Linger, TimerKind::Refused];
 
-/// How long each kind is, in milliseconds.
+/// The length of each kind, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
     /// Of [`TimerKind::Idle`].
@@ -60,7 +60,7 @@ struct Ends {
     last: u32,
 }
 
-/// A client whose time is over.
+/// A client whose time has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired {
     /// The client.
@@ -69,7 +69,7 @@ pub struct Expired {
     pub kind: TimerKind,
 }
 
-/// A client whose time will be over.
+/// A client with an armed timeout.
 #[derive(Debug, Clone, Copy)]
 struct Due {
     at_ms: u64,
@@ -77,7 +77,7 @@ struct Due {
     kind: TimerKind,
 }
 
-/// The timeouts of all clients, who are named by number.
+/// The timeouts of all clients. Numbers identify the clients.
 #[derive(Debug)]
 pub struct Timers {
     links: Vec<Link>,
@@ -91,7 +91,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Gives a client its full time from now on, whatever it was given before.
+    /// Gives a client its full time from now on, in place of any other.
     pub fn arm(&mut self, client: u32, kind: TimerKind, now_ms: u64) {
         self.disarm(client);
         if self.links.len() <= client as usize {
@@ -108,7 +108,7 @@ impl Timers {
             Link { kind: Some(kind), armed_ms: now_ms, before, after: NONE };
     }
 
-    /// Forgets a client.
+    /// Removes a client's timeout.
     pub fn disarm(&mut self, client: u32) {
         let Some(link) = self.links.get_mut(client as usize) else { return };
         let Link { kind: Some(kind), before, after, .. } = std::mem::replace(link, UNLINKED) else {
@@ -125,18 +125,18 @@ impl Timers {
         }
     }
 
-    /// What a client is given time for at present.
+    /// What a client has time for at present.
     pub fn kind(&self, client: u32) -> Option<TimerKind> {
         self.links.get(client as usize).and_then(|link| link.kind)
     }
 
-    /// The client that was given this kind of time first.
+    /// The client whose timeout of this kind was armed first.
     pub fn first(&self, kind: TimerKind) -> Option<u32> {
         let first = self.lists[kind as usize].first;
         (first != NONE).then_some(first)
     }
 
-    /// Takes out a client whose time is over.
+    /// Removes a client whose time has expired, and returns it.
     pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<Expired> {
         let Due { at_ms, client, kind } = self.earliest(lengths)?;
         if at_ms > now_ms {
@@ -146,7 +146,7 @@ impl Timers {
         Some(Expired { client, kind })
     }
 
-    /// When the next time is over.
+    /// When the next timeout expires.
     pub fn due_ms(&self, lengths: &Lengths) -> Option<u64> {
         self.earliest(lengths).map(|due| due.at_ms)
     }

@@ -1,14 +1,14 @@
 //! The user that a server started as root acts as.
 //!
-//! Invariant: a child never has a way back to root; the master has one, and takes it only to bind a
-//! privileged port or to read configuration that root alone may read.
+//! Invariant: a child never has a way back to root. The master has one, and uses it only to bind a
+//! privileged port or to read configuration that only root may read.
 
 use std::io;
 
 use nix::unistd::{Gid, Uid, User};
 
-/// The user a server started as root becomes. The master keeps root only as its saved and real
-/// user, for privileged ports and for files that root alone may read; its children give up all.
+/// The user that a server started as root becomes. The master keeps root only as its saved and real
+/// user, for privileged ports and for files that only root may read. Its children give up both.
 #[derive(Debug, Clone)]
 pub struct Account {
     name: std::ffi::CString,
@@ -17,7 +17,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Looks `name` up; none where there is nothing to drop to or from (no root).
+    /// Looks up `name`. `None` if there is no change of user (not root).
     pub fn find(name: &str) -> io::Result<Option<Account>> {
         let user = User::from_name(name)?
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such user"))?;
@@ -26,7 +26,7 @@ impl Account {
         Ok(root.then_some(Account { name, uid: user.uid, gid: user.gid }))
     }
 
-    /// The owner of a file; none where there is nothing to drop to or from (no root).
+    /// The owner of a file. `None` if there is no change of user (not root).
     pub fn of_owner(path: &std::path::Path) -> io::Result<Option<Account>> {
         use std::os::unix::fs::MetadataExt;
         let metadata = std::fs::metadata(path)?;
@@ -34,13 +34,13 @@ impl Account {
         if uid.is_root() || !Uid::current().is_root() {
             return Ok(None);
         }
-        // One without a name is in no other groups.
+        // A user without a name is in no other groups.
         let name = User::from_uid(uid)?.map_or_else(String::new, |user| user.name);
         let name = std::ffi::CString::new(name).map_err(io::Error::other)?;
         Ok(Some(Account { name, uid, gid }))
     }
 
-    /// Acts as this user from now on; [`Account::raise`] takes it back.
+    /// Acts as this user from now on, until [`Account::raise`].
     pub fn lower(&self) -> io::Result<()> {
         nix::unistd::initgroups(&self.name, self.gid)?;
         nix::unistd::setegid(self.gid)?;
@@ -53,8 +53,8 @@ impl Account {
         Ok(nix::unistd::setegid(Gid::from_raw(0))?)
     }
 
-    /// Runs `act` as root, where there is an account that acts as another user: files may be for
-    /// root's eyes only, and ports for root's use.
+    /// Runs `act` as root if there is an account that acts as another user: some files and ports
+    /// are for root only.
     pub fn as_root<T, E: From<io::Error>>(
         account: Option<&Account>,
         act: impl FnOnce() -> Result<T, E>,
@@ -73,7 +73,7 @@ impl Account {
         Ok(nix::unistd::setresuid(self.uid, self.uid, self.uid)?)
     }
 
-    /// Gives a file to this user.
+    /// Makes this user the owner of a file.
     pub fn give(&self, path: &std::path::Path) -> io::Result<()> {
         Ok(nix::unistd::chown(path, Some(self.uid), Some(self.gid))?)
     }

@@ -1,7 +1,7 @@
-//! What a forked child gets of the master.
+//! What a forked child gets from the master.
 //!
-//! Invariant: of the master's descriptors a child keeps its own listeners and its end of the
-//! channel, nothing else.
+//! Invariant: of the master's descriptors, a child keeps only its own listeners and its end of the
+//! channel.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs::conf::Conf;
 use frs::store::ChildRole;
 
-/// A child before it has settled.
+/// A child before [`ForkedChild::init`].
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
@@ -24,13 +24,13 @@ pub struct ForkedChild {
     pub(crate) master: Pid,
 }
 
-/// A child that has its own user, signals and ties to the master.
+/// A child with its own user, signals and ties to the master.
 pub struct ChildContext {
-    /// What it is there for.
+    /// Its role.
     pub role: ChildRole,
-    /// To the master.
+    /// The channel to the master.
     pub channel: Channel,
-    /// What it listens on.
+    /// Its listeners.
     pub share: Share,
     /// SIGTERM: finish; SIGQUIT: drain.
     pub signals: Signals,
@@ -40,22 +40,22 @@ pub struct ChildContext {
     pub master: Pid,
     /// Where the store is.
     pub data_dir: PathBuf,
-    /// Descriptors that this process may open.
+    /// How many descriptors this process may open.
     pub files_max: u64,
 }
 
 impl ForkedChild {
-    /// What it is to become.
+    /// Its future role.
     pub fn role(&self) -> ChildRole {
         self.role
     }
 
-    /// Becomes a process of its own; none if the master died meanwhile.
+    /// Becomes an independent process. `None` if the master died meanwhile.
     pub fn init(self) -> io::Result<Option<ChildContext>> {
         if let Some(account) = &self.account {
             account.become_for_good()?;
         }
-        // Those of a terminal go to all processes at once; it is the master who acts on them.
+        // A terminal sends these to all processes at once. Only the master acts on them.
         let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
         let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
         if !process::follow_parent(self.master, Signal::SIGTERM)? {

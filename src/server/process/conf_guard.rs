@@ -1,11 +1,12 @@
-//! Who changes the files of a configuration, and who must not read them in the middle of that.
+//! Locks the files of a configuration against reading in the middle of a change.
 //!
-//! A change is written before it is known whether it is taken, and put back if it is not. Whoever
-//! reads the files to put them in force by himself, a new binary, would put what was refused in
-//! force: he waits until no change is on its way, and while he reads none is begun.
+//! A change is written before it is known whether the master accepts it, and undone if not. A new
+//! binary reads the files to put them in force; in the middle of a change it would put a rejected
+//! configuration in force. So it waits until no change is in progress, and while it reads, none
+//! begins.
 //!
-//! Invariant: the guard ends with the process that holds it. Where the file system has no such
-//! locks (some that are mounted over a network) there is none, and nothing is held up.
+//! Invariant: the guard ends with the process that holds it. On a file system without such locks
+//! (as some network file systems are) there is no guard, and nothing waits.
 
 use std::fs::File;
 use std::io;
@@ -19,22 +20,22 @@ use frs::base::clock;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Held over the directory of a configuration.
+/// The guard of a configuration's directory.
 #[derive(Debug)]
 pub struct Guard {
     _lock: Option<Flock<File>>,
 }
 
 impl Guard {
-    /// For a change; none while somebody reads.
+    /// For a change. `None` while another process reads or changes.
     pub fn to_change(conf_dir: &Path) -> io::Result<Option<Guard>> {
         take(conf_dir, FlockArg::LockExclusiveNonblock)
     }
 
-    /// To read; waits so long for a change on its way.
+    /// For reading. Waits at most `patience` for a change in progress.
     ///
     /// # Errors
-    /// Of kind `TimedOut` where it does not end, and those of the file system.
+    /// `TimedOut` if the change does not end, and those of the file system.
     pub fn to_read(conf_dir: &Path, patience: Duration) -> io::Result<Guard> {
         let until = clock::instant() + patience;
         loop {

@@ -1,14 +1,16 @@
-//! One master a data directory: the lock on the directory, and data/lock, which names the master.
+//! One master for each data directory: the lock on the directory, and data/lock, which names the
+//! master.
 //!
-//! Invariant: who holds a [`DataLock`] is the only master of the directory. The lock is on the
-//! directory itself, which nobody can unlink under it; data/lock is there for people and scripts,
-//! and is written again when it is missing. The kernel's lock lives as long as the open directory's
-//! description, so it ends with the process however that ends; nothing is ever unlocked by hand,
-//! for a forked child shares the description and must only close it. A newly started binary gets
-//! the description over its exec, so that nobody can come between.
+//! Invariant: the process that holds a [`DataLock`] is the only master of the directory. The lock
+//! is on the directory itself, which no process can unlink under it. data/lock is for people and
+//! scripts, and is written again if it is missing. The kernel's lock lives as long as the open
+//! directory's description, so it ends with the process in every case. It is never unlocked
+//! explicitly, because a forked child shares the description and must only close it. A newly
+//! started binary inherits the description over its exec, so that no other process can take the
+//! lock in between.
 //!
-//! Earlier versions locked data/lock instead. It is locked as well, so that neither version starts
-//! beside the other; what such a version hands over is data/lock.
+//! Earlier versions locked data/lock instead. It is locked too, so that neither version starts
+//! beside the other. Such a version hands over data/lock.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -23,24 +25,24 @@ use frs::base::sys;
 use frs::base::sys::process::{self, Pid};
 use frs::store::LINGERING;
 
-/// What a dead master's processes hold is waited for this long: they end within five seconds.
+/// How long to wait for a lock that a dead master's processes hold: they end within five seconds.
 const ORPHANS: Duration = Duration::from_secs(6);
-/// A master that has just taken the lock has written its id within this; one whose file went
-/// missing, too.
+/// A master has written its id within this time after it took the lock, or after its file went
+/// missing.
 const SIGNED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The lock, held.
+/// The held lock.
 #[derive(Debug)]
 pub struct DataLock {
     data_dir: PathBuf,
     /// The directory, locked.
     directory: File,
-    /// data/lock, once it was opened.
+    /// data/lock, if it was opened.
     file: Option<File>,
 }
 
-/// Why the lock was not taken, or nothing could be learnt of it.
+/// Why the lock could not be taken or examined.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another master has the directory.
@@ -48,7 +50,7 @@ pub enum LockError {
     Held {
         /// The lock file.
         path: PathBuf,
-        /// The other master; 0 where that cannot be told.
+        /// The other master, or 0 if unknown.
         pid: i32,
     },
     /// No master has the directory.
@@ -57,7 +59,7 @@ pub enum LockError {
         /// The lock file.
         path: PathBuf,
     },
-    /// What another master handed over is not this directory's lock, or is not held.
+    /// The handed-over lock is not this directory's, or is not held.
     #[error(
         "{}: the inherited lock is another directory's: a changed <data> needs a restart",
         path.display()
@@ -66,7 +68,7 @@ pub enum LockError {
         /// The lock file.
         path: PathBuf,
     },
-    /// A call to the kernel failed.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The lock file.
@@ -81,9 +83,9 @@ fn named(pid: i32) -> String {
 }
 
 impl DataLock {
-    /// Takes the lock of a data directory and writes this process's id into its file. A master that
-    /// was killed holds it until the kernel has taken it down, and so do its children: that is
-    /// waited for.
+    /// Takes the lock of a data directory and writes this process's id into its file. After a
+    /// master was killed, it and its children hold the lock until the kernel has ended them; this
+    /// call waits for that.
     ///
     /// # Errors
     /// Another master has the directory, or it cannot be locked.
@@ -107,7 +109,7 @@ impl DataLock {
                 return Ok(lock);
             }
             let pid = read_pid(&path).or_else(|| owner(data_dir));
-            // A process whose end was asked for by SIGKILL looks alive until it meets the signal.
+            // A process with a pending SIGKILL looks alive until it receives the signal.
             let bound = if pid.is_none_or(process::is_ending) { dead } else { living };
             if frs::base::clock::since(begun) > bound {
                 return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
@@ -130,12 +132,12 @@ impl DataLock {
         Ok(Some(lock))
     }
 
-    /// Takes the lock of a data directory over from the master that holds it, which shares it until
-    /// it closes its own copy. The file names that one until the new one is
-    /// [signed](DataLock::sign) in.
+    /// Takes the lock of a data directory over from the master that holds it. Both share the lock
+    /// until that master closes its copy. The file names that master until the new one has
+    /// [signed](DataLock::sign) it.
     ///
     /// # Errors
-    /// What was handed over is not this directory's lock, or not held.
+    /// The handed-over lock is not this directory's, or is not held.
     pub fn adopt(fd: OwnedFd, data_dir: &Path) -> Result<DataLock, LockError> {
         let path = path_in(data_dir);
         match Self::try_adopt(File::from(fd), data_dir) {
@@ -149,23 +151,23 @@ impl DataLock {
         let path = path_in(data_dir);
         let data_dir = data_dir.to_owned();
         if handed.metadata()?.is_dir() {
-            // It may be named by a link.
+            // The path may be a link.
             let there = or_none(std::fs::metadata(&data_dir))?;
             let ours = handed.metadata()?;
             if !there.is_some_and(|there| is_same(&ours, &there)) || !try_lock(&handed)? {
                 return Ok(None);
             }
-            // Opened while this process may: later it may be another user's.
+            // Opened while this process has permission: later the file may belong to another user.
             let file = Some(open_file(&path)?);
             return Ok(Some(DataLock { data_dir, directory: handed, file }));
         }
-        // Another description's lock would be in the way; the one that came along is not.
+        // A lock through another description would conflict. The inherited one does not.
         if !is_at(&handed, &path)? || !sys::try_lock_range(&handed, 0, 1)? {
             return Ok(None);
         }
         let directory = File::open(&data_dir)?;
         let begun = frs::base::clock::instant();
-        // Who asks whether it is locked holds it for a moment.
+        // A process that checks the lock holds it for a moment.
         while !try_lock(&directory)? {
             if frs::base::clock::since(begun) > LINGERING {
                 return Ok(None);
@@ -175,11 +177,11 @@ impl DataLock {
         Ok(Some(DataLock { data_dir, directory, file: Some(handed) }))
     }
 
-    /// Writes a process's id into the file, never leaving it empty: this one's, or that of who has
-    /// the lock from now on. A file that is missing, or another one by now, is made anew.
+    /// Writes a process's id into the file without ever leaving it empty: this process's, or that
+    /// of the master that takes over. If the file is missing or is another one, makes a new one.
     ///
     /// # Errors
-    /// It cannot be made or written.
+    /// The file cannot be made or written.
     pub fn sign(&mut self, master: Pid) -> io::Result<()> {
         let path = path_in(&self.data_dir);
         let file = match self.file.take() {
@@ -187,18 +189,18 @@ impl DataLock {
             _ => open_file(&path)?,
         };
         let file = self.file.insert(file);
-        // For older versions alone, which hold no other lock: who shares it still may have it.
+        // Only for older versions, which hold no other lock. A process that still shares it may
+        // have it.
         sys::try_lock_range(file, 0, 1)?;
         let line = line_of(master);
         file.write_all_at(line.as_bytes(), 0)?;
         file.set_len(line.len() as u64)
     }
 
-    /// Writes this process's id into the file again, where it does not stand there; whether it had
-    /// to.
+    /// Writes this process's id into the file if it is not there. Returns whether it had to.
     ///
     /// # Errors
-    /// It cannot be made or written.
+    /// The file cannot be made or written.
     pub fn keep_signed(&mut self) -> io::Result<bool> {
         let path = path_in(&self.data_dir);
         let is_ours = self.file.as_ref().is_some_and(|file| is_at(file, &path).unwrap_or(false));
@@ -213,7 +215,7 @@ impl DataLock {
         self.directory.as_fd()
     }
 
-    /// Empties the file: this master ends in order.
+    /// Empties the file, because this master ends in order.
     ///
     /// # Errors
     /// It cannot be emptied.
@@ -222,7 +224,7 @@ impl DataLock {
     }
 }
 
-/// Locks an open directory; false if another description holds the lock.
+/// Locks an open directory. False if another description holds the lock.
 fn try_lock(directory: &File) -> io::Result<bool> {
     match flock(directory, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -231,8 +233,8 @@ fn try_lock(directory: &File) -> io::Result<bool> {
     }
 }
 
-/// Is the directory locked, by any version. Asked by a lock that others may hold beside it and that
-/// goes at once: there is no call that asks without one.
+/// Whether the directory is locked, by any version. This tries a shared lock and drops it at once,
+/// because no call can ask without taking one.
 fn is_held(data_dir: &Path) -> io::Result<bool> {
     let not_found = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let directory = match File::open(data_dir) {
@@ -253,23 +255,23 @@ fn is_held(data_dir: &Path) -> io::Result<bool> {
 fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o644);
-    // Whoever may write the directory is not to lead root elsewhere.
+    // A process that may write the directory must not lead root elsewhere.
     options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
 }
 
-/// Opens the file to read it; what was put in its place is not waited for.
+/// Opens the file for reading, without blocking on anything that is in its place.
 fn open_to_read(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }
 
-/// Is it what stands at this path.
+/// Whether the file is the one at this path.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let there = or_none(std::fs::symlink_metadata(path))?;
     let ours = file.metadata()?;
     Ok(there.is_some_and(|there| is_same(&ours, &there)))
 }
 
-/// None: nothing stands there.
+/// `None`: nothing exists there.
 fn or_none(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -284,7 +286,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 /// The master that holds the lock of a data directory.
 ///
 /// # Errors
-/// None does, or it cannot be told which.
+/// No master holds it, or its id cannot be found.
 pub fn holder(data_dir: &Path) -> Result<Pid, LockError> {
     let path = path_in(data_dir);
     match look(data_dir) {
@@ -309,15 +311,15 @@ fn look(data_dir: &Path) -> io::Result<Option<Pid>> {
     Ok(None)
 }
 
-/// Whom the file names.
+/// The process that the file names.
 fn read_pid(path: &Path) -> Option<Pid> {
     let mut text = String::new();
     open_to_read(path).ok()?.take(32).read_to_string(&mut text).ok()?;
     parse(&text)
 }
 
-/// Who holds the lock, where the file does not say: looked for among the processes that this one
-/// may look into. Of a master and its children it is the master.
+/// The holder of the lock, if the file does not name it. Searches the processes that this one may
+/// examine. Of a master and its children, it is the master.
 fn owner(data_dir: &Path) -> Option<Pid> {
     let directory = std::fs::metadata(data_dir).ok()?;
     let numbers = std::fs::read_dir("/proc").ok()?.flatten();
@@ -328,7 +330,7 @@ fn owner(data_dir: &Path) -> Option<Pid> {
     first.copied().map(Pid::from_raw)
 }
 
-/// Holds a process the lock of a directory, by one of its descriptors.
+/// Whether a process holds the lock of a directory, by one of its descriptors.
 fn holds(pid: i32, directory: &Metadata) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     entries.flatten().any(|entry| {

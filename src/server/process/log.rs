@@ -1,8 +1,7 @@
-//! The log: lines on standard error, or in a file, that say what, where and which process.
+//! The log: lines on standard error or in a file that say what, where and which process.
 //!
-//! Invariant: a process that serves writes no line in its steady state, and a log that cannot be
-//! written to harms nobody. A line is appended with one call, so that those of several processes
-//! stand in one file whole.
+//! Invariant: a serving process writes no line in its steady state, and an unwritable log harms no
+//! process. One call appends a line, so that lines of several processes stay whole in one file.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -22,10 +21,10 @@ use crate::protocol::visible;
 use frs::conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
-/// Where lines go; none: to standard error.
+/// Where lines go. `None`: to standard error.
 static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
 
-/// Read and written by the server's user, read by its group.
+/// The server's user reads and writes it, its group reads it.
 const FILE_MODE: u32 = 0o640;
 
 struct Output {
@@ -33,8 +32,8 @@ struct Output {
     file: File,
 }
 
-/// Starts the log of this process and of those it forks. Only the first call does anything. A file
-/// that is made belongs to the account: its processes will open it anew.
+/// Starts the log of this process and of those it forks. Only the first call has an effect. A new
+/// file belongs to the account, because its processes will reopen it.
 ///
 /// # Errors
 /// The log's file cannot be opened.
@@ -51,8 +50,8 @@ pub(crate) fn start(log: &Log, account: Option<&Account>) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the log's file anew, by its name: after it was renamed, lines go to a new one. One that
-/// cannot be opened is said in the old one.
+/// Reopens the log's file by its name: after a rename, lines go to a new file. If that cannot be
+/// opened, the old one says so.
 pub fn reopen() {
     let Some(path) = file_path() else { return };
     match open(&path) {
@@ -74,12 +73,12 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 fn output() -> MutexGuard<'static, Option<Output>> {
-    // What a thread that panicked left is a file all the same.
+    // A panicked thread leaves a usable file.
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes to wherever lines go now. What a client has chosen may be part of a line: what nobody
-/// would see of it, or a terminal would act on, is shown by number.
+/// Writes where lines go at present. A line may contain text that a client chose: characters that
+/// are invisible, or that a terminal would act on, are shown by number.
 struct Sink(LogFormat);
 
 impl Sink {
@@ -119,7 +118,7 @@ fn install(log: &Log) {
     }
     let format = log.format;
     let layer = fmt::layer().with_writer(move || Sink(format)).with_target(false);
-    // What cannot be written is lost: the default would panic on a closed standard error.
+    // Lines that cannot be written are lost: the default would panic on a closed standard error.
     let layer = layer.with_ansi(false).log_internal_errors(false);
     let registry = Registry::default().with(level);
     let set = match log.format {
@@ -137,13 +136,13 @@ pub fn set_level(level: LogLevel) {
     }
 }
 
-/// Names this process in each of its lines while the answer lives.
+/// Names this process in each of its lines while the returned span lives.
 pub fn name_process(role: &str) -> EnteredSpan {
-    // An error span: enabled whatever the level. No parent: a child is in its master's, too.
+    // An error span is enabled at every level. No parent: a child is in its master's span, too.
     tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
-/// Keeps a line that could repeat at each tick to one in a while.
+/// Limits a line that could repeat at each tick to one in a time.
 #[derive(Debug)]
 pub struct LogThrottle {
     every: Duration,
@@ -156,7 +155,7 @@ impl LogThrottle {
         LogThrottle { every, quiet_until: None }
     }
 
-    /// Is a line to be written now; then none is for a while.
+    /// Whether to write a line now. If so, the next is not due until that time has passed.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let due = self.quiet_until.is_none_or(|until| until <= now);
         if due {

@@ -1,7 +1,7 @@
-//! What master and children say to each other over their channel.
+//! Messages between master and children, over a channel for each child.
 //!
-//! Invariant: a message is whole or not there at all (SOCK_SEQPACKET), and in the order sent. The
-//! end of the channel is the end of the other side.
+//! Invariant: a message arrives whole or not at all (SOCK_SEQPACKET), and in the order sent. The
+//! channel's end means that the other side has ended.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,15 +14,15 @@ use frs::base::sys::process::{Channel, Delivery};
 pub enum ToChild {
     /// A new generation of the configuration is in force.
     Generation,
-    /// Serve this listener set too; its listeners come along.
+    /// Serve this listener set too. Its listeners come with the message.
     Serve(u16),
-    /// Serve this listener set no longer.
+    /// Stop serving this listener set.
     Yield(u16),
     /// Recover the slots of dead processes.
     Recover,
-    /// Drain: others serve in this worker's place.
+    /// Drain: other workers serve in this one's place.
     Leave,
-    /// Open the log's file anew: its name may be another file's by now.
+    /// Reopen the log's file: its name may belong to another file by now.
     ReopenLog,
 }
 
@@ -31,34 +31,34 @@ pub enum ToChild {
 pub enum ToMaster {
     /// It serves.
     Ready,
-    /// The keeper asks for something.
+    /// The keeper has a request.
     Ask(NumberedAsk),
 }
 
-/// What the keeper asks for, under a number that comes back with the answer.
+/// A request of the keeper, under a number that comes back with the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberedAsk {
     /// The number.
     pub number: u64,
-    /// What is asked for.
+    /// The request.
     pub ask: Ask,
 }
 
-/// What the admin plane has the master do.
+/// What the admin plane requests from the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// Take the files as they are now.
     Reload,
     /// Limit nothing, or limit again.
     Degrade(bool),
-    /// Make the counters of the biz of this id fresh.
+    /// Reset the counters of the biz with this id.
     Reset(u32),
 }
 
 const READY: &[u8] = b"ready";
 const ASK_BYTES: usize = 13;
 
-/// Asks the master for something, under a number that is asked for once.
+/// Sends the master a request under a number that is used once.
 pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
     match channel.send(&ToMaster::Ask(NumberedAsk { number, ask }).encode(), &[]) {
         Ok(true) => Ok(()),
@@ -95,7 +95,7 @@ impl ToMaster {
     }
 }
 
-/// Tells the master that this child serves. If it is gone, that is heard later.
+/// Tells the master that this child serves. If the master has ended, the child notices later.
 pub fn send_ready(channel: &Channel) -> io::Result<()> {
     match channel.send(READY, &[]) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -132,10 +132,10 @@ impl ToChild {
     }
 }
 
-/// What a child heard from its master.
+/// What a child received from its master.
 #[derive(Debug)]
 pub enum Received {
-    /// A message and what came along.
+    /// A message and the descriptors that came with it.
     Message(ToChild, Vec<OwnedFd>),
     /// Nothing more for now.
     Nothing,
@@ -143,7 +143,7 @@ pub enum Received {
     MasterGone,
 }
 
-/// Hears the next message.
+/// Receives the next message.
 pub fn receive(channel: &Channel) -> io::Result<Received> {
     match channel.receive()? {
         Delivery::Message(bytes, descriptors) => match ToChild::decode(&bytes) {
@@ -155,32 +155,32 @@ pub fn receive(channel: &Channel) -> io::Result<Received> {
     }
 }
 
-/// A message that had no room yet, and what comes along.
+/// A message for which there was no room yet, and its descriptors.
 struct Waiting {
     message: ToChild,
     descriptors: Vec<RawFd>,
 }
 
-/// The master's end of a channel, with the messages that had no room yet: a child that is stopped
-/// must neither block the master nor miss a listener set.
+/// The master's end of a channel, with the messages for which there was no room yet: a stopped
+/// child must neither block the master nor miss a listener set.
 pub struct ChildChannel {
     channel: Channel,
     waiting: VecDeque<Waiting>,
 }
 
 impl ChildChannel {
-    /// Over this channel.
+    /// An end without waiting messages.
     pub fn new(channel: Channel) -> ChildChannel {
         ChildChannel { channel, waiting: VecDeque::new() }
     }
 
-    /// Says a message, now or when there is room. The descriptors must stay open until it is said.
+    /// Sends a message now, or when there is room. The descriptors must stay open until it is sent.
     pub fn send(&mut self, message: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
         self.waiting.push_back(Waiting { message, descriptors });
         self.flush()
     }
 
-    /// Says what waits, as far as there is room.
+    /// Sends waiting messages as far as there is room.
     pub fn flush(&mut self) -> io::Result<()> {
         while let Some(Waiting { message, descriptors }) = self.waiting.front() {
             if !self.channel.send(&message.encode(), descriptors)? {
@@ -191,18 +191,17 @@ impl ChildChannel {
         Ok(())
     }
 
-    /// Takes messages about listeners back that had no room yet: their descriptors are to be
-    /// closed.
+    /// Drops waiting messages about listeners, because their descriptors are about to be closed.
     pub fn forget_listeners(&mut self) {
         self.waiting.retain(|waiting| waiting.descriptors.is_empty());
     }
 
-    /// Does anything wait for room.
+    /// Whether a message waits for room.
     pub fn is_full(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// What the child has said next.
+    /// The child's next message.
     pub fn receive(&self) -> Option<ToMaster> {
         match self.channel.receive() {
             Ok(Delivery::Message(bytes, _)) => ToMaster::decode(&bytes),
@@ -210,7 +209,7 @@ impl ChildChannel {
         }
     }
 
-    /// The channel, to wait on.
+    /// The channel, for polling.
     pub fn channel(&self) -> &Channel {
         &self.channel
     }

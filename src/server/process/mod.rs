@@ -1,6 +1,5 @@
-//! What the master and its children share as processes: what they say to each other, what a forked
-//! child is given, the locks of a data directory and of a configuration, the user they run as, and
-//! the log.
+//! What the master and its children share as processes: their messages, what a forked child gets,
+//! the locks of a data directory and of a configuration, the user they run as, and the log.
 
 pub mod account;
 pub mod child;

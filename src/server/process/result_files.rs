@@ -1,8 +1,9 @@
-//! data/reload: what became of the last reload, for the command that asked for it; data/asked: what
-//! became of what the keeper asked last.
+//! data/reload: the outcome of the last reload, for the command that requested it. data/asked: the
+//! outcome of the keeper's last request.
 //!
 //! Invariant: a reader that notes the monotonic clock, signals the master and waits for an outcome
-//! begun later gets the answer to a reload that read the files after it asked, whoever else asks.
+//! begun later gets the answer to a reload that read the files after the signal, even if other
+//! processes request reloads too.
 
 use std::fs;
 use std::io;
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use frs::base::sys;
 
-/// What is no outcome.
+/// The text of a file without an outcome.
 const NONE: &str = "none\n";
 
-/// What became of a reload.
+/// The outcome of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReloadOutcome {
     /// Process id of the master.
@@ -29,9 +30,9 @@ pub struct ReloadOutcome {
 pub enum Reloaded {
     /// A new generation is in force.
     Taken {
-        /// Which.
+        /// Its number.
         generation: u64,
-        /// Processes that had not acknowledged it in time.
+        /// Processes that did not acknowledge it in time.
         laggards: Vec<String>,
     },
     /// The old configuration stays in force.
@@ -42,7 +43,7 @@ pub enum Reloaded {
 }
 
 impl ReloadOutcome {
-    /// Writes it in place of the one before, whole or not at all.
+    /// Writes it in place of the last one, whole or not at all.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         self.write_to(&path_in(data_dir))
     }
@@ -50,14 +51,14 @@ impl ReloadOutcome {
     fn write_to(&self, path: &Path) -> io::Result<()> {
         let (draft, text) = (path.with_extension("new"), self.to_text());
         if fs::write(&draft, &text).is_err() {
-            // On a full disk the one before gives its room: somebody waits to be told.
+            // On a full disk, the last outcome makes room: a process waits for this one.
             fs::remove_file(path)?;
             fs::write(&draft, &text)?;
         }
         fs::rename(&draft, path)
     }
 
-    /// Reads the last one; none if there is none that is whole.
+    /// Reads the last one, or `None` if no whole one exists.
     pub fn read(data_dir: &Path) -> io::Result<Option<ReloadOutcome>> {
         Self::read_from(&path_in(data_dir))
     }
@@ -70,19 +71,18 @@ impl ReloadOutcome {
         }
     }
 
-    /// Writes it down as the answer to what the keeper asked under `begun_ns`, which is a number
-    /// then.
+    /// Writes it as the answer to the keeper's request. `begun_ns` is then the request's number.
     pub fn write_asked(&self, data_dir: &Path) -> io::Result<()> {
         self.write_to(&asked_in(data_dir))
     }
 
-    /// Reads the last answer to what the keeper asked.
+    /// Reads the last answer to the keeper.
     pub fn read_asked(data_dir: &Path) -> io::Result<Option<ReloadOutcome>> {
         Self::read_from(&asked_in(data_dir))
     }
 
-    /// Removes what an earlier master left: its clock may have been another boot's. What stands
-    /// there then is none, and keeps the room for the first one.
+    /// Removes what an earlier master left: its clock may be that of another boot. The file then
+    /// has no outcome, and keeps the room for the first one.
     pub fn forget(data_dir: &Path) -> io::Result<()> {
         for path in [path_in(data_dir), asked_in(data_dir)] {
             match fs::remove_file(&path) {
@@ -90,7 +90,7 @@ impl ReloadOutcome {
                     let words = format!("{}: cannot remove it: {error}", path.display());
                     return Err(io::Error::new(error.kind(), words));
                 }
-                // A full disk is no reason not to start.
+                // A full disk does not prevent a start.
                 _ => drop(fs::write(path, NONE)),
             }
         }

@@ -1,7 +1,7 @@
-//! What was counted of late, for figures by the second.
+//! The recent counts, for rates.
 //!
-//! Invariant: its memory is bounded, whatever runs: the last two seconds, and one look in ten
-//! seconds for ten minutes, at no more than so many businesses.
+//! Invariant: its memory is bounded. It keeps the samples of the last two seconds, and one in ten
+//! seconds for ten minutes, of a bounded number of businesses.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use super::snapshot::{ProcessSnapshot, Rates, Stats};
 use frs::store::Sums;
 use frs::store::counter::{BizKey, OUTCOMES};
 
-/// Between two looks.
+/// The time between two samples.
 pub const EVERY: Duration = Duration::from_secs(1);
-/// Between two looks that are kept for long.
+/// The time between two samples that are kept for ten minutes.
 const COARSE: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 const TEN_MINUTES: Duration = Duration::from_secs(600);
-/// Looks that are kept for long: one more than ten minutes have.
+/// How many such samples are kept: one more than ten minutes have.
 const KEPT: usize = 61;
-/// Businesses that rates and hottest keys are known of; about 64 bytes in each look that is kept.
+/// The most businesses with rates and hottest keys. Each takes about 64 bytes in each kept sample.
 pub const BIZS_MAX: usize = 1024;
 
-/// The looks of late.
+/// The recent samples.
 #[derive(Debug, Default)]
 pub struct History {
     latest: Option<Look>,
@@ -29,7 +29,7 @@ pub struct History {
     kept: VecDeque<Look>,
 }
 
-/// What had been counted at a time.
+/// The counts at a time.
 #[derive(Debug, Clone)]
 struct Look {
     at: Instant,
@@ -38,7 +38,7 @@ struct Look {
     processes: Vec<Busy>,
 }
 
-/// What a process had done.
+/// What a process had done by then.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
     slot: u32,
@@ -48,7 +48,7 @@ struct Busy {
 }
 
 impl History {
-    /// Takes a look.
+    /// Adds a sample.
     pub fn note(&mut self, at: Instant, sums: &Sums, processes: &[ProcessSnapshot]) {
         let all = |counts: &[[u64; OUTCOMES]; 2]| {
             let [queries, updates] = counts;
@@ -72,7 +72,7 @@ impl History {
         self.before = self.latest.replace(look);
     }
 
-    /// Fills the rates of a value in.
+    /// Writes the rates into `stats`.
     pub fn fill(&self, stats: &mut Stats) {
         let Some(latest) = &self.latest else { return };
         let (minute, ten_minutes) = (self.kept_for(MINUTE), self.kept_for(TEN_MINUTES));
@@ -99,7 +99,7 @@ impl History {
         }
     }
 
-    /// The youngest look that is at least so old; none before the time is over.
+    /// The latest sample of at least this age. `None` before that time has passed.
     fn kept_for(&self, time: Duration) -> Option<&Look> {
         let latest = self.latest.as_ref()?;
         let is_old = |look: &&Look| latest.at.saturating_duration_since(look.at) >= time;
@@ -112,7 +112,7 @@ impl Look {
         self.at.saturating_duration_since(before.at).as_secs_f64().max(1e-3)
     }
 
-    /// By both: a process may be attached more than once, and a slot has one owner after the other.
+    /// By slot and id: a process may be attached more than once, and a slot's owners change.
     fn process(&self, which: &ProcessSnapshot) -> Option<&Busy> {
         let is = |busy: &&Busy| (busy.slot, busy.pid) == (which.slot, which.pid);
         self.processes.iter().find(is)
@@ -123,10 +123,10 @@ impl Look {
         Some(&self.items[found].1)
     }
 
-    /// Items a second since another look.
+    /// Items per second since another sample.
     fn rates(&self, from: &Look, key: BizKey) -> Option<[f64; OUTCOMES]> {
         let is = self.items_of(key)?;
-        // Where it was not counted yet, nothing was.
+        // A key that was not counted then counts as zero.
         let was = from.items_of(key).copied().unwrap_or_default();
         let seconds = self.seconds_since(from);
         Some(std::array::from_fn(|at| is[at].saturating_sub(was[at]) as f64 / seconds))
@@ -177,7 +177,7 @@ mod tests {
     fn rates_are_of_the_time_that_they_name() {
         let (start, mut history) = (clock::instant(), History::default());
         assert_eq!(rates(&history), Rates::default());
-        // 10 a second for ten minutes, then 100 a second for one, then 1000 in the last second.
+        // 10 per second for ten minutes, then 100 per second for one, then 1000 in the last second.
         for second in 0..=660_u64 {
             let items = second * 10 + second.saturating_sub(600) * 90 + second / 660 * 900;
             history.note(start + Duration::from_secs(second), &sums(items, 1), &[]);
@@ -202,7 +202,7 @@ mod tests {
         history.note(later, &none, &[process(9, 900, Some(9)), process(7, 300, Some(1500))]);
         let mut stats = stats();
         stats.processes.push(process(9, 0, None));
-        // The same process, attached once more.
+        // The same process, attached a second time.
         let twin = |requests| ProcessSnapshot { slot: 3, ..process(7, requests, None) };
         stats.processes.push(twin(0));
         history.fill(&mut stats);

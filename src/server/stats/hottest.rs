@@ -1,6 +1,6 @@
-//! The keys of each business that use most, as the sweep over all nodes meets them.
+//! The keys of each business that use most, as the sweep over all nodes finds them.
 //!
-//! Invariant: its memory is bounded, whatever runs: so many keys of so many businesses.
+//! Invariant: its memory is bounded by a number of keys for each of a number of businesses.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -9,17 +9,17 @@ use super::history::BIZS_MAX;
 use super::snapshot::{Hot, Stats};
 use frs::service::Seen;
 
-/// Keys of a business that are kept.
+/// How many keys of a business are kept.
 pub const KEYS: usize = 10;
 
 /// The hottest keys by the id of their business.
 #[derive(Debug, Default)]
 pub struct Hottest {
-    /// The least of a business first.
+    /// The least used key of a business comes first.
     bizs: BTreeMap<u32, BinaryHeap<Reverse<Ranked>>>,
 }
 
-/// A key by what is used, then by the last use; the key itself tells equals apart.
+/// A key, ordered by what is used, then by the last use, then by the key itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ranked {
     used: u64,
@@ -28,7 +28,7 @@ struct Ranked {
 }
 
 impl Hottest {
-    /// Takes a node in, if it is one of the hottest of its business so far.
+    /// Adds a node if it is one of the hottest of its business so far.
     pub fn note(&mut self, seen: &Seen<'_>) {
         if seen.used == 0 || !self.bizs.contains_key(&seen.biz_id) && self.bizs.len() == BIZS_MAX {
             return;
@@ -46,7 +46,7 @@ impl Hottest {
         }
     }
 
-    /// Fills them in, the hottest first.
+    /// Writes them into `stats`, the hottest first.
     pub fn fill(&self, stats: &mut Stats) {
         for biz in &mut stats.bizs {
             let Some(keys) = biz.id().and_then(|id| self.bizs.get(&id)) else { continue };
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_hottest_are_kept_in_order() {
         let mut hottest = Hottest::default();
-        // Of equals those used last; what used nothing is none.
+        // Of equals, those used last. A key that used nothing is left out.
         for nth in 0..30 {
             note(&mut hottest, 1, &format!("k{nth}"), nth / 10, nth);
         }

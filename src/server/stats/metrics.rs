@@ -1,8 +1,8 @@
-//! The figures in the text format that Prometheus reads.
-//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>)
+//! The figures in the text format that Prometheus reads
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 //!
-//! Invariant: each metric stands once, its HELP and TYPE before its samples, with all of its
-//! labels; names are escaped, and a key is never a label.
+//! Invariant: each metric occurs once, with its HELP and TYPE before its samples, and with all of
+//! its labels. Names are escaped, and a key is never a label.
 
 use std::fmt::{self, Display, Write};
 
@@ -110,7 +110,7 @@ impl Page {
         self.head(NAME, "counter", "Requests answered, by what was asked and the answer's status.");
         for (call, counts) in Call::ALL.iter().zip(&sums.requests) {
             for (kind, &count) in counts.iter().enumerate() {
-                // What never occurred is left out, but for the series that everybody draws.
+                // Counts of zero are left out, except for the series that every chart draws.
                 if count > 0 || kind == 0 {
                     let labels =
                         [label("command", call.word()), label("status", status_word(kind))];

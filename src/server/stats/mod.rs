@@ -1,4 +1,4 @@
-//! What the server tells of itself: figures of all processes, and the forms in which they are told.
+//! The server's figures: those of all processes, and the forms in which the server reports them.
 
 pub mod history;
 pub mod hottest;

@@ -1,8 +1,7 @@
-//! What a server has counted and what it is like, gathered in one value: for the metrics, the pages
-//! and the tools.
+//! A server's counts and state, gathered in one value for the metrics, the pages and the tools.
 //!
-//! Invariant: gathering takes no semaphore and writes nothing, so that whoever looks delays nobody.
-//! Figures of one value may be some requests apart: each is read once, none twice.
+//! Invariant: gathering takes no semaphore and writes nothing, so it delays no process. The figures
+//! of one value may be some requests apart: each is read once.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ pub enum StatsError {
     Active(#[from] ActiveError),
 }
 
-/// What a server has counted and what it is like.
+/// A server's counts and state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// Version of this program.
@@ -34,23 +33,23 @@ pub struct Stats {
     pub now_ms: Millis,
     /// Generation of the configuration in force.
     pub generation: u64,
-    /// Nothing is limited at the moment.
+    /// Whether the limits are switched off.
     pub degraded: bool,
-    /// The last flush failed.
+    /// Whether the last flush failed.
     pub flush_failed: bool,
-    /// What the master counts: start, restarts, reloads.
+    /// The counts of the master: start, restarts, reloads.
     pub master: MasterCounts,
-    /// What all attached processes have counted together.
+    /// The sums of all attached processes' counts.
     pub sums: Sums,
-    /// The living processes that are attached.
+    /// The living attached processes.
     pub processes: Vec<ProcessSnapshot>,
-    /// The groups of the configuration, then those that counted something once.
+    /// The groups of the configuration, then other groups with counts.
     pub groups: Vec<GroupSnapshot>,
-    /// The businesses of the configuration, then what was counted for others.
+    /// The businesses of the configuration, then other counts.
     pub bizs: Vec<Counted>,
 }
 
-/// A process that is attached.
+/// An attached process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSnapshot {
     /// Its slot.
@@ -59,70 +58,70 @@ pub struct ProcessSnapshot {
     pub pid: u32,
     /// `worker`, `keeper`, `admin`, `program`, `prepare` or `unknown`.
     pub role: &'static str,
-    /// How often who was in its place before died and was replaced; none of a program.
+    /// How often a process in its place died and was replaced. `None` for a program.
     pub restarts: Option<u64>,
     /// Generation of the configuration that it has acknowledged.
     pub generation: u64,
-    /// Time on a processor, milliseconds; none where /proc does not tell.
+    /// Processor time in milliseconds. `None` if /proc does not say.
     pub cpu_ms: Option<u64>,
-    /// Connections open.
+    /// Open connections.
     pub connections: u64,
-    /// Requests answered in its slot, by owners before it, too.
+    /// Requests answered in its slot, including those of the slot's earlier owners.
     pub requests: u64,
-    /// Requests a second, of the last second; none before it is over.
+    /// Requests per second, in the last second. `None` before it has passed.
     pub requests_per_s: Option<f64>,
-    /// Share of a processor, of the last second; none before it is over.
+    /// Share of a processor, in the last second. `None` before it has passed.
     pub cpu_share: Option<f64>,
 }
 
-/// A group and what was counted of it.
+/// A group and its counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSnapshot {
     /// Which.
     pub key: GroupKey,
-    /// Its geometry; none where the configuration does not name it (any more).
+    /// Its geometry. `None` if the configuration does not name it.
     pub geometry: Option<Geometry>,
-    /// Is it served: else its items answer `store`.
+    /// Whether it is served. If not, its items answer `store`.
     pub served: bool,
-    /// What was counted.
+    /// Its counts.
     pub sums: GroupSums,
 }
 
-/// A business and what was counted of it.
+/// A business and its counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
     /// Which.
     pub key: BizKey,
-    /// Its name; none where the configuration does not name it (any more).
+    /// Its name. `None` if the configuration does not name it.
     pub name: Option<String>,
-    /// Its limits in words.
+    /// Its limits as text.
     pub limits: Vec<String>,
     /// Items of Queries and of Updates, by [`Outcome`](frs::service::Outcome).
     pub items: [[u64; OUTCOMES]; 2],
-    /// How often that was in a second, of late.
+    /// The recent rates of those items.
     pub rates: Rates,
-    /// The keys that use most, as the last sweep found them: who knows it fills this in.
+    /// The keys that use most, from the last sweep. The caller that knows them fills this in.
     pub hottest: Vec<Hot>,
 }
 
-/// Items a second by [`Outcome`](frs::service::Outcome), Queries and Updates together; each none
-/// before the time is over.
+/// Items per second by [`Outcome`](frs::service::Outcome), Queries and Updates together. Each is
+/// `None` before its time has passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
-    /// Of the last second.
+    /// In the last second.
     pub second: Option<[f64; OUTCOMES]>,
-    /// Of the last minute.
+    /// In the last minute.
     pub minute: Option<[f64; OUTCOMES]>,
-    /// Of the last ten minutes.
+    /// In the last ten minutes.
     pub ten_minutes: Option<[f64; OUTCOMES]>,
 }
 
 /// A key of a business that uses much.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hot {
-    /// As it is stored, in words.
+    /// The stored key as text.
     pub key: String,
-    /// Charged in the current window.
+    /// The amount charged in the current window.
     pub used: u64,
     /// When it was used last, milliseconds.
     pub last_ms: Millis,
@@ -139,12 +138,12 @@ impl GroupSnapshot {
 }
 
 impl Counted {
-    /// It is one business that map.xml does not name (any more): nothing but counters is left.
+    /// Whether it is one business that map.xml does not name: only its counters exist.
     pub fn is_removed(&self) -> bool {
         self.id().is_some() && self.name.is_none()
     }
 
-    /// Its id, where it is one business.
+    /// Its id, if it is one business.
     pub fn id(&self) -> Option<u32> {
         match self.key {
             BizKey::Id(id) => Some(id),
@@ -152,7 +151,7 @@ impl Counted {
         }
     }
 
-    /// What it is called where there is one word for it: its name, else its id in digits.
+    /// A short label: its name, else its id in digits.
     pub fn label(&self) -> String {
         match (&self.name, self.key) {
             (Some(name), _) => name.clone(),
@@ -169,16 +168,16 @@ impl Stats {
         self.processes.iter().filter(|process| process.role == role).count()
     }
 
-    /// Connections open, of all processes together.
+    /// Open connections of all processes.
     pub fn connections(&self) -> u64 {
         self.processes.iter().map(|process| process.connections).sum()
     }
 }
 
-/// Gathers the figures of the server of a data directory, without rates: those take two looks.
+/// Gathers the figures of the server of a data directory, without rates, which need two samples.
 ///
 /// # Errors
-/// There is no server's data, or it cannot be read.
+/// The directory has no server's data, or they cannot be read.
 pub fn collect(data_dir: &Path) -> Result<Stats, StatsError> {
     let runtime = Runtime::open_for_reading(data_dir)?;
     let conf = active::read(data_dir, runtime.generation())?;
@@ -223,7 +222,7 @@ fn process(runtime: &Runtime, slot: &SlotStatus) -> ProcessSnapshot {
     }
 }
 
-/// The word for the role of a slot's owner.
+/// The name of the role of a slot's owner.
 pub fn role_word(role: u32) -> &'static str {
     match role {
         store::ROLE_PREPARE => "prepare",
@@ -304,7 +303,7 @@ mod tests {
         let world = World::new(&map("one", 1, "a"));
         world.attach().update("a", "k", NOW);
         let second = map("two", 2, "b");
-        // As a reload does: made and checked before it is put in force.
+        // Like a reload: made and checked before it is put in force.
         let conf = World::of(&world.dir, &second);
         conf.prepare();
         world.publish(&second, 2);

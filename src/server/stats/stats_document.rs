@@ -1,7 +1,7 @@
 //! The figures as a document, in JSON or XML.
 //!
-//! Invariant: both formats are written from one tree, so they say the same, and show the same of a
-//! key: a character that XML forbids is U+FFFD in both.
+//! Invariant: both formats are written from one tree, so they say the same, also of a key: a
+//! character that XML forbids is U+FFFD in both.
 
 use super::snapshot::{Counted, GroupSnapshot, Hot, ProcessSnapshot, Rates, Stats};
 use crate::protocol::call::{Call, status_word};
@@ -11,7 +11,7 @@ use frs::service::{ItemError, Outcome};
 use frs::store::Counter;
 use frs::store::counter::{GroupCounter, OUTCOMES};
 
-/// The quantiles of latency that are told: name and thousandths.
+/// The reported quantiles of latency: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
     [("p50-us", 500), ("p90-us", 900), ("p99-us", 990), ("p999-us", 999)];
 
@@ -166,7 +166,7 @@ fn with_outcomes(element: Element, counts: impl Iterator<Item = impl Into<Value>
     counts.fold(element, |element, (outcome, count)| element.with(outcome.word(), count))
 }
 
-/// Items a second over the last so many milliseconds.
+/// Items per second over each period, which is in milliseconds.
 fn rates(rates: &Rates) -> impl Iterator<Item = Element> {
     let known = [(1000, rates.second), (60_000, rates.minute), (600_000, rates.ten_minutes)];
     let known = known.into_iter().filter_map(|(over_ms, rates)| Some((over_ms, rates?)));

@@ -44,7 +44,7 @@ fn taken_after_100_ms(dir: &Path, held: DataLock) -> DataLock {
 #[test]
 fn a_killed_master_that_is_still_to_be_seen_is_waited_for() {
     let dir = tempfile::tempdir().expect("a directory");
-    // Its id is that of a process which lives, as one does that has not met its signal yet.
+    // Its id is that of a living process, like that of one that has not received its signal yet.
     let held = DataLock::take(dir.path()).expect("free");
     let taken = taken_after_100_ms(dir.path(), held);
     let bound = Duration::from_millis(20);

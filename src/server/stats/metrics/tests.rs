@@ -1,4 +1,5 @@
-//! The text is read back by a parser of the exposition format, written from its description.
+//! The text is read back by a parser of the exposition format, written from the format's
+//! description.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ struct Family {
     samples: Vec<(String, BTreeMap<String, String>, f64)>,
 }
 
-/// Reads the format, and holds the text against its rules.
+/// Reads the format and checks the text against its rules.
 fn parse(text: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let (mut current, mut seen) = (String::new(), BTreeSet::new());
@@ -80,7 +81,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     (name.to_owned(), labels, value.parse().expect("a number"))
 }
 
-/// One of everything.
+/// One of each figure.
 fn stats() -> Stats {
     let mut sums = Sums::default();
     sums.requests[Call::Update as usize][0] = 12;

@@ -1,4 +1,4 @@
-//! Both documents are read back by other people's parsers, and compared.
+//! Both documents are read back by independent parsers and compared.
 
 use quick_xml::events::{BytesStart, Event};
 use serde_json::{Map, Value as Json};
@@ -48,11 +48,11 @@ fn stats() -> Stats {
     stats
 }
 
-/// Names of lists, whose elements are an array in JSON.
+/// Names of lists. JSON has their elements in an array.
 const LISTS: [&str; 8] =
     ["requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest"];
 
-/// What an XML document says, as JSON: attributes as members, lists as arrays.
+/// The content of an XML document as JSON: attributes as members, lists as arrays.
 fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_empty: bool) -> Json {
     let name = start.name().as_ref().to_owned();
     let mut object = Map::new();
@@ -94,7 +94,7 @@ fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_em
     Json::Object(object)
 }
 
-/// With numbers and booleans as text, as XML has them.
+/// Numbers and booleans as text, as in XML.
 fn texts(value: Json) -> Json {
     match value {
         Json::Number(number) => Json::String(number.to_string()),
@@ -148,8 +148,8 @@ fn figures_stand_where_they_belong() {
     assert_eq!(at("/bizs/0/hottest/0/key"), "al\u{FFFD}ice\n");
 }
 
-/// The bytes of both forms, of a server with figures of each kind and of one with none: clients
-/// compare and cache what they get.
+/// The bytes of both forms, for a server with figures of each kind and for one without any: clients
+/// compare and cache the documents.
 #[test]
 fn documents_are_the_same_byte_for_byte() {
     let full = stats();
