@@ -45,7 +45,7 @@ pub struct Stats {
     pub processes: Vec<ProcessSnapshot>,
     /// The groups of the configuration, then other groups with counts.
     pub groups: Vec<GroupSnapshot>,
-    /// The businesses of the configuration, then other counts.
+    /// The businesses of the configuration, then the counts of others.
     pub bizs: Vec<Counted>,
 }
 

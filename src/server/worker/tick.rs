@@ -39,7 +39,7 @@ const FIRST_LISTENER: usize = 2;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
-/// The most clients beyond max-connections that take the answer of their refusal. They are not
+/// The most clients besides max-connections that only get an answer that refuses them. They are not
 /// served and hold no buffer.
 pub const REFUSED_CLIENTS: usize = 1024;
 /// The shortest time between two log lines about connections that cannot be watched.
@@ -83,8 +83,8 @@ pub struct Worker {
     conf: Arc<Conf>,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
-    /// How many of the clients are not served: they only take the answer of their refusal. They do
-    /// not count towards max-connections.
+    /// How many of the clients are not served and only get an answer that says so. They do not
+    /// count towards max-connections.
     refused: usize,
     /// Clients that have something to do without another event.
     ready: Vec<u32>,

@@ -118,7 +118,7 @@ impl<'de> Reader<'_, 'de> {
         Ok((&self.text[start..end], is_integer))
     }
 
-    /// The fault of a value of an unexpected type. If it is not JSON, the parser's error stands.
+    /// The fault of a value of an unexpected type. If it is not JSON, the parser's error is used.
     #[cold]
     fn unexpected<D: Deserializer<'de>>(&mut self, parser: D, what: &'static str) -> D::Error {
         let (bytes, at) = (self.text.as_bytes(), self.at);

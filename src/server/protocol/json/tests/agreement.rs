@@ -219,8 +219,8 @@ fn elements(format: Format, request: &Request, answers: &Answers) -> String {
     rest.strip_suffix(behind).expect(behind).to_owned()
 }
 
-/// The elements of each item answered alone: no other item's answer is remembered, no names follow
-/// its own, and it begins a line.
+/// The elements of each item answered alone: no other item's answer is remembered, no text follows
+/// its names, and it begins a line.
 fn elements_alone(format: Format, request: &Request, answers: &Answers) -> String {
     let alone = request.items().iter().zip(&answers.items).map(|(item, answer)| {
         let mut request_of_one = Request::default();
