@@ -1,8 +1,9 @@
-//! Frequency limits in shared memory: how often may this user, this address, this account still do
-//! this?
+//! Frequency limits in shared memory: how often may this user, this address or this account still
+//! do this?
 //!
-//! A program on the server's machine attaches to the server's files and asks there, without a
-//! network. Its charges count with those of the server's clients and of all other programs.
+//! A program attaches to the files of a server on the same machine and asks there, without a
+//! network. Its charges count together with those of the server's clients and of all other
+//! programs.
 //!
 //! ```no_run
 //! use frs::{Client, Item};
@@ -20,13 +21,13 @@
 //! }
 //! ```
 //!
-//! `data` is the data directory of a running server; the program runs as the server's user.
+//! `data` is the data directory of a running server. The program runs as the server's user.
 //!
 //! | to | use |
 //! | --- | --- |
 //! | charge a use, or ask first | [`Client::update`], [`Client::query`] |
 //! | charge several uses, all or none | [`Client::batch`], [`Batch::atomic`] |
-//! | say how many, by force, in detail | [`Item::count`], [`Item::force`], [`Item::detail`] |
+//! | set the count, force, ask for detail | [`Item::count`], [`Item::force`], [`Item::detail`] |
 //! | look into the files without a charge | [`inspect::Reader`] |
 //! | check a configuration | [`conf::Conf::load`] |
 //!
@@ -51,40 +52,46 @@
 //! # }
 //! ```
 //!
-//! `src/core/examples` holds two programs to begin with: `login` asks before each login, `order`
+//! `src/core/examples` holds two programs to start from. `login` asks before each login. `order`
 //! runs atomic batches from several threads.
 //!
 //! # Errors
-//! A refused item is no error: the verdict says so. [`AttachError`] says why a program could not
-//! attach. [`ItemError`] says why an item was not judged, by the word that the server's clients
-//! read: `unknown-biz`, `bad-key`, `bad-count` (the item is wrong), `store`, `busy`, `full` (the
-//! item may come again). A call answers [`Error`], which is either of them. After an error nothing
-//! is charged.
+//! A refused item is not an error: the verdict reports the refusal. A call returns [`Error`], which
+//! is one of two:
+//!
+//! - [`AttachError`]: the program could not attach.
+//! - [`ItemError`]: the item was not judged. The server's clients read the same words.
+//!   `unknown-biz`, `bad-key` and `bad-count` mean that the item is wrong. After `store`, `busy`
+//!   and `full` the program may try the item again.
+//!
+//! A call that returns an error charges nothing.
 //!
 //! # Cost
-//! On a current server one item takes about 130 ns where its record is in a cache: 65 ns for the
-//! item, 25 for a look at the clock, 40 for the client's lock and verdict. A record in a large
-//! group costs a wait for memory more; a batch waits for several records at once. In the steady
-//! state a call allocates nothing, reads no file, and makes no call to the kernel; an item that
-//! asks for detail allocates, and so does a batch. A call waits for other processes for at most
-//! `lock-timeout` of srv.xml; then the item is `busy`.
+//! On a current server one item takes about 130 ns if its record is in a cache: 65 ns for the item,
+//! 25 for reading the clock, 40 for the client's lock and the verdict. A record in a large group
+//! also costs a wait for memory. A batch waits for several records at once. In the steady state a
+//! call allocates nothing, reads no file and makes no system call. An item that asks for detail
+//! allocates, and so does a batch. A call waits for other processes for at most `lock-timeout` of
+//! srv.xml; then the item is `busy`.
 //!
-//! # What is promised on death
-//! A program may be killed at any instruction. An Update that was answered stays charged; one that
-//! was not is charged whole or not at all. The next process that meets what a dead program left
-//! behind undoes it, the server's keeper within a second.
+//! # Killed programs
+//! A program may be killed at any instruction. An Update that was answered stays charged. An Update
+//! that was not answered is charged as a whole or not at all. The next process that meets the
+//! leftovers of a dead program undoes them. The server's keeper does so within a second.
 //!
-//! A panic that goes through a call undoes the call, and the client goes on. When a group file
-//! fails under a program (it was cut, or its disk cannot read it), the program names the file on
-//! standard error and ends with status 86, as the server's processes do: nothing can be answered
-//! from memory that is not there.
+//! A panic that unwinds through a call undoes the call, and the client stays usable.
 //!
-//! What the library has to tell beyond its answers, it tells by the crate `tracing`.
+//! A group file can fail under a program: it was cut, or its disk cannot read it. The program then
+//! names the file on standard error and exits with status 86, as the server's processes do. It
+//! cannot answer from memory that is not there.
+//!
+//! # Log
+//! The library logs through the crate `tracing`.
 #![deny(missing_docs)]
 
 // Floors, lowest first: base; values (conf, key); store; limits; service and inspect; client. A
-// floor uses only those before it. What is hidden here is for the crates above. Under `--cfg loom`
-// only what the model checker looks at is built.
+// floor uses only the floors before it. Hidden items are for the crates above. `--cfg loom` builds
+// only what the model checker looks at.
 
 #[doc(hidden)]
 pub mod base;

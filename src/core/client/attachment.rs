@@ -1,6 +1,6 @@
 //! One attachment with its buffers.
 //!
-//! Invariant: whatever runs on it begins a tick and reads the clock first.
+//! Invariant: every run begins a tick and reads the clock first.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ impl Attachment {
         Ok(Attachment { service, request: Request::default(), answers: Answers::default() })
     }
 
-    /// Its runtime.mmap is no longer the server's.
+    /// Whether the server has given up this attachment's runtime.mmap.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.service.has_ended()

@@ -1,6 +1,6 @@
 //! Several items in one call.
 //!
-//! Invariant: answers come in the order of the items, one for each.
+//! Invariant: there is one answer for each item, in the order of the items.
 
 use super::Client;
 use super::error::Error;
@@ -8,14 +8,13 @@ use super::item::Item;
 use super::verdict::Verdict;
 use crate::service::{Command, ItemError, Request};
 
-/// More items no configuration allows; they are counted and not kept.
+/// No configuration allows more items. Further ones are counted but not kept.
 const ITEMS_MAX: usize = 65_536;
 
-/// Items that run in one call, each by itself or all of them together.
+/// Items that run in one call, each on its own or all of them together.
 ///
-/// The memory that the items need is fetched for several of them at once, so a batch is faster than
-/// its items one after another. It is an Update unless [`Batch::query`] says otherwise, and may run
-/// again.
+/// A batch fetches the memory of several items at once, so it is faster than single calls. It is an
+/// Update unless [`Batch::query`] makes it a Query. A batch can run more than once.
 #[derive(Debug, Clone)]
 #[must_use = "a batch does nothing until it runs"]
 pub struct Batch<'c> {
@@ -30,7 +29,7 @@ pub struct Batch<'c> {
 pub struct Answers {
     /// An atomic batch was refused: nothing was charged.
     pub refused: bool,
-    /// One for each item, in order. An item that fails spoils none of its neighbours.
+    /// One for each item, in order. The failure of an item does not affect its neighbours.
     pub items: Vec<Result<Verdict, ItemError>>,
 }
 
@@ -60,23 +59,23 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// All items or none: if one is refused or fails, nothing is charged.
+    /// Charges all items or none: if an item is refused or fails, nothing is charged.
     pub fn atomic(mut self) -> Batch<'c> {
         self.request.atomic = true;
         self
     }
 
-    /// Asks what the Update would answer; nothing is charged.
+    /// Asks what the Update would answer, and charges nothing.
     pub fn query(mut self) -> Batch<'c> {
         self.request.command = Command::Query;
         self
     }
 
-    /// Runs it. A batch without items has no answers.
+    /// Runs the batch. A batch without items has no answers.
     ///
     /// # Errors
-    /// There are more items than srv.xml allows, or there is no server to attach to: nothing was
-    /// charged.
+    /// The batch has more items than srv.xml allows, or there is no server to attach to. Nothing
+    /// was charged.
     pub fn run(&self) -> Result<Answers, Error> {
         let Batch { client, request, items } = self;
         if *items == 0 {

@@ -1,4 +1,4 @@
-//! Why a program is not answered.
+//! Why a program gets no answer.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,23 @@ use std::path::{Path, PathBuf};
 use crate::service::ItemError;
 use crate::store;
 
-/// Why a call of a client gave no answer. Nothing was charged.
+/// Why a call gave no answer. Nothing was charged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The item could not be judged.
     #[error("the item was not judged: {0}")]
     Item(#[from] ItemError),
-    /// This process has no attachment, and cannot get one now. A later call tries again.
+    /// This process has no attachment and cannot get one now. A later call tries again.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// A batch has more items than `max-items`, or `max-atomic-items`, of srv.xml allows.
+    /// The batch has more items than `max-items` or, if it is atomic, `max-atomic-items` of
+    /// srv.xml.
     #[error("a batch of {items} items: srv.xml allows {most}")]
     TooMany {
-        /// Items of the batch.
+        /// Items in the batch.
         items: usize,
-        /// Items that it may have.
+        /// Items allowed.
         most: usize,
     },
 }
@@ -42,7 +43,7 @@ pub enum AttachError {
     NoServer {
         /// The data directory.
         data_dir: PathBuf,
-        /// What was missing.
+        /// What is missing.
         source: Source,
     },
     /// The user of this process may not read and write the files.
@@ -56,7 +57,7 @@ pub enum AttachError {
         /// What was denied.
         source: Source,
     },
-    /// All places for programs are taken.
+    /// All places for programs are in use.
     #[error(
         "all {most} places for programs are taken in the data directory {}: end one, or raise \
          max-programs of <data> in srv.xml",
@@ -65,11 +66,10 @@ pub enum AttachError {
     Full {
         /// The data directory.
         data_dir: PathBuf,
-        /// How many places there are.
+        /// The number of places.
         most: u32,
     },
-    /// The files are not what this version needs, or the process lacks something: descriptors,
-    /// memory.
+    /// The files are not those that this version needs, or the process lacks descriptors or memory.
     #[error("cannot attach to the data directory {}", data_dir.display())]
     Failed {
         /// The data directory.
@@ -77,10 +77,11 @@ pub enum AttachError {
         /// What failed.
         source: Source,
     },
-    /// The client was made too many forks ago. A new client works.
+    /// Too many forks lie between the process that made the client and this one. A new client
+    /// works.
     #[error("a client works in {most} generations of forked children: attach a new one")]
     Forked {
-        /// Generations that a client works in.
+        /// Generations of forked children that a client works in.
         most: usize,
     },
 }

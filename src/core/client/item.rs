@@ -6,15 +6,15 @@ use std::net::IpAddr;
 use crate::key::MAX_KEY_BYTES;
 use crate::service::{ItemOptions, Request};
 
-/// A business as map.xml registers it: its name or its id.
+/// A business of map.xml, by its name or its id.
 ///
-/// Made from `&str` or `u32`; text of digits is an id.
+/// Made from `&str` or `u32`. Text that consists of digits is an id.
 #[derive(Debug, Clone, Copy)]
 pub struct Biz<'a>(Text<'a>);
 
-/// Who or what is limited: a user, an address, a user and an interface.
+/// The user, address or account that is limited.
 ///
-/// Made from `&str`, `u64` (its decimal digits) or [`IpAddr`].
+/// Made from `&str`, `u64` (as decimal digits) or [`IpAddr`].
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'a>(Text<'a>);
 
@@ -25,13 +25,13 @@ enum Text<'a> {
     Address(IpAddr),
 }
 
-/// Names and keys that are longer are none; no more of them is looked at.
+/// No name or key is this long. Of longer text only this much, up to the end of a character, is
+/// copied.
 const TEXT_BYTES: usize = MAX_KEY_BYTES + 1;
-/// An address as text has at most so many bytes.
+/// The longest address, as text, in bytes.
 const ADDRESS_BYTES: usize = 48;
 
-/// A use that is asked about, or charged: of a business, by a key. The count is 1 where none is
-/// said.
+/// A use to ask about or to charge: of a business, by a key. The count is 1 by default.
 ///
 /// ```
 /// use frs::Item;
@@ -56,26 +56,26 @@ impl<'a> Item<'a> {
         Item { biz: biz.into(), key: key.into(), count: 1, force: false, detail: false }
     }
 
-    /// How many uses; below 0 gives uses back, 0 charges nothing. What 32 bits do not hold is
-    /// answered `bad-count`.
+    /// Sets how many uses. A count below 0 gives uses back, 0 charges nothing. A count that does
+    /// not fit 32 bits gets the error `bad-count`.
     #[inline]
     pub fn count(self, count: i64) -> Item<'a> {
         Item { count, ..self }
     }
 
-    /// Charges whatever the limits say; the verdict still says whether one was exceeded.
+    /// Charges even if a limit is exceeded. The verdict still reports the limit.
     #[inline]
     pub fn force(self) -> Item<'a> {
         Item { force: true, ..self }
     }
 
-    /// Asks for the figures of every limit: [`Verdict::limits`](crate::Verdict::limits).
+    /// Asks for the figures of every limit. [`Verdict::limits`](crate::Verdict::limits) has them.
     #[inline]
     pub fn detail(self) -> Item<'a> {
         Item { detail: true, ..self }
     }
 
-    /// Adds it to a request.
+    /// Adds the item to a request.
     #[inline]
     pub(super) fn push_to(&self, request: &mut Request) {
         let count = i32::try_from(self.count).ok();
@@ -92,7 +92,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Where a number or an address is written as text.
+/// Buffers for a number or an address as text.
 struct Room {
     digits: itoa::Buffer,
     address: [u8; ADDRESS_BYTES],
@@ -114,7 +114,7 @@ impl<'a> Text<'a> {
             Text::Number(number) => room.digits.format(number),
             Text::Address(address) => {
                 let mut rest = &mut room.address[..];
-                // There is room for every address.
+                // Every address fits.
                 let _ = write!(rest, "{address}");
                 let written = ADDRESS_BYTES - rest.len();
                 std::str::from_utf8(&room.address[..written]).unwrap_or_default()
@@ -123,7 +123,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// So much of a text that it is still too long, if it is, for a name or a key.
+/// The text, or if it is too long for a name or a key, a part that is still too long.
 fn shortened(text: &str) -> &str {
     let end = (TEXT_BYTES..text.len()).find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(text.len())]
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::service::Command;
 
-    /// What an item says in a request.
+    /// An item as the request holds it.
     #[derive(Debug, PartialEq)]
     struct Pushed {
         biz: String,

@@ -1,8 +1,8 @@
 //! Query and Update for programs: a client, its items, its verdicts.
 //!
-//! Invariant: nothing is left for the caller to keep in order. Each call takes the configuration in
-//! force, reads the clock once, has a lock-timeout of its own, and runs on an attachment that this
-//! process has made.
+//! Invariant: a caller need not keep any order of calls. Each call takes the configuration in
+//! force, reads the clock once, has its own lock-timeout, and runs on an attachment that this
+//! process made.
 
 mod attachment;
 mod batch;
@@ -29,41 +29,41 @@ pub use verdict::Verdict;
 
 /// A program's attachment to the files of a server on the same machine.
 ///
-/// It asks and charges in shared memory, and its charges count with everybody else's. One client
-/// serves all threads: share it by reference, in an [`Arc`](std::sync::Arc), or in a static.
-/// Dropping it gives its places back.
+/// A client queries and charges in shared memory. Its charges count together with those of all
+/// other clients. One client serves all threads: share it by reference, in an
+/// [`Arc`](std::sync::Arc) or in a static. Dropping the client frees its places.
 ///
 /// # Threads
-/// A client begins with one attachment. A call that finds all of them in use makes one more, up to
-/// the number of processors and at most 8; beyond that it waits for one. Each attachment maps the
-/// group files, and takes one of the places that `max-programs` of srv.xml grants to programs. When
-/// no place is left, the client works with the attachments that it has.
+/// A client starts with one attachment. A call that finds all attachments in use makes another one,
+/// up to the number of processors and at most 8. Beyond that the call waits. Each attachment maps
+/// the group files, and takes one of the places that `max-programs` of srv.xml reserves for
+/// programs. When no place is free, the client works with the attachments that it has.
 ///
 /// # Forks
-/// A forked child may use the client of its parent. Its first call attaches anew, in places of its
-/// own; the parent's attachments are neither used nor released. A server that forks its workers can
-/// attach before it forks, and a child that never asks takes no place.
+/// A forked child may use its parent's client. The child's first call makes a new attachment in a
+/// place of its own. The child neither uses nor releases the parent's attachments. A server that
+/// forks its workers can attach before it forks. A child that makes no call takes no place.
 ///
-/// # The server
-/// Calls go on while the server ends, is killed, and is started again: the files are all that they
-/// need. The next call after a reload works with the new configuration. When the server gives its
-/// runtime.mmap up because the file is lost or damaged, calls answer [`Error::Attach`]; the first
-/// call after the next start attaches anew.
+/// # Server restarts
+/// Calls continue to work while the server stops, is killed, or restarts: they need only the files.
+/// The next call after a reload uses the new configuration. If runtime.mmap is lost or damaged, the
+/// server gives it up. Calls then return [`Error::Attach`], until the first call after the server's
+/// next start attaches again.
 pub struct Client {
     data_dir: PathBuf,
     pools: Pools,
 }
 
 impl Client {
-    /// Attaches to the data directory of a running server: what `<data dir>` of srv.xml names,
-    /// `data` where it names nothing. The program runs as the server's user.
+    /// Attaches to the data directory of a running server: the one that `<data dir>` of srv.xml
+    /// names, by default `data`. The program must run as the server's user.
     ///
     /// # Errors
     /// No server has prepared the directory, this user may not write its files, or all places for
-    /// programs are taken.
+    /// programs are in use.
     pub fn attach(data_dir: impl AsRef<Path>) -> Result<Client, AttachError> {
         let data_dir = data_dir.as_ref();
-        // A child, or a later call, may work in another directory.
+        // A forked child or a later call may have another working directory.
         let absolute = std::path::absolute(data_dir);
         let data_dir = absolute.unwrap_or_else(|_| data_dir.to_path_buf());
         let first = Attachment::new(&data_dir)?;
@@ -71,19 +71,19 @@ impl Client {
         Ok(Client { data_dir, pools })
     }
 
-    /// Charges an item, if its limits admit it.
+    /// Charges an item if its limits admit it.
     ///
     /// # Errors
-    /// The item was not judged, or there is no server to attach to: nothing was charged.
+    /// The item was not judged, or there is no server to attach to. Nothing was charged.
     #[inline]
     pub fn update(&self, item: Item<'_>) -> Result<Verdict, Error> {
         self.run(Command::Update, item)
     }
 
-    /// Asks what [`Client::update`] would answer now; nothing is charged.
+    /// Asks what [`Client::update`] would answer now, and charges nothing.
     ///
     /// # Errors
-    /// As [`Client::update`].
+    /// The same as [`Client::update`].
     #[inline]
     pub fn query(&self, item: Item<'_>) -> Result<Verdict, Error> {
         self.run(Command::Query, item)

@@ -1,7 +1,7 @@
-//! A pool for each process: a forked child has one of its own.
+//! One pool for each process: a forked child has its own.
 //!
-//! Invariant: a process uses only the pool of its own generation, and no ancestor of it has ever
-//! touched that one. So no lock and no half-done change that a fork has copied is met.
+//! Invariant: a process uses only the pool of its own generation, which no ancestor has ever
+//! touched. So a process never meets a lock or a half-done change that a fork has copied.
 
 use std::sync::OnceLock;
 
@@ -15,16 +15,16 @@ const GENERATIONS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Pools {
-    /// [`sys::forks`] where the client was made.
+    /// [`sys::forks`] when the client was made.
     made_at: u64,
-    /// Places of each pool.
+    /// Places in each pool.
     size: usize,
-    /// By the number of forks since then. Boxed: most are never made.
+    /// By the number of forks since then. Boxed, because most are never made.
     generations: [OnceLock<Box<Pool>>; GENERATIONS],
 }
 
 impl Pools {
-    /// Those of a client that was made at this count of forks.
+    /// The pools of a client made at this count of forks.
     pub fn new(forks: u64, size: usize, first: Attachment) -> Pools {
         let pools =
             Pools { made_at: forks, size, generations: [const { OnceLock::new() }; GENERATIONS] };
@@ -32,7 +32,7 @@ impl Pools {
         pools
     }
 
-    /// The pool of the process that counts so many forks.
+    /// The pool of a process with this count of forks.
     #[inline]
     pub fn of(&self, forks: u64) -> Result<&Pool, AttachError> {
         let generation = forks.wrapping_sub(self.made_at) as usize;
@@ -58,7 +58,8 @@ impl Pools {
         older.iter().filter_map(OnceLock::get).map(|pool| &**pool)
     }
 
-    /// Keeps from being dropped what ancestors have made and may have been at work on.
+    /// Leaks the pools of ancestors instead of dropping them: an ancestor may have been using them
+    /// at the fork.
     fn forget_ancestors(&mut self, forks: u64) {
         let generation = forks.wrapping_sub(self.made_at) as usize;
         self.ancestors(generation).for_each(Pool::leave);

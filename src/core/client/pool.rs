@@ -1,7 +1,7 @@
 //! The attachments of one process, shared by its threads.
 //!
-//! Invariant: an attachment is used by one thread at a time. One that a panic went through is never
-//! used again.
+//! Invariant: one thread at a time uses an attachment. After a panic has unwound through an
+//! attachment, it is never used again.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::attachment::Attachment;
 use super::error::AttachError;
 use crate::base::clock;
 
-/// Attachments of a process at most: each maps the group files once more.
+/// The most attachments of a process. Each maps the group files once more.
 const MOST: usize = 8;
-/// Between two attempts to add an attachment, when one was refused.
+/// The pause between two attempts to add an attachment, after a refusal.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
-/// Attachments of a pool at most, on this machine.
+/// The most attachments of a pool on this machine.
 pub(super) fn size() -> usize {
     std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST))
 }
@@ -29,16 +29,16 @@ type Held<'p> = MutexGuard<'p, Option<Attachment>>;
 #[derive(Debug)]
 pub(super) struct Pool {
     places: Box<[Place]>,
-    /// The first so many places are in use. It only grows.
+    /// This many places, the first ones, are in use. The number only grows.
     used: AtomicUsize,
-    /// When an attachment more was refused last, by the monotonic clock; 0: never.
+    /// When an additional attachment was last refused, by the monotonic clock. 0 means never.
     refused_ns: AtomicU64,
 }
 
 thread_local! {
     /// The place that this thread used last.
     static LAST: Cell<usize> = const { Cell::new(0) };
-    /// Threads that wait do so at different places.
+    /// Spreads waiting threads over the places.
     static NUMBER: usize = {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         THREADS.fetch_add(1, Ordering::Relaxed)
@@ -46,7 +46,7 @@ thread_local! {
 }
 
 impl Pool {
-    /// A pool of one attachment, made now or at its first use, which may grow to `size`.
+    /// A pool of one attachment, made now or at first use. It may grow to `size`.
     pub fn new(size: usize, first: Option<Attachment>) -> Pool {
         let others = std::iter::repeat_with(|| None);
         let places = std::iter::once(first).chain(others).take(size.max(1));
@@ -74,11 +74,11 @@ impl Pool {
         }
     }
 
-    /// A place in use that is free, if there is one.
+    /// A place in use whose lock is free, if there is one.
     #[inline]
     fn try_used(&self) -> Option<Held<'_>> {
         let used = self.used.load(Ordering::Relaxed);
-        // Another client's pool may be larger.
+        // The pool of another client may be larger.
         let last = Some(LAST.get()).filter(|&last| last < used).unwrap_or(0);
         try_lock(&self.places[last]).or_else(|| self.try_others(last, used))
     }
@@ -91,7 +91,7 @@ impl Pool {
         Some(held)
     }
 
-    /// A place more, if there may be one; else waits for one in use.
+    /// Adds a place if the pool may grow. Otherwise waits for one in use.
     #[cold]
     fn add_or_wait(&self, data_dir: &Path) -> Held<'_> {
         let used = self.used.load(Ordering::Relaxed);
@@ -116,7 +116,8 @@ impl Pool {
         refused_ns != 0 && since_ns < REFUSED_FOR.as_nanos() as u64
     }
 
-    /// Runs `work` on a new attachment in this place, or else in any other place.
+    /// Runs `work` on a new attachment in this place or, if there is none to be made, in any other
+    /// place.
     #[cold]
     fn with_another<T>(
         &self,
@@ -124,7 +125,7 @@ impl Pool {
         data_dir: &Path,
         work: impl FnOnce(&mut Attachment) -> T,
     ) -> Result<T, AttachError> {
-        // First its slot is given back: it may be the last one.
+        // Free its slot first: it may be the last one.
         *held = None;
         match Attachment::new(data_dir) {
             Ok(attachment) => Ok(work(held.insert(attachment))),
@@ -142,11 +143,11 @@ impl Pool {
         }
     }
 
-    /// Lets go of the attachments that a parent process has made, in a forked child. Those that
-    /// were in use at the fork stay as they are: nobody here ends that use.
+    /// Drops the parent's attachments, in a forked child. Those that were in use at the fork stay
+    /// as they are, since no thread of the child will end that use.
     pub fn leave(&self) {
         for place in &self.places {
-            // A handle that was forked releases nothing of its owner's.
+            // A forked handle releases nothing of its owner's.
             drop(try_lock(place).and_then(|mut held| held.take()));
         }
     }
@@ -165,8 +166,8 @@ fn try_lock(place: &Place) -> Option<Held<'_>> {
     }
 }
 
-/// What a place holds. An attachment that a panic went through has undone its transaction; it is
-/// thrown away, for nobody knows how far the rest of it is.
+/// The content of a locked place. If a panic unwound through the attachment, its transaction is
+/// undone, and the attachment is dropped: the state of the rest of it is unknown.
 fn whole<'p>(place: &'p Place, held: LockResult<Held<'p>>) -> Held<'p> {
     held.unwrap_or_else(|poisoned: PoisonError<Held<'p>>| {
         place.clear_poison();

@@ -1,4 +1,4 @@
-//! The client over a real data directory: what threads, forks, panics and ends of servers do to it.
+//! The client over a real data directory: threads, forks, panics, and servers that end.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ const MAP: &str = r#"<map>
 const fn shared<T: Send + Sync>() {}
 const _: () = shared::<Client>();
 
-/// A long lock-timeout: however slow the machine is, nobody is busy.
+/// A long lock-timeout: however slow the machine is, no item is busy.
 fn world() -> World {
     World::with_lock_timeout(MAP, "20s")
 }
@@ -43,7 +43,7 @@ fn client(world: &World) -> Client {
     Client::attach(&world.dir).unwrap()
 }
 
-/// A client whose pool may grow to this size, whatever the machine.
+/// A client whose pool may grow to this size on any machine.
 fn client_of(world: &World, size: usize) -> Client {
     let Client { data_dir, pools } = client(world);
     drop(pools);
@@ -51,7 +51,7 @@ fn client_of(world: &World, size: usize) -> Client {
     Client { data_dir, pools: super::Pools::new(sys::forks(), size, first) }
 }
 
-/// How many slots of programs are in use.
+/// The number of slots that programs hold.
 fn places(world: &World) -> usize {
     let slots = world.runtime().slots();
     slots.iter().filter(|slot| slot.role == ROLE_PROGRAM).count()
@@ -61,7 +61,7 @@ fn used(client: &Client, biz: &str, key: &str) -> Option<u64> {
     client.query(Item::new(biz, key)).unwrap().used()
 }
 
-/// Takes all places for programs that are left.
+/// Takes all remaining places for programs.
 fn take_all(world: &World) -> Vec<Service> {
     std::iter::from_fn(|| Service::attach(&world.dir, Role::Program).ok()).collect()
 }
@@ -176,7 +176,7 @@ fn threads_admit_exactly_what_is_allowed_together() {
 fn a_batch_is_answered_in_order_and_one_fault_spoils_no_neighbour() {
     let world = world();
     let client = client(&world);
-    // More than are made ready together.
+    // More than one group of items that are prepared together.
     let keys: Vec<String> = (0..100).map(|nth| format!("k{nth}")).collect();
     let items = keys.iter().zip(1..).map(|(key, nth)| match nth % 10 {
         0 => Item::new("nope", key),
@@ -216,7 +216,7 @@ fn an_atomic_batch_charges_all_or_nothing() {
     let faulty = order(1).item(Item::new("nope", "carol")).run().unwrap();
     assert!(faulty.refused && faulty.items[2] == Err(ItemError::UnknownBiz));
     assert_eq!(both(), (Some(999), Some(1)));
-    // Without `atomic` it is each by itself.
+    // Without `atomic` each item is judged on its own.
     assert!(order(1).query().run().unwrap().items.iter().flatten().all(|item| item.is_allowed()));
 }
 
@@ -319,7 +319,7 @@ fn where_an_attachment_cannot_be_made_anew_another_one_serves() {
         let panics = || client.with(|_| panic!("in the middle of a call"));
         assert!(scope.spawn(panics).join().is_err());
     });
-    // The thrown one's place goes to somebody else at once.
+    // The place of the dropped attachment is free at once.
     for _ in 0..5 {
         let _ = client.update(Item::new("many", "k")).unwrap();
         taken.extend(take_all(&world));
@@ -342,7 +342,7 @@ fn where_nothing_is_in_force_calls_say_so_until_a_server_serves() {
     }
     world.publish(MAP, 2);
     assert_eq!(client.update(Item::new("many", "k")).unwrap().used(), Some(2));
-    // One that was not in use meanwhile is made anew as well.
+    // An attachment that was idle meanwhile is made again, too.
     client.with(|_| client.with(|_| ()).unwrap()).unwrap();
     assert_eq!(places(&world), 2);
 }
@@ -352,7 +352,7 @@ fn a_runtime_file_that_is_made_anew_is_attached_to() {
     let world = world();
     let client = client_of(&world, 1);
     let _ = client.update(Item::new("many", "k")).unwrap();
-    // As a master does whose file was removed: in the old one nothing is in force any more.
+    // What a master does when its file was removed: nothing is in force in the old file any more.
     let old = world.runtime();
     std::fs::remove_file(Runtime::path_in(&world.dir)).unwrap();
     old.publish(0);
@@ -393,8 +393,8 @@ fn where_no_server_is_attaching_says_what_to_do() {
     assert!(matches!(error, AttachError::Failed { .. }), "{error}");
 }
 
-/// What a fork copies is played: a pool whose process counts one fork more. A real fork is made by
-/// tests/library_fork.rs.
+/// Simulates a fork: a pool whose process counts one fork more. tests/library_fork.rs makes a real
+/// fork.
 #[test]
 fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
     let world = world();
@@ -402,12 +402,12 @@ fn a_forked_child_waits_for_no_lock_that_its_parent_held() {
     let child = sys::forks() + 1;
     client
         .with(|_| {
-            // One is in use at the fork, the other is not.
+            // One is in use at the fork, the other is idle.
             client.with(|_| ()).unwrap();
             assert_eq!(places(&world), 2);
             let pool = client.pools.of(child).unwrap();
             pool.with(&world.dir, |_| ()).unwrap();
-            // Here the parent's handles are no forked ones, so the idle one was given back.
+            // The parent's handles are not forked ones here, so the idle one was released.
             assert_eq!(places(&world), 2);
             assert!(std::ptr::eq(pool, client.pools.of(child).unwrap()));
         })
@@ -424,7 +424,7 @@ fn a_client_ends_after_so_many_generations_of_children() {
         let error = client.pools.of(sys::forks() + generation).unwrap_err();
         assert!(matches!(error, AttachError::Forked { most: 63 }), "{error}");
     }
-    // A grandchild drops it: what is its ancestors' is left as it is.
+    // A grandchild drops the client: the ancestors' attachments stay as they are.
     drop(client);
     assert_eq!(places(&world), 0);
 }

@@ -1,4 +1,4 @@
-//! What a program is answered on an item.
+//! The answer on an item, as a program sees it.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use crate::limit::{LimitFigures, List};
 use crate::service;
 use crate::service::ItemError;
 
-/// The answer on one item. What is absent in an answer of the server is `None` here.
+/// The answer on one item. A value that the server would leave out of its answer is `None` here.
 ///
-/// Durations are milliseconds. Figures are those of the limit that decides, after the command: the
-/// first limit that refuses, or the one with the least remaining. No limit judges where a list
-/// decides, the business is off, or the server is degraded; then the figures are `None`.
+/// Durations are in milliseconds. The figures are those of the deciding limit, after the command:
+/// the first limit that refuses, or the one with the least remaining. The figures are `None` if no
+/// limit judged, because a list decided, the business is off, or the server is degraded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a verdict says whether the item is limited"]
 pub struct Verdict {
     verdict: limit::Verdict,
     action: Option<Arc<str>>,
-    /// Boxed, for few items ask for it: a verdict is copied more often.
+    /// Boxed, because few items ask for it and every verdict is moved.
     limits: Option<Box<[LimitFigures]>>,
 }
 
@@ -37,20 +37,21 @@ impl Verdict {
         Ok(Verdict { verdict, action, limits })
     }
 
-    /// The item is refused: an Update has not charged it, one after a Query would not. With
-    /// [`Item::force`](crate::Item::force): a limit is exceeded, and the item is charged.
+    /// Whether the item is refused. A refused Update has charged nothing; a refused Query means
+    /// that an Update would charge nothing. With [`Item::force`](crate::Item::force) it means that
+    /// a limit is exceeded, and the item is charged all the same.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.verdict.limited
     }
 
-    /// The item is not refused.
+    /// Whether the item passes.
     #[inline]
     pub fn is_allowed(&self) -> bool {
         !self.verdict.limited
     }
 
-    /// Number of the limit that decides, from 1.
+    /// The number of the deciding limit, from 1.
     pub fn limit(&self) -> Option<u16> {
         Some(self.verdict.limit).filter(|&limit| limit != 0)
     }
@@ -60,7 +61,7 @@ impl Verdict {
         self.limit().map(|_| self.verdict.figures.used)
     }
 
-    /// Uses that the limit admits in a window; 0 for the policy `count`, which admits all.
+    /// Uses that the limit admits in a window. 0 for the policy `count`, which admits all.
     pub fn max(&self) -> Option<u64> {
         self.limit().map(|_| self.verdict.figures.max)
     }
@@ -70,48 +71,49 @@ impl Verdict {
         self.limit().map(|_| self.verdict.figures.remaining)
     }
 
-    /// Milliseconds until the window turns, or the limit is fresh; 0 if nothing is used, `None` if
-    /// that never comes.
+    /// Milliseconds until the window turns or the limit is fresh. 0 if nothing is used, `None` if
+    /// that never happens.
     pub fn reset_ms(&self) -> Option<u64> {
         self.limit().and(self.verdict.figures.reset_ms)
     }
 
-    /// Milliseconds until the same item could pass; `None` if it passes, or if waiting never helps.
+    /// Milliseconds until the same item could pass. `None` if it passes, or if waiting never helps.
     pub fn retry_ms(&self) -> Option<u64> {
         self.verdict.retry_ms.filter(|_| self.is_limited())
     }
 
-    /// A ban refuses, from the Update that starts it.
+    /// Whether a ban refuses the item. This includes the Update that starts the ban.
     pub fn is_banned(&self) -> bool {
         self.verdict.banned
     }
 
-    /// The word of advice of `on-exceed` in map.xml: `captcha`, say.
+    /// The word of advice that `on-exceed` in map.xml sets, for example `captcha`.
     pub fn action(&self) -> Option<&str> {
         self.action.as_deref()
     }
 
-    /// The weight of the item in thousandths, where map.xml weighs its business.
+    /// The weight of the item in thousandths, if its business has weights in map.xml.
     pub fn weight_thousandths(&self) -> Option<u32> {
         self.verdict.weight
     }
 
-    /// The list of map.xml that decides in place of the limits.
+    /// The list of map.xml that decided instead of the limits.
     pub fn list(&self) -> Option<List> {
         self.verdict.list
     }
 
-    /// The business is in shadow mode: the item would be refused otherwise.
+    /// Whether the business is in shadow mode and the item would otherwise be refused.
     pub fn is_shadow(&self) -> bool {
         self.verdict.shadow
     }
 
-    /// The server limits nothing at the moment, and has judged nothing.
+    /// Whether the server limits nothing at the moment, and has judged nothing.
     pub fn is_degraded(&self) -> bool {
         self.verdict.degraded
     }
 
-    /// What each limit says, of an item with [`Item::detail`](crate::Item::detail); else empty.
+    /// The figures of each limit, for an item with [`Item::detail`](crate::Item::detail); else
+    /// empty.
     pub fn limits(&self) -> &[LimitFigures] {
         self.limits.as_deref().unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! Checks each login before its password is looked at: one user a line on standard input, one
-//! answer a line on standard output.
+//! Checks each login before its password is looked at. Reads one user a line from standard input,
+//! and writes one answer a line to standard output.
 //!
-//! It attaches to a running server, by the data directory, and starts none:
+//! It attaches to a running server by the data directory. It starts no server:
 //!
 //! ```text
 //! printf 'alice\nalice\nbob\n' | cargo run -p frs --example login -- data
@@ -34,7 +34,7 @@ fn check_logins(data_dir: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::attach(data_dir)?;
     for user in std::io::stdin().lock().lines() {
         let user = user?;
-        // One bad line is answered, and the next one is read.
+        // A bad line gets an answer, and the loop goes on with the next one.
         match client.update(Item::new("login", &user)) {
             Ok(verdict) if verdict.is_limited() => match verdict.retry_ms() {
                 Some(retry_ms) => println!("{user}: no, try again in {retry_ms} ms"),

@@ -1,7 +1,7 @@
-//! Customers order at once, each in a thread of its own: an order takes a piece of the sale and
-//! sends a message, or does neither.
+//! Customers order at once, each in its own thread. An order takes a piece of the sale and sends a
+//! message, or does neither.
 //!
-//! It attaches to a running server, by the data directory, and starts none:
+//! It attaches to a running server by the data directory. It starts no server:
 //!
 //! ```text
 //! cargo run -p frs --example order -- data
@@ -25,7 +25,7 @@ const CUSTOMERS: [Customer; 4] = [
     Customer { name: "carol", telephone: 18829340003 },
     Customer { name: "dave", telephone: 18829340004 },
 ];
-/// Orders that each of them tries; conf/map.xml grants three a day.
+/// Orders that each customer tries. conf/map.xml grants three a day.
 const TRIES: usize = 5;
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn order_all(data_dir: &str) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Tries some orders of a customer; how many were made.
+/// Tries some orders of a customer, and returns how many were made.
 fn order_some(client: &Client, customer: Customer) -> Result<usize, frs::Error> {
     let Customer { name, telephone } = customer;
     let order =
