@@ -1,8 +1,8 @@
 //! Key types: from the text of a request to the key field of a node, and from that field to its
 //! place.
 //!
-//! The place follows from what a node stores (biz id, form, length, words), the group's geometry
-//! and its seed, and from nothing else: look-up, verify and migrate all call [`KeyRef::locate`].
+//! Invariant: the place depends only on what a node stores (biz id, form, length, words), on the
+//! group's geometry and on its seed. Look-up, verify and migrate all call [`KeyRef::locate`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::base::hash;
 use crate::base::scan::{ONES, marks};
 use crate::conf::{Geometry, HashKind, KeyType};
 
-/// Bytes of the longest key a request may name.
+/// Bytes of the longest key that a request may contain.
 pub const MAX_KEY_BYTES: usize = 1024;
 
 /// Words of the longest key field.
@@ -36,7 +36,7 @@ pub enum KeyForm {
 }
 
 impl KeyForm {
-    /// The form a file's number stands for.
+    /// The form with this number in a file.
     pub const fn from_number(number: u8) -> Option<KeyForm> {
         Some(match number {
             0 => KeyForm::Text,
@@ -49,7 +49,7 @@ impl KeyForm {
         })
     }
 
-    /// Can a key of this form have `bytes` bytes?
+    /// Whether a key of this form can have `bytes` bytes.
     const fn allows(self, bytes: u16) -> bool {
         match self {
             KeyForm::Text => 1 <= bytes && bytes <= 8 * MAX_KEY_WORDS as u16,
@@ -61,19 +61,19 @@ impl KeyForm {
     }
 }
 
-/// The secret of a group, drawn when its files are created; it stays with migrated nodes.
+/// The secret of a group, drawn when its files are created. Migrated nodes keep it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u64; 2]);
 
 impl Seed {
-    /// The digest's key: another one than that of the places, so that the one tells nothing of
-    /// the other.
+    /// The key of the digest. It differs from that of the places, so that neither reveals anything
+    /// about the other.
     const fn of_digest(self) -> [u64; 2] {
         [self.0[0] ^ 0x6469_6765_7374_2d30, self.0[1] ^ 0x6469_6765_7374_2d31]
     }
 }
 
-/// The text is no key of the biz's key type.
+/// The text is not a key of the biz's key type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
     /// No byte, or more than [`MAX_KEY_BYTES`].
@@ -82,18 +82,18 @@ pub enum BadKey {
     /// A character that XML 1.0 does not allow.
     #[error("a key holds only characters that XML 1.0 allows")]
     Character,
-    /// For an integer key.
+    /// An integer key is no number.
     #[error("not the decimal digits of a number from 0 to 18446744073709551615")]
     NotInteger,
-    /// For an ip key.
+    /// An ip key is no address.
     #[error("not an IPv4 or IPv6 address without port, brackets or zone")]
     NotAddress,
 }
 
-/// Room for one key as stored; reused from item to item.
+/// A buffer for one key as stored, reused from item to item.
 #[derive(Debug, Clone)]
 pub struct KeyField {
-    /// Little-endian, byte 0 in the lowest bits of word 0, zero-padded to a whole word; words
+    /// Little-endian, byte 0 in the lowest bits of word 0, zero-padded to a whole word. Words
     /// beyond that are left over from other keys.
     words: [u64; MAX_KEY_WORDS],
     bytes: u16,
@@ -107,11 +107,12 @@ impl Default for KeyField {
 }
 
 impl KeyField {
-    /// Takes the key that `text`, UTF-8, names for a biz of `key_type`, whose group has key fields
-    /// of `key_bytes` bytes (a checked geometry's). After an error the field holds no key.
+    /// Stores the key that `text`, UTF-8, names for a biz of `key_type`. Key fields of its group
+    /// have `key_bytes` bytes (of a checked geometry). After an error the field holds no key.
     ///
     /// # Errors
-    /// If the text is empty, too long, holds a character XML 1.0 forbids, or is not of the type.
+    /// The text is empty, too long, contains a character that XML 1.0 forbids, or does not fit the
+    /// type.
     #[inline]
     pub fn encode(
         &mut self,
@@ -131,7 +132,7 @@ impl KeyField {
         }
     }
 
-    /// The key within.
+    /// The key in the field.
     #[inline]
     pub fn key(&self) -> KeyRef<'_> {
         let words = usize::from(self.bytes).div_ceil(8);
@@ -142,7 +143,7 @@ impl KeyField {
     fn set_text(&mut self, text: &[u8]) -> Result<(), BadKey> {
         let (whole, tail) = text.as_chunks::<8>();
         let mut suspect = match whole {
-            // Most keys have no more: of a loop the compiler makes a call, which costs more.
+            // Most keys have no more. The compiler turns a loop into a call, which costs more.
             [] => false,
             [first] => self.set_word(0, first),
             [first, second] => self.set_word(0, first) | self.set_word(1, second),
@@ -165,7 +166,7 @@ impl KeyField {
         Ok(())
     }
 
-    /// Sets a word; is it suspect?
+    /// Sets a word, and returns whether it is suspect.
     #[inline(always)]
     fn set_word(&mut self, at: usize, bytes: &[u8; 8]) -> bool {
         self.words[at] = u64::from_le_bytes(*bytes);
@@ -223,13 +224,13 @@ fn tail_word(tail: &[u8]) -> u64 {
     }
 }
 
-/// A word of which only the first 0 to 7 bytes are text, with spaces for the others.
+/// A word of which only the first 0 to 7 bytes are text, with spaces in the others.
 #[inline(always)]
 const fn padded(word: u64, bytes: usize) -> u64 {
     word | (ONES * 0x20) << (bytes * 8)
 }
 
-/// Has a byte of `word` a value that can begin a character XML forbids: below 0x20, or 0xEF?
+/// Whether a byte of `word` can begin a character that XML forbids: below 0x20, or 0xEF.
 #[inline(always)]
 fn is_suspect(word: u64) -> bool {
     marks(word, b"\xEF") != 0
@@ -245,7 +246,7 @@ fn is_xml_char(c: char) -> bool {
     !matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Nothing but digits, with any number of leading zeros.
+/// Only digits, with any number of leading zeros.
 fn parse_integer(text: &[u8]) -> Option<u64> {
     text.iter().try_fold(0_u64, |number, byte| {
         let digit = byte.wrapping_sub(b'0');
@@ -273,14 +274,14 @@ pub struct KeyNodeId {
     pub key_node: u32,
 }
 
-/// The place a key leads to.
+/// The place that a key leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     /// File of the group.
     pub file: u32,
     /// Key-node of the file.
     pub key_node: u32,
-    /// What the key-node's head holds of the node, 1..=255.
+    /// The node's tag in the key-node's head, 1..=255.
     pub tag: u8,
 }
 
@@ -303,7 +304,7 @@ impl<'a> KeyRef<'a> {
     /// The key of the node of a whole biz.
     pub const BIZ: KeyRef<'static> = KeyRef { words: &[], bytes: 0, form: KeyForm::Biz };
 
-    /// The key in a node's whole key field; none if no encoder writes that.
+    /// The key in a node's whole key field. None if no encoder writes such a field.
     pub fn from_stored(field: &'a [u64], bytes: u16, form: u8) -> Option<KeyRef<'a>> {
         let form = KeyForm::from_number(form).filter(|form| form.allows(bytes))?;
         let (words, padding) = field.split_at_checked(usize::from(bytes).div_ceil(8))?;
@@ -315,7 +316,7 @@ impl<'a> KeyRef<'a> {
         padded.then_some(key)
     }
 
-    /// The words in use, zero-padded; the rest of a node's key field is zero.
+    /// The words in use, zero-padded. The rest of a node's key field is zero.
     #[inline]
     pub const fn words(&self) -> &'a [u64] {
         self.words
@@ -327,7 +328,7 @@ impl<'a> KeyRef<'a> {
         self.bytes
     }
 
-    /// What the bytes are.
+    /// The form of the key.
     #[inline]
     pub const fn form(&self) -> KeyForm {
         self.form
@@ -336,8 +337,8 @@ impl<'a> KeyRef<'a> {
     /// The index estimation: 64 bits of the stored key together with its biz.
     ///
     /// For `bob` that is lookup3 of the key's bytes, with the biz id in the seed's upper half; for
-    /// the node of a whole biz, of biz id and a flag. For `siphash` it is SipHash-1-3 of biz id,
-    /// length and form in one word, then the key's words.
+    /// the node of a whole biz it is lookup3 of biz id and a flag. For `siphash` it is SipHash-1-3
+    /// of biz id, length and form in one word, then the key's words.
     #[inline(always)]
     pub fn estimate(&self, biz_id: u32, kind: HashKind, seed: Seed) -> u64 {
         let biz = u64::from(biz_id);
@@ -353,7 +354,7 @@ impl<'a> KeyRef<'a> {
         }
     }
 
-    /// Where the node of this key of a biz belongs.
+    /// The place of the node of this key of a biz.
     #[inline(always)]
     pub fn locate(&self, biz_id: u32, geometry: &Geometry, seed: Seed) -> Location {
         let h = self.estimate(biz_id, geometry.hash, seed);
@@ -371,7 +372,7 @@ const fn route(h: u64, geometry: &Geometry) -> KeyNodeId {
     KeyNodeId { file: (h >> 32) as u32 % geometry.files, key_node: h as u32 % geometry.key_nodes }
 }
 
-/// The key-node of an integer key by modulo, so that neighbours spread evenly.
+/// The key-node of an integer key, by modulo, so that adjacent keys spread evenly.
 #[inline(always)]
 const fn route_integer(key: u64, geometry: &Geometry) -> KeyNodeId {
     let files = geometry.files as u64;
@@ -382,7 +383,7 @@ const fn route_integer(key: u64, geometry: &Geometry) -> KeyNodeId {
 }
 
 /// 1..=255 from all bits of `h`, by multiplicative hashing (Knuth, TAOCP 3, 6.4): the low bits
-/// alone are spent on the key-node.
+/// alone already determine the key-node.
 #[inline]
 const fn tag(h: u64) -> u8 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -390,7 +391,7 @@ const fn tag(h: u64) -> u8 {
     top % 255 + 1
 }
 
-/// The key as a tool shows it: text, number and addresses as they are, `digest:` and 32 hex digits,
+/// The key as a tool shows it: text, numbers and addresses unchanged, `digest:` and 32 hex digits,
 /// `*` for the whole biz.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

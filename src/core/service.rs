@@ -1,7 +1,7 @@
 //! Query and Update: biz, key, transaction, limits, verdicts.
 //!
-//! A [`Request`] holds what a face parsed, [`Answers`] what it has to write; both are reused, so
-//! that the steady state allocates nothing.
+//! Invariant: a [`Request`] holds what a front end parsed, and [`Answers`] what it has to write.
+//! Both are reused, so the steady state allocates nothing.
 
 mod edit_record;
 mod execute;
@@ -25,60 +25,60 @@ use crate::store::{
 use execute::RequestBuffers;
 use table::Table;
 
-/// What is asked of the items of a request.
+/// The command that applies to all items of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Ask, change nothing.
+    /// Asks and changes nothing.
     Query,
-    /// Charge.
+    /// Charges.
     Update,
 }
 
-/// The same of both names of an item.
+/// A pair of values, one for each name of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ItemNames<T> {
-    /// Of the biz.
+    /// For the biz.
     pub biz: T,
-    /// Of the key.
+    /// For the key.
     pub key: T,
 }
 
-/// What an item asks beside its names.
+/// What an item asks for besides its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemOptions {
-    /// How much. An item that names no count has 1. `None` is for text that is no count, and is
-    /// answered `bad-count`.
+    /// Uses to charge; 1 if the item has no count. `None` stands for text that is not a count, and
+    /// is answered `bad-count`.
     pub count: Option<i32>,
-    /// Charge whatever the limits say.
+    /// Charge even if a limit is exceeded.
     pub force: bool,
-    /// Answer every limit's figures.
+    /// Answer the figures of every limit.
     pub detail: bool,
 }
 
 impl ItemOptions {
-    /// One use and nothing else, as where nothing is said.
+    /// One use, without force or detail: the default.
     pub const ONE: ItemOptions = ItemOptions::of(1);
 
-    /// As [`ItemOptions::ONE`], where what was sent is no count.
+    /// As [`ItemOptions::ONE`], but the text sent is not a count.
     pub const NO_COUNT: ItemOptions = ItemOptions { count: None, force: false, detail: false };
 
-    /// This many uses and nothing else.
+    /// This many uses, without force or detail.
     pub const fn of(count: i32) -> ItemOptions {
         ItemOptions { count: Some(count), force: false, detail: false }
     }
 
-    /// The same, charged whatever the limits say.
+    /// The same, with force.
     pub const fn forced(self) -> ItemOptions {
         ItemOptions { force: true, ..self }
     }
 
-    /// The same, with every limit's figures in the answer.
+    /// The same, with the figures of every limit in the answer.
     pub const fn detailed(self) -> ItemOptions {
         ItemOptions { detail: true, ..self }
     }
 }
 
-/// Where a name stands in the text of a [`Request`].
+/// Position of a name in the text of a [`Request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TextSpan {
     start: u32,
@@ -97,21 +97,21 @@ impl TextSpan {
     }
 }
 
-/// One item, its text held by the [`Request`] it stands in.
+/// One item. The [`Request`] that contains it holds its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
     biz: TextSpan,
     key: TextSpan,
-    /// How much. An item that names no count has 1. `None` is for text that is no count, and is
-    /// answered `bad-count`.
+    /// Uses to charge; 1 if the item has no count. `None` stands for text that is not a count, and
+    /// is answered `bad-count`.
     pub count: Option<i32>,
-    /// Charge whatever the limits say.
+    /// Charge even if a limit is exceeded.
     pub force: bool,
-    /// Answer every limit's figures.
+    /// Answer the figures of every limit.
     pub detail: bool,
-    /// The biz was asked as a JSON number, and is echoed as one.
+    /// The biz was sent as a JSON number, and is echoed as one.
     pub biz_is_number: bool,
-    /// The key was asked as a JSON number, and is echoed as one.
+    /// The key was sent as a JSON number, and is echoed as one.
     pub key_is_number: bool,
 }
 
@@ -122,8 +122,8 @@ pub struct Request {
     pub command: Command,
     /// All items or none.
     pub atomic: bool,
-    /// Its reader has seen that an XML document can hold all names as they are; false where nobody
-    /// has looked.
+    /// The reader has seen that an XML document can hold all names unchanged. False if the reader
+    /// has not looked.
     pub is_plain: bool,
     text: String,
     items: Vec<Item>,
@@ -137,7 +137,7 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Empties it for the next request, keeping its buffers.
+    /// Empties the request for the next use, and keeps its buffers.
     #[inline]
     pub fn begin(&mut self, command: Command) {
         self.command = command;
@@ -146,8 +146,9 @@ impl Request {
         self.items.clear();
     }
 
-    /// Adds an item; `biz` and `key` as asked, already decoded. The count of an item that names
-    /// none is `Some(1)`; `None` says that what was sent is no count, and is answered `bad-count`.
+    /// Adds an item. `biz` and `key` are the decoded text that was sent. The count is `Some(1)` for
+    /// an item without a count; `None` stands for text that is not a count, and is answered
+    /// `bad-count`.
     #[inline]
     pub fn push(&mut self, biz: &str, key: &str, options: ItemOptions) {
         let biz = self.add_text(biz);
@@ -155,8 +156,8 @@ impl Request {
         self.push_parts(ItemNames { biz, key }, options);
     }
 
-    /// Adds text; where it stands. A face that adds a document as a whole copies no name of it
-    /// again.
+    /// Adds text and returns its position. A front end that adds a whole document need not copy its
+    /// names again.
     #[inline]
     pub fn add_text(&mut self, text: &str) -> Range<usize> {
         let start = self.text.len();
@@ -164,7 +165,7 @@ impl Request {
         start..self.text.len()
     }
 
-    /// Adds an item, whose names are parts of the text that was added.
+    /// Adds an item whose names are parts of the added text.
     #[inline(always)]
     pub fn push_parts(&mut self, names: ItemNames<Range<usize>>, options: ItemOptions) {
         let (biz, key) = (TextSpan::of(names.biz), TextSpan::of(names.key));
@@ -173,7 +174,7 @@ impl Request {
         self.items.push(Item { biz, key, count, force, detail, biz_is_number, key_is_number });
     }
 
-    /// Notes which names of the item added last were JSON numbers.
+    /// Notes which names of the last added item were JSON numbers.
     pub fn note_numbers(&mut self, are_numbers: ItemNames<bool>) {
         if let Some(item) = self.items.last_mut() {
             (item.biz_is_number, item.key_is_number) = (are_numbers.biz, are_numbers.key);
@@ -185,29 +186,29 @@ impl Request {
         &self.items
     }
 
-    /// Has it one item, which is its own transaction.
+    /// Whether it has one item, which is its own transaction.
     fn is_single(&self) -> bool {
         self.items.len() == 1 && !self.atomic
     }
 
-    /// The biz as asked: an id or a name.
+    /// The biz as sent: an id or a name.
     pub fn biz(&self, item: &Item) -> &str {
         &self.text[item.biz.range()]
     }
 
-    /// The key as asked.
+    /// The key as sent.
     pub fn key(&self, item: &Item) -> &str {
         &self.text[item.key.range()]
     }
 
-    /// The bytes of biz and key as asked.
+    /// The bytes of biz and key as sent.
     #[inline]
     pub(crate) fn bytes(&self, item: &Item) -> ItemNames<&[u8]> {
         let text = self.text.as_bytes();
         ItemNames { biz: &text[item.biz.range()], key: &text[item.key.range()] }
     }
 
-    /// Biz and key for copying as they are, if both are short.
+    /// Biz and key to be copied unchanged, if both are short.
     #[inline(always)]
     pub fn short_names(&self, item: &Item) -> Option<ItemNames<Short<'_>>> {
         let text = self.text.as_bytes();
@@ -216,8 +217,8 @@ impl Request {
     }
 }
 
-/// Why an item could not be judged; it has charged nothing. In order of precedence, by which the
-/// store counts them.
+/// Why an item could not be judged. It has charged nothing. The variants are in order of
+/// precedence, and the store counts them by their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.word())]
 pub enum ItemError {
@@ -236,7 +237,7 @@ pub enum ItemError {
 }
 
 impl ItemError {
-    /// All of them, in the order of their numbers.
+    /// All errors, in the order of their numbers.
     #[doc(hidden)]
     pub const ALL: [ItemError; ITEM_ERRORS] = [
         ItemError::UnknownBiz,
@@ -247,7 +248,7 @@ impl ItemError {
         ItemError::Full,
     ];
 
-    /// The word for it, as the server's clients read it.
+    /// The error's word, as the server's clients read it.
     #[inline]
     pub const fn word(self) -> &'static str {
         match self {
@@ -270,13 +271,13 @@ pub use crate::limit::{Figures, LimitFigures, List, Verdict};
 /// The answer on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Index of the biz in the map, where it is known.
+    /// Index of the biz in the map, if it is known.
     pub biz: Option<usize>,
     /// The verdict, or why there is none.
     pub result: Result<Verdict, ItemError>,
-    /// Which of [`Answers::details`] are this item's (empty unless asked for).
+    /// Range of this item's figures in [`Answers::details`]. Empty unless the item asked for them.
     pub details: std::ops::Range<usize>,
-    /// Its action is the one before this position of [`Answers::actions`]; 0: it has none.
+    /// Position of the item's action in [`Answers::actions`], from 1. 0 means no action.
     pub action: usize,
 }
 
@@ -287,14 +288,14 @@ pub struct Answers {
     pub refused: bool,
     /// One for each item.
     pub items: Vec<Answer>,
-    /// Figures of each limit, of the items that asked for detail.
+    /// Figures of each limit, for the items that asked for detail.
     pub details: Vec<LimitFigures>,
-    /// Words of advice, of the items that carry one.
+    /// Words of advice, for the items that carry one.
     pub actions: Vec<Arc<str>>,
 }
 
 impl Answers {
-    /// Empties them for the next request, keeping their buffers.
+    /// Empties the answers for the next request, and keeps their buffers.
     pub fn clear(&mut self) {
         self.refused = false;
         self.items.clear();
@@ -302,7 +303,7 @@ impl Answers {
         self.actions.clear();
     }
 
-    /// The word of advice that an answer carries.
+    /// The word of advice of an answer.
     pub fn action(&self, answer: &Answer) -> Option<&str> {
         self.actions.get(answer.action.checked_sub(1)?).map(|word| &**word)
     }
@@ -311,19 +312,19 @@ impl Answers {
 /// A request and room for its answers.
 #[derive(Debug, Clone, Default)]
 pub struct Exchange {
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// What is answered.
+    /// The answers.
     pub answers: Answers,
 }
 
-/// What attaches; stands in its slot, for tools.
+/// The kind of process that attaches. Its slot holds it, for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Role {
     Worker = 1,
     Keeper = 2,
-    /// A local program using the library.
+    /// A local program that uses the library.
     Program = 3,
     /// The admin plane, a thread of the keeper's process.
     Admin = 4,
@@ -333,7 +334,7 @@ const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
 
 /// One attachment to a data directory: the store and the configuration in force.
 ///
-/// One thread's, and dead in a forked child.
+/// It belongs to one thread, and is dead in a forked child.
 #[derive(Debug)]
 pub struct Service {
     handle: Handle,
@@ -346,26 +347,27 @@ pub struct Service {
     buffers: TransactionBuffers,
 }
 
-/// A generation that could not be taken, and when that was.
+/// A generation that the service could not take, and when it tried.
 #[derive(Debug, Clone, Copy)]
 struct FailedTake {
     generation: u64,
     at: Instant,
 }
 
-/// Between two attempts to take a configuration that could not be taken.
+/// The pause between two attempts to take such a configuration.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// A damaged word, or a lost file, of the configuration in force is put right within half of this.
+/// The master repairs a damaged word or a lost file of the configuration in force within half of
+/// this.
 const SETTLED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl Service {
-    /// Attaches to a data directory that a running server has prepared, by the server's user.
-    /// As many programs can be attached at once as `max-programs` of srv.xml says.
+    /// Attaches to a data directory that a running server has prepared, as the server's user. At
+    /// most `max-programs` of srv.xml programs can be attached at once.
     ///
     /// # Errors
-    /// If there is no server's data, its files are damaged, or all places are taken.
+    /// There is no server's data, its files are damaged, or all places are taken.
     pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
         let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
         let conf = read_active(data_dir, generation)?;
@@ -375,7 +377,8 @@ impl Service {
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
         if conf.srv.data.prefault {
-            // Not by a program: a huge page is charged to the control group of who asks for it.
+            // Not for a program: the kernel charges a huge page to the control group of the process
+            // that asks.
             while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
@@ -411,8 +414,8 @@ impl Service {
         &self.handle
     }
 
-    /// Starts a tick: all its waits for semaphores share one lock-timeout. Takes a newer
-    /// configuration first, if there is one, and acknowledges it: then true.
+    /// Starts a tick: all waits for semaphores in it share one lock-timeout. If there is a newer
+    /// configuration, the tick takes and acknowledges it first, and the result is true.
     #[inline]
     pub fn begin_tick(&mut self) -> bool {
         let taken = self.handle.runtime().generation() != self.generation && self.take_newer();
@@ -420,8 +423,8 @@ impl Service {
         taken
     }
 
-    /// Takes the configuration in force; on a failure the one it has stays, and it is tried again a
-    /// second later.
+    /// Takes the configuration in force. After a failure the service keeps the one that it has, and
+    /// tries again a second later.
     #[cold]
     fn take_newer(&mut self) -> bool {
         let generation = self.handle.runtime().generation();
@@ -436,7 +439,7 @@ impl Service {
             return false;
         }
         if generation < self.generation {
-            // None goes back: the word is damaged, and the master puts it right.
+            // Generations never go back. The word is damaged, and the master will repair it.
             self.failed = Some(FailedTake { generation, at: now });
             let expected = self.generation;
             tracing::error!(found = generation, expected, "the generation in force is damaged");
@@ -462,41 +465,42 @@ impl Service {
         Ok(())
     }
 
-    /// Is another generation in force that could not be taken, so that every item answers `store`.
+    /// Whether another generation is in force that could not be taken, so that every item answers
+    /// `store`.
     pub fn is_behind(&self) -> bool {
         let generation = self.handle.runtime().generation();
         let is_refused = || self.failed.is_some_and(|failed| failed.generation == generation);
         generation != self.generation && (generation == 0 || is_refused())
     }
 
-    /// Nothing is in force any more: the server has given up the runtime.mmap of this attachment. A
-    /// new attachment may find another one.
+    /// Whether the server has given up the runtime.mmap of this attachment, so that nothing is in
+    /// force any more. A new attachment may find another one.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.handle.runtime().generation() == 0
     }
 
-    /// Writes dirty pages of all groups on disk back and waits for it; for the keeper.
+    /// Writes dirty pages of all groups on disk back and waits for it. For the keeper.
     ///
     /// # Errors
-    /// The first that a group met; every group was tried.
+    /// The first error of any group. Every group is tried.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.handle.flush()
     }
 
     /// Asks the kernel for huge pages under the next part of the groups in memory (16 MiB or less),
-    /// for all processes; false when that was done for all groups once. In a server the keeper does
-    /// it. What the kernel refuses stays in small pages, and works as well.
+    /// for all processes. False when all groups have been done once. In a server the keeper calls
+    /// it. Memory for which the kernel refuses stays in small pages, and works as well.
     pub fn ask_for_huge_pages(&mut self) -> bool {
         self.handle.ask_for_huge_pages()
     }
 
-    /// Did the last flush fail: what is answered may not outlive a loss of power.
+    /// Whether the last flush failed: answers may not survive a loss of power.
     pub fn flush_failed(&self) -> bool {
         self.handle.runtime().flush_failed()
     }
 
-    /// Names of the groups of the configuration that are not served: their files failed.
+    /// Names of the groups of the configuration that are not served because their files failed.
     pub fn unserved_groups(&self) -> Vec<String> {
         let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
         let unserved = names.filter(|name| {
@@ -506,12 +510,12 @@ impl Service {
         unserved.map(str::to_owned).collect()
     }
 
-    /// Tells all processes what came of a flush; for the keeper.
+    /// Publishes to all processes whether a flush failed. For the keeper.
     pub fn set_flush_failed(&self, failed: bool) {
         self.handle.runtime().set_flush_failed(failed);
     }
 
-    /// Goes on with a slow look at all nodes, and tells of those of keys that live; true when it
+    /// Continues a slow sweep over all nodes, and reports live nodes of keys. True when the sweep
     /// is over. For the keeper.
     pub fn sweep(
         &mut self,
@@ -530,20 +534,20 @@ impl Service {
         sweep.step(&self.handle, table, &mut live, most, now)
     }
 
-    /// Recovers every slot whose owner is dead; how many. For the keeper.
+    /// Recovers every slot whose owner is dead, and returns how many. For the keeper.
     pub fn recover_dead(&mut self) -> usize {
         self.handle.recover_dead()
     }
 }
 
-/// The generation in force, once it is the last that was written: while one is being published that
-/// is so in a moment, and a word that was damaged is put right by the master within a second. An
-/// older one is never begun with instead, unless nobody puts it right.
+/// The generation in force, once it equals the last one written. They differ for a moment while a
+/// generation is being published, and for up to a second if the word was damaged, until the master
+/// repairs it. The service never starts with an older generation, unless the repair takes too long.
 fn settled_generation(runtime: &Runtime, data_dir: &Path) -> u64 {
     let begun = clock::instant();
     loop {
         let generation = runtime.generation();
-        // Who may not look into the directory takes what is said.
+        // A process that may not read the directory accepts the word as it is.
         let is_settled = active::latest(data_dir).map_or(true, |last| last == Some(generation));
         if generation == 0 || is_settled || clock::since(begun) >= SETTLED {
             return generation;

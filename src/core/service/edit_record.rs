@@ -1,8 +1,8 @@
-//! Single records, changed by hand: what a limit has used is set, a record is erased, and those
-//! that a reset has made void are cleared away.
+//! Changes single records by hand: sets what a limit has used, erases a record, and clears records
+//! that a reset has made void.
 //!
-//! Invariant: each change is an ordinary transaction of one key-node, so that nobody who asks at
-//! the same time sees half of it, and a death in the middle leaves the old record.
+//! Invariant: each change is an ordinary transaction of one key-node. So no concurrent request sees
+//! half of it, and a death in the middle leaves the old record.
 
 use super::table::Entry;
 use super::{ItemError, Service};
@@ -13,31 +13,31 @@ use crate::limit::States;
 use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{NodeIndex, Refused, Transaction, Wanted};
 
-/// A generation can change while one is taken; so often it is tried again.
+/// Attempts, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
 
-/// Why a record is not changed.
+/// Why a record was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// As an item would fail.
+    /// The same error as for an item.
     #[error(transparent)]
     Item(#[from] ItemError),
     /// The business has no such limit.
     #[error("the biz has no limit of this index")]
     UnknownLimit,
-    /// The limit counts for each key, and none is named.
+    /// The limit counts for each key, and no key is given.
     #[error("this limit counts for each key: expected the parameter key")]
     NoKey,
     /// The business has no record of this kind.
     #[error("the biz has no record of this kind: none of its limits has that scope")]
     NoRecord,
-    /// The limit cannot have used so much.
+    /// The limit's state cannot hold such a count.
     #[error("the limit's state cannot hold so much")]
     TooMuch,
 }
 
-/// How far clearing away has come: the key-nodes of one group after the other. With another
-/// generation it begins anew, as its groups may be others.
+/// The progress of clearing: the key-nodes of one group after another. With another generation it
+/// starts again, because the groups may be others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clearing {
     generation: u64,
@@ -48,7 +48,7 @@ pub struct Clearing {
     pub erased: u64,
 }
 
-/// A record and where it stands.
+/// A record and its place.
 struct Target {
     biz: usize,
     scope: Scope,
@@ -65,7 +65,7 @@ struct Reset {
 }
 
 impl Reset {
-    /// Are these words a record's of before it?
+    /// Whether these words belong to a record from before the reset.
     fn voids(self, words: &[u64]) -> bool {
         words[node::KEY] as u32 == self.biz_id && node::epoch(words[node::CHECK]) != self.epoch
     }
@@ -80,12 +80,12 @@ impl Target {
     }
 }
 
-/// A record, as requests name it.
+/// The name of a record in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordName<'n> {
     /// The business: an id or a name.
     pub biz: &'n str,
-    /// The key; none: the record of the whole business.
+    /// The key. None: the record of the whole business.
     pub key: Option<&'n str>,
 }
 
@@ -102,11 +102,11 @@ impl<'n> RecordName<'n> {
 }
 
 impl Service {
-    /// Sets what a limit, counted from 1, has used; of the key's record or, where the limit counts
-    /// for the whole business, of that one.
+    /// Sets what a limit, counted from 1, has used: in the key's record or, if the limit counts for
+    /// the whole business, in that of the business.
     ///
     /// # Errors
-    /// There is no such record or limit, it cannot be had now, or cannot have used so much.
+    /// There is no such record or limit, it is unavailable now, or it cannot have used so much.
     pub fn set_used(
         &mut self,
         record: RecordName<'_>,
@@ -146,10 +146,10 @@ impl Service {
         })
     }
 
-    /// Erases a record; whether there was one.
+    /// Erases a record, and returns whether there was one.
     ///
     /// # Errors
-    /// There can be no such record, or it cannot be had now.
+    /// There can be no such record, or it is unavailable now.
     pub fn erase(&mut self, record: RecordName<'_>, now: Millis) -> Result<bool, RecordError> {
         self.on_record(record, now, |_, _, transaction, index, _| {
             let there = transaction.is_placed(index);
@@ -158,7 +158,7 @@ impl Service {
         })
     }
 
-    /// Runs `work` on a record within a transaction, and commits it.
+    /// Runs `work` on a record within a transaction, and commits.
     fn on_record<T>(
         &mut self,
         record: RecordName<'_>,
@@ -216,12 +216,12 @@ impl Service {
         Ok(Target { biz, scope, wanted, key, listing })
     }
 
-    /// Erases records of a business that a reset has made void, in the next key-nodes; true when
-    /// all groups are done. A record whose key-node is busy, or whose group is not served, is an
-    /// error: it may still be there.
+    /// Erases the records of a business that a reset has made void, in the next key-nodes. True
+    /// when all groups are done. A record whose key-node is busy, or whose group is not served, is
+    /// an error: it may still be there.
     ///
     /// # Errors
-    /// As items would fail; the sweep can go on.
+    /// The same as for items. The sweep can continue.
     pub fn clear_void(
         &mut self,
         biz_id: u32,
@@ -273,7 +273,8 @@ impl Service {
             }
             words.resize(group.node_words(), 0);
             group.file(file).read(first, &mut words);
-            // Read without the semaphore: what is torn is looked at again below, or is another's.
+            // Read without the semaphore. A torn node is read again below, or belongs to another
+            // business.
             let (Some(key), Some(place)) = (group.key_of(&words), group.locate(&words)) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Running a request against the store: each item its own transaction, or all of them one.
+//! Runs a request against the store: each item in its own transaction, or all items in one.
 
 mod atomic;
 mod one;
@@ -14,23 +14,23 @@ use atomic::{AtomicTransaction, Judged};
 use one::{ItemTransaction, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved};
 
-/// Items that are made ready together: while the first of them is worked on, the memory of the
-/// others arrives. So many at least, that the first head is there when the last was asked for.
+/// Items that are prepared together: while the first one runs, the memory of the others arrives.
+/// Enough of them that the first head has arrived when the last one is requested.
 const AT_ONCE: usize = 16;
-/// A generation can change while one is taken; this often an item starts again.
+/// Attempts of an item, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
 
 /// Buffers of a service, reused.
 #[derive(Debug, Default)]
 pub(super) struct RequestBuffers {
     resolved: Vec<Resolved>,
-    /// The biz named last: most requests name the same again.
+    /// The last biz name: most requests repeat it.
     last_biz: LastBiz,
     wanted: Vec<Wanted>,
     judged: Vec<Option<Judged>>,
 }
 
-/// An item of a request, and where it is resolved.
+/// An item of a request, and where its resolved form is.
 struct ItemAt<'r> {
     request: &'r Request,
     item: &'r Item,
@@ -47,8 +47,8 @@ impl RequestBuffers {
 }
 
 impl Service {
-    /// Runs a request: one transaction an item, or one for all of them if it is atomic. There is
-    /// an answer for each item, in order.
+    /// Runs a request: one transaction for each item, or one for all of them if it is atomic. There
+    /// is an answer for each item, in order.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
         self.run_uncounted(request, now, answers);
@@ -68,7 +68,7 @@ impl Service {
         }
     }
 
-    /// Gives the answers the indices of the configuration in force now.
+    /// Gives the answers the indices of the configuration that is now in force.
     #[cold]
     fn name_again(&self, request: &Request, answers: &mut Answers) {
         for (item, answer) in request.items().iter().zip(&mut answers.items) {
@@ -76,8 +76,8 @@ impl Service {
         }
     }
 
-    /// Runs several requests, in order, each as [`Service::run`] does; if each has one item and
-    /// none is atomic, the memory of several is asked for together.
+    /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
+    /// none is atomic, the memory of several is fetched together.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {
@@ -110,7 +110,7 @@ impl Service {
         }
     }
 
-    /// Resolves an item and asks for the head that it leads to.
+    /// Resolves an item and prefetches the head that it leads to.
     #[inline(never)]
     fn fetch_head(&mut self, request: &Request, item: &Item, at: usize) {
         self.resolve(request, item, at);
@@ -120,7 +120,7 @@ impl Service {
         resolved.whole_at.as_ref().map(fetch);
     }
 
-    /// Asks for the nodes of the first `items`, whose heads were asked for before.
+    /// Prefetches the nodes of the first `items`, whose heads were prefetched before.
     #[inline]
     fn fetch_nodes(&mut self, items: usize) {
         for resolved in &mut self.scratch.resolved[..items] {
@@ -190,7 +190,7 @@ impl Service {
         self.run_whole(ItemAt { request, item, at }, refused, now, answers);
     }
 
-    /// Answers an item with whole transactions; `refused` is why a shorter one did not begin.
+    /// Answers an item with whole transactions. `refused` is why a shorter one did not begin.
     #[inline(never)]
     fn run_whole(
         &mut self,
@@ -232,14 +232,14 @@ impl Service {
     #[cold]
     fn answer_settled(&mut self, at: usize, answers: &mut Answers) {
         let Resolved { biz, settled, .. } = self.scratch.resolved[at];
-        // After reloads in a row the index may be an older table's.
+        // After several reloads the index may belong to an older table.
         let entry = biz.and_then(|biz| self.table.get(biz));
         let mode = entry.map_or(Mode::Enforce, |entry| entry.mode);
         let result = settled.unwrap_or(EarlyAnswer::Off).result(mode);
         answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
     }
 
-    /// Appends the answer on an item, unless the item fails.
+    /// Appends the answer for an item, unless the item fails.
     fn try_one(
         &mut self,
         command: Command,
@@ -308,7 +308,7 @@ impl Service {
     }
 
     /// Answers an atomic request that could not begin: all items are busy, or those that need the
-    /// store cannot have it.
+    /// store get the error.
     #[cold]
     fn fail_all(&mut self, request: &Request, error: ItemError, answers: &mut Answers) {
         answers.clear();

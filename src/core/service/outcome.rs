@@ -1,22 +1,22 @@
-//! What became of an item: what it is counted as, and the word for it.
+//! The outcome of an item: what it is counted as, and its word.
 //!
-//! Invariant: the number of an outcome is its place in the store's counters, and never changes.
+//! Invariant: the number of an outcome is its position in the store's counters, and never changes.
 
 use crate::limit::Verdict;
 use crate::store::counter::OUTCOMES;
 
-/// What became of an item.
+/// The outcome of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It passed.
     Allowed = 0,
-    /// A limit refused it, or would.
+    /// A limit refused it, or would have.
     Limited = 1,
-    /// A ban did.
+    /// A ban refused it, or would have.
     Banned = 2,
-    /// It passed, but would be refused if its business were enforced.
+    /// It passed, but enforced limits would refuse it.
     Shadowed = 3,
-    /// It passed, for nothing is limited at the moment.
+    /// It passed, because nothing is limited at the moment.
     Degraded = 4,
     /// A list decided.
     Listed = 5,
@@ -25,7 +25,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What a verdict is counted as: what decided, before what came of it.
+    /// The outcome of a verdict. What decided comes before the result.
     #[inline]
     pub fn of(verdict: &Verdict) -> Outcome {
         match verdict {
@@ -38,7 +38,7 @@ impl Outcome {
         }
     }
 
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [Outcome; OUTCOMES] = [
         Outcome::Allowed,
         Outcome::Limited,
@@ -49,7 +49,7 @@ impl Outcome {
         Outcome::Error,
     ];
 
-    /// The word for it.
+    /// The outcome's word.
     pub const fn word(self) -> &'static str {
         match self {
             Outcome::Allowed => "allowed",

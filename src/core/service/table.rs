@@ -1,4 +1,4 @@
-//! The businesses of a configuration made ready: rules, and where their keys lead.
+//! The businesses of a configuration, prepared: their rules, and where their keys lead.
 
 use std::sync::Arc;
 
@@ -13,70 +13,70 @@ use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 pub struct Seen<'a> {
     /// Id of its business.
     pub biz_id: u32,
-    /// Whose it is.
+    /// The key.
     pub key: KeyRef<'a>,
-    /// The largest of what its limits have as used.
+    /// The largest `used` of its limits.
     pub used: u64,
-    /// u64econds since the epoch.
+    /// Milliseconds since the epoch.
     pub last_use_ms: u64,
 }
 
-/// All businesses, by the index they have in the map.
+/// All businesses, by their index in the map.
 #[derive(Debug)]
 pub(crate) struct Table {
     entries: Vec<Entry>,
     /// Sorted by id.
     by_id: Vec<IdIndex>,
-    /// For how long the rules know the time.
+    /// The time span for which the rules are prepared.
     known: Span,
     /// Nothing is limited.
     pub degraded: bool,
 }
 
-/// The index in the map of the business of an id.
+/// The map index of the business with an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct IdIndex {
     id: u32,
     index: usize,
 }
 
-/// A group that a table is made over.
+/// A group for a table to be built over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundGroup<'a> {
     pub index: usize,
     pub header: &'a group::Header,
 }
 
-/// One business made ready.
+/// One prepared business.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub id: u32,
     pub rules: Rules,
     pub lists: Option<Lists>,
     pub mode: Mode,
-    /// Nodes of another one start fresh.
+    /// Nodes of another epoch start fresh.
     pub epoch: u8,
     pub on_full: OnFull,
-    /// Where its items are counted.
+    /// The row that counts its items.
     pub row: BizRow,
-    /// Words of advice, of each limit.
+    /// The word of advice of each limit.
     pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
-    /// Index of its group in the handle; none: the group is not to be had.
+    /// Index of its group in the handle. None: the group is unavailable.
     group: Option<usize>,
     /// The same, if the business needs a node for each key.
     key_group: Option<usize>,
     geometry: Geometry,
     seed: Seed,
-    /// The longest life of a node of each scope, whatever its key's limits; none: for ever.
+    /// The longest life of a node of each scope, with any key's limits. None: forever.
     life_ms: [Option<u64>; 2],
-    /// Where the node of the whole biz is, if one of its limits has that scope.
+    /// The place of the whole biz's node, if one of its limits has that scope.
     pub whole: Option<Wanted>,
 }
 
 impl Table {
-    /// Makes the businesses of `conf` ready; `handle` has mapped its groups. It must be told the
-    /// time before it is used.
+    /// Prepares the businesses of `conf`. `handle` has mapped its groups. [`Table::set_now`] must
+    /// be called before the table is used.
     pub fn new(conf: &Conf, handle: &Handle) -> Table {
         let mut table = Table::over(conf, |name| {
             let index = handle.index_of(name)?;
@@ -89,8 +89,8 @@ impl Table {
         table
     }
 
-    /// As [`Table::new`], over the groups that `find` knows, by index and header; nothing is
-    /// counted of what is asked of it.
+    /// As [`Table::new`], over the groups that `find` returns with index and header. What is asked
+    /// of this table is not counted.
     pub fn over<'a>(conf: &Conf, find: impl Fn(&str) -> Option<FoundGroup<'a>>) -> Table {
         let entries: Vec<Entry> = conf
             .map
@@ -139,7 +139,7 @@ impl Table {
         Table { entries, by_id, known: Span::NEVER, degraded: conf.srv.degrade }
     }
 
-    /// Tells the time: between two turns of any calendar window that is one comparison.
+    /// Sets the time. Between two turns of any calendar window that is one comparison.
     #[inline]
     pub fn set_now(&mut self, now: u64) {
         if !self.known.holds(now) {
@@ -153,25 +153,26 @@ impl Table {
         self.known = all.fold(Span::EVER, Span::and);
     }
 
-    /// The business at an index of the map.
+    /// The business at a map index.
     #[inline]
     pub fn entry(&self, index: usize) -> &Entry {
         &self.entries[index]
     }
 
-    /// Index in the map of the business of an id.
+    /// Map index of the business with an id.
     pub fn index_of(&self, id: u32) -> Option<usize> {
         let found = self.by_id.binary_search_by_key(&id, |known| known.id).ok()?;
         Some(self.by_id[found].index)
     }
 
-    /// As [`Table::entry`], of an index that may be another configuration's.
+    /// As [`Table::entry`], for an index that may belong to another configuration.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&Entry> {
         self.entries.get(index)
     }
 
-    /// The business of a node in a group; none: map.xml does not name it there (any more).
+    /// The business of a node in a group. None: map.xml does not, or no longer, assign it to that
+    /// group.
     pub fn of_key_word(&self, group: usize, key_word: u64) -> Option<(&Entry, Scope)> {
         let entry = &self.entries[self.index_of(key_word as u32)?];
         if entry.group != Some(group) {
@@ -182,7 +183,7 @@ impl Table {
         Some((entry, scope))
     }
 
-    /// What a key's node says, whose words were ranked; none: it is a whole business's.
+    /// Describes a key's node whose words were ranked. None: the node belongs to a whole business.
     pub fn seen<'a>(&self, group: usize, words: &'a [u64], now: u64) -> Option<Seen<'a>> {
         let (entry, scope) = self.of_key_word(group, words[node::KEY])?;
         if scope == Scope::Biz {
@@ -208,25 +209,25 @@ impl Entry {
         known
     }
 
-    /// Takes the key that a text names.
+    /// Stores the key that a text names.
     #[inline]
     pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {
         key.encode(self.key_type, text, self.geometry.key_bytes, self.seed)
     }
 
-    /// May a key be a JSON number?
+    /// Whether a key may be a JSON number.
     #[inline]
     pub fn takes_numbers(&self) -> bool {
         self.key_type == KeyType::Integer
     }
 
-    /// What the lists have for a key as asked, if they name it.
+    /// The list entry for a key as sent, if the lists name it.
     #[inline]
     pub fn listing(&self, text: &[u8]) -> Option<usize> {
         self.lists.as_ref()?.find(self.key_type, text)
     }
 
-    /// What a listing decides, if it does.
+    /// The decision of a listing, if it decides.
     #[inline]
     pub fn decided(&self, listing: Option<usize>) -> Option<List> {
         match self.lists.as_ref()?.listing(listing?) {
@@ -235,7 +236,7 @@ impl Entry {
         }
     }
 
-    /// The limits of a listing, or of a key that is not listed.
+    /// The limits for a listing, or for a key that is not listed.
     #[inline]
     pub fn rules(&self, listing: Option<usize>) -> &Rules {
         match (listing, &self.lists) {
@@ -244,7 +245,7 @@ impl Entry {
         }
     }
 
-    /// The limits of the key of a stored node.
+    /// The limits for the key of a stored node.
     fn rules_of(&self, words: &[u64]) -> &Rules {
         let Some(lists) = &self.lists else { return &self.rules };
         self.rules(self.key_of(words).and_then(|key| lists.find_stored(&key)))
@@ -256,39 +257,39 @@ impl Entry {
         KeyRef::from_stored(field, (key_word >> 32) as u16, (key_word >> 48) as u8)
     }
 
-    /// Is the business's group to be had.
+    /// Whether the business's group is available.
     #[inline]
     pub fn is_available(&self) -> bool {
         self.group.is_some()
     }
 
-    /// Where the key's node is, if the business needs one.
+    /// The place of the key's node, if the business needs one.
     #[inline(always)]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {
         Some(Wanted { group: self.key_group?, at: self.place_of(key) })
     }
 
-    /// Where a node of this key of the business stands, in the group that it was made over.
+    /// The place of the node of this key, in the group that the entry was built over.
     #[inline(always)]
     pub fn place_of(&self, key: &KeyRef<'_>) -> Location {
         key.locate(self.id, &self.geometry, self.seed)
     }
 
-    /// First state word of a node.
+    /// The index of a node's first state word.
     #[inline]
     pub fn states_at(&self) -> usize {
         node::FIELD + self.geometry.key_bytes as usize / 8
     }
 
-    /// Was a node with this word written under other limits, or before a reset: then its states are
-    /// void.
+    /// Whether a node with this word was written under other limits or before a reset. Its states
+    /// are then void.
     #[inline]
     pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
         node::shape(check) != self.rules.shape(scope) || node::epoch(check) != self.epoch
     }
 
-    /// Makes a working copy one of this configuration: another shape or epoch starts fresh, a word
-    /// for the ban comes or goes, a ring becomes longer or shorter.
+    /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
+    /// for the ban is added or removed, a ring is lengthened or shortened.
     #[inline(always)]
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);

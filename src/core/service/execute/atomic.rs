@@ -1,5 +1,7 @@
-//! The items of an atomic request in one transaction: judged one after the other with the charges
-//! of those before, charged all or none, answered with the figures as they are stored.
+//! The items of an atomic request in one transaction.
+//!
+//! Invariant: each item is judged with the charges of the items before it. All items are charged or
+//! none. Answers carry the figures as they are stored.
 
 use std::ops::Range;
 
@@ -12,7 +14,7 @@ use crate::service::table::Table;
 use crate::service::{Answer, Answers, Command, ItemError, Request};
 use crate::store::{TooLarge, Transaction};
 
-/// An item of an atomic request, judged.
+/// A judged item of an atomic request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judged {
     done: Done,
@@ -63,7 +65,8 @@ impl AtomicTransaction<'_> {
         transaction.commit(self.now)
     }
 
-    /// Takes every item's nodes into the transaction: what it uses is never its victim.
+    /// Takes the nodes of every item into the transaction, so that no item evicts a node that
+    /// another one uses.
     fn find_all(&self, transaction: &mut Transaction<'_>) {
         for index in 0..self.request.items().len() {
             if self.resolved[index].settled.is_none() {
@@ -72,7 +75,8 @@ impl AtomicTransaction<'_> {
         }
     }
 
-    /// Judges an item with the charges of those before it, and charges it; none: it is answered.
+    /// Judges an item with the charges of those before it, and charges it. None: the item is
+    /// already answered.
     fn judge(
         &self,
         index: usize,
@@ -94,10 +98,11 @@ impl AtomicTransaction<'_> {
         }
         answers.refused |= match &charged {
             Ok(judged) => !judged.done.charged && one.rules.refuses(&judged.done.judgement),
-            // A shadow keeps nobody else from being charged, even where it has no place.
+            // A shadow item keeps no other item from being charged, even if there is no room for
+            // its node.
             Err(_) => mode != Mode::Shadow,
         };
-        // Figures come when all are charged; till then an error stands for the verdict.
+        // The figures follow when all are charged. Until then an error takes the verdict's place.
         let result = Err(charged.err().unwrap_or(ItemError::Store));
         answer(biz, result, from..answers.details.len(), answers);
         charged.ok()
@@ -110,7 +115,8 @@ impl AtomicTransaction<'_> {
         details: &mut Vec<LimitFigures>,
     ) -> Result<Judged, ItemError> {
         let nodes = one.nodes(transaction);
-        // A Query answers what the Update would: it charges too, and gives all up at the end.
+        // A Query answers what the Update would. So it charges too, and undoes everything at the
+        // end.
         let done = one.with_states(transaction, nodes, |states| {
             one.judge_and_charge(Command::Update, states, details)
         });
@@ -121,7 +127,7 @@ impl AtomicTransaction<'_> {
         Ok(Judged { done, ban_until: None })
     }
 
-    /// The answer of an item, its figures as they will be stored.
+    /// The answer of an item, with the figures as they will be stored.
     fn figure(
         &self,
         index: usize,
@@ -135,8 +141,9 @@ impl AtomicTransaction<'_> {
         if !judged.done.charged && self.request.command == Command::Update {
             judged.ban_until = one.refuse(transaction, nodes, &mut judged.done.judgement);
             if judged.ban_until.is_some() {
-                // A shadow's ban is kept with the charges of the others; after a refusal all this
-                // is given up, and bans are written alone. There is a place for it already.
+                // The ban of a shadow item is kept with the charges of the others. After a refusal
+                // all of this is undone, and bans are written alone. The node's place already
+                // exists.
                 let _ = one.write(transaction, nodes, Scope::Key);
             }
         }

@@ -1,4 +1,4 @@
-//! ItemTransaction item on the nodes of a transaction: judged, charged or refused, and answered.
+//! One item on the nodes of a transaction: judged, charged or refused, and answered.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Nodes {
     pub whole: Option<NodeIndex>,
 }
 
-/// What judging an item has come to.
+/// The result of judging an item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Done {
     pub judgement: Judgement,
@@ -43,7 +43,7 @@ impl<'a> ItemTransaction<'a> {
         item: &'a Item,
         now: Millis,
     ) -> ItemTransaction<'a> {
-        // Only an item without an error goes on, and that has a biz.
+        // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
         ItemTransaction { table, entry, rules, resolved, item, now }
@@ -51,7 +51,7 @@ impl<'a> ItemTransaction<'a> {
 
     #[inline]
     fn count(&self) -> i32 {
-        // Resolving has refused items without a count.
+        // An item without a count was refused when it was resolved.
         self.item.count.unwrap_or(0)
     }
 
@@ -84,7 +84,7 @@ impl<'a> ItemTransaction<'a> {
         self.with_states_of(key, whole, work)
     }
 
-    /// Calls `work` with the states that stand at the beginning of these words.
+    /// Calls `work` with the states at the beginning of these words.
     #[inline]
     fn with_states_of<T>(
         &self,
@@ -98,7 +98,7 @@ impl<'a> ItemTransaction<'a> {
         work(&mut States { key, biz })
     }
 
-    /// Notes a node to be written, unless that would create one that is fresh.
+    /// Marks a node to be written, unless that would create a fresh one.
     #[inline]
     pub fn write(
         &self,
@@ -121,8 +121,8 @@ impl<'a> ItemTransaction<'a> {
         Ok(())
     }
 
-    /// Does this judgement keep an Update from charging: a shadow's does too, though it does not
-    /// refuse.
+    /// Whether this judgement keeps an Update from charging. That of a shadow item does too,
+    /// although it does not refuse.
     #[inline]
     fn is_held_back(&self, judgement: &Judgement) -> bool {
         judgement.limited && !self.item.force
@@ -163,8 +163,8 @@ impl<'a> ItemTransaction<'a> {
         }
     }
 
-    /// A command on the copy of a node that is all an item needs; appends the answer. False: it
-    /// starts a ban, which takes more than this copy.
+    /// Runs a command on the copy of the only node that the item needs, and appends the answer.
+    /// False: it starts a ban, for which this copy is not enough.
     #[inline(always)]
     pub fn run_found(
         &self,
@@ -216,7 +216,7 @@ impl<'a> ItemTransaction<'a> {
         answers.items.push(Answer { biz: self.resolved.biz, result: Ok(verdict), details, action });
     }
 
-    /// Notes the word of advice that a verdict carries; its number.
+    /// Adds the word of advice of a verdict, and returns its number.
     #[inline]
     pub fn action(&self, verdict: &Verdict, actions: &mut Vec<Arc<str>>) -> usize {
         let limit = usize::from(verdict.advised).checked_sub(1);
@@ -229,7 +229,7 @@ impl<'a> ItemTransaction<'a> {
         }
     }
 
-    /// What a command does to the working copies, short of a refusal.
+    /// Applies a command to the working copies, except for a refusal.
     #[inline]
     pub fn judge_and_charge(
         &self,
@@ -250,7 +250,7 @@ impl<'a> ItemTransaction<'a> {
         Done { judgement, charged }
     }
 
-    /// The answer, with the figures as they are now.
+    /// The answer, with the current figures.
     #[inline]
     pub fn verdict(
         &self,
@@ -265,8 +265,8 @@ impl<'a> ItemTransaction<'a> {
         rules.verdict(states, self.now, judgement)
     }
 
-    /// Stamps the last use, and starts the ban in the working copies if one is asked for and can be
-    /// kept; when it ends.
+    /// Stamps the last use. If a ban is due and can be kept, starts it in the working copies and
+    /// returns its end.
     #[cold]
     pub fn refuse(
         &self,
@@ -285,14 +285,13 @@ impl<'a> ItemTransaction<'a> {
         })
     }
 
-    /// Writes the end of a ban into the key's node as stored: a refused item changes no limit
-    /// state.
+    /// Writes the end of a ban into the key's stored node: a refused item changes no limit state.
     #[cold]
     pub fn write_ban(&self, transaction: &mut Transaction<'_>, ban_until: Millis) {
         let nodes = self.nodes(transaction);
         let rules = self.rules;
         self.with_states(transaction, nodes, |states| rules.set_ban_until(states, ban_until));
-        // There was a place for it when it was started, so there is one now.
+        // There was a place when the ban was started, so there is one now.
         let _ = self.write(transaction, nodes, Scope::Key);
     }
 }

@@ -1,5 +1,5 @@
-//! An item made ready before its transaction: its biz, its key and where that leads, or what
-//! answers it without one.
+//! An item prepared for its transaction: its biz, its key, and where the key leads, or the answer
+//! that needs no transaction.
 
 use crate::conf::{Conf, Mode};
 use crate::key::KeyField;
@@ -8,7 +8,7 @@ use crate::service::table::Table;
 use crate::service::{Item, ItemError};
 use crate::store::Wanted;
 
-/// A biz as a request named it, and what that was in a generation.
+/// A biz name from a request, and what it meant in a generation.
 #[derive(Debug, Default)]
 pub(super) struct LastBiz {
     generation: u64,
@@ -35,27 +35,27 @@ impl LastBiz {
     }
 }
 
-/// An item made ready: its biz, its key and where that leads.
+/// A prepared item: its biz, its key, and where the key leads.
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     pub generation: u64,
     pub biz: Option<usize>,
     pub key: KeyField,
-    /// What the biz's lists have for the key.
+    /// The entry of the biz's lists for the key.
     pub listing: Option<usize>,
     pub key_at: Option<Wanted>,
     pub whole_at: Option<Wanted>,
-    /// Where the key's node seems to stand in its chain.
+    /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
 }
 
-/// What answers an item without a look at its states.
+/// An answer to an item that does not depend on its states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EarlyAnswer {
-    /// It failed.
+    /// The item failed.
     Failed(ItemError),
-    /// A list has decided.
+    /// A list decided.
     Listed(List),
     /// Its biz is off.
     Off,
@@ -114,7 +114,7 @@ impl Resolved {
 }
 
 impl EarlyAnswer {
-    /// The answer, where the item's biz has this mode.
+    /// The answer if the item's biz has this mode.
     pub fn result(self, mode: Mode) -> Result<Verdict, ItemError> {
         let unjudged = Verdict::UNJUDGED;
         Ok(match self {
@@ -129,7 +129,8 @@ impl EarlyAnswer {
         })
     }
 
-    /// Does it keep an atomic request from being charged? What has failed does, forced or not.
+    /// Whether it keeps an atomic request from being charged. A failed item does, with or without
+    /// force.
     pub fn refuses(self, mode: Mode, force: bool) -> bool {
         self.result(mode).map_or(true, |verdict| verdict.limited && !force)
     }

@@ -1,11 +1,11 @@
-//! Counting what became of items, in the slot's own lines.
+//! Counts the outcomes of items, in the slot's own lines.
 
 use crate::service::{Answer, Answers, Command, Outcome, Request, Service};
 use crate::store::BizRow;
 
 impl Service {
     /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
-    /// Their indices are those of the configuration in force now.
+    /// The answers hold indices of the configuration in force now.
     #[inline]
     pub(super) fn count(&self, request: &Request, answers: &Answers) {
         let Some(counters) = self.handle.counters() else { return };

@@ -1,4 +1,4 @@
-//! Atomic requests: all items or none, figures as stored, bans all the same.
+//! Atomic requests: all items or none, figures as stored, bans even if nothing is charged.
 
 use crate::service::{Command, ItemError, ItemOptions, Request};
 use crate::testing::{Ask, World, request};

@@ -1,4 +1,4 @@
-//! What changes under a living handle: businesses that move, groups that come and go, files that
+//! Changes under a live handle: businesses that move, groups that are added and removed, files that
 //! are cut or swapped, another boot.
 
 use std::os::unix::fs::FileExt;
@@ -42,7 +42,7 @@ fn nodes_left_behind_by_a_biz_that_moved_are_expired() {
     );
     assert_ne!(moved, TWO_GROUPS);
     world.publish(&moved, 2);
-    // The chain is full of nodes that map.xml no longer names there.
+    // The chain is full of nodes that map.xml no longer assigns to that group.
     for key in ["x", "y", "z", "w"] {
         assert_eq!(update(&mut service, "stays", key), Ok(1));
     }
@@ -105,7 +105,7 @@ fn a_runtime_of_another_boot_is_not_attached_to() {
     file.write_all_at(&header, 0).unwrap();
     let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
     assert!(error.contains("boot id"), "{error}");
-    // A master makes it anew, and scans what no mark of a clean end stands on.
+    // A master makes it again, and scans each group without a mark of a clean end.
     Runtime::create_or_open(&world.dir).unwrap();
     assert_eq!(world.prepare().scanned, ["one", "two"]);
 }
@@ -139,7 +139,7 @@ fn a_quarantine_lasts_until_a_scan() {
     assert_eq!(update(&mut service, "stays", "a"), Err(ItemError::Store));
     assert_eq!(update(&mut service, "other", "a"), Ok(1));
     drop(service);
-    // A clean end does not make it clean.
+    // A clean end does not mark it clean.
     assert!(crate::store::close_clean(&world.conf).unwrap());
     assert_eq!(world.prepare().scanned, ["one"]);
     world.publish(TWO_GROUPS, 2);
@@ -181,7 +181,7 @@ fn a_node_that_a_later_item_uses_is_no_victim_of_an_earlier_one() {
     }
 }
 
-/// A node of 128 bytes is full with a ring of 16 uses, or with one of 14 and a ban.
+/// A node of 128 bytes holds a ring of 16 uses, or one of 14 and a ban.
 #[test]
 fn a_ring_keeps_its_uses_when_a_ban_comes_and_goes() {
     let map = |max: u32, ban: &str| {
@@ -234,19 +234,19 @@ fn numbers_change_under_live_counts_of_every_policy() {
         (0..3).for_each(|_| assert!(!service.update(biz, "k", NOW).limited, "{biz}"));
         assert!(service.update(biz, "k", NOW).limited, "{biz}");
     }
-    // Larger ones: counting goes on.
+    // Larger limits: counting goes on.
     world.publish(&map(1, 5), 2);
     for biz in NAMES {
         let admitted = (0..9).filter(|_| !service.update(biz, "k", NOW).limited).count();
         assert_eq!(admitted, 2, "{biz}");
     }
-    // Smaller ones: nothing is forgotten but by a ring that became shorter.
+    // Smaller limits: only a ring that became shorter forgets uses.
     world.publish(&map(1, 1), 3);
     for biz in NAMES {
         let verdict = service.one(Command::Query, biz, "k", 0, NOW).unwrap();
         let expected = match biz {
             "sliding" => (false, 1),
-            // It owes five, and shows what fits into it.
+            // The bucket owes five uses, and shows only as many as it can hold.
             "token" => (true, 1),
             _ => (true, 5),
         };

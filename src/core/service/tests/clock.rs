@@ -1,5 +1,5 @@
-//! Steps of the clock, forward and back: what each one means, and that none locks a key out for
-//! longer than two intervals.
+//! Steps of the clock, forward and back. Invariant: no step locks a key out for longer than two
+//! intervals.
 
 use crate::service::{Command, ItemError, Service};
 use crate::testing::World;
@@ -22,12 +22,12 @@ const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
 const BAN: u64 = 10 * MINUTE;
 
-/// The moments of one test that have nothing to do with each other: further apart than any step.
+/// Independent moments of one test, further apart than any step.
 fn moments() -> impl Iterator<Item = u64> {
     (0..).map(|nth| NOW + nth * 400 * 365 * 24 * HOUR)
 }
 
-/// Uses everything up at one moment, the window open since then.
+/// Uses up a limit at one moment, at which its window opens.
 fn use_up(service: &mut Service, biz: &str, key: &str, now: u64) {
     for used in 1..=3 {
         let verdict = service.update(biz, key, now);
@@ -35,7 +35,8 @@ fn use_up(service: &mut Service, biz: &str, key: &str, now: u64) {
     }
 }
 
-/// Figures of an Update: was it refused, used, milliseconds to the reset, and to the next try.
+/// Results of an Update: whether it was refused, the uses, milliseconds to the reset and to the
+/// retry.
 fn update(service: &mut Service, biz: &str, now: u64) -> (bool, u64, Option<u64>, Option<u64>) {
     let verdict = service.update(biz, "a", now);
     (verdict.limited, verdict.figures.used, verdict.figures.reset_ms, verdict.retry_ms)
@@ -68,13 +69,13 @@ fn back_by_less_than_the_interval_the_states_time_is_taken_for_now() {
         for biz in ["minute", "whole"] {
             let now = moments.next().unwrap();
             service.update(biz, "a", now);
-            // For every figure of the answer.
+            // All figures of the answer.
             let expected = (false, 2, Some(MINUTE), None);
             assert_eq!(update(&mut service, biz, now - step), expected, "{biz} back by {step}");
             update(&mut service, biz, now - step);
             let refused = (true, 3, Some(MINUTE), Some(MINUTE));
             assert_eq!(update(&mut service, biz, now - step), refused, "{biz} back by {step}");
-            // The clock goes on from there: the window turns when it would have.
+            // The clock goes on from there: the window turns when it would have turned anyway.
             assert!(update(&mut service, biz, now + MINUTE - 1).0);
             assert!(!update(&mut service, biz, now + MINUTE).0);
         }
@@ -104,14 +105,14 @@ fn each_limit_goes_by_its_own_interval() {
     let world = World::new(MAP);
     let mut service = world.attach();
     use_up(&mut service, "both", "a", NOW);
-    // Long enough ago for the second limit, not for the first.
+    // Long enough ago for the second limit, but not for the first.
     let refused = service.update("both", "a", NOW - 20_000);
     assert_eq!((refused.limited, refused.limit, refused.figures.used), (true, 1, 3));
     let passed = service.update("both", "a", NOW - MINUTE);
     assert_eq!((passed.limited, passed.figures.used), (false, 1));
 }
 
-/// Steps of all sizes around the interval and the ban, both ways.
+/// Steps of all sizes around the interval and the ban, in both directions.
 fn steps() -> impl Iterator<Item = i64> {
     let sizes = [1, 999, 30_000, 59_999, 60_000, 60_001, 119_999, 120_000, 599_999, 600_000];
     let more = [600_001, 3_600_000, 86_400_000, 31_536_000_000];
@@ -127,7 +128,7 @@ fn no_step_locks_a_key_out_for_longer_than_two_intervals() {
             let now = moments.next().unwrap();
             use_up(&mut service, biz, "a", now);
             let stepped = now.checked_add_signed(step).unwrap();
-            // Hammering does not lengthen it.
+            // Repeated requests do not lengthen the wait.
             let passed =
                 (0..=120).find(|second| !update(&mut service, biz, stepped + second * 1000).0);
             assert!(passed.is_some(), "{biz} locked out after a step of {step} ms");
@@ -146,8 +147,8 @@ fn no_step_makes_a_ban_longer_than_it_was_to_be() {
         let stepped = now.checked_add_signed(step).unwrap();
         let mut ask = |at| service.one(Command::Query, "bans", "a", 1, at).unwrap();
         let first = ask(stepped);
-        // Before its start it would end later than a ban started now: then it is none, but for the
-        // second by which ticks may have read their clocks apart.
+        // Before its start the ban would end later than one started now, so it is void. A second is
+        // allowed, by which ticks may have read their clocks apart.
         assert_eq!(first.banned, (-1000..BAN as i64).contains(&step), "after a step of {step} ms");
         assert!(first.retry_ms.unwrap_or(0) <= BAN, "after a step of {step} ms: {first:?}");
         let over = (now + BAN).max(stepped + 2 * MINUTE);
@@ -161,7 +162,7 @@ fn back_to_before_a_ban_a_key_is_judged_as_if_there_were_none() {
     let mut service = world.attach();
     use_up(&mut service, "bans", "a", NOW);
     service.update("bans", "a", NOW + 30_000);
-    // The window is the same one still, and full: another refusal, another ban.
+    // The window is still the same one, and full: another refusal, another ban.
     let again = service.update("bans", "a", NOW + 20_000);
     assert!(again.limited && again.banned);
     assert_eq!(again.retry_ms, Some(BAN));
@@ -188,7 +189,7 @@ fn nodes_of_the_future_are_not_kept_for_ever() {
     let mut service = world.attach();
     use_up(&mut service, "crowded", "a", NOW);
     use_up(&mut service, "crowded", "b", NOW);
-    // Set right by an hour: the chain is full of nodes used last in the future.
+    // The clock is set back by an hour: the chain is full of nodes last used in the future.
     for (nth, key) in ["c", "d", "e"].into_iter().enumerate() {
         let verdict = service.update("crowded", key, NOW - HOUR + nth as u64);
         assert_eq!((verdict.limited, verdict.figures.used), (false, 1), "{key}");

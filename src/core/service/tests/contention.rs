@@ -1,9 +1,8 @@
-//! Many processes and threads over the library: atomic requests that overlap in random order never
-//! deadlock, never charge in part, and add up exactly; also while processes are killed.
+//! Many processes and threads on the library. Invariant: atomic requests that overlap in random
+//! order never deadlock, never charge in part, and add up exactly, even while processes are killed.
 //!
-//! Each process notes what it was told in a file of its own, in whole lines written at once, before
-//! and after each request: so the counts that must be stored are known within the requests that
-//! were cut off.
+//! Each process notes its answers in its own file, in whole lines written at once, before and after
+//! each request. So the stored counts are known up to the requests that were cut off.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,14 +15,14 @@ use crate::testing::{Ask, World, request, told};
 
 const NOW: u64 = 1_700_000_000_000;
 const KEYS: usize = 12;
-/// What all keys but the last admit; the last is used up early, and refuses whole requests.
+/// The maximum of all keys but the last. The last one is used up early, and refuses whole requests.
 const PLENTY: u64 = 1_000_000;
 const FEW: u64 = 40;
 const PROCESSES: u64 = 4;
 const THREADS: u64 = 2;
 const BOUND: Duration = Duration::from_secs(30);
 
-/// One key-node for several keys, others of their own, and one node for the whole biz.
+/// One key-node shared by several keys, separate ones for others, and one node for the whole biz.
 const MAP: &str = r#"<map>
   <group name="narrow" files="1" key-nodes="2" chain="16" node-size="128"/>
   <group name="wide" files="2" key-nodes="64" chain="8" node-size="64"/>
@@ -43,7 +42,7 @@ fn key(nth: usize) -> (&'static str, String) {
     }
 }
 
-/// Small, and the same for the same seed.
+/// A small generator, the same sequence for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -71,7 +70,7 @@ fn compose(keys: &[usize]) -> Request {
     request(Command::Update, true, &asks)
 }
 
-/// No test: one of the processes.
+/// Not a test: one of the processes.
 #[test]
 #[ignore = "a program that other tests start"]
 fn contender() {
@@ -112,7 +111,7 @@ fn contend(dir: &Path, name: u64, requests: u64) {
     }
 }
 
-/// What a process was told: charged for certain, and perhaps.
+/// What the answers to a process say: charged for certain, and possibly.
 #[derive(Default)]
 struct Told {
     certain: [u64; KEYS],
@@ -159,7 +158,7 @@ fn spawn(world: &World, number: u64, requests: u64) -> Child {
         .unwrap()
 }
 
-/// Waits until it ends by itself: nobody waits for anybody for ever.
+/// Waits until the child ends by itself. Fails if processes wait for each other forever.
 fn expect_success(child: &mut Child) {
     let begun = Instant::now();
     loop {
@@ -175,7 +174,7 @@ fn expect_success(child: &mut Child) {
     }
 }
 
-/// What is stored of each key, and of the last one's biz as a whole.
+/// The stored counts of each key, and of the last key's biz as a whole.
 fn stored(world: &World) -> ([u64; KEYS], u64) {
     let mut service = world.attach();
     let mut used = [0; KEYS];
@@ -184,7 +183,7 @@ fn stored(world: &World) -> ([u64; KEYS], u64) {
         let mut query = Request::default();
         query.begin(Command::Query);
         query.push(biz, &key, ItemOptions::ONE.detailed());
-        // The limit of the key itself is the last one.
+        // The limit of the key itself comes last.
         *used = service.answers(&query, NOW).details.last().unwrap().figures.used;
     }
     let whole = service.used("few", "0", NOW);
@@ -201,7 +200,7 @@ fn what_was_told_is_what_is_stored() {
     for name in 0..PROCESSES * THREADS {
         told.read(&world.dir.join(format!("notes.{name}")));
     }
-    // Were they to wait for each other, only the lock-timeout would end it.
+    // If requests waited for each other, only the lock-timeout would end that.
     assert_eq!(told.busy, 0, "requests were busy");
     let (used, whole) = stored(&world);
     assert_eq!(used, told.certain);
@@ -220,7 +219,7 @@ fn a_process_that_is_killed_leaves_whole_requests_only() {
         (0..PROCESSES - 1).map(|number| spawn(&world, number, 400)).collect();
     for round in 0..ROUNDS {
         let mut victim = spawn(&world, PROCESSES + round, u64::MAX);
-        // Killed at a random moment of its work.
+        // Killed at a random moment.
         let notes = world.dir.join(format!("notes.{}", (PROCESSES + round) * THREADS));
         let (wanted, begun) = (200 + random.below(2000) as u64, Instant::now());
         while notes.metadata().map_or(0, |notes| notes.len()) < wanted {

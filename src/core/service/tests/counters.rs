@@ -1,5 +1,5 @@
-//! What is counted of items, and of nodes: exactly, in the row of the business that it was of,
-//! whatever becomes of the configuration and of the one who counted.
+//! Counts of items and nodes. Invariant: they are exact, in the row of their business, whatever
+//! happens to the configuration and to the process that counted.
 
 use crate::service::{Answers, Command, ItemError, Outcome, Role, Service};
 use crate::store::counter::{BizKey, GroupKey, OUTCOMES};
@@ -13,7 +13,7 @@ fn items(world: &World, key: BizKey) -> [[u64; OUTCOMES]; 2] {
     world.runtime().sums().bizs.get(&key).copied().unwrap_or_default()
 }
 
-/// Outcomes that were counted, with how often.
+/// The outcomes counted, with their numbers.
 fn counted(world: &World, key: BizKey, command: Command) -> Vec<(Outcome, u64)> {
     let counts = items(world, key)[usize::from(command == Command::Update)];
     let all = Outcome::ALL.into_iter().zip(counts);
@@ -53,7 +53,7 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
     ask(Command::Query, "two", "", 1);
     ask(Command::Query, "nobody", "a", 1);
     ask(Command::Update, "off", "no number", 1);
-    // Three in one transaction, which the last one refuses.
+    // Three in one transaction, which the last one makes refuse.
     let all = [Ask("two", "c", 1), Ask("nobody", "c", 1), Ask("two", "a", 1)];
     service.answers(&request(Command::Update, true, &all), NOW);
 
@@ -109,14 +109,14 @@ fn a_business_keeps_its_row_through_reloads_and_owners() {
     };
     charge(&mut service, &["a", "b", "b"]);
     assert_eq!((updates(5), updates(3)), (1, 2));
-    // Another order, one more, one renamed, and then one less.
+    // A different order, one more, one renamed, and then one less.
     world.publish(&map(&[(9, "c"), (3, "renamed"), (5, "a")]), 2);
     charge(&mut service, &["a", "renamed", "c"]);
     assert_eq!((updates(5), updates(3), updates(9)), (2, 3, 1));
     world.publish(&map(&[(9, "a")]), 3);
     charge(&mut service, &["a", "a"]);
     assert_eq!((updates(5), updates(3), updates(9)), (2, 3, 3), "the name went to another");
-    // Who has the slot next goes on in the same rows, and so does one beside it in its own.
+    // The next owner of the slot continues in the same rows. One beside it uses its own.
     drop(service);
     world.publish(&map(&[(3, "b"), (4, "d")]), 4);
     let (mut next, mut beside) = (world.attach(), world.attach());
@@ -144,7 +144,7 @@ fn businesses_beyond_the_table_are_counted_together() {
     assert_eq!(items(&world, BizKey::Id(room as u32))[1][0], 1);
     assert_eq!(items(&world, BizKey::Others)[1][0], 2);
     assert_eq!(world.runtime().sums().bizs.len(), room + 1);
-    // Those that have a row keep it, in whatever company.
+    // A business that has a row keeps it, together with any others.
     assert_eq!(service.handle().biz_rows(&[9999, 7]), [BizRow::OTHERS, rows[6]]);
 }
 
@@ -275,7 +275,7 @@ fn what_a_scan_drops_is_counted_by_reason() {
         };
         taken.find(is_taken).map(|(key_node, place)| group.node(key_node, place)).unwrap()
     };
-    // One is scribbled over; another one is copied over a node of another key-node.
+    // One node is scribbled over. Another one is copied over a node of another key-node.
     let (scribbled, copied) = (next(), next());
     group.file(0).store(scribbled + 3, 1);
     let mut words = vec![0; group.node_words()];
@@ -305,7 +305,7 @@ fn items_of_a_request_that_meets_a_reload_are_counted_where_they_belong() {
         let request = request(Command::Update, atomic, &asks);
         let mut answers = Answers::default();
         service.begin_tick();
-        // Another order: the places of the table are others in the middle of the request.
+        // A different order: positions in the table change in the middle of the request.
         world.publish(&map(&[(3, "c"), (2, "b"), (1, "a")]), generation);
         service.run(&request, NOW, &mut answers);
         assert_eq!(service.generation(), generation);

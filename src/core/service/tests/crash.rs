@@ -1,6 +1,6 @@
-//! Crash test: the stores to shared memory of an Update are counted, then a real process is killed
-//! at each of them in turn; after recovery there is exactly the old or exactly the new state, every
-//! semaphore is free, and the files verify.
+//! Crash test: it counts the stores to shared memory of an Update, then kills a real process at
+//! each of them in turn. Invariant: after recovery there is exactly the old or exactly the new
+//! state, every semaphore is free, and the files verify.
 
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
@@ -35,7 +35,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// What the killed process does, after what was there before.
+/// What the killed process does, and what happened before.
 struct Case {
     name: &'static str,
     before: &'static [Ask<'static>],
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
         atomic: false,
         asks: &[Ask("every", "a", 2)],
     },
-    // Keys 1 and 129 share a key-node (files 2, key-nodes 64), key 5 stands twice.
+    // Keys 1 and 129 share a key-node (files 2, key-nodes 64). Key 5 appears twice.
     Case {
         name: "atomic",
         before: &[Ask("many", "1", 3), Ask("many", "5", 1)],
@@ -93,8 +93,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Everything that an observer can see: the used counts of all limits of all keys of all cases, and
-/// bans.
+/// Everything observable: the used counts of all limits of all keys of all cases, and bans.
 fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
     let mut service = world.attach();
     let all = CASES.iter().flat_map(|case| case.before.iter().chain(case.asks));
@@ -111,7 +110,7 @@ fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
 }
 
 fn set_up(case: &Case) -> World {
-    // However slow the machine: nobody is busy but who waits for a dead one, who is found out.
+    // On any machine, only a waiter for a dead process is ever busy, and it finds that out.
     let world = World::with_lock_timeout(MAP, "10s");
     let mut service = world.attach();
     for (index, Ask(biz, key, count)) in case.before.iter().enumerate() {
@@ -133,7 +132,7 @@ fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
     stores
 }
 
-/// No test: the process that is killed.
+/// Not a test: the process that is killed.
 #[test]
 #[ignore = "a program that death_at_every_store starts"]
 fn victim() {
@@ -155,7 +154,7 @@ fn spawn_victim(case: &Case, world: &World, kill_at: u64) -> std::process::ExitS
         .unwrap()
 }
 
-/// The group files of a world as they were; written back in place, so that the inodes stay.
+/// The group files of a world at one moment. They are written back in place, so the inodes stay.
 struct Snapshot(Vec<(PathBuf, Vec<u8>)>);
 
 impl Snapshot {
@@ -205,7 +204,7 @@ fn death_at_every_store() {
     }
 }
 
-/// Recovered at a start, by the keeper, or by one who waits for the semaphore: in turns.
+/// Recovery at a start, by the keeper, or by a waiter for the semaphore, in turns.
 fn recover(world: &World, kill_at: u64) {
     match kill_at % 3 {
         0 => assert_eq!(world.prepare().recovered_slots, 1),
@@ -215,14 +214,14 @@ fn recover(world: &World, kill_at: u64) {
         }
         _ => {
             observe(world);
-            // Died before it took anything: nobody waited.
+            // It died before it took anything, so no process waited.
             attach_beside(world).recover_dead();
         }
     }
 }
 
-/// Attaches without taking the dead one's slot, which would recover it: a program would, for that
-/// one has its blocks.
+/// Attaches without taking the dead process's slot, which would recover it. A program would take
+/// that slot, because its blocks are already allocated.
 fn attach_beside(world: &World) -> Service {
     let service = Service::attach(&world.dir, Role::Keeper).unwrap();
     assert!(world.runtime().slots().len() <= 2, "the dead and this one");

@@ -1,5 +1,5 @@
-//! What decides in the limits' place, or takes their refusals away: lists, overrides, modes,
-//! degrade, advice.
+//! Everything that decides instead of the limits, or cancels their refusals: lists, overrides,
+//! modes, degrade, advice.
 
 use crate::limit::List;
 use crate::service::{
@@ -145,7 +145,7 @@ fn a_shadow_measures_and_refuses_nothing() {
     let third = service.update("shadowed", "a", NOW);
     assert!(!third.limited && third.shadow && !third.banned);
     assert_eq!((third.retry_ms, third.figures.used), (None, 2), "not charged");
-    // It has started a ban, which holds in the next window too.
+    // It has started a ban, which also holds in the next window.
     let later = service.update("shadowed", "a", NOW + 3_600_000 - 1);
     assert!(later.shadow && !later.limited);
     let denied = service.update("shadowed", "eve", NOW);
@@ -196,10 +196,10 @@ fn advice_is_charged_beyond_and_the_last_listed_wins() {
     let expected =
         ["- false 3", "- false 3", "captcha false 3", "sms false 3", "sms true 3", "sms true 3"];
     assert_eq!(words, expected);
-    // Where the Update would carry it.
+    // A Query carries it if the Update would.
     let answers = service.answers(&request(Command::Query, false, &[Ask("advised", "b", 3)]), NOW);
     assert_eq!(answers.action(&answers.items[0]), Some("captcha"));
-    // In an atomic request too, each item its own.
+    // In an atomic request as well, for each item its own.
     let items = [Ask("advised", "c", 3), Ask("advised", "c", 1), Ask("advised", "d", 1)];
     let answers = atomic(&mut service, &items);
     let words: Vec<_> = answers.items.iter().map(|item| answers.action(item)).collect();
@@ -263,7 +263,7 @@ fn a_shadow_bans_in_an_atomic_request_too() {
     assert!(!answers.refused && answers.items[0].result.unwrap().shadow);
     world.verify();
     assert!(service.one(Command::Query, "s", "x", 0, NOW).unwrap().shadow, "the ban");
-    // In a full chain as well: what makes room is gone whole, and counted.
+    // In a full chain as well: an evicted node is gone as a whole, and counted.
     (0..2).for_each(|n| assert!(!service.update("p", &format!("k{n}"), NOW).limited));
     let evicted = || world.runtime().count_of_groups(crate::store::GroupCounter::EvictionsIdle);
     assert_eq!(evicted(), 0);

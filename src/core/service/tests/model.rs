@@ -67,7 +67,7 @@ proptest! {
             now += pass;
             let key = format!("key-{key}");
             if service.used("b", &key, now) == 0 {
-                // Evicted or expired: to the service this key is new.
+                // Evicted or expired: for the service this key is new.
                 model.0.remove(&key);
             }
             let verdict = service.one(Command::Update, "b", &key, count as i32, now).unwrap();
@@ -100,7 +100,7 @@ fn eviction_takes_expired_then_idle_then_limiting_oldest_first() {
     for (key, now) in [("3", 1003), ("4", 1004), ("5", 1005)] {
         twice(&mut service, key, NOW + now);
     }
-    // Full of limiting keys now, but for none idle: the oldest of them goes.
+    // All nodes limit now and none is idle: the oldest one is evicted.
     assert_eq!(used(&mut service, "limiting"), 2);
     service.update("b", "6", NOW + 1006);
     assert_eq!(used(&mut service, "limiting"), 0);
@@ -135,7 +135,7 @@ fn totals_in_use_and_whole_biz_nodes_are_never_evicted() {
     assert_eq!(service.used("w", "any", NOW), 1);
     service.update("t", "3", NOW);
     assert_eq!(service.one(Command::Update, "b", "q", 1, NOW), Err(ItemError::Full));
-    // All given back: nothing of it is in use any more.
+    // All given back: none of it is in use any more.
     service.one(Command::Update, "t", "3", -1, NOW).unwrap();
     service.update("b", "q", NOW);
     world.verify();
@@ -212,7 +212,7 @@ fn a_new_node_goes_home_or_to_the_next_free_place() {
         at_home += usize::from(key < 28 && way.is_empty());
     }
     assert!(at_home >= 14, "of the first half {at_home} are at home");
-    // A key whose node is far from home is found all the same.
+    // A key whose node is far from home is found as well.
     for key in 0..56 {
         assert_eq!(service.update("a", &key.to_string(), NOW).figures.used, 2, "{key}");
     }

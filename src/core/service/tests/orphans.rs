@@ -1,5 +1,5 @@
-//! Semaphores that a stray write has put a living slot's token into: they are freed, and none that
-//! is held is.
+//! Semaphores into which a stray write has put a live slot's token. Invariant: they are freed, and
+//! a held semaphore never is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// Ends what goes on beside a test, also where the test fails.
+/// Ends what runs beside a test, even if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -28,14 +28,14 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The tokens of all who are attached.
+/// The tokens of all attached processes.
 fn tokens(world: &World) -> Vec<Token> {
     let runtime = world.runtime();
     let token = |slot: u32| Token::new(slot, runtime.slot(slot).state().epoch);
     runtime.slots().iter().map(|slot| token(slot.slot)).collect()
 }
 
-/// Writes a token into the semaphore of the key-node of a key, which nobody holds.
+/// Writes a token into the free semaphore of a key's key-node.
 fn scribble(world: &World, key: u32, token: Token) {
     world.group("g").semaphore(0, key).try_take(token).expect("nobody holds it");
 }
@@ -111,7 +111,7 @@ fn a_semaphore_that_its_living_slot_holds_is_not_freed() {
     let world = World::new(MAP);
     let mut service = world.attach();
     let other = world.attach();
-    // As a holder who has lost its processor: it announces the key-node, and has taken it.
+    // As a holder that has lost its processor: it announces the key-node, and has taken it.
     let (runtime, group) = (world.runtime(), world.group("g"));
     let (slot, token) = (other_slot(&world), tokens(&world)[1]);
     let intent = crate::store::slot::Intent { group: group.header().id, file: 0, key_node: 3 };
@@ -175,7 +175,7 @@ fn while_free_semaphores_are_scribbled_over_every_charge_is_counted_once() {
             assert!(begun.elapsed() < Duration::from_secs(60), "{} freed", orphans(&world));
             nth += 1;
             let token = tokens[nth % tokens.len()];
-            // Only where nobody holds it: else it would be two who do.
+            // Only if the semaphore is free: otherwise there would be two holders.
             let _ = group.semaphore(0, nth as u32 % KEYS).try_take(token);
             std::thread::yield_now();
         }

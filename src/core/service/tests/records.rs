@@ -48,7 +48,7 @@ fn every_policy_can_be_set_up_and_down() {
             assert_eq!(service.used(biz, "k", NOW), u64::from(used), "{biz}");
         }
         assert_eq!(service.update(biz, "k", NOW).figures.used, 4, "{biz} goes on from there");
-        // What an earlier window has left is no obstacle.
+        // The state of an earlier window is no obstacle.
         set(&mut service, biz, 2, NOW + HOUR + HOUR / 2).unwrap();
         assert_eq!(service.used(biz, "k", NOW + HOUR + HOUR / 2), 2, "{biz}");
     }

@@ -1,7 +1,7 @@
 //! The simulation: processes that serve from shared words, in one thread, in an order drawn from a
-//! seed. They die at any store, are recovered by others that die as well, are stopped for a while,
-//! meet reloads, resets, full chains and scribbles; what serves runs here, from [`Service::run`]
-//! down.
+//! seed. They die at any store, and others that may die as well recover them. They are stopped for
+//! a while, and meet reloads, resets, full chains and scribbles. The code under test is the serving
+//! code, from [`Service::run`] down.
 //!
 //! A seed replays: `FRS_SIMULATE=12345 cargo test --lib simulation`. `just simulate` runs a
 //! million.
@@ -25,14 +25,14 @@ use process::Process;
 
 /// Processes at once.
 const PROCESSES: usize = 3;
-/// A played process that takes longer hangs.
+/// A simulated process that takes more steps hangs.
 const STEPS_MAX: u64 = 1_000_000;
-/// Seeds of a run without a word about it.
+/// Seeds of a run by default.
 const SEEDS: u64 = 1000;
 /// The wall clock at the beginning of each seed.
 const START_MS: u64 = 1_700_000_000_000;
 
-/// Few key-nodes and short chains: everybody meets everybody, and chains are full.
+/// Few key-nodes and short chains: all processes meet each other, and chains are full.
 const MAP: &str = r#"<map>
   <group name="kept" files="2" key-nodes="2" chain="4" node-size="64"/>
   <group name="tiny" files="1" key-nodes="2" chain="2" node-size="128"/>
@@ -46,14 +46,14 @@ const MAP: &str = r#"<map>
     <limit policy="interval" interval="10ms" max="3" ban="20ms"/>
   </biz>
 </map>"#;
-/// Of `total`, each key.
+/// The maximum of `total`, for each key.
 const TOTAL_MAX: u64 = 9;
 const SRV: &str = "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"data\"/></srv>";
 
-/// What all seeds of a thread share: made once, cleared before each.
+/// What all seeds of a thread share. It is made once, and cleared before each seed.
 struct Stage {
     shared: Shared,
-    /// By turns in force.
+    /// In force by turns.
     confs: [Conf; 2],
 }
 
@@ -78,7 +78,7 @@ impl Stage {
             Conf::parse("srv.xml", SRV, "map.xml", &map).unwrap_or_else(|faults| panic!("{faults}"))
         };
         let mut confs = [conf(TOTAL_MAX), conf(TOTAL_MAX)];
-        // A reload that changes a limit, and none of those that the oracle knows.
+        // A reload that changes a limit, but none that the oracle tracks.
         let often = &mut confs[1].map.bizs[3];
         often.mode = crate::conf::Mode::Shadow;
         Stage { shared: Shared::new(&confs[0].map.groups), confs }
@@ -98,7 +98,7 @@ impl Stage {
     }
 }
 
-/// What a seed has seen, for the summary.
+/// What a seed met, for the summary.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     deaths: u64,
@@ -108,7 +108,7 @@ struct Seen {
     evictions: u64,
 }
 
-/// Plays one seed; panics where it breaks a promise.
+/// Plays one seed. Panics if it breaks a promise.
 fn simulate(seed: u64) -> Seen {
     let stage = Stage::of_this_thread();
     stage.shared.clear();
@@ -119,7 +119,7 @@ fn simulate(seed: u64) -> Seen {
     let oracle = Rc::new(RefCell::new(Oracle::default()));
     let mut processes: Vec<Process> = Vec::new();
     let mut left = player.draw(3, 9);
-    // What is scribbled over is only asked to end, and to leave what can be served.
+    // After scribbles a run only has to end, and to leave files that can be served.
     let scribbles = player.one_in(8);
     let mut numbers = 1..;
     let mut steps = 0;
@@ -145,7 +145,7 @@ fn simulate(seed: u64) -> Seen {
         steps += 1;
         assert!(steps < STEPS_MAX, "the processes do not come to an end");
     }
-    // Undisturbed, one more finds everything as it was promised.
+    // One more process, undisturbed, finds everything as promised.
     player.pause();
     let mut last = stage.attach(&locks.of(u32::MAX)).expect("a free slot");
     last.recover_dead();
@@ -176,7 +176,7 @@ fn simulate(seed: u64) -> Seen {
     }
 }
 
-/// Plays these seeds, and says which one fails.
+/// Plays these seeds, and reports the one that fails.
 fn simulate_all(seeds: impl Iterator<Item = u64>) {
     let begun = Instant::now();
     let (mut all, mut count) = (Seen::default(), 0);

@@ -1,5 +1,6 @@
-//! A process is stopped at each store of an Update in turn: others wait for what it holds at most
-//! one lock-timeout, once; everything else goes on; continued or killed, nothing is lost.
+//! A process is stopped at each store of an Update in turn. Invariant: another process waits for
+//! its semaphores at most one lock-timeout, once. Everything else goes on. Whether the stopped
+//! process is continued or killed, nothing is lost.
 
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
@@ -15,7 +16,7 @@ use crate::store::crash;
 use crate::testing::{Ask, World, request, told};
 
 const NOW: u64 = 1_700_000_000_000;
-/// The default, which the configuration of these tests leaves as it is.
+/// The default, which the configuration of these tests does not change.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
 const MAP: &str = r#"<map>
@@ -23,12 +24,12 @@ const MAP: &str = r#"<map>
   <biz id="1" name="a" key="integer"><limit policy="interval" interval="1h" max="1000"/></biz>
 </map>"#;
 
-/// Its key-node: file `7 % 2`, number `7 / 2`; keys of this type go by the modulo.
+/// The key-node of the key: file `7 % 2`, number `7 / 2`. Keys of this type are placed by modulo.
 const HELD: KeyNodeId = KeyNodeId { file: 1, key_node: 3 };
 const ASK: Ask<'_> = Ask("a", "7", 1);
 const OTHER: Ask<'_> = Ask("a", "8", 1);
 
-/// No test: the process that is stopped.
+/// Not a test: the process that is stopped.
 #[test]
 #[ignore = "a program that other tests start"]
 fn holder() {
@@ -58,7 +59,7 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(child.id() as i32)
 }
 
-/// A process that stands still at this store; killed when it is dropped.
+/// A process that is stopped at this store. Dropping it kills the process.
 struct Stopped(Child);
 
 impl Stopped {
@@ -81,7 +82,7 @@ impl Drop for Stopped {
     }
 }
 
-/// How many stores an Update makes.
+/// The number of stores of an Update.
 fn count_stores(world: &World) -> u64 {
     assert!(spawn(world, 0).wait().unwrap().success());
     std::fs::read_to_string(world.dir.join("stores")).unwrap().parse().unwrap()
@@ -96,7 +97,7 @@ fn ask(service: &mut Service, asks: &[Ask<'_>], atomic: bool) -> Vec<Option<Item
     answers.items.iter().map(|answer| answer.result.err()).collect()
 }
 
-/// While the holder stands still: one wait, then none; others are not touched.
+/// While the holder is stopped: one wait, then none. Other key-nodes are not affected.
 fn expect_busy_once(service: &mut Service) {
     let busy = Some(ItemError::Busy);
     let begun = Instant::now();
@@ -109,12 +110,12 @@ fn expect_busy_once(service: &mut Service) {
         let query = request(Command::Query, false, &[ASK]);
         assert_eq!(service.answers(&query, NOW).items[0].result, Err(ItemError::Busy));
     }
-    // 60 turns: had each waited, it would be three seconds.
+    // 60 turns: if each one waited, that would take three seconds.
     assert!(begun.elapsed() < 10 * LOCK_TIMEOUT, "{:?}", begun.elapsed());
 }
 
 /// Stops a process at each store of an Update, and then ends the stop in one of two ways. `known`:
-/// whether what it was about to charge is charged for certain.
+/// whether the charge that it was making is certain.
 fn at_each_store(end: Signal, known: bool) {
     let world = World::new(MAP);
     // The first one makes the node.
@@ -134,7 +135,7 @@ fn at_each_store(end: Signal, known: bool) {
         stopped.signal(end);
         let status = stopped.0.wait().unwrap();
         assert_eq!(status.success(), known, "at {store}");
-        // The kernel may take a moment to let go of the dead one's lock: busy meanwhile.
+        // The kernel may take a moment to release the dead process's lock. Until then: busy.
         let begun = Instant::now();
         while ask(&mut service, &[ASK], false) != [None] {
             assert!(begun.elapsed() < Duration::from_secs(10), "at {store}: never free again");
@@ -148,7 +149,7 @@ fn at_each_store(end: Signal, known: bool) {
         world.attach().recover_dead();
         world.verify();
     }
-    // It is held but at the beginning and after its release.
+    // It is held except at the beginning and after its release.
     assert!(held > 5 && held < stores, "{held} of {stores}");
 }
 

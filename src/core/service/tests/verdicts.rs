@@ -179,7 +179,7 @@ fn a_newer_configuration_is_taken_inside_a_transaction_and_counts_go_on() {
     let mut service = world.attach();
     service.update("plain", "a", NOW);
     world.publish(&MAP.replace("interval=\"1s\" max=\"3\"", "interval=\"1s\" max=\"9\""), 2);
-    // No begin_tick between: the transaction itself must notice.
+    // No begin_tick in between: the transaction itself must notice.
     let mut answers = Default::default();
     service.run(&request(Command::Update, false, &[Ask("plain", "a", 1)]), NOW, &mut answers);
     let verdict = answers.items[0].result.unwrap();

@@ -1,5 +1,5 @@
-//! What must be true whatever happened: counts between what was acknowledged and what may have been
-//! charged, never above the limit; both keys of a pair the same.
+//! What must be true in every run. Invariant: counts lie between the acknowledged charges and those
+//! that are possible, and never above the limit. Both keys of a pair have the same count.
 
 use super::{Seen, TOTAL_MAX};
 use crate::service::{Answers, Command, ItemOptions, Request, Service};
@@ -9,12 +9,12 @@ pub(super) const TOTALS: usize = 4;
 /// Pairs of keys that are always charged together.
 pub(super) const PAIRS: usize = 3;
 
-/// What of a key was charged.
+/// The charges of a key.
 #[derive(Debug, Default, Clone, Copy)]
 struct Charged {
-    /// For sure: it was acknowledged.
+    /// Certain: acknowledged.
     known: u64,
-    /// Perhaps: its process died before it was answered, or has not answered yet.
+    /// Possible: the process died before the answer, or has no answer yet.
     open: u64,
 }
 
@@ -22,12 +22,12 @@ struct Charged {
 pub(super) struct Oracle {
     totals: [Charged; TOTALS],
     pairs: [Charged; 2 * PAIRS],
-    /// Of the whole business whose keys are evicted.
+    /// For the whole business whose keys are evicted.
     both: Charged,
     updates: u64,
 }
 
-/// What was known when it was asked.
+/// What was known at the time of the request.
 pub(super) struct Asked {
     totals: [Charged; TOTALS],
 }
@@ -43,7 +43,7 @@ impl Oracle {
         all.get_mut(key.parse::<usize>().ok()?)
     }
 
-    /// A process is about to ask this.
+    /// Notes a request that a process is about to make.
     pub fn asked(&mut self, request: &Request) -> Asked {
         if request.command == Command::Update {
             for item in request.items() {
@@ -55,7 +55,7 @@ impl Oracle {
         Asked { totals: self.totals }
     }
 
-    /// It was answered.
+    /// Notes its answers.
     pub fn answered(
         &mut self,
         asked: Asked,
@@ -78,14 +78,14 @@ impl Oracle {
                 let key: usize = key.parse().expect("a number");
                 let used = verdict.figures.used;
                 let (before, now) = (asked.totals[key].known, self.totals[key]);
-                // What was known before stays; what was charged since is known by now, or open.
+                // Known charges stay. What was charged since is known by now, or open.
                 let most = TOTAL_MAX.min(now.known + now.open);
                 assert!((before..=most).contains(&used), "{used} used, {before} known, {now:?}");
             }
         }
     }
 
-    /// Nobody is left: holds what is stored against what was answered.
+    /// All processes have ended: compares what is stored with the answers.
     pub fn check(&self, service: &mut Service) -> Seen {
         let now = super::player::now();
         for (key, charged) in self.totals.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Who plays the processes: draws from the seed whose turn it is, for how many steps, who dies
-//! where, and what is scribbled over.
+//! Drives the processes: draws from the seed whose turn it is and for how many steps, which process
+//! dies where, and what is scribbled over.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -11,7 +11,7 @@ use crate::store::crash::{self, Step};
 use crate::store::layout::PAGE_WORDS;
 use crate::store::simulated::Shared;
 
-/// What a played process unwinds with when it dies.
+/// What a simulated process unwinds with when it dies.
 pub(super) struct Died;
 
 /// splitmix64 (Steele, Lea, Flood 2014): a generator of 64 bits of state.
@@ -26,7 +26,7 @@ impl Draws {
         mixed ^ mixed >> 31
     }
 
-    /// From `least` on, below `end`.
+    /// A number from `least` on, below `end`.
     pub fn draw(&mut self, least: u64, end: u64) -> u64 {
         least + self.next() % (end - least)
     }
@@ -36,14 +36,14 @@ impl Draws {
     }
 }
 
-/// What is to become of a process.
+/// The fate of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub draws: Draws,
-    /// It dies before this store; none: it lives to its end.
+    /// It dies before this store. None: it lives to its end.
     pub dies_at: Option<u64>,
     pub requests: u64,
-    /// What it finds may be scribbled over: it holds nobody to anything.
+    /// What it reads may be scribbled over, so it checks no promise.
     pub scribbles: bool,
 }
 
@@ -53,7 +53,7 @@ struct Turn {
     /// Stores until its death.
     left: Option<u64>,
     dead: bool,
-    /// Steps until another one's turn.
+    /// Steps until another process's turn.
     quantum: u64,
 }
 
@@ -81,13 +81,13 @@ fn pass(ms: u64) {
     });
 }
 
-/// Lets another one have its turn, from wherever in a process this is called.
+/// Yields to another process, from anywhere in a process.
 #[expect(deprecated, reason = "the other way needs a value of the process's first function")]
 fn give_turn_up() {
     generator::yield_with(());
 }
 
-/// Called before each step of a process: has it an effect.
+/// Called before each step of a process: whether the step has an effect.
 fn step(step: Step) -> bool {
     let Some(mut turn) = TURN.with_borrow(|turn| *turn) else {
         // Undisturbed.
@@ -114,10 +114,10 @@ fn step(step: Step) -> bool {
         turn.quantum = 0;
     }
     TURN.set(Some(turn));
-    // A bug's panic is not played: it goes up at once.
+    // The panic of a bug is not simulated: it unwinds at once.
     if turn.quantum == 0 && !std::thread::panicking() {
         give_turn_up();
-        // Its turn again: `resume` has set what is left of it.
+        // Its turn again: `resume` has set the rest of the turn.
         return true;
     }
     turn.quantum -= u64::from(turn.quantum > 0);
@@ -125,7 +125,7 @@ fn step(step: Step) -> bool {
     true
 }
 
-/// No step of this thread is played any more.
+/// Ends the simulation of steps in this thread.
 pub(super) fn stop() {
     TURN.set(None);
     CLOCK.set(None);
@@ -136,7 +136,7 @@ pub(super) fn stop() {
 #[derive(Debug)]
 struct Stopped {
     number: u32,
-    /// For so many more.
+    /// For this many more turns.
     turns: u64,
 }
 
@@ -171,13 +171,13 @@ impl Player {
 
     pub fn plan(&mut self, scribbles: bool) -> Plan {
         let requests = self.draws.draw(1, 12);
-        // Most die early: in what they do first, recovering others.
+        // Most die early, in their first work: recovering others.
         let farthest = [30, 100, 400][self.draws.draw(0, 3) as usize];
         let dies_at = (!self.draws.one_in(4)).then(|| self.draws.draw(0, farthest));
         Plan { draws: Draws(self.draws.next()), dies_at, requests, scribbles }
     }
 
-    /// Whose turn it is; none: nobody is left.
+    /// The process whose turn it is. None: all have ended.
     pub fn choose(&mut self, processes: usize) -> Option<usize> {
         (processes > 0).then(|| self.draws.draw(0, processes as u64) as usize)
     }
@@ -190,7 +190,7 @@ impl Player {
             if *turns == 0 {
                 self.stopped = None;
             } else if is_it {
-                // Nobody may be left to wait but the stopped one.
+                // Perhaps only the stopped process is left to wait for.
                 pass(1);
                 return;
             }
@@ -208,7 +208,7 @@ impl Player {
         self.deaths += u64::from(turn.dead);
     }
 
-    /// From here on nobody dies, and nobody waits for another.
+    /// From here on no process dies, and none waits for another.
     pub fn pause(&mut self) {
         TURN.set(None);
     }

@@ -1,4 +1,5 @@
-//! One played process: attaches, recovers who is dead, and asks until its plan is done or it dies.
+//! One simulated process: it attaches, recovers dead processes, and makes requests until its plan
+//! is done or it dies.
 
 use std::cell::RefCell;
 use std::panic::{catch_unwind, resume_unwind};
@@ -12,15 +13,15 @@ use super::player::{Died, Plan, now};
 use crate::service::{Answers, Command, ItemOptions, RecordName, Request, Service};
 use crate::store::simulated::Locks;
 
-/// Words of a played process's stack.
+/// Words of a simulated process's stack.
 const STACK_WORDS: usize = 64 * 1024;
 
 /// What a process is started with.
 type Parts = (Rc<Stage>, Locks, Rc<RefCell<Oracle>>);
 
 thread_local! {
-    /// Of the process that begins next, and how the one has ended that ended last: a generator that
-    /// gives up its turn from anywhere takes and gives nothing that belongs to this thread.
+    /// The parts of the process that begins next, and the result of the process that ended last. A
+    /// generator that yields from anywhere can neither take nor return a value of this thread.
     static BEGINS: RefCell<Option<(Parts, Plan)>> = const { RefCell::new(None) };
     static ENDED: RefCell<Option<std::thread::Result<()>>> = const { RefCell::new(None) };
 }
@@ -46,7 +47,7 @@ impl Process {
         Process { number, left: plan.dies_at, begins: Some((parts, plan)), run }
     }
 
-    /// Goes on until its turn is over; a panic that is no death goes on here.
+    /// Runs until the turn is over. A panic that is no death continues here.
     pub fn resume(&mut self) {
         if let Some(begins) = self.begins.take() {
             BEGINS.set(Some(begins));
@@ -74,7 +75,7 @@ fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) 
     }
 }
 
-/// One request, drawn; the oracle hears of it before, and of its answer.
+/// Makes one drawn request. The oracle sees it before, and then its answer.
 fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
     let draws = &mut plan.draws;
     let mut request = Request::default();
@@ -89,7 +90,7 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
             }
         }
         4..=6 => {
-            // Both keys of a pair, and some more that stand on other key-nodes.
+            // Both keys of a pair, and some more on other key-nodes.
             request.atomic = true;
             let pair = draws.draw(0, PAIRS as u64);
             let mut keys = [2 * pair, 2 * pair + 1];
