@@ -1,11 +1,12 @@
 //! `calendar`: natural windows of a time zone.
 //!
-//! The state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0 too. A
-//! rolled state's `start` is that of the current window, or of a later one that a clock set back
-//! since has not reached again: then its time is `start`.
+//! Invariant: the state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0
+//! too. The `start` of a rolled state is that of the current window, or of a later one if the clock
+//! was set back and has not reached that window again. In the latter case the state's time is
+//! `start`.
 //!
-//! The current window is computed when a time outside it is told, so that no request computes
-//! one, but for those on states of another window.
+//! The current window is computed when a time outside it is set. So a request computes a window
+//! only for a state of another one.
 
 use super::calendar_windows::{self as windows, Span};
 use super::interval::Window;
@@ -13,7 +14,7 @@ use super::{Figures, MAX_USED, use_more};
 use crate::conf;
 use crate::conf::{Turns, Unit};
 
-/// Settings made ready, with the window of the time last told.
+/// Prepared settings, with the window of the time set last.
 #[derive(Debug, Clone)]
 pub(super) struct Calendar {
     limit: conf::Calendar,
@@ -21,12 +22,12 @@ pub(super) struct Calendar {
 }
 
 impl Calendar {
-    /// Makes a limit ready; it must be told the time before it is used.
+    /// Prepares a limit. The time must be set before the limit is used.
     pub fn new(limit: &conf::Calendar) -> Calendar {
         Calendar { limit: limit.clone(), current: Span::NEVER }
     }
 
-    /// One that counts only.
+    /// A limit that only counts.
     pub fn counting(turns: &Turns) -> Calendar {
         Calendar::new(&conf::Calendar { turns: turns.clone(), max: 0, debt: 0 })
     }
@@ -36,7 +37,7 @@ impl Calendar {
         self.limit.turns.unit
     }
 
-    /// Tells the time; for how long it need not be told another.
+    /// Sets the time. The result is the span in which it need not be set again.
     #[inline]
     pub fn set_now(&mut self, now: u64) -> Span {
         if !self.current.holds(now) {
@@ -45,7 +46,7 @@ impl Calendar {
         self.current
     }
 
-    /// Takes the time that another one with the same turns has been told.
+    /// Takes the time set in another limit with the same turns.
     pub fn share_now(&mut self, told: &Calendar) {
         self.current = told.current;
     }
@@ -70,7 +71,7 @@ impl Calendar {
         windows::window_at(&self.limit.turns, start)
     }
 
-    /// The state at `now`, where its window is not the current one.
+    /// The state at `now`, if its window is not the current one.
     #[cold]
     fn settle(&self, start: u64, used: u64, now: u64) -> Window {
         let (window, passed) = if now < start {
@@ -85,7 +86,7 @@ impl Calendar {
         if window.from == start {
             return window_of(start, used);
         }
-        // Of no window at all if the time zone was another: its uses stay a debt.
+        // If the time zone was another, `start` begins no window at all: its uses remain a debt.
         let settled = match self.limit.debt {
             0 => used,
             _ => passed.saturating_mul(self.limit.max),
@@ -94,8 +95,8 @@ impl Calendar {
     }
 }
 
-/// The state at `now`: whole windows gone by are settled. A clock set back by the state's window or
-/// more makes the state fresh.
+/// The state at `now`, with all completed windows settled. If the clock was set back by the state's
+/// window or more, the state becomes fresh.
 #[inline]
 pub(super) fn roll(limit: &Calendar, window: Window, now: u64) -> Window {
     let (start, used) = (window.start, window.used.min(MAX_USED));
@@ -108,7 +109,7 @@ pub(super) fn roll(limit: &Calendar, window: Window, now: u64) -> Window {
     }
 }
 
-/// Does a rolled state admit `count`, 0 or more?
+/// Whether a rolled state admits `count`, 0 or more.
 #[inline]
 pub(super) fn admits(limit: &Calendar, window: Window, count: u32) -> bool {
     window.used.saturating_add(u64::from(count)) <= limit.ceiling()
@@ -121,7 +122,7 @@ pub(super) fn charge(limit: &Calendar, window: Window, count: i32) -> Window {
     window_of(start, use_more(window.used, count))
 }
 
-/// What a rolled state shows.
+/// The figures of a rolled state.
 #[inline]
 pub(super) fn figures(limit: &Calendar, window: Window, now: u64) -> Figures {
     Figures {
@@ -132,13 +133,13 @@ pub(super) fn figures(limit: &Calendar, window: Window, now: u64) -> Figures {
     }
 }
 
-/// What a rolled state leaves, debt included.
+/// Uses left in a rolled state, debt included.
 #[inline]
 pub(super) fn remaining(limit: &Calendar, window: Window) -> u64 {
     limit.ceiling().saturating_sub(window.used)
 }
 
-/// Milliseconds until the window of a rolled state turns; 0 while nothing is used.
+/// Milliseconds until the window of a rolled state turns. 0 while nothing is used.
 #[inline]
 pub(super) fn reset_ms(limit: &Calendar, window: Window, now: u64) -> u64 {
     match window.used {
@@ -147,9 +148,9 @@ pub(super) fn reset_ms(limit: &Calendar, window: Window, now: u64) -> u64 {
     }
 }
 
-/// Milliseconds until a rolled state that refuses `count` would admit it: the turn after which
-/// it fits, each turn settling `max` uses of a limit with debt and all of one without. None:
-/// never, be it that time ends before.
+/// Milliseconds until a rolled state that refuses `count` would admit it, at the turn after which
+/// it fits. Each turn settles `max` uses of a limit with debt, and all uses of one without. None:
+/// never, for example because time ends before.
 pub(super) fn retry_ms(limit: &Calendar, window: Window, now: u64, count: u32) -> Option<u64> {
     if u64::from(count) > limit.ceiling() {
         return None;
@@ -164,17 +165,17 @@ pub(super) fn retry_ms(limit: &Calendar, window: Window, now: u64, count: u32) -
     Some(turn.saturating_sub(time))
 }
 
-/// The length of a rolled state's window, which is the current one of a fresh state.
+/// The length of a rolled state's window. A fresh state's window is the current one.
 #[inline]
 pub(super) fn window_ms(limit: &Calendar, window: Window) -> u64 {
     limit.window_of(window).length_ms()
 }
 
-/// An upper bound of the milliseconds from a state's last use until it is fresh; none if there is
-/// no telling.
+/// An upper bound of the milliseconds from a state's last use until it is fresh. None: there is no
+/// bound.
 ///
-/// The last use can be stamped by a clock that was set back up to a window before the start:
-/// hence one window more than the turns take.
+/// A clock that was set back by up to a window may have stamped the last use before the start.
+/// Hence the bound is one window longer than the turns take.
 pub(super) fn life_ms(limit: &Calendar) -> Option<u64> {
     let max = limit.limit.max.max(1);
     let turns = if limit.limit.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };

@@ -1,15 +1,17 @@
-//! Calendar windows: which one an instant lies in, and how many turn between two.
+//! Calendar windows: the window that contains an instant, and the number of turns between two
+//! instants.
 //!
-//! Windows are what lies between one turn and the next: they neither overlap nor leave a gap, and
-//! none is empty. A local time is reckoned as if it were UTC, in milliseconds.
+//! Invariant: windows are the spans between one turn and the next. They neither overlap nor leave a
+//! gap, and none is empty. Local time is treated as if it were UTC, in milliseconds.
 //!
-//! Days and longer turn when the local clock *first shows* the time of the turn or a later one.
-//! That one rule puts the turn behind a gap, at the first of two occurrences, and lets days that a
-//! zone skipped have no window. Minutes and hours are those of the offset in force; a change of it
-//! by whole hours leaves their turns where they are, any other one is a turn itself.
+//! Days and longer windows turn when the local clock *first shows* the time of the turn or a later
+//! one. This one rule puts the turn after a gap, puts it at the first of two occurrences, and
+//! leaves days that a zone skipped without a window. Minutes and hours are those of the offset in
+//! force. A change of the offset by whole hours leaves their turns where they are. Any other change
+//! is a turn itself.
 //!
-//! Time ends with the year 9998, a year before dates do: the windows that hold its end last for
-//! ever.
+//! Time ends with the year 9998, a year before dates do. The windows that contain its end last
+//! forever.
 
 use std::ops::Range;
 
@@ -29,21 +31,21 @@ const FIRST_MONDAY_MS: i64 = 4 * DAY_MS;
 /// 9999-01-01T00:00Z.
 const END_MS: i64 = 253_370_764_800_000;
 
-/// How many changes of its offset a zone is asked for at once: those of a century at least. What
-/// a client has overdrawn can be due in thousands of years, and looking up all of their changes
-/// would take milliseconds. Later ones count as none, which moves no turn of a zone that changes
-/// by whole hours.
+/// The most offset changes that a zone is asked for at once: those of a century at least. An
+/// overdrawn client's turn can lie thousands of years ahead, and looking up all changes until then
+/// would take milliseconds. Later changes are ignored. This moves no turn of a zone that changes by
+/// whole hours.
 const MAX_CHANGES: usize = 400;
 
-/// No zone is as far from UTC.
+/// More than the offset of any zone from UTC.
 const MAX_OFFSET_MS: i64 = 26 * HOUR_MS;
 
-/// A stretch of time, milliseconds since the epoch.
+/// A span of time, in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Its first millisecond.
     pub from: u64,
-    /// The first one after it.
+    /// The first millisecond after it.
     pub until: u64,
 }
 
@@ -51,34 +53,34 @@ impl Span {
     /// All of time.
     pub const EVER: Span = Span { from: 0, until: u64::MAX };
 
-    /// None of it.
+    /// No time at all.
     pub const NEVER: Span = Span { from: u64::MAX, until: 0 };
 
-    /// Does an instant lie in it?
+    /// Whether it contains an instant.
     #[inline]
     pub const fn holds(&self, now: u64) -> bool {
         self.from <= now && now < self.until
     }
 
-    /// Milliseconds in it.
+    /// Its length in milliseconds.
     #[inline]
     pub const fn length_ms(&self) -> u64 {
         self.until.saturating_sub(self.from)
     }
 
-    /// Does it never end?
+    /// Whether it never ends.
     #[inline]
     pub const fn is_endless(&self) -> bool {
         self.until == u64::MAX
     }
 
-    /// What two have in common.
+    /// The intersection of two.
     pub fn and(self, other: Span) -> Span {
         Span { from: self.from.max(other.from), until: self.until.min(other.until) }
     }
 }
 
-/// The window that an instant lies in.
+/// The window that contains an instant.
 pub(super) fn window_at(turns: &Turns, now: u64) -> Span {
     let at = reckoned(now);
     let (from, until) = match Length::of(turns.unit) {
@@ -95,10 +97,10 @@ pub(super) fn window_at(turns: &Turns, now: u64) -> Span {
     Span { from: from.max(0) as u64, until: until.map_or(u64::MAX, |until| until as u64) }
 }
 
-/// How many windows begin after `from`, up to and with `to`.
+/// The number of windows that begin after `from`, up to and including `to`.
 ///
 /// Takes a step for each change of the zone's offset between the two, never one for each window.
-/// Exact over a century and more, by [`MAX_CHANGES`].
+/// Exact over a century and more, see [`MAX_CHANGES`].
 pub(super) fn turns_between(turns: &Turns, from: u64, to: u64) -> u64 {
     let (from, to) = (reckoned(from), reckoned(to));
     if from >= to {
@@ -114,8 +116,8 @@ pub(super) fn turns_between(turns: &Turns, from: u64, to: u64) -> u64 {
     begun.max(0) as u64
 }
 
-/// When the window begins that comes `count` after the one of an instant, `count` from 1; none if
-/// it never does.
+/// The beginning of the window that comes `count` after that of an instant, `count` from 1. None if
+/// there is no such window.
 pub(super) fn turn_after(turns: &Turns, instant: u64, count: u64) -> Option<u64> {
     let (after, count) = (reckoned(instant), i64::try_from(count).ok()?);
     let turn = match Length::of(turns.unit) {
@@ -125,19 +127,19 @@ pub(super) fn turn_after(turns: &Turns, instant: u64, count: u64) -> Option<u64>
     turn.filter(|&turn| turn <= END_MS).map(|turn| turn as u64)
 }
 
-/// An instant, not later than the end of time.
+/// An instant, at most the end of time.
 fn reckoned(now: u64) -> i64 {
     i64::try_from(now).map_or(END_MS, |now| now.min(END_MS))
 }
 
-/// How windows follow each other on the local clock.
+/// How windows follow one another on the local clock.
 #[derive(Clone, Copy)]
 enum Length {
     /// Minutes and hours.
     Short(i64),
-    /// Days and weeks: so many milliseconds each, window 0 from `origin_ms` on.
+    /// Days and weeks: the length of each in milliseconds. Window 0 starts at `origin_ms`.
     Even { length_ms: i64, origin_ms: i64 },
-    /// So many months each, window 0 from the year 0 on.
+    /// Months and years, by their number of months. Window 0 starts with the year 0.
     Months(i64),
 }
 
@@ -153,7 +155,7 @@ impl Length {
         }
     }
 
-    /// Index of the window that a local time lies in, by the calendar alone.
+    /// Index of the window that contains a local time, by the calendar alone.
     fn index_of(self, local: i64) -> i64 {
         match self {
             Length::Short(length_ms) => local.div_euclid(length_ms),
@@ -165,7 +167,7 @@ impl Length {
         }
     }
 
-    /// The local midnight that a window begins with; none if the calendar ends before.
+    /// The local midnight with which a window begins. None if the calendar ends before.
     fn midnight(self, index: i64) -> Option<i64> {
         match self {
             Length::Short(length_ms) => index.checked_mul(length_ms),
@@ -182,15 +184,15 @@ impl Length {
         }
     }
 
-    /// When the window of an index begins; none if time ends before.
+    /// The beginning of the window with an index. None if time ends before.
     fn turn(self, turns: &Turns, index: i64) -> Option<i64> {
         let local = self.midnight(index)?.checked_add(at_ms(turns))?;
         let reckoned = local <= END_MS + MAX_OFFSET_MS;
         reckoned.then(|| first_shown(&turns.zone, local)).filter(|&turn| turn <= END_MS)
     }
 
-    /// Index of the window that an instant lies in: that of its local time, unless the clock was
-    /// set back across a turn, which is not taken twice.
+    /// Index of the window that contains an instant. It is that of the local time. If the clock was
+    /// set back across a turn, it remains the one after the turn: no turn happens twice.
     fn index_at(self, turns: &Turns, at: i64) -> i64 {
         let mut index = self.index_of(at + offset_ms(&turns.zone, at) - at_ms(turns));
         while self.turn(turns, index + 1).is_some_and(|turn| turn <= at) {
@@ -199,8 +201,9 @@ impl Length {
         index
     }
 
-    /// How many indices have no window, of those that begin after `from`, up to and with `to`: a
-    /// change by a day or more passes several turns at once. No zone skipped a week.
+    /// The number of indices without a window, among those that begin after `from`, up to and
+    /// including `to`: a change by a day or more passes several turns at once. No zone skipped a
+    /// week.
     fn skipped(self, turns: &Turns, from: i64, to: i64) -> i64 {
         if !matches!(self, Length::Even { length_ms: DAY_MS, .. }) {
             return 0;
@@ -219,7 +222,7 @@ impl Length {
         let mut skipped = 0;
         loop {
             let turn = self.turn(turns, index.checked_add(skipped)?)?;
-            // As many more as have no window; there may be others on that way.
+            // Add as many as have no window. There may be others on the additional way.
             let more = self.skipped(turns, after, turn);
             if more == skipped {
                 return Some(turn);
@@ -243,7 +246,7 @@ fn short_window(zone: &TimeZone, length_ms: i64, at: i64) -> Range<i64> {
     from..until
 }
 
-/// How many minutes or hours begin after `from`, up to and with `to`.
+/// The number of minutes or hours that begin after `from`, up to and including `to`.
 fn short_turns(zone: &TimeZone, length_ms: i64, from: i64, to: i64) -> i64 {
     let (mut since, mut begun) = (from, 0);
     let mut offset = offset_ms(zone, from);
@@ -274,12 +277,12 @@ fn short_turn_after(zone: &TimeZone, length_ms: i64, after: i64, count: i64) -> 
     even_turn_after(length_ms, offset, since, left)
 }
 
-/// How many multiples of a length the local clock passes after `from`, up to and with `to`.
+/// How many multiples of a length the local clock passes after `from`, up to and including `to`.
 fn even_turns(length_ms: i64, offset_ms: i64, from: i64, to: i64) -> i64 {
     (to + offset_ms).div_euclid(length_ms) - (from + offset_ms).div_euclid(length_ms)
 }
 
-/// The instant at which it has passed `count`.
+/// The instant at which the local clock has passed `count` of them.
 fn even_turn_after(length_ms: i64, offset_ms: i64, from: i64, count: i64) -> Option<i64> {
     let passed = (from + offset_ms).rem_euclid(length_ms);
     count.checked_mul(length_ms)?.checked_add(from - passed)
@@ -287,7 +290,7 @@ fn even_turn_after(length_ms: i64, offset_ms: i64, from: i64, count: i64) -> Opt
 
 /// The first instant at which a zone's clock shows a local time or a later one.
 fn first_shown(zone: &TimeZone, local: i64) -> i64 {
-    // Nowhere can it be that late yet.
+    // No zone can show that time earlier.
     let mut since = local - MAX_OFFSET_MS;
     for change in changes(zone, since) {
         let shown = since.max(local - change.before_ms);
@@ -308,7 +311,7 @@ struct OffsetChange {
 }
 
 impl OffsetChange {
-    /// Does it end minutes and hours?
+    /// Whether it ends minutes and hours.
     const fn cuts(&self) -> bool {
         (self.after_ms - self.before_ms) % HOUR_MS != 0
     }
@@ -326,7 +329,7 @@ fn changes(zone: &TimeZone, after: i64) -> impl Iterator<Item = OffsetChange> {
     })
 }
 
-/// What a zone's clock is ahead of UTC at an instant.
+/// By how much a zone's clock is ahead of UTC at an instant.
 fn offset_ms(zone: &TimeZone, at: i64) -> i64 {
     i64::from(zone.to_offset(timestamp(at)).seconds()) * 1000
 }
@@ -335,7 +338,7 @@ fn at_ms(turns: &Turns) -> i64 {
     i64::from(turns.at_minutes) * MINUTE_MS
 }
 
-/// No later than the last one that has a date.
+/// At most the last timestamp that has a date.
 fn timestamp(at: i64) -> Timestamp {
     Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX)
 }

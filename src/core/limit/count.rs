@@ -1,19 +1,19 @@
-//! `count`: counts, never refuses.
+//! `count`: counts and never refuses.
 //!
-//! The state is `used` alone where it never starts again, else that of `calendar`. There is no
+//! Invariant: the state is `used` alone if it never restarts, else that of `calendar`. There is no
 //! maximum, so nothing remains.
 
 use super::Figures;
 use super::calendar::{self, Calendar};
 use super::interval::Window;
 
-/// What a count shows that never starts again.
+/// The figures of a count that never restarts.
 #[inline]
 pub(super) fn figures(used: u64) -> Figures {
     Figures { used, max: 0, remaining: 0, reset_ms: (used == 0).then_some(0) }
 }
 
-/// What one shows that starts again with each calendar window.
+/// The figures of a count that restarts with each calendar window.
 #[inline]
 pub(super) fn figures_of_turns(limit: &Calendar, window: Window, now: u64) -> Figures {
     let reset_ms = Some(calendar::reset_ms(limit, window, now));

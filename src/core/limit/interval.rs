@@ -1,7 +1,7 @@
 //! `interval`: a window that opens at the first use and turns every interval from there.
 //!
-//! The state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0 too. A
-//! refused use does not move `start`: hammering does not lengthen the window.
+//! Invariant: the state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0
+//! too. A refused use does not move `start`: repeated requests do not lengthen the window.
 
 use super::{Figures, MAX_USED, use_more};
 use crate::conf::Interval;
@@ -9,9 +9,9 @@ use crate::conf::Interval;
 /// The state of one window, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Window {
-    /// Milliseconds since the epoch when it opened.
+    /// When it opened, in milliseconds since the epoch.
     pub start: u64,
-    /// Uses in it, with the debt of the windows before.
+    /// Uses in it, plus the debt of the windows before.
     pub used: u64,
 }
 
@@ -22,14 +22,14 @@ impl Window {
         if self.used == 0 { Window::FRESH } else { self }
     }
 
-    /// Milliseconds since the start. A clock set back stands still at the start.
+    /// Milliseconds since the start. If the clock was set back before the start, 0.
     const fn elapsed(self, now: u64) -> u64 {
         now.saturating_sub(self.start)
     }
 }
 
-/// The state at `now`: whole windows gone by are settled. A clock set back by an interval or more
-/// makes the state fresh.
+/// The state at `now`, with all completed windows settled. If the clock was set back by an interval
+/// or more, the state becomes fresh.
 #[inline]
 pub(super) fn roll(limit: &Interval, window: Window, now: u64) -> Window {
     let used = window.used.min(MAX_USED);
@@ -45,20 +45,20 @@ pub(super) fn roll(limit: &Interval, window: Window, now: u64) -> Window {
     Window { start: start + turns * limit.interval_ms, used }.or_fresh()
 }
 
-/// Does a rolled state admit `count`, 0 or more?
+/// Whether a rolled state admits `count`, 0 or more.
 #[inline]
 pub(super) fn admits(limit: &Interval, window: Window, count: u32) -> bool {
     window.used + u64::from(count) <= ceiling(limit)
 }
 
-/// A rolled state after `count` more; the first use opens the window.
+/// A rolled state after `count` more. The first use opens the window.
 #[inline]
 pub(super) fn charge(window: Window, now: u64, count: i32) -> Window {
     let start = if window.used == 0 { now } else { window.start };
     Window { start, used: use_more(window.used, count) }.or_fresh()
 }
 
-/// What a rolled state shows.
+/// The figures of a rolled state.
 #[inline]
 pub(super) fn figures(limit: &Interval, window: Window, now: u64) -> Figures {
     Figures {
@@ -69,14 +69,14 @@ pub(super) fn figures(limit: &Interval, window: Window, now: u64) -> Figures {
     }
 }
 
-/// What a rolled state leaves, debt included.
+/// Uses left in a rolled state, debt included.
 #[inline]
 pub(super) fn remaining(limit: &Interval, window: Window) -> u64 {
     ceiling(limit).saturating_sub(window.used)
 }
 
-/// Milliseconds until a rolled state that refuses `count` would admit it: the turn after which
-/// it fits, each turn settling `max` uses of a limit with debt and all of one without.
+/// Milliseconds until a rolled state that refuses `count` would admit it, at the turn after which
+/// it fits. Each turn settles `max` uses of a limit with debt, and all uses of one without.
 pub(super) fn retry_ms(limit: &Interval, window: Window, now: u64, count: u32) -> Option<u64> {
     if u64::from(count) > ceiling(limit) {
         return None;
@@ -87,11 +87,11 @@ pub(super) fn retry_ms(limit: &Interval, window: Window, now: u64, count: u32) -
     Some(reset_ms(limit, window, now).saturating_add(later))
 }
 
-/// An upper bound of the milliseconds from a state's last use until it is fresh; none if there is
-/// no telling.
+/// An upper bound of the milliseconds from a state's last use until it is fresh. None: there is no
+/// bound.
 ///
-/// The last use can be stamped by a clock that was set back up to an interval before the start:
-/// hence one interval more than the window takes.
+/// A clock that was set back by up to an interval may have stamped the last use before the start.
+/// Hence the bound is one interval longer than the window takes.
 pub(super) fn life_ms(limit: &Interval) -> Option<u64> {
     let turns = if limit.debt == 0 { 1 } else { MAX_USED.div_ceil(limit.max.max(1)) };
     (turns + 1).checked_mul(limit.interval_ms)

@@ -1,7 +1,7 @@
-//! Keys with rules of their own: which entry of a biz's lists a key matches best.
+//! Keys with rules of their own: which entry of a biz's lists matches a key best.
 //!
-//! The entries that match a key contain each other, so the narrowest of them tells all the others:
-//! what it comes to is worked out once, when the lists are made ready.
+//! Invariant: all entries that match a key contain one another, so the narrowest one determines the
+//! result. That result is worked out once, when the lists are prepared.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,22 +15,22 @@ use crate::key::{KeyForm, KeyRef, MAX_KEY_WORDS};
 /// What a listed key has instead of its biz's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
-    /// A verdict of the list itself.
+    /// The verdict of the list itself.
     Decided(List),
-    /// Limits of other sizes, by their index.
+    /// Limits with other maxima, by their index.
     Limits(usize),
 }
 
-/// The lists of a biz, made ready.
+/// The prepared lists of a biz.
 #[derive(Debug, Clone)]
 pub struct Lists {
     listings: Vec<Listing>,
-    /// Limits of other sizes, each once.
+    /// Limits with other maxima, each set once.
     limits: Vec<Rules>,
     patterns: PatternIndex,
 }
 
-/// Which listing each pattern has.
+/// The listing of each pattern.
 #[derive(Debug, Clone, Default)]
 struct PatternIndex {
     exact: HashMap<Box<[u8]>, usize>,
@@ -42,17 +42,17 @@ struct PatternIndex {
     bits: [Vec<u8>; 2],
 }
 
-/// What the entries of one pattern add up to.
+/// The combined entries of one pattern.
 #[derive(Debug, Clone, Default)]
 struct PatternRules {
     deny: bool,
     allow: bool,
-    /// Maxima by position of the limit, in order.
+    /// Maxima in the order of the limits' positions.
     sizes: Vec<MaxOverride>,
 }
 
 impl Lists {
-    /// The lists of a biz; none if it has no entry. `rules` are its limits.
+    /// The lists of a biz. None if it has no entry. `rules` are its limits.
     pub fn new(biz: &Biz, rules: &Rules) -> Option<Lists> {
         if biz.listed.is_empty() {
             return None;
@@ -68,7 +68,7 @@ impl Lists {
             ruled[at].add(listed.rule);
         }
         index.measure();
-        // The wider ones first: each takes over what the narrowest one around it says.
+        // Wider patterns first: each one inherits from the narrowest one around it.
         let mut order: Vec<usize> = (0..patterns.len()).collect();
         order.sort_by_key(|&at| narrowness(patterns[at]));
         for at in order {
@@ -95,7 +95,7 @@ impl Lists {
         Some(Lists { listings, limits, patterns: index })
     }
 
-    /// The listing of a key as asked, which is one of the biz's key type.
+    /// The listing of a key as sent, which must be valid for the biz's key type.
     pub fn find(&self, key_type: KeyType, key: &[u8]) -> Option<usize> {
         match key_type {
             KeyType::Ip { .. } => {
@@ -110,8 +110,8 @@ impl Lists {
         }
     }
 
-    /// The listing of a key as stored. Of a digest there is no telling, of an IPv6 address only
-    /// what its prefix tells.
+    /// The listing of a key as stored. For a digest it is unknown. For an IPv6 address only its
+    /// prefix counts.
     pub fn find_stored(&self, key: &KeyRef<'_>) -> Option<usize> {
         let word = |at: usize| key.words().get(at).copied().unwrap_or(0);
         match key.form() {
@@ -137,7 +137,7 @@ impl Lists {
         }
     }
 
-    /// What a listing comes to.
+    /// The result of a listing.
     #[inline]
     pub fn listing(&self, index: usize) -> Listing {
         self.listings[index]
@@ -152,12 +152,12 @@ impl Lists {
         }
     }
 
-    /// All limits of other sizes.
+    /// All limits with other maxima.
     pub fn limits(&self) -> &[Rules] {
         &self.limits
     }
 
-    /// The same, to be told the time.
+    /// The same, so that their time can be set.
     pub fn limits_mut(&mut self) -> &mut [Rules] {
         &mut self.limits
     }
@@ -174,7 +174,7 @@ impl PatternRules {
         }
     }
 
-    /// Adds the sizes of limits that it has none of.
+    /// Adds the maxima of limits for which it has none.
     fn take_over(&mut self, sizes: Vec<MaxOverride>) {
         for size in sizes {
             if let Err(at) = self.sizes.binary_search_by_key(&size.limit, |own| own.limit) {
@@ -185,7 +185,7 @@ impl PatternRules {
 }
 
 impl PatternIndex {
-    /// The place of a pattern: `next` if it is new.
+    /// The index of a pattern: `next` if it is new.
     fn place(&mut self, pattern: &Pattern, next: usize) -> usize {
         match pattern {
             Pattern::Exact(text) => *self.exact.entry(text.as_bytes().into()).or_insert(next),
@@ -194,7 +194,7 @@ impl PatternIndex {
         }
     }
 
-    /// Notes which lengths there are, when all patterns are placed.
+    /// Collects the lengths in use, when all patterns are placed.
     fn measure(&mut self) {
         self.lengths = falling(self.prefixes.keys().map(|prefix| prefix.len()));
         for (family, bits) in self.bits.iter_mut().enumerate() {
@@ -218,7 +218,7 @@ impl PatternIndex {
         self.find_block(address, u8::MAX)
     }
 
-    /// The narrowest block around an address that has fewer leading bits than `below`.
+    /// The narrowest block around an address with fewer leading bits than `below`.
     fn find_block(&self, address: IpAddr, below: u8) -> Option<usize> {
         let wider = self.bits[family_of(address)].iter().filter(|&&bits| bits < below);
         let mut found = wider.filter_map(|&bits| self.blocks.get(&Cidr::around(address, bits)));
@@ -236,7 +236,7 @@ impl PatternIndex {
     }
 }
 
-/// Grows from any pattern to those within it.
+/// Increases from any pattern to those within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Narrowness {
     is_exact: bool,

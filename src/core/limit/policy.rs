@@ -1,7 +1,7 @@
-//! Dispatch: what every policy answers, each by the file of its name.
+//! Dispatch: the functions of every policy, each implemented in the file of its name.
 //!
-//! `state` is always exactly the policy's own words of a node, for `sliding` those of the ring that
-//! it shares. A policy keeps nothing elsewhere.
+//! Invariant: `state` is always exactly the policy's own words of a node, or for `sliding` those of
+//! the ring that it shares. A policy keeps state nowhere else.
 
 use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
@@ -13,7 +13,7 @@ use super::{Demand, Figures, count, ring, sliding, total};
 use crate::conf;
 use crate::conf::{Interval, Sliding, SlidingCounter, Total};
 
-/// A limit's settings made ready.
+/// Prepared settings of a limit.
 #[derive(Debug, Clone)]
 pub(super) enum Policy {
     Interval(Interval),
@@ -22,12 +22,12 @@ pub(super) enum Policy {
     SlidingCounter(SlidingCounter),
     Token(Bucket),
     Total(Total),
-    /// None: it never starts again.
+    /// None: it never restarts.
     Count(Option<Box<Calendar>>),
 }
 
 impl Policy {
-    /// Makes settings ready; those with a calendar must be told the time before they are used.
+    /// Prepares settings. Those with a calendar need the time set before they are used.
     pub fn new(policy: &conf::Policy) -> Policy {
         match policy {
             conf::Policy::Interval(limit) => Policy::Interval(*limit),
@@ -42,7 +42,7 @@ impl Policy {
         }
     }
 
-    /// Tells the time; until when, and from when, it need not be told another.
+    /// Sets the time. The result is the span in which it need not be set again.
     pub fn set_now(&mut self, now: u64) -> Span {
         match self {
             Policy::Calendar(limit) => limit.set_now(now),
@@ -51,7 +51,7 @@ impl Policy {
         }
     }
 
-    /// Takes the time that another one of the same calendar has been told.
+    /// Takes the time set in another policy of the same calendar.
     pub fn share_now(&mut self, told: &Policy) {
         match (self, told) {
             (Policy::Calendar(own), Policy::Calendar(told))
@@ -61,8 +61,8 @@ impl Policy {
     }
 }
 
-/// Brings the state to `now`. All other functions but [`pass`], [`life_ms`] and those of the
-/// settings alone take a state rolled at the same `now`. A ring is rolled as the ring that it is.
+/// Brings the state to `now`. All other functions take a state rolled at the same `now`, except
+/// [`pass`], [`life_ms`] and those of the settings alone. A ring is rolled by its own function.
 #[inline]
 pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
     match policy {
@@ -78,7 +78,7 @@ pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
     }
 }
 
-/// Is `count` admitted?
+/// Whether `count` is admitted.
 #[inline]
 pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32) -> bool {
     match policy {
@@ -94,8 +94,8 @@ pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32) -> bo
     }
 }
 
-/// Charges `count`, admitted or not; gives back if it is negative. A ring is charged as the ring
-/// that it is.
+/// Charges `count`, admitted or not. A negative count gives uses back. A ring is charged by its own
+/// function.
 #[inline]
 pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
     match policy {
@@ -112,9 +112,9 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
     }
 }
 
-/// All of what most items ask of a limit: rolls it, and if it admits the demand charges it
-/// where that charges, and tells what it shows then and the length of its window. False: it does
-/// not admit, and is rolled. Not for a ring, which is not rolled or charged here.
+/// Everything that most items need: rolls the limit and, if it admits the demand, charges it if the
+/// demand charges, and reports its figures and the length of its window. False: it does not admit,
+/// and is only rolled. Not for a ring, which is not rolled or charged here.
 #[inline(always)]
 pub(super) fn pass(
     policy: &Policy,
@@ -129,7 +129,7 @@ pub(super) fn pass(
         return passed.map(|(figures, window_ms)| tell(figures, window_ms)).is_some();
     };
     let Demand { count, charges } = demand;
-    // What most are: told apart once, and its figures are told as they are worked out.
+    // The common case: one dispatch, and the figures are reported as they are computed.
     let mut window = interval::roll(limit, window(state), now);
     let admitted =
         u32::try_from(count).map_or(true, |count| interval::admits(limit, window, count));
@@ -143,7 +143,7 @@ pub(super) fn pass(
     admitted
 }
 
-/// As [`pass`], of any policy: it is told apart at each step.
+/// As [`pass`], for any policy, with a dispatch at each step.
 #[inline(never)]
 fn step_by_step(
     policy: &Policy,
@@ -161,7 +161,7 @@ fn step_by_step(
     Some((figures(policy, state, now), window_ms(policy, state)))
 }
 
-/// What the limit shows of itself.
+/// The figures of the limit.
 #[inline]
 pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
     match policy {
@@ -176,7 +176,7 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
     }
 }
 
-/// What is left: the figure of that name alone.
+/// Only `remaining` of the figures.
 #[inline]
 pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
     match policy {
@@ -190,7 +190,7 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
     }
 }
 
-/// Milliseconds until a refused `count` would be admitted; none: never.
+/// Milliseconds until a refused `count` would be admitted. None: never.
 pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> Option<u64> {
     match policy {
         Policy::Interval(limit) => interval::retry_ms(limit, window(state), now, count),
@@ -204,7 +204,7 @@ pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> 
     }
 }
 
-/// Length of the limit's window, where it has one.
+/// Length of the limit's window, if it has one.
 #[inline]
 pub(super) fn window_ms(policy: &Policy, state: &[u64]) -> Option<u64> {
     match policy {
@@ -217,7 +217,7 @@ pub(super) fn window_ms(policy: &Policy, state: &[u64]) -> Option<u64> {
     }
 }
 
-/// An upper bound of the milliseconds from the last use until the state is fresh; none: for ever.
+/// An upper bound of the milliseconds from the last use until the state is fresh. None: forever.
 pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
     match policy {
         Policy::Interval(limit) => interval::life_ms(limit),
@@ -230,7 +230,7 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
     }
 }
 
-/// Is a rolled state fresh?
+/// Whether a rolled state is fresh.
 #[inline]
 pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
     match policy {
@@ -239,12 +239,12 @@ pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
     }
 }
 
-/// Would forgetting a state in use be past mending?
+/// Whether the loss of a state in use cannot be repaired.
 pub(super) fn is_kept(policy: &Policy) -> bool {
     matches!(policy, Policy::Total(_))
 }
 
-/// What the state's words are called, and in what they count; none for a ring, which is shared.
+/// The names and units of the state's words. Empty for a ring, which is shared.
 pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
     use WordUnit::{Time, TokenParts, Uses};
     match policy {
@@ -258,8 +258,8 @@ pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)]
     }
 }
 
-/// What the meaning of the state's words depends on: the kind's number, part of the file format,
-/// and its interval or unit.
+/// What the meaning of the state's words depends on: the kind's number, which is part of the file
+/// format, and its interval or unit.
 pub(super) fn shape(policy: &Policy) -> [u64; 2] {
     match policy {
         Policy::Interval(limit) => [1, limit.interval_ms],

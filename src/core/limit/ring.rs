@@ -1,4 +1,4 @@
-//! The ring of the last uses, that all sliding limits of a biz and scope share.
+//! The ring of the last uses, shared by all sliding limits of a biz and scope.
 //!
 //! ```text
 //! word 0    the base: milliseconds since the epoch
@@ -6,12 +6,12 @@
 //!           32..48 capacity in slots; the others 0
 //! word 2..  the slots: a use each, u32 milliseconds since the base, two in a word, low half first
 //! ```
-//! The uses stand in the order in which they came, which is that of their times unless the clock
+//! Invariant: the uses are in the order of arrival, which is that of their times unless the clock
 //! was set back. An empty ring is one whose words 0 and 1 are 0, whatever its slots hold. Words
-//! that cannot be a ring's are taken for an empty one.
+//! that cannot belong to a ring are treated as an empty one.
 //!
-//! A use changes its own word and word 1 and, where the ring was empty, the base: each changed word
-//! is one that a transaction logs.
+//! A use changes its own word and word 1 and, if the ring was empty, the base. A transaction logs
+//! each changed word.
 
 use std::ops::Range;
 
@@ -20,24 +20,24 @@ use crate::conf::{MAX_RING_USES, RING_HEADER_BYTES, RING_USE_BYTES};
 /// The most uses that a ring can hold.
 pub(super) const MAX_USES: usize = MAX_RING_USES as usize;
 
-/// How far before the first use a base is put: processes read their clocks a little apart, and a
-/// clock may be set back a little, which then moves no base.
+/// How far before the first use the base is placed. Processes read their clocks a little apart, and
+/// a clock may be set back a little. Neither then moves the base.
 const BACK_ROOM_MS: u64 = 3_600_000;
 
-/// The longest time after the base that a use can have.
+/// The longest time that a use can be after the base.
 const REACH_MS: u64 = u32::MAX as u64;
 
 /// The settings of a ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ring {
-    /// Uses that it holds, 0..=4096.
+    /// Uses that it can hold, 0..=4096.
     pub uses: u32,
     /// The longest interval of its limits.
     pub longest_ms: u64,
 }
 
-/// Drops the uses that no limit counts at `now`: old ones, and after a step of the clock those that
-/// are as far ahead.
+/// Drops the uses that no limit counts at `now`: old ones and, after a step of the clock, those
+/// equally far in the future.
 #[inline]
 pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
     let uses = Uses::of(words);
@@ -51,8 +51,8 @@ pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
     }
 }
 
-/// Appends `count` uses, in the place of the oldest where there is no other, or takes the last ones
-/// back if it is negative.
+/// Appends `count` uses, over the oldest ones if there is no other slot. A negative count removes
+/// the last ones.
 #[inline]
 pub(super) fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
     let magnitude = count.unsigned_abs() as usize;
@@ -65,7 +65,7 @@ pub(super) fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
     }
 }
 
-/// Is nothing in the ring?
+/// Whether the ring is empty.
 #[inline]
 pub(super) fn is_fresh(words: &[u64]) -> bool {
     Uses::of(words).is_empty()
@@ -76,15 +76,15 @@ pub(super) fn words(ring: Ring) -> usize {
     (RING_HEADER_BYTES + RING_USE_BYTES * ring.uses).div_ceil(8) as usize
 }
 
-/// Is the ring laid out for this number of uses, or empty?
+/// Whether the ring is laid out for this number of uses, or empty.
 #[inline]
 pub(super) fn is_of(ring: Ring, words: &[u64]) -> bool {
     let place = RingPosition::of(words);
     place.len == 0 || place.capacity == ring.uses as usize
 }
 
-/// Lays a ring of another number of uses out anew, in place: a smaller one keeps the newest.
-/// `words` are all from its first one to the end of the node.
+/// Lays out a ring again for another number of uses, in place. A smaller ring keeps the newest
+/// uses. `words` reach from its first word to the end of the node.
 pub(super) fn resize(ring: Ring, words: &mut [u64]) {
     let mut place = RingPosition::of(words);
     let capacity = capacity(ring, words);
@@ -94,7 +94,7 @@ pub(super) fn resize(ring: Ring, words: &mut [u64]) {
     place.store(words);
 }
 
-/// The uses in a ring's words, the first that came first.
+/// The uses in a ring's words, in order of arrival.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Uses<'a> {
     place: RingPosition,
@@ -117,20 +117,20 @@ impl<'a> Uses<'a> {
         self.place.len == 0
     }
 
-    /// Of how many the time is less than `interval_ms` away from `now`.
+    /// The number of uses whose time is less than `interval_ms` away from `now`.
     #[inline]
     pub fn count(self, now: u64, interval_ms: u64) -> usize {
         self.place.offsets(now, interval_ms).map_or(0, |offsets| self.count_in(offsets))
     }
 
-    /// The latest time of those.
+    /// The latest time among those.
     #[inline]
     pub fn latest(self, now: u64, interval_ms: u64) -> Option<u64> {
         let counted = self.place.offsets(now, interval_ms)?;
         let Offsets { first, span } = counted;
         let last = get(self.slots, self.place.slot(self.len().checked_sub(1)?));
         let after_last = span.checked_sub(last.wrapping_sub(first));
-        // Unless the clock was set back it is the one that came last, and counting is quick.
+        // Unless the clock was set back it is the last one to arrive, and counting is quick.
         if after_last.is_some_and(|more| {
             more == 0 || { self.count_in(Offsets { first: last + 1, span: more - 1 }) == 0 }
         }) {
@@ -143,26 +143,26 @@ impl<'a> Uses<'a> {
         self.fold(None, later).map(|after| self.place.time(first + after))
     }
 
-    /// How many have one of these offsets.
+    /// The number of uses with one of these offsets.
     #[inline]
     fn count_in(self, offsets: Offsets) -> usize {
         let one_more = |sum: u32, offset: u32| sum + u32::from(offsets.holds(offset));
         self.fold(0, one_more) as usize
     }
 
-    /// Did they come in the order of their times?
+    /// Whether they arrived in the order of their times.
     pub fn are_in_order(self) -> bool {
         let next = |(ordered, last): (bool, u32), offset| (ordered & (last <= offset), offset);
         self.fold((true, 0), next).0
     }
 
-    /// When the use came that came as the `nth`, from 0.
+    /// The time of the use that arrived as the `nth`, from 0.
     #[inline]
     pub fn time(self, nth: usize) -> u64 {
         self.place.time(get(self.slots, self.place.slot(nth)))
     }
 
-    /// Puts their times in order; `times` has room for [`MAX_USES`].
+    /// Sorts their times. `times` has room for [`MAX_USES`].
     pub fn sort_into(self, times: &mut [u64; MAX_USES]) -> &[u64] {
         let times = &mut times[..self.len()];
         for (nth, time) in times.iter_mut().enumerate() {
@@ -182,7 +182,7 @@ impl<'a> Uses<'a> {
     }
 }
 
-/// Offsets from a ring's base that follow each other.
+/// Consecutive offsets from a ring's base.
 #[derive(Debug, Clone, Copy)]
 struct Offsets {
     first: u32,
@@ -205,7 +205,7 @@ struct RingPosition {
     head: usize,
     /// At most the capacity.
     len: usize,
-    /// At most the slots that there are, and [`MAX_USES`].
+    /// At most the existing slots, and at most [`MAX_USES`].
     capacity: usize,
 }
 
@@ -250,13 +250,13 @@ impl RingPosition {
         self.base_ms.saturating_add(offset.into())
     }
 
-    /// The offset of a time that the base reaches, of another the nearest that there is.
+    /// The offset of a time within reach of the base; for any other time the nearest possible one.
     #[inline]
     fn offset(&self, time: u64) -> u32 {
         time.saturating_sub(self.base_ms).min(REACH_MS) as u32
     }
 
-    /// Can a use of this time be told from the base?
+    /// Whether the base reaches a use of this time.
     #[inline]
     fn reaches(&self, time: u64) -> bool {
         time.checked_sub(self.base_ms).is_some_and(|offset| offset <= REACH_MS)
@@ -271,8 +271,8 @@ impl RingPosition {
         (first <= last).then(|| Offsets { first: first as u32, span: (last - first) as u32 })
     }
 
-    /// Keeps the uses whose offset is kept, in their order. Those that came before a dropped one
-    /// move up: mostly it is a very old one that is dropped, with few before it.
+    /// Keeps the uses that `is_kept` accepts by offset, in their order. Those before a dropped one
+    /// move up: mostly a very old one is dropped, with few before it.
     fn retain(&mut self, slots: &mut [u64], is_kept: impl Fn(u32) -> bool) {
         let mut to = self.len;
         for nth in (0..self.len).rev() {
@@ -289,8 +289,8 @@ impl RingPosition {
     }
 }
 
-/// Drops all but the `counted` uses with these offsets. Unless the clock was set back those stand
-/// together at the end, and the head alone moves.
+/// Drops all but the `counted` uses with these offsets. Unless the clock was set back those are
+/// together at the end, and only the head moves.
 fn drop_uncounted(words: &mut [u64], offsets: Option<Offsets>, counted: usize) {
     let is_counted = |offset: u32| offsets.is_some_and(|offsets| offsets.holds(offset));
     let mut place = RingPosition::of(words);
@@ -328,10 +328,10 @@ fn append(ring: Ring, words: &mut [u64], now: u64, count: usize) {
     place.store(words);
 }
 
-/// Moves the base to where a use at `now` can be told from it, and all uses with it.
+/// Moves the base so that it reaches a use at `now`, and converts all uses.
 ///
 /// They fit: `now` is before all of them or after all of them, and those that a limit counts are
-/// less than 45 days away from it, while offsets reach over 49.
+/// less than 45 days away from it, while offsets reach over 49 days.
 #[cold]
 fn rebase(ring: Ring, words: &mut [u64], now: u64) {
     roll(ring, words, now);
@@ -346,7 +346,7 @@ fn rebase(ring: Ring, words: &mut [u64], now: u64) {
     place.store(words);
 }
 
-/// Slots of a ring of these settings, none that the words have no room for.
+/// Slots of a ring with these settings, at most those that the words have room for.
 fn capacity(ring: Ring, words: &[u64]) -> usize {
     (ring.uses as usize).min(MAX_USES).min(2 * words.len().saturating_sub(2))
 }
@@ -367,7 +367,7 @@ fn set(slots: &mut [u64], slot: usize, offset: u32) {
     *word = *word & !(REACH_MS << half(slot)) | u64::from(offset) << half(slot);
 }
 
-/// Where in its word a slot begins.
+/// The first bit of a slot in its word.
 #[inline]
 fn half(slot: usize) -> usize {
     slot % 2 * 32
@@ -390,7 +390,7 @@ fn fold_slots<T>(slots: &[u64], range: Range<usize>, start: T, each: impl Fn(T, 
     folded
 }
 
-/// Brings the slot `first` of so many to the front, those before it to the end.
+/// Moves slot `first` of the first `count` to the front, and those before it to the end.
 fn rotate(slots: &mut [u64], first: usize, count: usize) {
     if first > 0 {
         reverse(slots, 0, first);

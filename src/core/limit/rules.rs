@@ -1,10 +1,10 @@
 //! All limits of a biz as one: rolled, judged, charged and answered together.
 //!
-//! Nothing here decides what is written: a refused item's states are as they were unless the
-//! caller charges them or starts a ban.
+//! Invariant: this module does not decide what is written. The states of a refused item do not
+//! change unless the caller charges them or starts a ban.
 //!
-//! The words of a node are, in this order: the states of the scope's limits, in a key's node the
-//! end of its ban (milliseconds since the epoch; 0: none) if any limit bans, and the ring of its
+//! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
+//! any limit bans, the end of its ban (milliseconds since the epoch; 0: none); the ring of its
 //! sliding limits.
 
 mod inspect;
@@ -17,16 +17,16 @@ use super::{Demand, Figures, LimitFigures, Verdict, Worth};
 use crate::base::hash;
 use crate::conf::{self, Biz, Mode, Scope};
 
-/// How much later than another a turn may have read its clock and yet come first to a node: the
-/// ban it starts there is none of a clock set back.
+/// By how much a tick may have read its clock after another tick, and yet be the first to reach a
+/// node. The ban that it starts there is not taken for one of a clock set back.
 const TURN_SKEW_MS: u64 = 1000;
 
-/// The words of one item, copied out of its nodes; a node that does not exist is zero words.
+/// The words of one item, copied out of its nodes. A node that does not exist has zero words.
 #[derive(Debug)]
 pub struct States<'a> {
-    /// Of the key's node, [`Rules::words`] of `Scope::Key`.
+    /// Those of the key's node, [`Rules::words`] of `Scope::Key`.
     pub key: &'a mut [u64],
-    /// Of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
+    /// Those of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
     pub biz: &'a mut [u64],
 }
 
@@ -58,21 +58,21 @@ impl States<'_> {
     }
 }
 
-/// What the limits of a biz say of an item.
+/// The judgement of a biz's limits on an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Judgement {
     /// A limit or a ban refuses.
     pub limited: bool,
     /// A ban refuses.
     pub banned: bool,
-    /// The largest over the refusing limits and the ban; none: one of them never passes, or
-    /// nothing refuses.
+    /// The longest wait among the refusing limits and the ban. None: for one of them waiting never
+    /// helps, or nothing refuses.
     pub retry_ms: Option<u64>,
-    /// The ban that an Update refused like this starts; none if a ban runs already.
+    /// The ban that an Update starts if it is refused like this. None if a ban already runs.
     pub ban_ms: Option<u64>,
     /// Position of the limit that decides a limited item.
     decider: u16,
-    /// 1-based index of the limit whose advice the item carries; 0: none.
+    /// Index, from 1, of the limit whose advice the item carries. 0: none.
     advised: u16,
 }
 
@@ -87,13 +87,13 @@ impl Judgement {
     };
 }
 
-/// One limit, and where its state stands.
+/// One limit, and the position of its state.
 #[derive(Debug, Clone)]
 struct Rule {
     policy: Policy,
     scope: Scope,
     name: &'static str,
-    /// First word of the state in its node, and the one after the last.
+    /// First word of the state in its node, and the word after the last one.
     from: u16,
     to: u16,
     /// It advises instead of refusing.
@@ -108,7 +108,7 @@ impl Rule {
         usize::from(self.from)..usize::from(self.to)
     }
 
-    /// In the order in which limits that do not refuse decide.
+    /// The order in which limits that do not refuse decide.
     fn class(&self) -> u8 {
         match self.policy {
             Policy::Count(_) => 2,
@@ -126,15 +126,15 @@ impl Rule {
 #[derive(Debug, Clone, Copy)]
 struct NodeLayout {
     words: usize,
-    /// First word behind the states of fixed length: a ban's, or the ring's.
+    /// First word after the states of fixed length: that of the ban or of the ring.
     fixed: usize,
     shape: u16,
     life_ms: Option<u64>,
-    /// Its ring; none: no limit needs one.
+    /// Its ring. None: no limit needs one.
     ring: Option<Ring>,
 }
 
-/// The limits of a biz, made ready.
+/// The prepared limits of a biz.
 #[derive(Debug, Clone)]
 pub struct Rules {
     rules: Box<[Rule]>,
@@ -146,12 +146,12 @@ pub struct Rules {
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
-    /// There is one limit and nothing beside it: no ban, no ring, no weights.
+    /// There is one limit and nothing else: no ban, no ring, no weights.
     lone: bool,
 }
 
 impl Rules {
-    /// Makes the limits of a biz ready; they must be told the time before they are used.
+    /// Prepares the limits of a biz. The time must be set before they are used.
     pub fn new(biz: &Biz) -> Rules {
         let rules = place(biz);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
@@ -176,7 +176,7 @@ impl Rules {
         }
     }
 
-    /// The same limits with other maxima, by position; the ring stays as long as it is.
+    /// The same limits with other maxima, by position. The ring keeps its length.
     pub(super) fn with_sizes(&self, biz: &Biz, sizes: &[MaxOverride]) -> Rules {
         let mut own = self.clone();
         for &MaxOverride { limit, max } in sizes {
@@ -198,15 +198,15 @@ impl Rules {
         node.life_ms = node.life_ms.zip(life_ms).map(|(all_ms, own_ms)| all_ms.max(own_ms));
     }
 
-    /// Takes the time that the limits it was made from have been told.
+    /// Takes the time set in the limits that it was made from.
     pub fn share_now(&mut self, told: &Rules) {
         for (rule, told) in self.rules.iter_mut().zip(&told.rules) {
             rule.policy.share_now(&told.policy);
         }
     }
 
-    /// Tells the time: calendar windows are those of `now` until another is told. For how long
-    /// the same ones hold.
+    /// Sets the time: calendar windows are those of `now` until it is set again. The result is the
+    /// span in which the same windows hold.
     pub fn set_now(&mut self, now: u64) -> Span {
         let spans = self.rules.iter_mut().map(|rule| rule.policy.set_now(now));
         spans.fold(Span::EVER, Span::and)
@@ -220,41 +220,41 @@ impl Rules {
         }
     }
 
-    /// Words of a node of the scope behind its key field; 0: no such node is needed.
+    /// Words of a node of the scope after its key field. 0: no such node is needed.
     #[inline]
     pub fn words(&self, scope: Scope) -> usize {
         self.node(scope).words
     }
 
-    /// Has the key's node a word for a ban?
+    /// Whether the key's node has a word for a ban.
     #[inline]
     pub fn has_ban(&self) -> bool {
         self.longest_ban_ms > 0
     }
 
-    /// Does an item of this biz need a node of the scope?
+    /// Whether an item of this biz needs a node of the scope.
     #[inline]
     pub fn needs(&self, scope: Scope) -> bool {
         self.words(scope) > 0
     }
 
-    /// A node of the scope last used longer ago than this is expired, without looking at its
-    /// states; none: it may live for ever. A node used later may be expired all the same.
+    /// A node of the scope whose last use is longer ago than this is expired, whatever its states.
+    /// None: it may live forever. A node used later may be expired as well.
     #[inline]
     pub fn longest_life_ms(&self, scope: Scope) -> Option<u64> {
         self.node(scope).life_ms
     }
 
-    /// 16 bits of what the state words of a node mean: kind and interval of each limit of the
-    /// scope, in order. Never 0.
+    /// A 16-bit digest of the meaning of a node's state words: kind and interval of each limit of
+    /// the scope, in order. Never 0.
     #[inline]
     pub fn shape(&self, scope: Scope) -> u16 {
         self.node(scope).shape
     }
 
-    /// Makes the words of a node, from behind its key field to its end, those of these limits,
-    /// where it was written under others of the same shape: a word for the ban comes or goes, a
-    /// ring becomes longer or shorter.
+    /// Converts the words of a node, from the end of its key field to its end, to these limits, if
+    /// it was written under others of the same shape: a word for the ban is added or removed, a
+    /// ring is lengthened or shortened.
     #[cold]
     pub fn adopt(&self, scope: Scope, had_ban: bool, words: &mut [u64]) {
         let node = self.node(scope);
@@ -266,7 +266,7 @@ impl Rules {
         }
         let mut used = 0;
         if let Some(ring) = node.ring {
-            // Before a ban's word comes, which takes the last one of a node that is full.
+            // Before a ban's word is added, which takes the last word of a full node.
             ring::resize(ring, &mut rest[usize::from(had_ban && has_ban)..]);
             used = ring::words(ring);
         }
@@ -277,7 +277,7 @@ impl Rules {
         rest[usize::from(has_ban) + used..].fill(0);
     }
 
-    /// Are the words of a node as these limits would write them, given that it has their shape?
+    /// Whether the words of a node are as these limits would write them, if it has their shape.
     #[inline]
     pub fn is_adopted(&self, scope: Scope, had_ban: bool, words: &[u64]) -> bool {
         let node = self.node(scope);
@@ -288,13 +288,13 @@ impl Rules {
                 .is_none_or(|ring| ring::is_of(ring, &words[node.fixed + usize::from(has_ban)..]))
     }
 
-    /// When the key's ban ends; 0: none was started.
+    /// The end of the key's ban. 0: none was started.
     #[inline]
     pub fn ban_until(&self, states: &States<'_>) -> u64 {
         if self.has_ban() { states.key[self.key.fixed] } else { 0 }
     }
 
-    /// Sets when the key's ban ends; only where there is a word for it.
+    /// Sets the end of the key's ban, if there is a word for it.
     #[inline]
     pub fn set_ban_until(&self, states: &mut States<'_>, until: u64) {
         if self.has_ban() {
@@ -302,10 +302,9 @@ impl Rules {
         }
     }
 
-    /// An item that passes where one limit of the key's is all there is, which is what most are: as
-    /// [`Rules::roll`], [`Rules::judge`], where the demand charges [`Rules::charge`], and then
-    /// [`Rules::verdict`], which is told. False: there is more to it, and no more is done than
-    /// rolled.
+    /// Handles the most common item: it passes, and the key's only limit is all there is. Does the
+    /// same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
+    /// [`Rules::verdict`], which it reports. False: there is more to do, and it has only rolled.
     #[inline(always)]
     pub fn pass(
         &self,
@@ -338,7 +337,7 @@ impl Rules {
         }
     }
 
-    /// Would an Update of `count` be refused? A negative count never is.
+    /// Whether an Update of `count` would be refused. A negative count never is.
     #[inline]
     pub fn judge(&self, states: &States<'_>, now: u64, count: i32) -> Judgement {
         let Ok(count) = u32::try_from(count) else {
@@ -352,7 +351,7 @@ impl Rules {
         self.exceeded(states, now, count, ban_left_ms)
     }
 
-    /// The judgement where a limit does not admit the count, or a ban runs.
+    /// The judgement if a limit does not admit the count, or a ban runs.
     #[cold]
     fn exceeded(&self, states: &States<'_>, now: u64, count: u32, ban_left_ms: u64) -> Judgement {
         let banned = ban_left_ms > 0;
@@ -380,13 +379,14 @@ impl Rules {
         Judgement { limited: true, banned, retry_ms, ban_ms, decider, advised }
     }
 
-    /// Does the judgement of an unforced item refuse an atomic request? In shadow nothing does.
+    /// Whether the judgement of an unforced item refuses an atomic request. In shadow mode none
+    /// does.
     #[inline]
     pub fn refuses(&self, judgement: &Judgement) -> bool {
         judgement.limited && self.mode != Mode::Shadow
     }
 
-    /// Charges `count` to all limits, whatever they say.
+    /// Charges `count` to all limits, admitted or not.
     #[inline]
     pub fn charge(&self, states: &mut States<'_>, now: u64, count: i32) {
         for rule in &self.rules {
@@ -400,8 +400,8 @@ impl Rules {
         }
     }
 
-    /// Sets what one limit, by its position, has used in its current window; the states are rolled.
-    /// False: it cannot have used so much, and the states are of no use any more.
+    /// Sets what one limit, by its position, has used in its current window. The states are rolled.
+    /// False: it cannot have used so much, and the states are no longer valid.
     pub fn set_used(&self, states: &mut States<'_>, now: u64, position: usize, used: u32) -> bool {
         let Some(rule) = self.rules.get(position) else { return false };
         let shown = |states: &States<'_>| self.figures_of(rule, states, now).used;
@@ -409,7 +409,7 @@ impl Rules {
         let count = differing.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         self.charge_one(rule, states, now, count);
         if shown(states) != u64::from(used) && !matches!(rule.policy, Policy::Sliding(_)) {
-            // What earlier windows have left cannot be given back one by one.
+            // Uses left over from earlier windows cannot be given back one by one.
             states.of_mut(rule).fill(0);
             policy::roll(&rule.policy, states.of_mut(rule), now);
             self.charge_one(rule, states, now, used.min(i32::MAX as u32) as i32);
@@ -429,9 +429,9 @@ impl Rules {
         }
     }
 
-    /// Starts the ban that the judgement asks for, and makes the judgement one under it. When it
-    /// ends, if there is one, so that the key's node must be written. Not for Query and forced
-    /// items: they start none.
+    /// Starts the ban that the judgement asks for, and updates the judgement to one under that ban.
+    /// Returns its end, if there is one: then the key's node must be written. Not for Query and
+    /// forced items: they start none.
     #[inline]
     pub fn start_ban(
         &self,
@@ -439,7 +439,8 @@ impl Rules {
         now: u64,
         judgement: &mut Judgement,
     ) -> Option<u64> {
-        // An item of the same request may have started a longer one since this one was judged.
+        // Another item of the same request may have started a longer one since this item was
+        // judged.
         let ban_ms = judgement.ban_ms.take()?.max(self.ban_left_ms(self.ban_until(states), now));
         let until = now.saturating_add(ban_ms);
         self.set_ban_until(states, until);
@@ -448,7 +449,7 @@ impl Rules {
         Some(until)
     }
 
-    /// The answer: the limit that decides, with its figures as the states are now.
+    /// The answer: the deciding limit, with its figures by the current states.
     #[inline]
     pub fn verdict(&self, states: &States<'_>, now: u64, judgement: &Judgement) -> Verdict {
         let decider = match (judgement.limited, &*self.rules) {
@@ -477,8 +478,8 @@ impl Rules {
         weights.at(self.figures_of(&self.rules[weights.limit], states, now).used)
     }
 
-    /// Position of the limit with the smallest remaining; of equals, the first. Those that advise
-    /// come behind those that refuse, those that only count behind both.
+    /// Position of the limit with the smallest remaining, the first among equals. Limits that
+    /// advise come after those that refuse. Limits that only count come last.
     fn tightest(&self, states: &States<'_>, now: u64) -> usize {
         let order = |&position: &usize| {
             let rule = &self.rules[position];
@@ -492,8 +493,8 @@ impl Rules {
         policy::figures(&rule.policy, states.of(rule), now)
     }
 
-    /// Appends what each limit says of the item, to be called where the item is judged. A running
-    /// ban is none of a limit's.
+    /// Appends the judgement of each limit on the item. Must be called when the item is judged. A
+    /// running ban belongs to no limit.
     pub fn details(
         &self,
         states: &States<'_>,
@@ -517,15 +518,15 @@ impl Rules {
         }));
     }
 
-    /// Takes the figures of one item's details again, after the command.
+    /// Reads the figures of one item's details again, after the command.
     pub fn refigure(&self, states: &States<'_>, now: u64, details: &mut [LimitFigures]) {
         for (rule, detail) in self.rules.iter().zip(details) {
             detail.figures = self.figures_of(rule, states, now);
         }
     }
 
-    /// Are the rolled states of the scope fresh, and is there no ban with them? A node that is
-    /// need not be created.
+    /// Whether the rolled states of the scope are fresh and no ban is with them. Such a node need
+    /// not be created.
     #[inline]
     pub fn is_fresh(&self, states: &States<'_>, scope: Scope) -> bool {
         let own = |rule: &&Rule| rule.scope == scope;
@@ -537,8 +538,8 @@ impl Rules {
                 .all(|rule| policy::is_fresh(&rule.policy, states.of(rule)))
     }
 
-    /// How much is lost with a node of the scope, whose words are rolled in place; they are a
-    /// copy that nobody writes back.
+    /// What the loss of a node of the scope would cost. Its words are rolled in place: they are a
+    /// copy that is never written back.
     pub fn worth(&self, scope: Scope, words: &mut [u64], now: u64) -> Worth {
         let (key, biz): (&mut [u64], &mut [u64]) = match scope {
             Scope::Key => (words, &mut []),
@@ -558,7 +559,7 @@ impl Rules {
         worth
     }
 
-    /// The largest of what the limits of a key have as used; the words of its node are rolled, as
+    /// The largest `used` of the limits of a key. The words of its node are rolled, as
     /// [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
@@ -567,8 +568,9 @@ impl Rules {
         used.max().unwrap_or(0)
     }
 
-    /// Milliseconds until a ban ends; 0: none runs. One that ends later than the longest ban from
-    /// now was started by a clock that has been set back since, or under other rules: it is none.
+    /// Milliseconds until a ban ends. 0: none runs. A ban that ends later than the longest ban from
+    /// now is ignored: it was started under other rules, or by a clock that has been set back
+    /// since.
     #[inline]
     fn ban_left_ms(&self, ban_until: u64, now: u64) -> u64 {
         let left_ms = ban_until.saturating_sub(now);
@@ -583,7 +585,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// What the rolled state alone makes of its node.
+    /// The worth that the rolled state alone gives its node.
     fn worth(&self, state: &[u64], now: u64) -> Worth {
         if policy::is_fresh(&self.policy, state) {
             Worth::Expired
@@ -597,20 +599,20 @@ impl Rule {
     }
 }
 
-/// A maximum that a listed key has in place of its biz's.
+/// The maximum of a listed key, in place of its biz's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct MaxOverride {
     /// Position of the limit.
     pub limit: usize,
-    /// What it has instead.
+    /// The maximum.
     pub max: u64,
 }
 
-/// What the end of a ban takes in the nodes of a scope.
+/// What bans mean for the nodes of a scope.
 #[derive(Debug, Clone, Copy)]
 struct BanRoom {
     words: usize,
-    /// How long a ban keeps a node from its last use on, at most.
+    /// How long a ban keeps a node after its last use, at most.
     life_ms: u64,
 }
 
@@ -645,7 +647,7 @@ impl NodeLayout {
     }
 }
 
-/// Gives each limit its words: those of a scope one after the other, sliding ones the ring.
+/// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
 fn place(biz: &Biz) -> Box<[Rule]> {
     let mut next = [0, 0];
     let fixed = |scope| -> usize {

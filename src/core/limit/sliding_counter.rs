@@ -1,12 +1,12 @@
-//! `sliding-counter`: at most about M in any I, with two counters, any M.
+//! `sliding-counter`: at most about M in any I, with two counters, for any M.
 //!
-//! Of the window before the current one as much counts as a window of the same length that ends
-//! now still covers of it, as if its uses had come evenly. The rule is the one of the sliding
-//! counters at Cloudflare ("How we built rate limiting capable of scaling to millions of domains",
-//! 2017), here without rounding.
+//! A window of the same length that ends now still covers a part of the window before the current
+//! one. That part of its uses counts, as if they had come evenly. The rule is the one of the
+//! sliding counters at Cloudflare ("How we built rate limiting capable of scaling to millions of
+//! domains", 2017), here without rounding.
 //!
-//! The state is (start, cur, prev). It is fresh exactly if both counters are 0, and then `start` is
-//! 0 too.
+//! Invariant: the state is (start, cur, prev). It is fresh exactly if both counters are 0, and then
+//! `start` is 0 too.
 
 use super::{Figures, MAX_USED, use_more};
 use crate::conf::SlidingCounter;
@@ -14,7 +14,8 @@ use crate::conf::SlidingCounter;
 /// The state, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counters {
-    /// Milliseconds since the epoch when the current window began, a multiple of its length.
+    /// When the current window began, in milliseconds since the epoch. A multiple of the window's
+    /// length.
     pub start: u64,
     /// Uses in it.
     pub cur: u64,
@@ -29,21 +30,21 @@ impl Counters {
         if self.cur == 0 && self.prev == 0 { Counters::FRESH } else { self }
     }
 
-    /// Milliseconds of the window before that still count. A clock set back stands still at the
-    /// start.
+    /// Milliseconds of the window before that still count. If the clock was set back before the
+    /// start, all of them.
     const fn ahead(self, limit: &SlidingCounter, now: u64) -> u64 {
         limit.interval_ms.saturating_sub(now.saturating_sub(self.start))
     }
 
-    /// What counts, in uses times milliseconds: at most 2^118.
+    /// What counts, in uses times milliseconds. At most 2^118.
     const fn weighed(self, limit: &SlidingCounter, now: u64) -> u128 {
         self.cur as u128 * limit.interval_ms as u128
             + self.prev as u128 * self.ahead(limit, now) as u128
     }
 }
 
-/// The state at `now`: of the window that `now` is in. A clock set back by an interval or more
-/// makes the state fresh.
+/// The state at `now`, for the window that contains `now`. If the clock was set back by an interval
+/// or more, the state becomes fresh.
 #[inline]
 pub(super) fn roll(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
     let Counters { start, cur, prev } = counters;
@@ -60,7 +61,7 @@ pub(super) fn roll(limit: &SlidingCounter, counters: Counters, now: u64) -> Coun
     Counters { start: start + limit.interval_ms, cur: 0, prev: cur }.or_fresh()
 }
 
-/// Does a rolled state admit `count`, 0 or more?
+/// Whether a rolled state admits `count`, 0 or more.
 #[inline]
 pub(super) fn admits(limit: &SlidingCounter, counters: Counters, now: u64, count: u32) -> bool {
     let interval_ms = u128::from(limit.interval_ms);
@@ -68,7 +69,7 @@ pub(super) fn admits(limit: &SlidingCounter, counters: Counters, now: u64, count
     counters.weighed(limit, now) + asked <= u128::from(limit.max) * interval_ms
 }
 
-/// A rolled state after `count` more, or less in the current window alone.
+/// A rolled state after `count` more. A negative count reduces the current window only.
 #[inline]
 pub(super) fn charge(limit: &SlidingCounter, counters: Counters, now: u64, count: i32) -> Counters {
     let start =
@@ -76,7 +77,7 @@ pub(super) fn charge(limit: &SlidingCounter, counters: Counters, now: u64, count
     Counters { start, cur: use_more(counters.cur, count), prev: counters.prev }.or_fresh()
 }
 
-/// What a rolled state shows.
+/// The figures of a rolled state.
 #[inline]
 pub(super) fn figures(limit: &SlidingCounter, counters: Counters, now: u64) -> Figures {
     let used = counters.weighed(limit, now).div_ceil(limit.interval_ms.into());
@@ -89,9 +90,9 @@ pub(super) fn figures(limit: &SlidingCounter, counters: Counters, now: u64) -> F
     }
 }
 
-/// Milliseconds until a rolled state that refuses `count` would admit it if nothing else came: in
-/// this window while less and less of the one before counts, else in the next while less and less
-/// of this one does.
+/// Milliseconds until a rolled state that refuses `count` would admit it, if no other use came: in
+/// this window, as less and less of the one before counts, else in the next, as less and less of
+/// this one does.
 pub(super) fn retry_ms(
     limit: &SlidingCounter,
     counters: Counters,
@@ -113,8 +114,8 @@ pub(super) fn retry_ms(
 
 /// An upper bound of the milliseconds from a state's last use until it is fresh.
 ///
-/// The last use can be stamped by a clock that was set back up to an interval before the start:
-/// hence one interval more than the two windows take.
+/// A clock that was set back by up to an interval may have stamped the last use before the start.
+/// Hence the bound is one interval longer than the two windows take.
 pub(super) fn life_ms(limit: &SlidingCounter) -> u64 {
     limit.interval_ms.saturating_mul(3)
 }
@@ -126,7 +127,7 @@ fn counting_ms(limit: &SlidingCounter, room: u64, used: u64) -> u64 {
     fits_ms.map_or(interval_ms, |fits_ms| fits_ms.min(interval_ms)) as u64
 }
 
-/// Until both counters are 0.
+/// Milliseconds until both counters are 0.
 #[inline]
 const fn reset_ms(limit: &SlidingCounter, counters: Counters, now: u64) -> u64 {
     let ahead_ms = counters.ahead(limit, now);
@@ -145,7 +146,7 @@ mod tests {
         SlidingCounter { interval_ms, max }
     }
 
-    /// Every small state of an interval, at every millisecond of its window, and a bit before.
+    /// Every small state of an interval, at every millisecond of its window and a little before.
     fn each_state(interval_ms: u64, check: impl Fn(Counters, u64)) {
         let start = 1000 * interval_ms;
         for (cur, prev) in (0..64).map(|n| (n / 8, n % 8)) {
@@ -155,7 +156,7 @@ mod tests {
         }
     }
 
-    /// What counts as a fraction: over the interval.
+    /// The numerator of what counts, over the interval.
     fn numerator(interval_ms: u64, counters: Counters, now: u64) -> u64 {
         let covered_ms = interval_ms - (now - counters.start);
         counters.cur * interval_ms + counters.prev * covered_ms

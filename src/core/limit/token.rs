@@ -1,16 +1,16 @@
 //! `token`: a token bucket, exact, without drift.
 //!
-//! The state is (level, last): what is taken out of the full bucket, in units of 1/86,400,000
-//! token, so that a whole number of them comes back in a millisecond whatever the rate is written
-//! in. It is fresh exactly if `level` is 0, and then `last` is 0 too.
+//! Invariant: the state is (level, last). `level` is what is taken out of the full bucket, in units
+//! of 1/86,400,000 token, so that a whole number of units comes back in a millisecond, whatever the
+//! unit of the rate. The state is fresh exactly if `level` is 0, and then `last` is 0 too.
 
 use super::Figures;
 use crate::conf::{TOKEN_UNITS as UNITS, Token};
 
-/// Settings made ready, in units of 1/86,400,000 token.
+/// Prepared settings, in units of 1/86,400,000 token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket {
-    /// Tokens of a full one; their units fit into a u64.
+    /// Tokens of a full bucket. Their units fit into a u64.
     burst: u64,
     /// Units that come back in a millisecond, from 1.
     drain: u64,
@@ -21,7 +21,7 @@ pub(super) struct Bucket {
 pub(super) struct Level {
     /// Units taken out.
     pub level: u64,
-    /// Milliseconds since the epoch when that was so.
+    /// The time of this level, in milliseconds since the epoch.
     pub last: u64,
 }
 
@@ -34,20 +34,20 @@ impl Level {
 }
 
 impl Bucket {
-    /// A burst or rate beyond what a u64 holds in units is as much as it holds.
+    /// A burst or rate that exceeds a u64 in units is reduced to fit.
     pub fn new(limit: &Token) -> Bucket {
         let drain = limit.rate.saturating_mul(UNITS / limit.per_ms.clamp(1, UNITS));
         Bucket { burst: limit.burst.min(u64::MAX / UNITS), drain: drain.max(1) }
     }
 
-    /// Units of a full one.
+    /// Units of a full bucket.
     const fn capacity(&self) -> u64 {
         self.burst * UNITS
     }
 }
 
-/// The state at `now`: what has come back since is back. A clock set back by as long as a bucket
-/// takes to fill, or more, makes the state fresh.
+/// The state at `now`, after the refill since. If the clock was set back by at least the time that
+/// a bucket takes to fill, the state becomes fresh.
 #[inline]
 pub(super) fn roll(limit: &Bucket, level: Level, now: u64) -> Level {
     let Some(elapsed_ms) = now.checked_sub(level.last) else {
@@ -58,13 +58,13 @@ pub(super) fn roll(limit: &Bucket, level: Level, now: u64) -> Level {
     Level { level: level.level.saturating_sub(drained), last: now }.or_fresh()
 }
 
-/// Does a rolled state admit `count`, 0 or more?
+/// Whether a rolled state admits `count`, 0 or more.
 #[inline]
 pub(super) fn admits(limit: &Bucket, level: Level, count: u32) -> bool {
     excess(limit, level, count) == 0
 }
 
-/// A rolled state after `count` more, beyond the burst too.
+/// A rolled state after `count` more, even beyond the burst.
 #[inline]
 pub(super) fn charge(level: Level, now: u64, count: i32) -> Level {
     let units = u64::from(count.unsigned_abs()) * UNITS;
@@ -77,7 +77,7 @@ pub(super) fn charge(level: Level, now: u64, count: i32) -> Level {
     Level { level, last }.or_fresh()
 }
 
-/// What a rolled state shows.
+/// The figures of a rolled state.
 #[inline]
 pub(super) fn figures(limit: &Bucket, level: Level) -> Figures {
     let remaining = limit.capacity().saturating_sub(level.level) / UNITS;
@@ -92,11 +92,11 @@ pub(super) fn figures(limit: &Bucket, level: Level) -> Figures {
 /// Milliseconds until a rolled state that refuses `count` would admit it.
 pub(super) fn retry_ms(limit: &Bucket, level: Level, count: u32) -> Option<u64> {
     let fits = u64::from(count) <= limit.burst;
-    // What is too much is then at most what is taken out, a u64.
+    // The excess is then at most what is taken out, a u64.
     fits.then(|| excess(limit, level, count).div_ceil(limit.drain.into()) as u64)
 }
 
-/// Milliseconds in which an empty bucket fills.
+/// Milliseconds to fill an empty bucket.
 #[inline]
 pub(super) fn fill_ms(limit: &Bucket) -> u64 {
     limit.capacity().div_ceil(limit.drain)
@@ -104,13 +104,13 @@ pub(super) fn fill_ms(limit: &Bucket) -> u64 {
 
 /// An upper bound of the milliseconds from a state's last use until it is fresh.
 ///
-/// Forced use may have taken out as much as a u64 holds, and the last use can be stamped by a
+/// Forced use may have taken out as much as a u64 holds. The last use may have been stamped by a
 /// clock that was set back by up to the time to fill the bucket.
 pub(super) fn life_ms(limit: &Bucket) -> Option<u64> {
     u64::MAX.div_ceil(limit.drain).checked_add(fill_ms(limit))
 }
 
-/// Units that are missing for `count`: u128, for a level may be all that a u64 holds.
+/// Units that are missing for `count`. A u128, because a level may be as large as a u64 can be.
 #[inline]
 fn excess(limit: &Bucket, level: Level, count: u32) -> u128 {
     let wanted = u128::from(level.level) + u128::from(count) * u128::from(UNITS);

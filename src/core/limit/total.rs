@@ -1,18 +1,18 @@
 //! `total`: counts up to its max and never resets.
 //!
-//! The state is `used`. Waiting never helps here, so there is no retry, and no reset once
-//! something is used.
+//! Invariant: the state is `used`. Waiting never helps, so there is no retry. Once something is
+//! used, there is no reset.
 
 use super::{Figures, MAX_USED, use_more};
 use crate::conf::Total;
 
-/// The state at any time: the same.
+/// The state at any time is the same.
 #[inline]
 pub(super) fn roll(used: u64) -> u64 {
     used.min(MAX_USED)
 }
 
-/// Does the state admit `count`, 0 or more?
+/// Whether the state admits `count`, 0 or more.
 #[inline]
 pub(super) fn admits(limit: &Total, used: u64, count: u32) -> bool {
     used + u64::from(count) <= limit.max
@@ -24,7 +24,7 @@ pub(super) fn charge(used: u64, count: i32) -> u64 {
     use_more(used, count)
 }
 
-/// What the state shows.
+/// The figures of the state.
 #[inline]
 pub(super) fn figures(limit: &Total, used: u64) -> Figures {
     Figures {
@@ -35,7 +35,7 @@ pub(super) fn figures(limit: &Total, used: u64) -> Figures {
     }
 }
 
-/// What the state leaves.
+/// Uses left in the state.
 #[inline]
 pub(super) fn remaining(limit: &Total, used: u64) -> u64 {
     limit.max.saturating_sub(used)

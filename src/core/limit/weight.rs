@@ -1,9 +1,9 @@
-//! Weights: what an item carries by a limit's `used`, linear between given points (soft caps of
-//! advertising).
+//! Weights: a number that an item carries by a limit's `used`, linear between given points (soft
+//! caps of advertising).
 
 use crate::conf::{Limit, Weight};
 
-/// The points of the one limit of a biz that has any.
+/// The points of the one limit of a biz that has weights.
 #[derive(Debug, Clone)]
 pub(super) struct Weights {
     /// Position of the limit.
@@ -13,13 +13,14 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Those of a biz's limits.
+    /// The weights of a biz's limits.
     pub fn new(limits: &[Limit]) -> Option<Weights> {
         let limit = limits.iter().position(|limit| !limit.weights.is_empty())?;
         Some(Weights { limit, points: limits[limit].weights.clone().into() })
     }
 
-    /// In thousandths, to the nearest: before the first point its weight, after the last one's.
+    /// In thousandths, to the nearest. Before the first point it is the first one's weight, after
+    /// the last point the last one's.
     pub fn at(&self, used: u64) -> u32 {
         let after = self.points.partition_point(|point| point.at <= used);
         let (before, next) = match (after.checked_sub(1), self.points.get(after)) {
@@ -28,7 +29,7 @@ impl Weights {
             (Some(before), Some(next)) => (&self.points[before], next),
             (None, None) => return 0,
         };
-        // At most 2^53 × 10^6: u128, and no sum is negative.
+        // At most 2^53 × 10^6, so u128. No sum is negative.
         let (span, past) = (u128::from(next.at - before.at), u128::from(used - before.at));
         let ahead = u128::from(before.thousandths) * (span - past);
         let sum = ahead + u128::from(next.thousandths) * past;

@@ -1,4 +1,4 @@
-//! Windows around the changes of real zones, by literal instants; any zone against its dates.
+//! Windows around the changes of real zones, by literal instants. Any zone against its dates.
 
 use jiff::ToSpan;
 use jiff::civil::Weekday;
@@ -28,7 +28,7 @@ fn minutes(at: &str) -> u16 {
     hour.parse::<u16>().unwrap() * 60 + minute.parse::<u16>().unwrap()
 }
 
-/// The windows of a zone turn at these instants, one after the other, and at none between.
+/// Checks that the windows of a zone turn at these instants, in order, and at none between.
 #[track_caller]
 fn turn_at(unit: Unit, zone: &str, at: &str, instants: &[&str]) {
     assert_turns(&turns(unit, get(zone), minutes(at)), instants);
@@ -85,7 +85,7 @@ fn a_day_of_new_york_turns_at_the_first_of_two_occurrences() {
     turn_at(Unit::Day, "America/New_York", "01:30", &at_0130);
     let at_0100 = ["2026-10-31T05:00Z", "2026-11-01T05:00Z", "2026-11-02T06:00Z"];
     turn_at(Unit::Day, "America/New_York", "01:00", &at_0100);
-    // Behind the fold: once.
+    // After the fold: once.
     let at_0230 =
         ["2026-10-30T06:30Z", "2026-10-31T06:30Z", "2026-11-01T07:30Z", "2026-11-02T07:30Z"];
     turn_at(Unit::Day, "America/New_York", "02:30", &at_0230);
@@ -130,7 +130,7 @@ fn a_day_that_a_zone_skipped_is_no_window() {
     turn_at(Unit::Day, "Pacific/Apia", "00:00", &at_0000);
     let across = ["2011-12-29T10:00Z", "2011-12-30T10:00Z", "2011-12-31T10:00Z"];
     turn_at(Unit::Day, "Pacific/Apia", "00:00", &across);
-    // Its 02:30 falls into the gap, which ends half an hour and two hours before the next.
+    // Its 02:30 falls into the gap, which ends half an hour and two hours before the next turn.
     let at_0230 = [
         "2011-12-28T12:30Z",
         "2011-12-29T12:30Z",
@@ -156,7 +156,7 @@ fn weeks_start_on_monday() {
 
 #[test]
 fn a_week_turns_behind_the_gap_of_a_monday() {
-    // Iran's 2021-03-22 began with one, 00:00 +03:30 to 01:00 +04:30.
+    // Iran's 2021-03-22 began with a gap, 00:00 +03:30 to 01:00 +04:30.
     let weeks = ["2021-03-14T21:00Z", "2021-03-21T20:30Z", "2021-03-28T20:00Z"];
     turn_at(Unit::Week, "Asia/Tehran", "00:30", &weeks);
 }
@@ -171,7 +171,7 @@ fn a_week_turns_at_the_first_of_two_occurrences_on_a_monday() {
 
 #[test]
 fn a_month_turns_behind_the_gap_of_a_first() {
-    // Pakistan's 2008-06-01 began with one, 00:00 +05 to 01:00 +06.
+    // Pakistan's 2008-06-01 began with a gap, 00:00 +05 to 01:00 +06.
     let months = ["2008-04-30T19:30Z", "2008-05-31T19:00Z", "2008-06-30T18:30Z"];
     turn_at(Unit::Month, "Asia/Karachi", "00:30", &months);
 }
@@ -186,7 +186,7 @@ fn a_month_turns_at_the_first_of_two_occurrences_on_a_first() {
 
 #[test]
 fn a_year_turns_behind_the_gap_of_a_first_of_january() {
-    // Nepal's 1986 began with one, 00:00 +05:30 to 00:15 +05:45.
+    // Nepal's 1986 began with a gap, 00:00 +05:30 to 00:15 +05:45.
     let years = ["1984-12-31T18:40Z", "1985-12-31T18:30Z", "1986-12-31T18:25Z"];
     turn_at(Unit::Year, "Asia/Kathmandu", "00:10", &years);
 }
@@ -394,8 +394,8 @@ fn a_debt_of_millennia_is_reckoned_in_bounded_steps() {
     assert!(last.at as u64 > utc("2085-01-01T00:00Z"));
 }
 
-/// An instant of the years 1970 to 2100 in any zone there is, every other one close to a change
-/// of its offset.
+/// An instant of the years 1970 to 2100 in any existing zone. Every other one is close to a change
+/// of the offset.
 fn instants() -> impl Strategy<Value = (TimeZone, u64)> {
     let names: Vec<String> =
         jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
@@ -425,7 +425,7 @@ fn any_turns() -> impl Strategy<Value = (Turns, u64)> {
     })
 }
 
-/// The turn of a date, as the zone's own reckoning of civil times says.
+/// The turn of a date, by the zone's own arithmetic on civil times.
 fn turn_of(turns: &Turns, date: Date) -> i64 {
     let (hour, minute) = ((turns.at_minutes / 60) as i8, (turns.at_minutes % 60) as i8);
     let local = date.at(hour, minute, 0, 0);
@@ -450,7 +450,7 @@ fn begins(unit: Unit, date: Date) -> bool {
     }
 }
 
-/// The window among the turns of all dates around.
+/// The window, found among the turns of all dates around.
 fn window_by_dates(turns: &Turns, now: u64) -> Span {
     let today = turns.zone.to_datetime(timestamp(now as i64)).date();
     let reach = match turns.unit {
@@ -470,13 +470,13 @@ fn window_by_dates(turns: &Turns, now: u64) -> Span {
     Span { from: from.max(0) as u64, until: until as u64 }
 }
 
-/// Does a minute or hour begin with an instant?
+/// Whether a minute or an hour begins at an instant.
 fn begins_short(zone: &TimeZone, length_ms: i64, at: i64) -> bool {
     let offset = offset_ms(zone, at);
     (at + offset) % length_ms == 0 || (offset - offset_ms(zone, at - 1)) % HOUR_MS != 0
 }
 
-/// The window between the seconds around with which one begins.
+/// The window, found between the surrounding seconds at which one begins.
 fn window_by_seconds(turns: &Turns, now: u64) -> Span {
     let length_ms = if turns.unit == Unit::Minute { MINUTE_MS } else { HOUR_MS };
     let begins = |at: &i64| begins_short(&turns.zone, length_ms, *at);

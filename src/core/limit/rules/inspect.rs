@@ -1,6 +1,6 @@
-//! What the words of a node mean, one by one: for those who look into the files.
+//! The meaning of a node's words, one by one, for tools that look into the files.
 //!
-//! Nothing here judges; the words are taken as they are stored, unrolled.
+//! Invariant: nothing here judges. The words are taken as they are stored, unrolled.
 
 use super::Rules;
 use crate::conf::Scope;
@@ -9,7 +9,7 @@ use crate::limit::ring::{self, Uses};
 use crate::limit::state_word::{StateWord, WordUnit};
 
 impl Rules {
-    /// What the words of a node of the scope are, from the first one behind the key field on.
+    /// The meaning of the words of a node of the scope, starting after the key field.
     pub fn state_words(&self, scope: Scope) -> Vec<StateWord> {
         let mut words = Vec::with_capacity(self.words(scope));
         for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
@@ -29,8 +29,8 @@ impl Rules {
         words
     }
 
-    /// The times of the uses in the ring of a node of the scope, in the order in which they came;
-    /// `words` are those behind the key field.
+    /// The times of the uses in the ring of a node of the scope, in order of arrival. `words` are
+    /// those after the key field.
     pub fn ring_times(&self, scope: Scope, words: &[u64]) -> Vec<u64> {
         let node = self.node(scope);
         let Some(words) = node.ring.and_then(|_| words.get(node.ring_at()..node.words)) else {

@@ -1,9 +1,9 @@
-//! The bucket against one that is filled by steps.
+//! The bucket against one that is filled in steps.
 
 use super::*;
 
 const DAY: u64 = 86_400_000;
-/// What a rate can be written per.
+/// The units of a rate.
 const PERS: [u64; 5] = [1, 1000, 60_000, 3_600_000, DAY];
 
 fn bucket(rate: u64, per_ms: u64, burst: u64) -> Bucket {
@@ -14,7 +14,7 @@ fn taken(units: u64) -> Level {
     Level { level: units, last: 0 }.or_fresh()
 }
 
-/// The same bucket as fractions of a token over `per_ms`, which need no rounding either.
+/// The same bucket in fractions of a token over `per_ms`, which need no rounding either.
 struct Reference {
     settings: Token,
     /// Tokens taken out, times `per_ms`.

@@ -110,7 +110,7 @@ fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
 }
 
 fn set_up(case: &Case) -> World {
-    // On any machine, only a waiter for a dead process is ever busy, and it finds that out.
+    // However slow the machine is, no item is busy: a waiter detects the death of a holder first.
     let world = World::with_lock_timeout(MAP, "10s");
     let mut service = world.attach();
     for (index, Ask(biz, key, count)) in case.before.iter().enumerate() {
