@@ -1,9 +1,9 @@
 //! The published configuration: `data/conf.active.G` holds both checked texts of generation G, and
-//! what was switched and reset beside them.
+//! the overlay.
 //!
-//! What a file of this name says is what the master checked: it is complete and on disk before it
-//! has its name, its CRC covers every byte, and what was taken from the master's surroundings
-//! (processors, working directory) stands in it, so that every reader gets the same [`Conf`].
+//! Invariant: a file of this name contains what the master checked. It is complete and on disk
+//! before it gets its name. Its CRC covers every byte. It contains what the master took from its
+//! environment (processors, working directory), so every reader gets the same [`Conf`].
 //!
 //! ```text
 //! offset  bytes
@@ -50,14 +50,14 @@ const TEMPORARY: &str = "conf.active.tmp";
 /// Why a published configuration cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ActiveError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: cannot {doing}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// Its bytes are not those that were written.
@@ -67,23 +67,23 @@ pub enum ActiveError {
         path: PathBuf,
         /// Part of the file.
         field: &'static str,
-        /// What stands there.
+        /// What it contains.
         found: String,
-        /// What should.
+        /// What it should contain.
         expected: String,
     },
-    /// Its texts are whole, but not to this version's liking.
+    /// Its texts are intact, but this version does not accept them.
     #[error("{}: not of this version of frs", path.display())]
     Faults {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The faults.
         source: Faults,
     },
 }
 
 impl ActiveError {
-    /// Was there no room on the disk.
+    /// Whether the disk had no room.
     pub fn is_no_room(&self) -> bool {
         matches!(self, ActiveError::Io { source, .. } if is_no_room(source))
     }
@@ -94,7 +94,7 @@ pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
     data_dir.join(format!("{PREFIX}{generation}"))
 }
 
-/// The latest generation that a data directory holds; none: nothing was ever published there.
+/// The latest generation in a data directory. None: nothing was ever published there.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -102,7 +102,7 @@ pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
     Ok(all(data_dir)?.first().copied())
 }
 
-/// The generations that a data directory holds, the latest first.
+/// The generations in a data directory, the latest first.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -116,8 +116,8 @@ pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
     Ok(generations)
 }
 
-/// Writes a generation: complete and on disk when it returns. Of the others only the latest before
-/// it is kept; a reader may still be on its way to that one.
+/// Writes a generation, which is complete and on disk when this returns. Keeps only the latest of
+/// the other generations, because a reader may be about to open that one.
 ///
 /// # Errors
 /// Those of the file system. The generation is then not published, or not durable.
@@ -125,10 +125,10 @@ pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), Acti
     write_overlaid(data_dir, generation, texts, &Overlay::default())
 }
 
-/// As [`write()`], with what was switched and reset.
+/// As [`write()`], with an overlay.
 ///
 /// # Errors
-/// As there.
+/// The same as [`write()`].
 pub fn write_overlaid(
     data_dir: &Path,
     generation: u64,
@@ -144,7 +144,7 @@ pub fn write_overlaid(
     let bytes = encode(generation, Host::this().processors, &directory, texts, overlay);
     let temporary = data_dir.join(TEMPORARY);
     let written = write_durably(&temporary, &bytes).or_else(|error| {
-        // The one before the latest would go in a moment: it makes room.
+        // The generation before the latest would be removed anyway: remove it now to make room.
         let is_smaller = is_no_room(&error) && remove_all_but_latest(data_dir)? > 0;
         if is_smaller { write_durably(&temporary, &bytes) } else { Err(error) }
     });
@@ -157,14 +157,14 @@ pub fn write_overlaid(
     remove_others(data_dir, generation).map_err(failed(data_dir, "remove older configurations"))
 }
 
-/// Reads and checks a generation. Paths in the answer do not depend on the reader's working
-/// directory: the data directory is the one given, others are those the writer meant.
+/// Reads and checks a generation. Paths in the result do not depend on the reader's working
+/// directory: the data directory is the given one, and the others are those that the writer meant.
 ///
 /// # Errors
-/// A damaged file names the field, what was found and what was expected.
+/// A damaged file: the error names the field, what was found and what was expected.
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
-    // The user was known to the writer; whether it still is, is no matter of the reader's.
+    // The writer knew the user. Whether the user still exists is irrelevant to the reader.
     let host = Host { processors: active.processors, knows_user: |_| true };
     let mut conf = active.texts.check(&host).map_err(|source| {
         let path = path(data_dir, generation);
@@ -174,8 +174,8 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     Ok(placed(conf, data_dir, &active.directory))
 }
 
-/// Is a generation exactly what [`write_overlaid()`] would write of these texts and this overlay
-/// here and now.
+/// Whether a generation is exactly what [`write_overlaid()`] would write here and now for these
+/// texts and this overlay.
 ///
 /// # Errors
 /// The generation cannot be read.
@@ -191,8 +191,8 @@ pub fn is_of(
     Ok(here && host && active.texts == *texts && active.overlay == *overlay)
 }
 
-/// A configuration read in `directory`, with paths that do not depend on it; the data directory is
-/// the one given.
+/// A configuration read in `directory`, with paths that do not depend on it. The data directory is
+/// the given one.
 pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     let data = &mut conf.srv.data;
     data.dir = data_dir.to_owned();
@@ -214,15 +214,15 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
 /// The texts of a generation as they were checked.
 ///
 /// # Errors
-/// A damaged file names the field, what was found and what was expected.
+/// A damaged file: the error names the field, what was found and what was expected.
 pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
     load(data_dir, generation).map(|active| active.texts)
 }
 
-/// What was switched and reset when a generation was published.
+/// The overlay that was published with a generation.
 ///
 /// # Errors
-/// A damaged file names the field, what was found and what was expected.
+/// A damaged file: the error names the field, what was found and what was expected.
 pub fn read_overlay(data_dir: &Path, generation: u64) -> Result<Overlay, ActiveError> {
     load(data_dir, generation).map(|active| active.overlay)
 }
@@ -262,7 +262,7 @@ fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes all generations but the latest; how many.
+/// Removes all generations except the latest, and returns how many.
 fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
     let mut others = generations_in(data_dir)?;
     let latest = others.iter().copied().max();
@@ -271,7 +271,7 @@ fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
     Ok(others.len())
 }
 
-/// Has the disk no room left, or the user no more of it.
+/// Whether the disk is full, or the user's quota.
 fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -454,7 +454,7 @@ mod tests {
         assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
         assert_eq!(latest(dir.path()).unwrap(), Some(9));
         assert_eq!(latest(tempfile::tempdir().unwrap().path()).unwrap(), None);
-        // Generations begin anew when runtime.mmap does.
+        // Generations start again when runtime.mmap does.
         fs::write(dir.path().join("conf.active.tmp"), "left").unwrap();
         fs::write(dir.path().join("conf.active.old"), "not ours").unwrap();
         write(dir.path(), 1, &texts()).unwrap();

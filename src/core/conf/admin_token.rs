@@ -1,7 +1,7 @@
-//! The token that changes over TCP must carry, and the file that it stands in.
+//! The token that changes over TCP must carry, and its file.
 //!
-//! Invariant: comparing takes as long for a wrong token as for the right one, and no message ever
-//! shows one.
+//! Invariant: a comparison takes the same time for a wrong token as for the right one, and no
+//! message ever shows a token.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::Conf;
 
-/// Shorter ones can be guessed.
+/// A shorter one can be guessed.
 const MIN_BYTES: usize = 16;
 const MAX_BYTES: usize = 1024;
 
@@ -19,10 +19,10 @@ const MAX_BYTES: usize = 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AdminToken(Vec<u8>);
 
-/// Why a token file holds none that can be used: changes over TCP are refused.
+/// Why a token file holds no usable token. Changes over TCP are then refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It is not there.
+    /// The file does not exist.
     #[error(
         "token-file {} does not exist: changes over TCP are refused until it does",
         path.display()
@@ -31,15 +31,15 @@ pub enum TokenError {
         /// The file.
         path: PathBuf,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("token-file {}: {source}: changes over TCP are refused", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// What stands there is no token.
+    /// The file does not contain a token.
     #[error(
         "token-file {}: expected one line of {MIN_BYTES} to {MAX_BYTES} characters, letters, digits \
          and -._~+/=: changes over TCP are refused", path.display()
@@ -57,16 +57,16 @@ impl std::fmt::Debug for AdminToken {
 }
 
 impl AdminToken {
-    /// Reads one; white space around it does not count.
+    /// Reads a token. Surrounding white space is ignored.
     ///
     /// # Errors
-    /// It is not to be had, or not to be used.
+    /// The file cannot be read, or its content cannot be used.
     pub fn read(path: &Path) -> Result<AdminToken, TokenError> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => TokenError::Missing { path: path.to_owned() },
             _ => TokenError::Io { path: path.to_owned(), source },
         };
-        // Looked at before it is opened: opening a pipe would wait for its writer.
+        // Check the kind before opening: to open a pipe is to wait for its writer.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
         }
@@ -76,7 +76,7 @@ impl AdminToken {
         AdminToken::of(&bytes).ok_or_else(|| TokenError::Unfit { path: path.to_owned() })
     }
 
-    /// The token that a text holds: `token68` of RFC 9110, section 11.2.
+    /// The token in a text: `token68` of RFC 9110, section 11.2.
     fn of(text: &[u8]) -> Option<AdminToken> {
         let token = text.trim_ascii();
         let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
@@ -84,7 +84,7 @@ impl AdminToken {
         (sized && token.iter().all(fits)).then(|| AdminToken(token.to_vec()))
     }
 
-    /// Is it the given one; takes a time that tells nothing of where they differ.
+    /// Whether it equals the given one. The time does not reveal where they differ.
     pub fn is(&self, given: &[u8]) -> bool {
         let pad = given.iter().copied().chain(std::iter::repeat(0));
         let differing =
@@ -94,16 +94,16 @@ impl AdminToken {
 }
 
 impl Conf {
-    /// The token of the admin plane; none: the configuration names no file of one.
+    /// The token of the admin plane. None: the configuration names no token file.
     ///
     /// # Errors
-    /// It names one that holds none.
+    /// It names a file without a usable token.
     pub fn token(&self) -> Result<Option<AdminToken>, TokenError> {
         let file = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref());
         file.map(AdminToken::read).transpose()
     }
 
-    /// What should be thought about before the admin plane is used; one line each.
+    /// Warnings for an operator before the admin plane is used, one line each.
     pub fn token_warnings(&self) -> Vec<String> {
         let Some(path) = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref())
         else {

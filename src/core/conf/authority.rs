@@ -1,33 +1,34 @@
-//! Hosts and origins: what `<http hosts>` and `<http allow-origin>` name, and what requests name.
+//! Hosts and origins: those in `<http hosts>` and `<http allow-origin>`, and those in requests.
 //!
-//! Invariant: what is configured is kept as browsers write it, so that looking it up compares text.
+//! Invariant: a configured name is kept in the form that browsers write, so a look-up compares
+//! text.
 
 use std::net::Ipv6Addr;
 
 use super::fault::shown;
 use super::value::Value;
 
-/// Names of one list.
+/// The most names in one list.
 const MAX_NAMES: usize = 64;
-/// Bytes of a host's name (RFC 1035, section 2.3.4).
+/// The most bytes of a host's name (RFC 1035, section 2.3.4).
 const MAX_HOST_BYTES: usize = 255;
-/// Bytes of a scheme; that of a browser's extension is among the longest.
+/// The most bytes of a scheme. Those of browser extensions are among the longest.
 const MAX_SCHEME_BYTES: usize = 32;
-/// The port of a URL that names none; both planes speak plain http.
+/// The port of a URL without one. Both planes use plain http.
 const HTTP_PORT: u16 = 80;
 
-/// A host and a port, as a Host field or a target names them.
+/// A host and a port, as in a Host field or a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Authority<'t> {
-    /// A name, an IPv4 address, or an IPv6 address in brackets; never empty.
+    /// A name, an IPv4 address, or an IPv6 address in brackets. Never empty.
     pub host: &'t [u8],
-    /// None: that of the scheme.
+    /// None: the port of the scheme.
     pub port: Option<u16>,
 }
 
 impl<'t> Authority<'t> {
     /// Reads `HOST` or `HOST:PORT` (RFC 3986, section 3.2, without userinfo; RFC 9110, section
-    /// 4.2.1: no host is empty).
+    /// 4.2.1: a host must not be empty).
     pub fn parse(text: &'t [u8]) -> Option<Authority<'t>> {
         let host_bytes = match text.first()? {
             b'[' => memchr::memchr(b']', text)? + 1,
@@ -42,7 +43,7 @@ impl<'t> Authority<'t> {
         is_host(host).then_some(Authority { host, port })
     }
 
-    /// Its port, as plain http has it.
+    /// Its port, by default that of plain http.
     pub fn http_port(&self) -> u16 {
         self.port.unwrap_or(HTTP_PORT)
     }
@@ -74,12 +75,12 @@ fn is_host(host: &[u8]) -> bool {
 pub struct HostName {
     /// In lower case.
     host: Box<str>,
-    /// None: whatever port a request names.
+    /// None: any port.
     port: Option<u16>,
 }
 
 impl HostName {
-    /// Is it what the request names?
+    /// Whether it is the host that the request names.
     pub fn is(&self, named: &Authority<'_>) -> bool {
         named.host.eq_ignore_ascii_case(self.host.as_bytes())
             && self.port.is_none_or(|port| port == named.http_port())
@@ -88,13 +89,13 @@ impl HostName {
     fn parse(text: &str) -> Option<HostName> {
         let Authority { host, port } = Authority::parse(text.as_bytes())?;
         let host = std::str::from_utf8(host).ok().filter(|host| host.len() <= MAX_HOST_BYTES)?;
-        // A port that is announced and not there is no more than a slip.
+        // A colon without a port is a mistake.
         let whole = !text.ends_with(':') && port != Some(0) && !host.contains('*');
         whole.then(|| HostName { host: host.to_ascii_lowercase().into(), port })
     }
 }
 
-/// A site whose pages may ask, as browsers write it in `Origin`.
+/// A site whose pages may send requests, as browsers write it in `Origin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin(Box<str>);
 
@@ -104,7 +105,7 @@ impl Origin {
         &self.0
     }
 
-    /// Tells it from the others, in whatever configuration.
+    /// A hash of the text, the same in every configuration.
     pub fn mark(&self) -> u32 {
         crate::base::hash::hashlittle(self.0.as_bytes(), 0)
     }
@@ -119,7 +120,7 @@ impl Origin {
         {
             return None;
         }
-        // Browsers leave out a scheme's own port.
+        // Browsers omit the default port of a scheme.
         let port = named.port.filter(|&port| (&*scheme, port) != ("http", HTTP_PORT));
         let port = port.filter(|&port| (&*scheme, port) != ("https", 443));
         let host = named.host;

@@ -1,48 +1,48 @@
 //! Bounds that the settings of a limit put on each other, so that no figure of an answer overflows.
 //!
-//! They hold for a limit as it is written, and for each max that an override gives it.
+//! Invariant: they hold for a limit as it is written, and for each max that an override gives it.
 
 use std::ops::RangeInclusive;
 
 use super::map::{Calendar, Interval, MAX_RING_USES, Policy, TOKEN_UNITS, Token};
 use super::value::{MAX_COUNT, MAX_DURATION_MS};
 
-/// The largest max of `sliding`: each use is kept.
+/// The largest max of `sliding`, which stores each use.
 pub(super) const MAX_SLIDING: u64 = MAX_RING_USES as u64;
-/// The longest interval of `sliding`: uses are kept as 32 bits of milliseconds.
+/// The longest interval of `sliding`, which stores uses as 32 bits of milliseconds.
 pub(super) const MAX_SLIDING_MS: u64 = 45 * DAY_MS;
-/// The largest burst: the level of its bucket stands in 64 bits.
+/// The largest burst: the level of its bucket is a 64-bit number.
 pub(super) const MAX_BURST: u64 = u64::MAX / TOKEN_UNITS;
 
 const DAY_MS: u64 = 86_400_000;
 /// A thousand years: calendars end with the year 9999.
 const MAX_CALENDAR_MS: u64 = 366_000 * DAY_MS;
 
-/// What a limit lends of later windows, and how long paying back may take.
+/// What a limit lends from later windows, and how long paying back may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Credit {
-    /// Uses lent at most.
+    /// The most uses lent.
     pub debt: u64,
     /// The longest window.
     pub window_ms: u64,
-    /// The longest time until all is paid back and the window has turned.
+    /// The longest time until everything is paid back and the window has turned.
     pub most_ms: u64,
 }
 
 impl Credit {
-    /// That of `interval`.
+    /// The credit of `interval`.
     pub fn of_interval(limit: &Interval) -> Credit {
         Credit { debt: limit.debt, window_ms: limit.interval_ms, most_ms: MAX_DURATION_MS }
     }
 
-    /// That of `calendar`.
+    /// The credit of `calendar`.
     pub fn of_calendar(limit: &Calendar) -> Credit {
         let window_ms = limit.turns.unit.longest_ms();
         Credit { debt: limit.debt, window_ms, most_ms: MAX_CALENDAR_MS }
     }
 
-    /// Windows until all is paid back, at a max of 1 or more if anything is lent, and the one that
-    /// turns then.
+    /// Windows until everything is paid back, and the one that turns then. If anything is lent, max
+    /// is 1 or more.
     pub const fn turns(&self, max: u64) -> u64 {
         match self.debt.checked_div(max) {
             Some(windows) if self.debt > 0 => windows + 2,
@@ -50,12 +50,12 @@ impl Credit {
         }
     }
 
-    /// Is that time within its bound?
+    /// Whether that time is within its bound.
     pub const fn is_paid_back(&self, max: u64) -> bool {
         self.turns(max).saturating_mul(self.window_ms) <= self.most_ms
     }
 
-    /// The smallest max that pays back in time, where any does.
+    /// The smallest max that pays back in time, if there is one.
     pub const fn least_max(&self) -> u64 {
         if self.debt == 0 {
             return 0;
@@ -69,21 +69,21 @@ impl Credit {
     }
 }
 
-/// The highest rate in tokens per so many milliseconds, which divide a day: what comes back in a
-/// millisecond stands in 64 bits.
+/// The highest rate, in tokens per this many milliseconds, which divide a day. What comes back in a
+/// millisecond is a 64-bit number.
 pub(super) const fn most_rate(per_ms: u64) -> u64 {
     let most = u64::MAX / (TOKEN_UNITS / per_ms);
     if most < MAX_COUNT { most } else { MAX_COUNT }
 }
 
-/// The largest burst at a rate: its level stands in 64 bits, and no bucket takes longer to fill
+/// The largest burst at a rate. Its level is a 64-bit number, and no bucket takes longer to fill
 /// than the longest duration.
 pub(super) fn most_burst(rate: u64, per_ms: u64) -> u64 {
     let filled = u128::from(MAX_DURATION_MS) * u128::from(rate) / u128::from(per_ms);
     u64::try_from(filled).unwrap_or(u64::MAX).min(MAX_BURST)
 }
 
-/// What the max of an override may be under the other settings of its limit; none: it has no max.
+/// The allowed max of an override, under the other settings of its limit. None: it has no max.
 pub(super) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
     Some(match policy {
         Policy::Interval(limit) => Credit::of_interval(limit).least_max()..=MAX_COUNT,

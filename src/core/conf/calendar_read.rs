@@ -1,4 +1,4 @@
-//! When calendar windows turn, read: `unit`, `tz` and `at` of a `<limit>`.
+//! Reads when calendar windows turn: `unit`, `tz` and `at` of a `<limit>`.
 
 use jiff::tz::{self, TimeZone};
 
@@ -18,7 +18,7 @@ const UNITS: [(&str, Unit); 6] = [
 ];
 const WITH_TIME_OF_DAY: [&str; 4] = ["day", "week", "month", "year"];
 
-/// Those of a limit that must have a unit.
+/// The turns of a limit that requires a unit.
 pub(super) fn required(notes: &mut Notes<'_>, element: &Element) -> Checked<Turns> {
     let unit = element.required(notes, "unit", unit);
     let zone = element.or(notes, "tz", TimeZone::UTC, zone);
@@ -31,7 +31,8 @@ pub(super) fn required(notes: &mut Notes<'_>, element: &Element) -> Checked<Turn
     Ok(Turns { unit: unit?, zone: zone?, at_minutes: at? })
 }
 
-/// Those of a limit that may do without; then nothing else of them may be there.
+/// The turns of a limit for which they are optional. Without a unit, no other setting of them is
+/// allowed.
 pub(super) fn optional(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Turns>> {
     if element.broken || element.attribute("unit").is_some() {
         return required(notes, element).map(Some);
@@ -44,7 +45,7 @@ pub(super) fn optional(notes: &mut Notes<'_>, element: &Element) -> Checked<Opti
     Ok(None)
 }
 
-/// Notes what is wrong in any of them, where it is not known what they are for.
+/// Notes the faults of all of these settings, if their use is unknown.
 pub(super) fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "unit", unit);
     let _noted = element.optional(notes, "tz", zone);
@@ -67,7 +68,7 @@ fn zone_expected(text: &str) -> String {
     let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
     let city = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     let whole = nearest(text, names.iter().map(String::as_str)).map(str::to_owned);
-    // Who forgets the continent means the city.
+    // A name without the continent probably means the city.
     let near = whole.or_else(|| {
         let cities: Vec<String> = names.iter().map(|name| city(name)).collect();
         let near = nearest(&city(text), cities.iter().map(String::as_str))?;

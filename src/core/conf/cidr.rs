@@ -1,7 +1,7 @@
 //! Blocks of addresses.
 //!
-//! An IPv4 address mapped into IPv6 is that IPv4 address here, on both sides: a socket that serves
-//! both families shows its IPv4 peers so.
+//! Invariant: an IPv4 address mapped into IPv6 is treated as that IPv4 address, in blocks and in
+//! addresses: a socket for both families shows its IPv4 peers in this form.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Cidr {
     /// Its first address.
     pub base: IpAddr,
-    /// Leading bits that count.
+    /// Leading bits that are compared.
     pub prefix: u8,
 }
 
-/// What is no block of addresses.
+/// Why a text is not a block of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
     /// Not `ADDRESS` or `ADDRESS/BITS`.
@@ -27,10 +27,10 @@ pub enum CidrError {
         /// Bits of an address.
         most: u8,
     },
-    /// The address has bits behind the prefix.
+    /// The address has bits after the prefix.
     #[error("{block} (an address without bits behind the prefix)")]
     Bits {
-        /// The block it lies in.
+        /// The block that contains it.
         block: Cidr,
     },
 }
@@ -50,7 +50,7 @@ impl Cidr {
         Cidr { base: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix }
     }
 
-    /// Reads `ADDRESS/BITS`, or `ADDRESS` for that one alone.
+    /// Reads `ADDRESS/BITS`, or `ADDRESS` for that address alone.
     pub fn parse(text: &str) -> Result<Cidr, CidrError> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -72,13 +72,13 @@ impl Cidr {
         if given == block { Ok(block) } else { Err(CidrError::Bits { block }) }
     }
 
-    /// The block of so many leading bits that an address lies in.
+    /// The block of this many leading bits that contains an address.
     pub fn around(address: IpAddr, prefix: u8) -> Cidr {
         let address = address.to_canonical();
         Cidr { base: masked(address, prefix), prefix }
     }
 
-    /// Does it hold this address?
+    /// Whether it contains this address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.base.is_ipv4() && masked(address, self.prefix) == self.base

@@ -1,6 +1,6 @@
-//! What limits allow, in words: for `frs check` and for pages.
+//! What limits allow, in words, for `frs check` and for pages.
 //!
-//! One line each, from the checked settings alone.
+//! Invariant: one line each, from the checked settings alone.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use crate::base::figures::grouped;
 struct SpokenUnit {
     name: &'static str,
     ms: u64,
-    /// The least number that is said in it.
+    /// The least number for which the unit is used.
     least: u64,
 }
 
-/// A minute is 60 s and a day 24 h, for a `day` would be one of the calendar.
+/// A minute is 60 s and a day 24 h, because `day` would mean a calendar day.
 const UNITS: [SpokenUnit; 5] = [
     SpokenUnit { name: "d", ms: 86_400_000, least: 2 },
     SpokenUnit { name: "h", ms: 3_600_000, least: 1 },
@@ -24,7 +24,7 @@ const UNITS: [SpokenUnit; 5] = [
     SpokenUnit { name: "s", ms: 1000, least: 1 },
     SpokenUnit { name: "ms", ms: 1, least: 0 },
 ];
-/// Weights that are said; the others are between them or behind.
+/// The most weights that are listed. The others are between them or after them.
 const WEIGHTS_SAID: usize = 8;
 
 /// What a biz allows: its name, each of its limits, how many keys it lists, and its mode unless it
@@ -169,7 +169,7 @@ mod tests {
     use super::super::Conf;
     use super::*;
 
-    /// Words of a biz of this content, behind `biz: `.
+    /// The words for a biz with this content, after `biz: `.
     fn words(content: &str, key: &str, mode: &str) -> String {
         let map = format!(
             "<map><group name='g' files='1' key-nodes='8' node-size='1024'/>

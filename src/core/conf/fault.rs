@@ -1,17 +1,18 @@
 //! Faults: what is wrong in a configuration file, where, and what was expected there.
 //!
-//! A reader that finds a fault notes it and goes on: all of them are answered at once. A value that
-//! cannot be had because a fault was noted is [`Faulty`], so that no fault is lost on the way.
+//! Invariant: a reader that finds a fault notes it and continues, so all faults are reported at
+//! once. A value that is missing because of a noted fault is [`Faulty`], so no fault is lost on the
+//! way.
 
 use std::fmt;
 
-/// Faults kept of one file; more are only counted. Somebody has to read them.
+/// Faults kept for one file. Further ones are only counted, because a person has to read them.
 const MAX_FAULTS: usize = 1000;
 
-/// Characters of a line that are shown, at most; the fault is among them.
+/// The most characters of a line that are shown. The fault is among them.
 const SHOWN_CHARS: usize = 96;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// From 1.
@@ -23,21 +24,22 @@ pub struct Position {
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The file as it was named to the reader.
+    /// The file's name as given to the reader.
     pub file: String,
-    /// Where in it; none if the fault is the file's as a whole.
+    /// Its position. `None` if the fault concerns the whole file.
     pub position: Option<Position>,
-    /// What stands there.
+    /// What was found there.
     pub found: String,
-    /// What should.
+    /// What was expected.
     pub expected: String,
-    /// The line it is in; none if the fault is the file's as a whole.
+    /// The line that contains it. `None` if the fault concerns the whole file.
     pub line: Option<Box<SourceLine>>,
-    /// 1; of a file with too many faults, the last one is for the number of those left out.
+    /// 1. If a file has too many faults, the last fault stands for those left out, and this is
+    ///    their number.
     pub count: usize,
 }
 
-/// The part of a line that a fault is in, made fit for a terminal. Displays as two lines: the
+/// The part of a line that contains a fault, made safe for a terminal. Displays as two lines: the
 /// number and the text, and a caret under the fault's column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLine {
@@ -73,12 +75,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// The faults, srv.xml's first, each file's from its top to its end.
+    /// The faults: those of srv.xml first, and each file's from its top to its end.
     pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
         self.faults.iter()
     }
 
-    /// How many there are, with those left out.
+    /// The number of faults, including those left out.
     pub fn count(&self) -> usize {
         self.faults.iter().map(|fault| fault.count).sum()
     }
@@ -103,14 +105,14 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// Stands for a value that is not to be had; why is noted in a [`Notes`].
+/// Stands for a value that is missing because of a fault in a [`Notes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Faulty;
 
-/// A checked value, or the assurance that its fault is noted.
+/// A checked value, or the guarantee that its fault is noted.
 pub(super) type Checked<T> = Result<T, Faulty>;
 
-/// A file's text, with what is needed to name places in it.
+/// A file's text, with what is needed to find line and column of an offset.
 pub(super) struct Source {
     name: String,
     text: String,
@@ -118,7 +120,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Takes the bytes of a file; such that are no UTF-8 are a fault.
+    /// Takes the bytes of a file. Bytes that are not UTF-8 are a fault.
     pub fn new(name: &str, bytes: &[u8]) -> Result<Source, Fault> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let (text, fault_at) = match std::str::from_utf8(bytes) {
@@ -144,7 +146,7 @@ impl Source {
         }
     }
 
-    /// The line of a position; of a long one what is around the fault.
+    /// The line of a position. Of a long line, the part around the fault.
     fn line_at(&self, Position { line, column }: Position) -> SourceLine {
         let start = self.line_starts.get(line as usize - 1).copied().unwrap_or_default();
         let whole = self.text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
@@ -178,7 +180,7 @@ impl Source {
         &self.text
     }
 
-    /// Line and column of a byte offset; one inside of a character is that character's.
+    /// Line and column of a byte offset. An offset inside a character counts as that character's.
     pub fn position(&self, offset: usize) -> Position {
         let line = self.line_starts.partition_point(|&start| start <= offset);
         let start = self.line_starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
@@ -188,7 +190,7 @@ impl Source {
     }
 }
 
-/// Faults of one file as they are found.
+/// The faults of one file, as they are found.
 pub(super) struct Notes<'s> {
     source: &'s Source,
     faults: Vec<Fault>,
@@ -196,17 +198,17 @@ pub(super) struct Notes<'s> {
 }
 
 impl<'s> Notes<'s> {
-    /// None noted.
+    /// No faults yet.
     pub fn new(source: &'s Source) -> Self {
         Notes { source, faults: Vec::new(), more: 0 }
     }
 
-    /// The text they are about.
+    /// The text that they refer to.
     pub fn text(&self) -> &'s str {
         self.source.text()
     }
 
-    /// The line of a byte offset, for messages about another place.
+    /// The line of a byte offset, for messages about another position.
     pub fn line(&self, offset: usize) -> u32 {
         self.source.position(offset).line
     }
@@ -234,7 +236,7 @@ impl<'s> Notes<'s> {
         Faulty
     }
 
-    /// The faults from the top of the file to its end.
+    /// The faults, from the top of the file to its end.
     pub fn into_faults(mut self) -> Vec<Fault> {
         self.faults.sort_by_key(|fault| fault.position);
         if self.more > 0 {
@@ -251,7 +253,7 @@ impl<'s> Notes<'s> {
     }
 }
 
-/// Foreign text for a message: on one line, and no longer than a line.
+/// Foreign text for a message, on one line and no longer than a line.
 pub(super) fn shown(text: &str) -> String {
     const MOST: usize = 64;
     let mut cut: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();

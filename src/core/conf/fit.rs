@@ -1,7 +1,7 @@
-//! What must fit together: nodes and the states in them, key fields and key types, the largest
-//! transaction and the undo log.
+//! Checks what must fit together: nodes and the states in them, key fields and key types, the
+//! largest transaction and the undo log.
 //!
-//! Only what is itself without fault is compared, so that one mistake is one fault.
+//! Invariant: only settings without faults are compared, so one mistake is one fault.
 
 use super::fault::{Checked, Faulty, Notes};
 use super::map::{
@@ -17,7 +17,7 @@ const MAX_NODE_BYTES: u32 = 32_768;
 /// Bytes of an address or a digest in a key field.
 const MIN_KEY_BYTES: u32 = 16;
 
-/// Makes the checked map of a read one, if everything of it fits.
+/// Turns a read map into the checked one, if everything in it fits.
 pub(super) fn map(notes: &mut Notes<'_>, raw: RawMap<'_>) -> Checked<Map> {
     let bizs: Vec<Option<Biz>> = raw.bizs.iter().map(biz).collect();
     let mut fits = Ok(());
@@ -53,7 +53,8 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
     })
 }
 
-/// Every biz that does not fit is a fault, all name the size that holds all of them.
+/// Every biz that does not fit is a fault. All of these faults name the size that would hold all of
+/// them.
 fn nodes_hold(
     notes: &mut Notes<'_>,
     element: &Element,
@@ -84,7 +85,7 @@ fn nodes_hold(
     fits
 }
 
-/// What the nodes of a biz are made of, in words.
+/// The parts of a biz's nodes, in words.
 pub(super) fn needs(biz: &Biz, key_bytes: u32) -> String {
     let of_scope = |scope| node_needs(biz, scope, key_bytes);
     let has = |scope| biz.limits_of(scope).next().is_some();
@@ -138,7 +139,7 @@ fn keys_fit<'r>(
     Err(notes.note(element.value_at("key-bytes"), format!("key-bytes=\"{key_bytes}\""), expected))
 }
 
-/// The largest atomic request of `srv` must fit into the undo log; notes are those of srv.xml.
+/// The largest atomic request of `srv` must fit into the undo log. Notes are those of srv.xml.
 pub(super) fn undo(notes: &mut Notes<'_>, root: &Element, srv: &Srv, map: &Map) -> Checked<()> {
     const NAME: &str = "max-atomic-items";
     let item_words = map.item_undo_words().max(1);

@@ -1,13 +1,13 @@
-//! What a configuration takes from the system it is read on.
+//! What a configuration takes from the system on which it is read.
 //!
-//! Invariant: nothing else of the system changes what a text means, so that a process that is told
-//! these reads the same from it as another.
+//! Invariant: nothing else of the system changes the meaning of a text. So every process that is
+//! given the same values reads the same configuration from it.
 
-/// What a configuration takes from the system it is read on.
+/// What a configuration takes from the system on which it is read.
 pub(super) struct Host {
-    /// What `auto` workers are.
+    /// The number of workers for `auto`.
     pub processors: u16,
-    /// Is there a user of this name?
+    /// Whether there is a user of this name.
     pub knows_user: fn(&str) -> bool,
 }
 

@@ -1,7 +1,7 @@
-//! From the text by which a client names a biz to its index.
+//! Finds the index of a biz by the text that a client sends.
 //!
-//! Built once for each configuration; a look-up allocates nothing. Names are never digits only, so
-//! that an id and a name cannot be the same text.
+//! Invariant: it is built once for each configuration, and a look-up allocates nothing. Names never
+//! consist of digits only, so no id and name are the same text.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,7 +14,7 @@ pub(super) struct BizIndex {
 }
 
 impl BizIndex {
-    /// Of the ids and names of businesses, in their order.
+    /// The index of these ids and names, in their order.
     pub fn new<'m>(bizs: impl Iterator<Item = (u32, &'m str)> + Clone) -> Self {
         let bizs = bizs.enumerate();
         BizIndex {
@@ -25,7 +25,7 @@ impl BizIndex {
 
     pub fn find(&self, text: &str) -> Option<usize> {
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            // One id has one text: 01001 is not 1001.
+            // An id has one text: 01001 is not 1001.
             let id = (!text.starts_with('0')).then_some(text)?.parse().ok()?;
             self.ids.get(&id).copied()
         } else {
@@ -34,8 +34,8 @@ impl BizIndex {
     }
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo). The names are the operator's, so nobody can make them
-/// collide, and short.
+/// FNV-1a, 64 bits (Fowler, Noll, Vo). The names are short, and the operator chooses them, so no
+/// client can make them collide.
 #[derive(Debug, Clone)]
 struct Fnv(u64);
 

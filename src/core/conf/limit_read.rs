@@ -1,6 +1,6 @@
-//! `<limit>`, read: what each policy takes, its defaults and its bounds.
+//! Reads `<limit>`: the settings of each policy, their defaults and their bounds.
 //!
-//! What belongs to another policy is a fault that says to which.
+//! Invariant: a setting of another policy is a fault that names that policy.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ const LIMIT: Shape = Shape {
 const POLICIES: [&str; 7] =
     ["interval", "calendar", "sliding", "sliding-counter", "token", "total", "count"];
 const REFUSING: &[&str] = &["interval", "calendar", "sliding", "sliding-counter", "token", "total"];
-/// Settings that not every policy has, with those that have them.
+/// Settings that only some policies have, with these policies.
 const SETTINGS: [(&str, &[&str]); 10] = [
     ("max", &["interval", "calendar", "sliding", "sliding-counter", "total"]),
     ("interval", &["interval", "sliding", "sliding-counter"]),
@@ -50,11 +50,11 @@ const SETTINGS: [(&str, &[&str]); 10] = [
     ("ban", REFUSING),
     ("on-exceed", REFUSING),
 ];
-/// The word of `on-exceed` that is the default.
+/// The default of `on-exceed`.
 const REFUSE: &str = "refuse";
 const BEYOND_SLIDING: &str = "beyond that policy=\"sliding-counter\"";
 
-/// Reads a `<limit>`; its faults are noted.
+/// Reads a `<limit>` and notes its faults.
 pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> {
     LIMIT.check(notes, element);
     let scopes = word(&[("key", Scope::Key), ("biz", Scope::Biz)]);
@@ -77,7 +77,7 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     Ok(Limit { ban_ms, advice, weights: weights?, ..Limit::new(scope?, policy?) })
 }
 
-/// Notes each setting that is another policy's.
+/// Notes each setting that belongs to another policy.
 fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
     for (name, policies) in SETTINGS {
         if let (Some(attribute), false) = (element.attribute(name), policies.contains(&policy)) {
@@ -87,10 +87,10 @@ fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
     }
 }
 
-/// A word of advice; none: refuse.
+/// A word of advice. None: refuse.
 type Advice = Option<Arc<str>>;
 
-/// What happens beyond a limit: a ban or a word of advice, of which there is at most one.
+/// What happens beyond a limit: at most one of a ban and a word of advice.
 #[derive(Debug, Default)]
 struct Exceeded {
     ban_ms: Option<u64>,
@@ -117,7 +117,7 @@ fn advice(text: &str) -> Value<Advice> {
     }
 }
 
-/// Notes what is wrong in any setting, where it is not known which of them the policy needs.
+/// Notes the faults of all settings, if the policy is unknown and so are the settings it needs.
 fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "interval", duration(1, MAX_DURATION_MS));
     let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));

@@ -1,6 +1,7 @@
-//! `<allow>`, `<deny>` and `<override>`, read: keys with rules of their own.
+//! Reads `<allow>`, `<deny>` and `<override>`: keys with rules of their own.
 //!
-//! A pattern means keys of its biz's type, in the one way in which that type writes them.
+//! Invariant: a pattern stands for keys of its biz's type, in the one form in which that type
+//! writes them.
 
 use std::collections::HashMap;
 
@@ -14,10 +15,10 @@ use super::xml::Element;
 
 const LIST: Shape = Shape { attributes: &["key"], ..Shape::EMPTY };
 const OVERRIDE: Shape = Shape { attributes: &["key", "limit", "max"], ..Shape::EMPTY };
-/// Bytes of the longest key that a request may name.
+/// The most bytes of a key in a request.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// Those of a biz whose keys are of type `key`, in the order of the file.
+/// The entries of a biz whose keys are of type `key`, in the order of the file.
 pub(super) fn listed(
     notes: &mut Notes<'_>,
     biz: &Element,
@@ -76,7 +77,7 @@ fn override_of(
     Ok(ListRule::Override { limit: index? as usize - 1, max: max? })
 }
 
-/// What a text means as keys of a type; none: the type is not known.
+/// The keys of a type that a text stands for. None: the type is unknown.
 fn pattern(key: Checked<KeyType>, text: &str) -> Value<Option<Pattern>> {
     if text.is_empty() || text.len() > MAX_KEY_BYTES {
         return Err(format!("a key of 1 to {MAX_KEY_BYTES} bytes"));
@@ -100,7 +101,7 @@ fn integer_pattern(text: &str) -> Value<Pattern> {
     let number = |text| whole(0, u64::MAX)(text).map(|number| number.to_string());
     match text.strip_suffix('*') {
         Some("") => Ok(Pattern::Prefix(String::new())),
-        // No number begins with a zero but 0 itself.
+        // Only the number 0 begins with a zero.
         Some(first) => match number(first) {
             Ok(written) if written == first => Ok(Pattern::Prefix(written)),
             _ => Err(format!("the first digits of a number to {}, and *", u64::MAX)),
@@ -118,18 +119,18 @@ fn ip_pattern(text: &str) -> Value<Pattern> {
     Cidr::parse(text).map(Pattern::Block).map_err(|expected| expected.to_string())
 }
 
-/// What there may be one entry of.
+/// The identity of an entry, of which there may be one.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ListedKeys {
-    /// The kind of list, with an override's limit.
+    /// The kind of list, and the limit of an override.
     kind: String,
     pattern: Pattern,
 }
 
-/// Entries before, with where they stand.
+/// Earlier entries, with their positions.
 type Seen = HashMap<ListedKeys, usize>;
 
-/// Notes an entry for keys that one before of the same kind has already.
+/// Notes an entry for keys that already have an earlier one of the same kind.
 fn once(notes: &mut Notes<'_>, seen: &mut Seen, element: &Element, listed: &Listed) {
     let kind = match listed.rule {
         ListRule::Allow | ListRule::Deny => format!("<{}>", element.name),

@@ -1,7 +1,7 @@
 //! Both files to one checked configuration, all or nothing.
 //!
-//! The only place that reads the files; what was checked can be published byte for byte, because
-//! it is answered together with the configuration.
+//! Invariant: this is the only place that reads the files. It returns the texts together with the
+//! configuration, so what is published is byte for byte what was checked.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,10 +13,10 @@ use super::host::Host;
 use super::xml::{Document, Element};
 use super::{Conf, fit, map_read, srv_read, xml};
 
-/// Bytes of a configuration file.
+/// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The texts of both files, as they were checked, with the names they go by in messages.
+/// The texts of both files, as they were checked, with the names that messages use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     /// Name of srv.xml.
@@ -42,15 +42,15 @@ impl Conf {
     /// Reads and checks `srv.xml` and `map.xml` of a directory.
     ///
     /// # Errors
-    /// All faults of both files; one that cannot be read is a fault.
+    /// All faults of both files. A file that cannot be read is a fault.
     pub fn load(dir: &Path) -> Result<Conf, Faults> {
         Conf::load_texts(dir).map(|loaded| loaded.conf)
     }
 
-    /// As [`Conf::load`], and answers the texts that were checked.
+    /// As [`Conf::load`], but also returns the checked texts.
     ///
     /// # Errors
-    /// All faults of both files; one that cannot be read is a fault.
+    /// All faults of both files. A file that cannot be read is a fault.
     #[doc(hidden)]
     pub fn load_texts(dir: &Path) -> Result<LoadedConf, Faults> {
         let [srv, map] = ["srv.xml", "map.xml"].map(|name| {
@@ -61,7 +61,8 @@ impl Conf {
         });
         let conf = check(NamedBytes::read(&srv), NamedBytes::read(&map), &Host::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
-            // The server holds the one's lock as long as it runs, a change the other's.
+            // The server holds the lock of the data directory as long as it runs, a change that of
+            // the configuration directory.
             return Err(Faults::new(vec![Fault {
                 file: srv.0,
                 position: None,
@@ -71,7 +72,7 @@ impl Conf {
                 count: 1,
             }]));
         }
-        // Checked, so they are there and UTF-8.
+        // They are checked, so they exist and are UTF-8.
         let text = |bytes: Result<Vec<u8>, Fault>| {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
         };
@@ -79,11 +80,11 @@ impl Conf {
         Ok(LoadedConf { conf, texts })
     }
 
-    /// The data directory that a directory's `srv.xml` names, whatever else is wrong in it: what it
-    /// takes to find a running server.
+    /// The data directory that `srv.xml` of a directory names, whatever else is wrong in the file.
+    /// It is enough to find a running server.
     ///
     /// # Errors
-    /// The faults that keep it from being told.
+    /// The faults that leave the data directory unknown.
     pub fn data_dir(dir: &Path) -> Result<PathBuf, Faults> {
         let path = dir.join("srv.xml");
         let name = path.display().to_string();
@@ -93,7 +94,7 @@ impl Conf {
             .map_err(|Faulty| Faults::new(faults))
     }
 
-    /// Checks two texts; the names are for messages.
+    /// Checks two texts. The names are for messages.
     ///
     /// # Errors
     /// All faults of both texts.
@@ -130,7 +131,7 @@ fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
         line: None,
         count: 1,
     };
-    // Looked at before it is opened: opening a pipe would wait for its writer.
+    // Check the kind before opening: to open a pipe is to wait for its writer.
     let kind = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;
     if !kind.is_file() {
         return Err(fault("something that is no file".to_owned()));
@@ -144,7 +145,7 @@ fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// A file's name, and its bytes or why there are none.
+/// A file's name, and its bytes or the reason why there are none.
 struct NamedBytes<'t> {
     name: &'t str,
     bytes: Result<&'t [u8], &'t Fault>,
@@ -173,7 +174,7 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
     let mut faults = Vec::new();
     let srv = rooted(&srv, "srv", &mut faults, |notes, root, complete| {
         let srv = srv_read::srv(notes, root, host)?;
-        // What stands behind the place where reading ended may make it fit.
+        // In an incomplete file the unread rest may make it fit.
         if let (Ok(map), true) = (&map, complete) {
             fit::undo(notes, root, &srv, map)?;
         }
@@ -186,7 +187,7 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
     }
 }
 
-/// Reads a file's tree and, if it has the root, what `read` makes of it; its faults are added.
+/// Reads a file's tree and returns the result of `read` on its root. Adds its faults.
 fn rooted<T>(
     source: &Result<Source, Fault>,
     name: &str,

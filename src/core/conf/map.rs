@@ -1,7 +1,7 @@
 //! map.xml: what is limited.
 //!
-//! The checked types, and what follows from their numbers alone. Every biz fits into the nodes of
-//! its group.
+//! The checked types, and the functions of their numbers alone. Invariant: every biz fits into the
+//! nodes of its group.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::index::BizIndex;
 /// Bytes of a node before its key field.
 pub const NODE_HEADER_BYTES: u32 = 24;
 
-/// Bytes that hold the end of a ban, in a key's node of a biz of which any limit bans.
+/// Bytes for the end of a ban. A key's node has them if any limit of the biz bans.
 pub const BAN_BYTES: u32 = 8;
 
 /// Bytes before the uses in the ring of sliding limits.
@@ -22,8 +22,8 @@ pub const RING_HEADER_BYTES: u32 = 16;
 /// The most uses that a ring holds.
 pub const MAX_RING_USES: u32 = 4096;
 
-/// Units of a token, as many as a day has milliseconds: of any rate a whole number of them comes
-/// back in a millisecond.
+/// Units of a token: as many as a day has milliseconds. So every rate returns a whole number of
+/// them in a millisecond.
 pub const TOKEN_UNITS: u64 = 86_400_000;
 
 /// Bytes of one use in a ring.
@@ -46,20 +46,20 @@ pub struct Map {
 }
 
 impl Map {
-    /// A map of these groups and businesses, which must have been checked.
+    /// A map of these groups and businesses, which must be checked.
     pub fn new(groups: Vec<Group>, bizs: Vec<Biz>) -> Map {
         let index = BizIndex::new(bizs.iter().map(|biz| (biz.id, biz.name.as_str())));
         Map { groups, bizs, index }
     }
 
-    /// Index of the biz that a client names: by its id in decimal digits, or by its name.
-    /// Allocates nothing.
+    /// Index of the biz that a client names, by its id in decimal digits or by its name. Allocates
+    /// nothing.
     pub fn find_biz(&self, text: &str) -> Option<usize> {
         self.index.find(text)
     }
 
-    /// Words that one item of a transaction logs at most: those of the largest key's node and,
-    /// where a biz has limits of scope biz, of that node too; and a word of tags for each.
+    /// The most words that one item of a transaction logs: those of the largest key's node; if a
+    /// biz has limits of scope biz, those of that node; and a word of tags for each node.
     pub fn item_undo_words(&self) -> u64 {
         let words = self.bizs.iter().map(|biz| {
             let geometry = self.groups.get(biz.group).map(|group| &group.geometry);
@@ -74,18 +74,18 @@ impl Map {
 pub struct Group {
     /// `[a-z0-9-]{1,32}`, unique.
     pub name: String,
-    /// What its files are laid out by; fixed for the life of the files.
+    /// The layout of its files, which is fixed for their life.
     pub geometry: Geometry,
     /// What an Update does when a chain is full.
     pub on_full: OnFull,
 }
 
-/// Geometry of a group: every number that the place of a node depends on.
+/// Geometry of a group: every number that determines the place of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
-    /// Files, from 1.
+    /// Files, at least 1.
     pub files: u32,
-    /// Key-nodes of one file, from 1.
+    /// Key-nodes of one file, at least 1.
     pub key_nodes: u32,
     /// Nodes of one key-node, 1..=56.
     pub chain: u32,
@@ -114,12 +114,12 @@ impl Geometry {
     }
 }
 
-/// Key hashing of a group.
+/// The hash function for keys of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashKind {
     /// Bob Jenkins' lookup3, seeded.
     Bob,
-    /// SipHash, seeded: for keys an attacker chooses.
+    /// SipHash, seeded: for keys that an attacker chooses.
     Siphash,
 }
 
@@ -128,14 +128,14 @@ pub enum HashKind {
 pub enum OnFull {
     /// The least useful node makes room.
     Evict,
-    /// Only expired nodes make room; else the item answers `full`.
+    /// Only expired nodes make room. Without one the item answers `full`.
     Refuse,
 }
 
 /// A business.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Biz {
-    /// 1..=4294967295, unique; what the files store.
+    /// 1..=4294967295, unique. The files store it.
     pub id: u32,
     /// `[A-Za-z0-9._-]{1,64}`, unique, not digits only.
     pub name: String,
@@ -143,23 +143,23 @@ pub struct Biz {
     pub group: usize,
     /// Type of its keys.
     pub key: KeyType,
-    /// What becomes of its judgements.
+    /// What its judgements do.
     pub mode: Mode,
-    /// Its limits, at least one; limit N of the protocol is `limits[N - 1]`.
+    /// Its limits, at least one. Limit N of the protocol is `limits[N - 1]`.
     pub limits: Vec<Limit>,
     /// Keys with rules of their own, in the order of the file.
     pub listed: Vec<Listed>,
-    /// Of its counters: nodes of another one start fresh. 0 but where it was published otherwise.
+    /// The epoch of its counters: nodes of another epoch start fresh. 0 unless published otherwise.
     pub epoch: u8,
 }
 
-/// What becomes of the judgements of a biz.
+/// What the judgements of a biz do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// They hold.
+    /// They decide.
     #[default]
     Enforce,
-    /// They are made and measured; nothing is refused.
+    /// They are made and measured, but refuse nothing.
     Shadow,
     /// They are not made.
     Off,
@@ -168,24 +168,24 @@ pub enum Mode {
 /// An `<allow>`, `<deny>` or `<override>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// The keys meant.
+    /// The keys that it applies to.
     pub pattern: Pattern,
-    /// What they have instead.
+    /// What these keys have instead of the limits.
     pub rule: ListRule,
 }
 
-/// The keys that a list's entry means, as they are asked.
+/// The keys that a list's entry applies to, as they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// This one; an integer without leading zeros.
+    /// This key. An integer has no leading zeros.
     Exact(String),
-    /// All that begin so, written with a `*` behind; never of ip keys.
+    /// All keys with this prefix, written with a `*` after it. Never for ip keys.
     Prefix(String),
-    /// The addresses of a block; one address is a block of all its bits.
+    /// The addresses of a block. A single address is a block of all its bits.
     Block(Cidr),
 }
 
-/// What a listed key has instead.
+/// What a listed key has instead of the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListRule {
     /// Nothing is refused.
@@ -208,7 +208,7 @@ impl Biz {
         Biz { id, name, group: 0, key, mode, limits, listed, epoch: 0 }
     }
 
-    /// Does any of its limits ban? Then each key's node holds the end of its ban.
+    /// Whether any of its limits bans. Then each key's node holds the end of its ban.
     pub fn bans(&self) -> bool {
         self.limits.iter().any(|limit| limit.ban_ms.is_some())
     }
@@ -218,15 +218,15 @@ impl Biz {
         self.limits.iter().enumerate().filter(move |(_, limit)| limit.scope == scope)
     }
 
-    /// Bytes of a node that holds its state of a scope: header, key field, the states of its
-    /// limits of that scope, in a key's node the end of a ban, and the ring of sliding limits.
+    /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
+    /// that scope, the end of a ban in a key's node, and the ring of sliding limits.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| limit.state_bytes()).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
         NODE_HEADER_BYTES + key_bytes + states + ban + self.ring_words(scope) as u32 * 8
     }
 
-    /// Uses that the ring of its sliding limits of a scope holds: the largest max, overrides
+    /// The number of uses in the ring of its sliding limits of a scope: the largest max, overrides
     /// included. None: it has no such limit.
     pub fn ring_uses(&self, scope: Scope) -> Option<u32> {
         let own = self.limits_of(scope).filter_map(|(at, limit)| match &limit.policy {
@@ -243,13 +243,13 @@ impl Biz {
         largest.max().map(|uses| uses as u32)
     }
 
-    /// 64-bit words of that ring; 0: there is none.
+    /// 64-bit words of that ring. 0: there is none.
     pub fn ring_words(&self, scope: Scope) -> usize {
         self.ring_uses(scope)
             .map_or(0, |uses| (RING_HEADER_BYTES + RING_USE_BYTES * uses).div_ceil(8) as usize)
     }
 
-    /// Words that one item of it logs at most.
+    /// The most words that one of its items logs.
     pub(super) fn undo_words(&self, geometry: &Geometry) -> u64 {
         let nodes = 1 + u64::from(self.limits_of(Scope::Biz).next().is_some());
         nodes * (u64::from(geometry.node_bytes) / 8 + 1)
@@ -259,11 +259,11 @@ impl Biz {
 /// Key types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
-    /// Any UTF-8 of 1..=1024 bytes; longer than the key field: stored as a digest.
+    /// Any UTF-8 of 1..=1024 bytes. A key longer than the key field is stored as a digest.
     String,
-    /// A u64; index by modulo.
+    /// A u64, placed by modulo.
     Integer,
-    /// An address; v6 is cut to this many leading bits.
+    /// An address. An IPv6 address is cut to this many leading bits.
     Ip {
         /// 1..=128.
         ipv6_prefix: u8,
@@ -277,13 +277,13 @@ pub enum KeyType {
 pub struct Limit {
     /// Whose uses are counted.
     pub scope: Scope,
-    /// How.
+    /// How they are counted.
     pub policy: Policy,
     /// A refusal bans the key for this long.
     pub ban_ms: Option<u64>,
-    /// The word that it answers instead of refusing.
+    /// The word that an item over the limit carries instead of being refused.
     pub advice: Option<Arc<str>>,
-    /// Weights by its `used`, rising in `at`; empty: none.
+    /// Weights by its `used`, rising in `at`. Empty: none.
     pub weights: Vec<Weight>,
 }
 
@@ -293,13 +293,13 @@ impl Limit {
         Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new() }
     }
 
-    /// Bytes of its state in a node; none for `sliding`, whose ring is shared.
+    /// Bytes of its state in a node. 0 for `sliding`, whose ring is shared.
     pub const fn state_bytes(&self) -> u32 {
         self.policy.state_words() as u32 * 8
     }
 }
 
-/// A `<weight>`: what an item carries at a `used`.
+/// A `<weight>`: the weight that an item carries at a `used`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight {
     /// Uses, 0..2^53.
@@ -311,20 +311,20 @@ pub struct Weight {
 /// Whose uses a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Each key's own.
+    /// Those of each key.
     Key,
-    /// Those of the whole biz, in a node of its own.
+    /// Those of the whole biz, in a separate node.
     Biz,
 }
 
-/// How a limit counts; what each computes stands in the limit layer.
+/// How a limit counts. The limit layer computes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
     /// A window that opens at the first use.
     Interval(Interval),
     /// A natural minute, hour, day, week, month or year.
     Calendar(Calendar),
-    /// At most so many in any interval, exactly.
+    /// At most this many in any interval, exactly.
     Sliding(Sliding),
     /// The same with two counters, approximately.
     SlidingCounter(SlidingCounter),
@@ -337,7 +337,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// 64-bit words of state in a node, a ring's not among them.
+    /// 64-bit words of state in a node, without a ring's.
     pub const fn state_words(&self) -> usize {
         match self {
             Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) => 2,
@@ -362,7 +362,7 @@ impl Policy {
         }
     }
 
-    /// The same with another max, which is the burst of a token bucket; none for `count`.
+    /// The same policy with another max, which is the burst of a token bucket. None for `count`.
     pub fn with_max(&self, max: u64) -> Option<Policy> {
         Some(match self.clone() {
             Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),
@@ -381,11 +381,11 @@ impl Policy {
 /// Settings of `interval`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Length of the window, from 1.
+    /// Length of the window, at least 1.
     pub interval_ms: u64,
     /// Uses in a window, 0..2^53.
     pub max: u64,
-    /// Uses that may be borrowed from later windows, 0..2^53; above 0 only with a max of 1 or more.
+    /// Uses that may be borrowed from later windows, 0..2^53. Above 0 only with a max of 1 or more.
     pub debt: u64,
 }
 
@@ -396,7 +396,7 @@ pub struct Calendar {
     pub turns: Turns,
     /// Uses in a window, 0..2^53.
     pub max: u64,
-    /// Uses that may be borrowed from later windows, 0..2^53; above 0 only with a max of 1 or more.
+    /// Uses that may be borrowed from later windows, 0..2^53. Above 0 only with a max of 1 or more.
     pub debt: u64,
 }
 
@@ -405,9 +405,9 @@ pub struct Calendar {
 pub struct Turns {
     /// Their length.
     pub unit: Unit,
-    /// Whose local time.
+    /// The zone of the local time.
     pub zone: TimeZone,
-    /// Local time of the turn in minutes after midnight, 0..1440; 0 for minutes and hours.
+    /// Local time of the turn in minutes after midnight, 0..1440. 0 for minutes and hours.
     pub at_minutes: u16,
 }
 
@@ -425,8 +425,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The longest window. A place that changes to the other side of the date line may have a day
-    /// twice.
+    /// The longest possible window. A place that moves across the date line may have a day twice.
     pub const fn longest_ms(self) -> u64 {
         const DAY_MS: u64 = 86_400_000;
         match self {
@@ -452,7 +451,7 @@ pub struct Sliding {
 /// Settings of `sliding-counter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlidingCounter {
-    /// Length of the window, from 1.
+    /// Length of the window, at least 1.
     pub interval_ms: u64,
     /// Uses in any interval, 0..2^53.
     pub max: u64,
@@ -461,11 +460,11 @@ pub struct SlidingCounter {
 /// Settings of `token`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// Tokens that come back in `per_ms`, from 1.
+    /// Tokens that come back in `per_ms`, at least 1.
     pub rate: u64,
     /// 1, or the milliseconds of a second, a minute, an hour or a day.
     pub per_ms: u64,
-    /// Tokens of a full bucket, from 1.
+    /// Tokens of a full bucket, at least 1.
     pub burst: u64,
 }
 
@@ -479,6 +478,6 @@ pub struct Total {
 /// Settings of `count`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// When it starts again; none: never.
+    /// When it restarts. None: never.
     pub turns: Option<Turns>,
 }

@@ -1,7 +1,7 @@
-//! map.xml, read: its shape, its defaults and its bounds.
+//! Reads map.xml: its shape, its defaults and its bounds.
 //!
-//! Answers each group and biz with what is known of it, faulty or not: so one pass finds the faults
-//! of each alone, and fit.rs those between them.
+//! Returns what is known of each group and biz, faulty or not. So one pass finds the faults of
+//! each, and fit.rs those between them.
 
 use std::collections::HashMap;
 
@@ -31,9 +31,9 @@ const BIZ: Shape = Shape {
     many: &["limit", "allow", "deny", "override"],
     ..Shape::EMPTY
 };
-/// File sizes stand in 48 bits.
+/// File sizes are 48-bit numbers.
 const MAX_FILE_BYTES: u64 = (1 << 48) - 1;
-/// Limits of a biz: answers name them by 16 bits, and nodes hold no more.
+/// The most limits of a biz. Answers name a limit by 16 bits, and nodes have no room for more.
 const MAX_LIMITS: usize = 4096;
 
 /// What is known of a `<group>`.
@@ -62,7 +62,7 @@ pub(super) struct RawMap<'e> {
     pub bizs: Vec<RawBiz<'e>>,
 }
 
-/// Reads `<map>`; its faults are noted. In an incomplete one nothing is missing.
+/// Reads `<map>` and notes its faults. In an incomplete one, nothing is reported as missing.
 pub(super) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) -> RawMap<'e> {
     MAP.check(notes, root);
     let groups = groups(notes, root);
@@ -85,7 +85,7 @@ fn groups<'e>(notes: &mut Notes<'_>, root: &'e Element) -> Vec<RawGroup<'e>> {
     for RawGroup { element, group, .. } in &groups {
         let Ok(Group { geometry, .. }) = group else { continue };
         files += geometry.files;
-        // Each is at most MAX_FILES: noted once, and no sum overflows.
+        // Each is at most MAX_FILES. The fault is noted once, and no sum overflows.
         if files > MAX_FILES {
             let found = format!("files=\"{}\", {files} in all so far", geometry.files);
             let expected = format!("at most {MAX_FILES} files of all groups");
@@ -139,7 +139,7 @@ fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Geometry> {
     Ok(geometry)
 }
 
-/// Names of groups, each with the index of the first one of that name.
+/// Names of groups, each with the index of the first group of that name.
 struct GroupNames<'g> {
     names: Vec<&'g str>,
     by_name: HashMap<&'g str, usize>,
@@ -153,7 +153,7 @@ fn group_names<'g>(groups: &'g [RawGroup<'_>]) -> GroupNames<'g> {
     let named: Vec<(&str, usize)> = groups.iter().enumerate().filter_map(named).collect();
     GroupNames {
         names: named.iter().map(|&(name, _)| name).collect(),
-        // Backwards, so that the first of a name stays.
+        // In reverse, so that the first of a name wins.
         by_name: named.iter().rev().copied().collect(),
         any_faulty: named.len() < groups.len(),
     }
@@ -200,14 +200,14 @@ fn biz_group(
     complete: bool,
 ) -> Checked<usize> {
     let Some(attribute) = element.attribute("group") else {
-        // Without any group that is the fault, and noted.
+        // A missing group is itself a fault, and noted.
         return if element.broken || groups.names.is_empty() { Err(Faulty) } else { Ok(0) };
     };
     let name = attribute.value.as_str();
     if let Some(&group) = groups.by_name.get(name) {
         return Ok(group);
     }
-    // It may be the one whose name is faulty, or that stands where reading ended.
+    // It may be the group whose name is faulty, or one in the unread part.
     if groups.any_faulty || !complete {
         return Err(Faulty);
     }
@@ -257,7 +257,7 @@ fn biz_name(text: &str) -> Value<String> {
     }
 }
 
-/// Notes every value that an element before has already.
+/// Notes every value that an earlier element already has.
 fn unique<'r, T: Eq + std::hash::Hash + 'r>(
     notes: &mut Notes<'_>,
     values: impl Iterator<Item = (&'r Element, &'static str, &'r Checked<T>)>,

@@ -1,44 +1,44 @@
-//! What frs takes in memory at worst: what `frs check` prints and the log tells at the start.
+//! The most memory that frs can take: `frs check` prints it, and the log reports it at the start.
 //!
-//! Invariant: the sizes that come in as [`BufferSizes`] are the bounds that the processes keep to.
-//! What a worker holds of a client is bounded by them and by srv.xml, whatever the client sends and
-//! however little of the answers it takes.
+//! Invariant: the processes keep to the sizes in [`BufferSizes`]. These and srv.xml bound what a
+//! worker holds for a client, whatever the client sends and however little of the answers it reads.
 
 use super::map::{Biz, Listed, Map, Pattern};
 use super::srv::Http;
 use super::{Conf, Geometry};
 
-/// Sizes of the server's buffers, named by their owners: it keeps to them.
+/// Sizes of the server's buffers. The modules that own the buffers set them, and keep to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// What all clients of a worker together are read in a tick.
+    /// Input that a worker reads from all its clients in a tick.
     pub arena_bytes: u64,
-    /// Buffers of a worker that wait to be used again, at most.
+    /// The most buffers of a worker that are kept for reuse.
     pub pool_buffers: u64,
-    /// Larger buffers are not kept for that.
+    /// The largest buffer that is kept for reuse.
     pub pooled_bytes: u64,
-    /// Once so much is answered to a connection in a tick, its next request waits for the next one.
+    /// After this many bytes of answers to a connection in a tick, its next request waits for the
+    /// next tick.
     pub tick_answer_bytes: u64,
-    /// Requests of a worker that wait to be run together, at most.
+    /// The most requests of a worker that wait to be run together.
     pub queue_requests: u64,
-    /// Once they have so many bytes, they are run.
+    /// At this many bytes, waiting requests are run.
     pub queue_bytes: u64,
-    /// Buffers of a worker that grow with the longest answer, doubled as they grow.
+    /// Buffers of a worker that grow with the longest answer, by doubling.
     pub in_hand_buffers: u64,
-    /// Clients besides max-connections that a worker refuses: they hold no buffer.
+    /// Clients beyond max-connections that a worker refuses. They hold no buffer.
     pub refused_clients: u64,
-    /// What is kept of a client beside its buffers.
+    /// Memory for a client besides its buffers.
     pub client_bytes: u64,
     /// The longest head of an answer.
     pub head_bytes: u64,
-    /// Bytes of an item's answer at most, without what is echoed of the item, and of each `<limit>`
-    /// in it.
+    /// The most bytes of an item's answer, without what it echoes of the item, and of each
+    /// `<limit>` in it.
     pub answer_bytes: u64,
-    /// The longest that a byte of a request can become where it is echoed.
+    /// The most bytes that echo one byte of a request.
     pub echo_factor: u64,
-    /// The shortest item of a request, without what is echoed of it.
+    /// The bytes of the shortest item of a request, without what is echoed of it.
     pub item_bytes: u64,
-    /// What the admin plane holds of its clients, and of map.xml.
+    /// What the admin plane holds for its clients, and of map.xml.
     pub admin_bytes: u64,
     /// Attachments of the admin plane that map all groups.
     pub admin_maps: u64,
@@ -46,49 +46,48 @@ pub struct BufferSizes {
 
 /// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
 pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
-/// What a slot takes in it once it was used, without its rows of businesses: counters, intents,
-/// undo log.
+/// Bytes of a used slot in it, without its rows of businesses: counters, intents, undo log.
 pub const SLOT_BYTES: u64 = 411 * 4096;
-/// What a slot takes for the counters of a business; two rows more are there for all.
+/// Bytes of a slot for the counters of a business. Two more rows exist for all businesses.
 pub const BIZ_ROW_BYTES: u64 = 128;
-/// Rows that there are for businesses in a slot.
+/// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
 
-/// Blocks of a file come in pages.
+/// Blocks of a file are whole pages.
 const PAGE_BYTES: u64 = 4096;
-/// Page tables of a mapping: eight bytes for each page of 4096, and what points to them.
+/// Page tables of a mapping: eight bytes for each page of 4096, and the levels above.
 const PAGE_TABLE_PARTS: u64 = 500;
 /// Processes besides the workers that map all groups: the keeper.
 pub(super) const MAPPING_PROCESSES: u64 = 1;
 /// Processes besides the workers: master and keeper.
 pub(super) const OTHER_PROCESSES: u64 = 2;
-/// A process without what is counted apart: stack, allocator, configuration; of the keeper what it
-/// remembers of the last ten minutes, too.
+/// A process without what is counted separately: stack, allocator, configuration. For the keeper
+/// this includes its history of the last ten minutes.
 pub(super) const PROCESS_BYTES: u64 = 8 << 20;
-/// An entry of a list in a process, when a configuration is taken while another is in force: its
-/// text read and looked up, and limits of its own.
+/// An entry of a list in a process, while it takes a configuration and another one is in force: its
+/// text, its look-up entry, and limits with other maxima.
 const LISTED_BYTES: u64 = 2 << 10;
-/// Of these, for each limit of its biz.
+/// The part of these bytes for each limit of the biz.
 const LISTED_LIMIT_BYTES: u64 = 512;
-/// Bytes at worst, each of all processes together.
+/// Bytes in the worst case, each for all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Files of all groups.
     pub groups: u64,
-    /// Page tables, when everything is mapped and used: 0.2 % each.
+    /// Page tables, when everything is mapped and used: 0.2 % for each mapping process.
     pub page_tables: u64,
-    /// runtime.mmap with the slots that are kept for this server's processes.
+    /// runtime.mmap with the slots reserved for this server's processes.
     pub runtime: u64,
-    /// The processes, without what they hold of clients.
+    /// The processes, without what they hold for clients.
     pub processes: u64,
-    /// What workers hold of clients.
+    /// What workers hold for clients.
     pub clients: u64,
-    /// The admin plane, if there is one: its maps of all groups, what it holds of clients.
+    /// The admin plane, if there is one: its maps of all groups, and what it holds for clients.
     pub admin: u64,
 }
 
 impl Memory {
-    /// Of a configuration and a server with buffers of these sizes.
+    /// The memory for a configuration and a server with buffers of these sizes.
     pub fn of(conf: &Conf, sizes: &BufferSizes) -> Memory {
         let workers = u64::from(conf.srv.workers);
         let http = &conf.srv.http;
@@ -105,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// All of it.
+    /// The sum.
     pub fn total(&self) -> u64 {
         self.groups + self.page_tables + self.runtime + self.processes + self.clients + self.admin
     }
@@ -122,7 +121,7 @@ pub fn slot_bytes(map: &Map) -> u64 {
     SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES)
 }
 
-/// Bytes of a process without what is counted apart.
+/// Bytes of a process without what is counted separately.
 pub(super) fn process_bytes(map: &Map) -> u64 {
     PROCESS_BYTES + map.bizs.iter().map(lists_bytes).sum::<u64>()
 }
@@ -140,7 +139,7 @@ fn lists_bytes(biz: &Biz) -> u64 {
 }
 
 impl BufferSizes {
-    /// Bytes of the admin plane over groups of so many bytes.
+    /// Bytes of the admin plane over groups of this many bytes.
     fn plane_bytes(&self, groups: u64) -> u64 {
         groups.div_ceil(PAGE_TABLE_PARTS) * self.admin_maps + self.admin_bytes
     }
@@ -150,7 +149,7 @@ impl BufferSizes {
         u64::from(http.max_items).min(u64::from(http.max_body_bytes) / self.item_bytes)
     }
 
-    /// Bytes of the document that answers so many items in so many bytes.
+    /// Bytes of the document that answers this many items with this many bytes of input.
     fn document_bytes(&self, map: &Map, items: u64, input: u64) -> u64 {
         let limits = map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0);
         items * self.answer_bytes * (1 + limits)
@@ -164,38 +163,38 @@ impl BufferSizes {
         self.head_bytes + many.max(single)
     }
 
-    /// Bytes of the replies to requests that wait together, but for the last of them.
+    /// Bytes of the replies to requests that wait together, except for the last of them.
     pub(super) fn waiting_bytes(&self, map: &Map) -> u64 {
         let input = self.queue_bytes;
         self.queue_requests * self.head_bytes
             + self.document_bytes(map, input / self.item_bytes, input)
     }
 
-    /// Bytes of the answers to one connection in a tick: the last of them, or what waits with it,
-    /// may go beyond the bound.
+    /// Bytes of the answers to one connection in a tick. The last answer, or those that wait with
+    /// it, may exceed the bound.
     fn answers_bytes(&self, http: &Http, map: &Map) -> u64 {
         self.tick_answer_bytes + self.waiting_bytes(map) + self.reply_bytes(http, map)
     }
 
-    /// Bytes that are kept of a request that is not complete, or not answered yet.
+    /// Bytes kept of a request that is incomplete or not yet answered.
     pub(super) fn input_bytes(&self, http: &Http) -> u64 {
         u64::from(http.max_head_bytes.max(http.max_body_bytes)).max(self.pooled_bytes)
     }
 
-    /// Bytes that a worker holds of one connection at worst: the input of the next request, and the
-    /// answers of a tick.
+    /// The most bytes that a worker holds for one connection: the input of the next request, and
+    /// the answers of a tick.
     pub fn connection_bytes(&self, http: &Http, map: &Map) -> u64 {
         self.input_bytes(http) + self.answers_bytes(http, map) + self.client_bytes
     }
 
-    /// Bytes of what a worker has once for all of its clients.
+    /// Bytes that a worker has once, for all of its clients.
     pub(super) fn worker_bytes(&self, conf: &Conf) -> u64 {
         let http = &conf.srv.http;
         let nodes = conf.map.groups.iter().map(|group| node_bytes(&group.geometry)).max();
         let spare = self.pool_buffers * self.pooled_bytes + self.arena_bytes;
         let refused = self.refused_clients * self.client_bytes;
         let in_hand = self.answers_bytes(http, &conf.map) + self.input_bytes(http);
-        // An item works on the nodes of its key and of its biz; copies double as they grow.
+        // An item works on the nodes of its key and of its biz. Copies grow by doubling.
         let copies = 4 * u64::from(http.max_atomic_items) * nodes.unwrap_or(0);
         spare + refused + self.in_hand_buffers * in_hand + copies
     }

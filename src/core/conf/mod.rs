@@ -1,4 +1,5 @@
-//! Configuration: srv.xml and map.xml, read once, checked whole, all faults at once.
+//! Configuration: srv.xml and map.xml, read once and checked as a whole. All faults are reported at
+//! once.
 //!
 //! [`Conf::load`] checks the two files of a directory as `frs check` does:
 //!
@@ -13,11 +14,11 @@
 //! }
 //! ```
 //!
-//! Relative paths in the files are relative to the working directory of the reader.
+//! Relative paths in the files are relative to the reader's working directory.
 
-// Raw XML becomes checked types that cannot hold a wrong value: text (fault.rs) → a tree with
-// places (xml.rs, walk.rs) → values (value.rs, the `*_read.rs`) → what must fit together
-// (bounds.rs, fit.rs). What `active::read` answers has absolute paths.
+// Raw XML becomes checked types that cannot hold a wrong value, in these steps: text (fault.rs) → a
+// tree with positions (xml.rs, walk.rs) → values (value.rs, the `*_read.rs`) → what must fit
+// together (bounds.rs, fit.rs). `active::read` returns absolute paths.
 
 mod admin_token;
 mod authority;
@@ -90,7 +91,7 @@ pub struct Conf {
     /// The server: srv.xml.
     #[doc(hidden)]
     pub srv: Srv,
-    /// What is limited: map.xml.
+    /// The limits: map.xml.
     #[doc(hidden)]
     pub map: Map,
 }

@@ -1,19 +1,18 @@
-//! Where the elements of a file stand in its text: for programs that edit it.
+//! Positions of a file's elements in its text, for programs that edit it.
 //!
-//! Invariant: read by the same parser as the configuration itself, so that what one takes for an
-//! element, the other does.
+//! Invariant: the configuration's own parser reads it, so both agree on what is an element.
 
 use super::fault::{Fault, Faults, Notes, Source, shown};
 use super::xml::{self, Document, Element};
 
-/// An element's stretch of the text, by offsets.
+/// The part of the text that an element takes, by offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
     /// Offset of its `<`.
     pub at: usize,
-    /// Offset of its end tag's `<`; that of the end where there is no end tag.
+    /// Offset of its end tag's `<`, or of its end if there is no end tag.
     pub end_tag_at: usize,
-    /// Offset behind its last `>`.
+    /// Offset after its last `>`.
     pub end: usize,
     name: String,
     attributes: Vec<(String, String)>,
@@ -31,13 +30,13 @@ impl Stretch {
         }
     }
 
-    /// The value of an attribute, decoded, if it is there.
+    /// The value of an attribute, decoded, if it is present.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// A root and the elements right in it.
+/// A root and its direct children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
     /// The root.
@@ -53,11 +52,10 @@ impl Outline {
     }
 }
 
-/// Reads a text without a byte order mark, all of it well-formed. `name` is that of the text in
-/// faults.
+/// Reads a well-formed text without a byte order mark. Faults use `name` for the text.
 ///
 /// # Errors
-/// Where it is no XML, or has another root than `root_name`.
+/// The text is not XML, or has another root than `root_name`.
 pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> {
     let source = Source::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
     let mut notes = Notes::new(&source);
@@ -92,7 +90,7 @@ pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> 
     Ok(Outline { root: Stretch::of(&root), children })
 }
 
-/// White space as XML means it.
+/// White space as XML defines it.
 pub fn is_white(c: char) -> bool {
     xml::white(c)
 }

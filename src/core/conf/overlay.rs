@@ -1,9 +1,9 @@
-//! What was switched and reset while the server runs, and stands in neither file: the switch that
-//! degrades, and the epochs of businesses whose counters were reset.
+//! The overlay: what was switched and reset while the server runs, and is in neither file. It holds
+//! the degrade switch, and the epochs of businesses whose counters were reset.
 //!
-//! Invariant: every published generation carries it, so that all processes that work by one
-//! generation see the same; and it is on disk before it is published, so that no reset is forgotten
-//! by a restart: the nodes that it made fresh would count again.
+//! Invariant: every published generation carries it, so all processes that work with one generation
+//! see the same overlay. It is on disk before it is published, so no restart forgets a reset: the
+//! nodes that the reset made fresh would count again.
 //!
 //! As text, in `data/overlay` and in `conf.active.G`:
 //!
@@ -24,44 +24,44 @@ use crate::base::sys;
 
 const NAME: &str = "overlay";
 
-/// What lies over the configuration.
+/// The changes that lie over the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
     /// Nothing is limited, whatever srv.xml says.
     pub degrade: bool,
-    /// Epochs other than 0, by the id of their biz; kept of those that map.xml does not name, too.
+    /// Epochs other than 0, by the id of their biz, including those that map.xml does not name.
     epochs: BTreeMap<u32, u8>,
 }
 
-/// Why what was switched and reset is not known, or cannot be kept.
+/// Why the overlay cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum OverlayError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// It is not what was written.
+    /// Its text is not what was written.
     #[error("{}:{line}: found {found:?}, expected `degrade true` or `epoch BIZ NUMBER`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The line's number, from 1.
         line: usize,
-        /// What stands there.
+        /// What it contains.
         found: String,
     },
 }
 
-/// A line that is none of an overlay's.
+/// A line that does not belong to an overlay.
 #[derive(Debug)]
 pub(super) struct BadLine {
     /// Its number, from 1.
     pub line: usize,
-    /// What it holds, cut off where it is long.
+    /// Its text, cut off if it is long.
     pub found: String,
 }
 
@@ -71,7 +71,7 @@ impl Overlay {
         self.epochs.get(&biz).copied().unwrap_or(0)
     }
 
-    /// Gives a biz the next epoch: what its nodes hold is void.
+    /// Gives a biz the next epoch. The content of its nodes is then void.
     pub fn reset(&mut self, biz: u32) {
         match self.epoch(biz).wrapping_add(1) {
             0 => self.epochs.remove(&biz),
@@ -79,7 +79,7 @@ impl Overlay {
         };
     }
 
-    /// Lays it over a configuration.
+    /// Applies it to a configuration.
     pub(crate) fn lay_over(&self, conf: &mut Conf) {
         conf.srv.degrade |= self.degrade;
         for biz in &mut conf.map.bizs {
@@ -87,15 +87,15 @@ impl Overlay {
         }
     }
 
-    /// Where a data directory has it.
+    /// Its path in a data directory.
     pub fn path_in(data_dir: &Path) -> PathBuf {
         data_dir.join(NAME)
     }
 
-    /// Reads that of a data directory; where there is none, nothing was ever switched.
+    /// Reads the overlay of a data directory. A missing file means that nothing was ever switched.
     ///
     /// # Errors
-    /// It is there and cannot be read: without it counters that were reset would count again.
+    /// The file exists and cannot be read. Without it, counters that were reset would count again.
     pub fn read(data_dir: &Path) -> Result<Overlay, OverlayError> {
         let path = data_dir.join(NAME);
         match sys::open_to_read(&path).and_then(io::read_to_string) {
@@ -106,10 +106,10 @@ impl Overlay {
         }
     }
 
-    /// Writes it to a data directory: whole and on disk when it returns.
+    /// Writes it to a data directory. It is complete and on disk when this returns.
     ///
     /// # Errors
-    /// Those of the file system; what was there may stay.
+    /// Those of the file system. The old file may remain.
     pub fn write(&self, data_dir: &Path) -> Result<(), OverlayError> {
         let path = data_dir.join(NAME);
         let draft = path.with_extension("new");
@@ -119,7 +119,7 @@ impl Overlay {
             .map_err(|source| OverlayError::Io { path, source })
     }
 
-    /// As text.
+    /// Its text.
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         if self.degrade {
@@ -131,7 +131,7 @@ impl Overlay {
         text
     }
 
-    /// Of a text; else the first line that is none.
+    /// Reads a text. The error is the first line that does not belong to an overlay.
     pub(super) fn from_text(text: &str) -> Result<Overlay, BadLine> {
         let mut overlay = Overlay::default();
         for (line, number) in text.lines().zip(1..) {

@@ -1,6 +1,6 @@
-//! What `frs check` prints: geometry, memory, and what an operator should think about.
+//! What `frs check` prints: geometry, memory, and warnings for an operator.
 //!
-//! Pure: everything it knows comes in as arguments.
+//! Invariant: pure. All inputs are arguments.
 
 use std::fmt::Write as _;
 
@@ -15,17 +15,17 @@ use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::srv::SLOTS;
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
-/// Share of memory beyond which files on disk throttle their writers.
+/// The part of memory, as its divisor, beyond which files on disk throttle their writers.
 const DISK_PARTS_OF_RAM: u64 = 10;
 
-/// What `frs check` prints of a configuration without faults.
+/// What `frs check` prints for a configuration without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Geometry and memory, several lines.
     pub text: String,
-    /// What works, but should be thought about; one line each.
+    /// What works, but deserves attention, one line each.
     pub warnings: Vec<String>,
-    /// What this machine cannot do; one line each. With any, frs must not start.
+    /// What this machine cannot do, one line each. With any, frs must not start.
     pub faults: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     Report { text, warnings, faults: faults(machine) }
 }
 
-/// What a machine cannot do; one line each. With any, frs must not start.
+/// What a machine cannot do, one line each. With any, frs must not start.
 pub fn faults(machine: &Machine) -> Vec<String> {
     let mut faults = Vec::new();
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
@@ -75,8 +75,8 @@ pub fn faults(machine: &Machine) -> Vec<String> {
     faults
 }
 
-/// Share of the keys that find their chain full when the nodes in use would be `load` of all:
-/// keys spread over key-nodes as Poisson.
+/// Share of the keys that find their chain full when the nodes in use are `load` of all. Keys are
+/// distributed over key-nodes by Poisson.
 pub fn displaced_share(chain: u32, load: f64) -> f64 {
     let mean = load * f64::from(chain);
     if mean <= 0.0 {
@@ -84,7 +84,7 @@ pub fn displaced_share(chain: u32, load: f64) -> f64 {
     }
     let mut probability = (-mean).exp();
     let mut displaced = 0.0;
-    // Terms beyond are too small for any digit shown.
+    // Further terms are too small to change any digit shown.
     for keys in 1..=chain * 8 + 64 {
         probability *= mean / f64::from(keys);
         displaced += f64::from(keys.saturating_sub(chain)) * probability;
@@ -193,14 +193,14 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     );
 }
 
-/// lookup3 is no secret function, and a modulo none at all: whoever chooses keys can fill the
-/// chain of a key that limits him.
+/// lookup3 is not a secret function, and a modulo is no hash at all: a client that chooses keys can
+/// fill the chain of a key that limits it.
 fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     if !has_to_remember(biz) {
         return None;
     }
     let (with, cure) = match (biz.key, group.geometry.hash) {
-        // A digest is keyed and secret, whatever routes it.
+        // A digest is keyed and secret, whatever function places it.
         _ if group.on_full == OnFull::Refuse => return None,
         (KeyType::Digest, _) | (KeyType::String | KeyType::Ip { .. }, HashKind::Siphash) => {
             return None;
@@ -216,7 +216,8 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     ))
 }
 
-/// Is anybody refused by what his key's node holds, and may that be evicted? A total in use is not.
+/// Whether a key can be refused by the content of its node, and that node can be evicted. A total
+/// in use cannot.
 fn has_to_remember(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
         let evicted = !matches!(limit.policy, Policy::Count(_) | Policy::Total(_));
@@ -282,7 +283,7 @@ fn judged(filesystem: Filesystem) -> Judged {
     }
 }
 
-/// A share as percent, with two digits that say something.
+/// A share in percent, with two significant digits.
 fn percent_text(share: f64) -> String {
     let percent = share * 100.0;
     if percent < 1e-9 {

@@ -1,6 +1,6 @@
-//! What a configuration meets on this machine: memory and file systems.
+//! Memory and file systems of this machine, as far as a configuration uses them.
 //!
-//! Values only; what they mean is said in report.rs. Nothing is created in order to look.
+//! Invariant: only values; report.rs interprets them. Nothing is created in order to look.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ pub enum Filesystem {
     Cifs,
     NineP,
     Fuse,
-    /// A map of a file there is one of another file below.
+    /// To map a file on it is to map another file, in the file system below.
     Overlay,
     /// Another one, by its magic number.
     Other(u32),
 }
 
 impl Filesystem {
-    /// The kind that has this magic number (statfs(2), `f_type`).
+    /// The kind with this magic number (statfs(2), `f_type`).
     pub const fn from_magic(magic: u32) -> Filesystem {
         match magic {
             0x0000_ef53 => Filesystem::Ext4,
@@ -44,38 +44,38 @@ impl Filesystem {
         }
     }
 
-    /// The kind that holds a path, or will: of the nearest directory above that is there.
+    /// The kind that holds a path, or will: that of the nearest existing directory above it.
     ///
     /// # Errors
     /// Those of statfs(2) on that directory.
     pub fn of(path: &Path) -> io::Result<Filesystem> {
         let path = std::path::absolute(path)?;
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
-        // Magic numbers have 32 bits; the field's type differs between architectures.
+        // Magic numbers have 32 bits. The field's type differs between architectures.
         Ok(Filesystem::from_magic(rustix::fs::statfs(there)?.f_type as u32))
     }
 }
 
-/// A directory of the configuration, and what it stands on.
+/// A directory of the configuration, and its file system.
 #[derive(Debug)]
 pub struct DirFilesystem {
     /// The directory.
     pub dir: PathBuf,
-    /// Its file system, or why there is no telling.
+    /// Its file system, or why that is unknown.
     pub filesystem: io::Result<Filesystem>,
 }
 
 /// Memory and file systems.
 #[derive(Debug)]
 pub struct Machine {
-    /// Bytes of memory, where they are known.
+    /// Bytes of memory, if known.
     pub ram_bytes: Option<u64>,
-    /// Of each directory of the configuration.
+    /// One for each directory of the configuration.
     pub filesystems: Vec<DirFilesystem>,
 }
 
 impl Machine {
-    /// Looks at this machine, as far as `conf` touches it. The live directory comes last.
+    /// Examines this machine, as far as `conf` uses it. The live directory comes last.
     pub fn look(conf: &Conf) -> Machine {
         let data = &conf.srv.data;
         let directories = std::iter::once(&data.dir).chain(&data.live);

@@ -1,6 +1,6 @@
 //! srv.xml: the server.
 //!
-//! The checked types; every value is within the bounds that srv_read.rs states.
+//! The checked types. Invariant: every value is within the bounds that srv_read.rs sets.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use super::{Authority, Cidr, HostName, Origin};
 pub struct Srv {
     /// Worker processes, 1..=200 (`auto` is already resolved).
     pub workers: u16,
-    /// Addresses served, at least one.
+    /// Addresses to serve, at least one.
     pub listen: Vec<Listen>,
     /// Networks whose peers are served. Peers on a unix socket always are.
     pub allow: Vec<Cidr>,
-    /// The admin plane; none: there is no such thing.
+    /// The admin plane. None: it is off.
     pub admin: Option<Admin>,
-    /// Where the files are.
+    /// The locations of the files.
     pub data: Data,
     /// Bounds of the data plane.
     pub http: Http,
@@ -26,7 +26,7 @@ pub struct Srv {
     pub log: Log,
     /// The user to become when started as root.
     pub user: Option<String>,
-    /// What /authz takes as its key.
+    /// What /authz uses as its key.
     pub authz: AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: Vec<Cidr>,
@@ -48,7 +48,7 @@ pub enum Listen {
 pub struct Admin {
     /// A loopback TCP address, or a unix socket.
     pub listen: Listen,
-    /// The file with the token that changes over TCP must carry; none: there are no such changes.
+    /// The file with the token that changes over TCP must carry. None: no changes over TCP.
     pub token_file: Option<PathBuf>,
 }
 
@@ -57,9 +57,9 @@ pub struct Admin {
 pub struct Data {
     /// The data directory.
     pub dir: PathBuf,
-    /// The directory of the live group files, where it is another one.
+    /// The directory of the live group files, if it is a separate one.
     pub live: Option<PathBuf>,
-    /// Between two flushes of files on disk.
+    /// The interval between two flushes of files on disk.
     pub flush_ms: u64,
     /// Populate the maps at start.
     pub prefault: bool,
@@ -67,9 +67,9 @@ pub struct Data {
     pub max_programs: u16,
 }
 
-/// Processes that can be attached to a data directory at once, programs among them.
+/// Processes that can be attached to a data directory at once, including programs.
 pub const SLOTS: u16 = 256;
-/// Programs that may be attached where srv.xml says nothing, at most.
+/// The default of max-programs, at most.
 const DEFAULT_PROGRAMS: u16 = 192;
 
 impl Srv {
@@ -78,26 +78,25 @@ impl Srv {
         needed_slots(self.workers, self.admin.is_some())
     }
 
-    /// Slots that are kept for the server's own processes.
+    /// Slots reserved for the server's own processes.
     pub fn reserved_slots(&self) -> u16 {
         reserved_slots(self.needed_slots())
     }
 }
 
-/// Slots that so many workers, the keeper, the admin plane and the child that prepares a reload
+/// Slots that this many workers, the keeper, the admin plane and the child that prepares a reload
 /// need.
 pub(super) fn needed_slots(workers: u16, has_admin: bool) -> u16 {
     workers + 2 + u16::from(has_admin)
 }
 
-/// Twice what is needed, for an upgrade starts the new processes beside the old ones; once where
-/// there are not so many slots.
+/// Twice what is needed, because an upgrade starts the new processes beside the old ones. Once, if
+/// there are not enough slots.
 fn reserved_slots(needed: u16) -> u16 {
     if 2 * needed <= SLOTS { 2 * needed } else { needed }
 }
 
-/// Programs that may be attached beside a server that needs so many slots, where srv.xml says
-/// nothing.
+/// The default of max-programs beside a server that needs this many slots.
 pub(super) fn default_programs(needed: u16) -> u16 {
     (SLOTS - reserved_slots(needed)).min(DEFAULT_PROGRAMS)
 }
@@ -109,7 +108,7 @@ pub struct Http {
     pub max_connections: u32,
     /// Bytes of a body, decoded.
     pub max_body_bytes: u32,
-    /// Bytes of a request line and its header fields.
+    /// Bytes of a request line with its header fields.
     pub max_head_bytes: u32,
     /// Items of a request.
     pub max_items: u32,
@@ -117,25 +116,25 @@ pub struct Http {
     pub max_atomic_items: u32,
     /// An idle connection is closed after this.
     pub idle_timeout_ms: u64,
-    /// A request begun must be whole within this.
+    /// A request must be complete within this time from its first byte.
     pub request_timeout_ms: u64,
-    /// Waiting for semaphores of one tick.
+    /// The longest wait for semaphores in one tick.
     pub lock_timeout_ms: u64,
-    /// Hosts that requests may name; none: any.
+    /// Hosts that requests may name. Empty: any host.
     pub hosts: Vec<HostName>,
-    /// Sites whose pages may ask.
+    /// Sites whose pages may send requests.
     pub allow_origin: Vec<Origin>,
 }
 
 impl Http {
-    /// Is a request answered that names this host, or none?
+    /// Whether a request is answered that names this host, or none.
     #[inline]
     pub fn takes_host(&self, named: Option<Authority<'_>>) -> bool {
         let is_named = |named| self.hosts.iter().any(|host| host.is(&named));
         self.hosts.is_empty() || named.is_some_and(is_named)
     }
 
-    /// The site that an `Origin` names, if its pages may ask.
+    /// The site that an `Origin` names, if its pages may send requests.
     pub fn find_origin(&self, origin: &[u8]) -> Option<&Origin> {
         self.allow_origin.iter().find(|allowed| allowed.text().as_bytes() == origin)
     }
@@ -144,11 +143,11 @@ impl Http {
 /// `<log>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// Least severe level written.
+    /// The least severe level that is written.
     pub level: LogLevel,
-    /// Shape of a line.
+    /// The format of a line.
     pub format: LogFormat,
-    /// The file that lines are appended to; none: standard error.
+    /// The file that lines are appended to. None: standard error.
     pub file: Option<PathBuf>,
 }
 

@@ -1,6 +1,7 @@
-//! srv.xml, read: its shape, its defaults and its bounds.
+//! Reads srv.xml: its shape, its defaults and its bounds.
 //!
-//! Everything that is not there has a default; what is there is within its bounds or a fault.
+//! Invariant: everything that is missing has a default. A value is within its bounds, or is a
+//! fault.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,18 +46,18 @@ const HTTP: Shape = Shape {
 };
 const LOG: Shape = Shape { attributes: &["level", "format", "file"], ..Shape::EMPTY };
 const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
-/// Worker processes: with the keeper and programs they must find slots.
+/// The most worker processes: they, the keeper and programs need slots.
 const MAX_WORKERS: u16 = 200;
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
 const DEFAULT_DIR: &str = "data";
-/// Bytes of a unix socket's path, without the closing NUL.
+/// The most bytes of a unix socket's path, without the closing NUL.
 const MAX_SOCKET_PATH: usize = 107;
 const MAX_ATOMIC_ITEMS: u32 = 1024;
 const DEFAULT_ATOMIC_ITEMS: u32 = 64;
 const HOUR_MS: u64 = 3_600_000;
 
-/// Reads `<srv>`; its faults are noted.
+/// Reads `<srv>` and notes its faults.
 pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Srv> {
     SRV.check(notes, root);
     let workers = workers(notes, root, host);
@@ -72,7 +73,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let degrade = degrade(notes, root);
     let authz = root.child("authz");
     let key = authz_key(notes, authz);
-    // The manual shows them beside and inside of <authz>; both are meant.
+    // The manual shows them beside and inside <authz>. Both are accepted.
     let mut trusted = networks(notes, root, "trusted");
     if let (Some(authz), Ok(trusted)) = (authz, &mut trusted) {
         trusted.extend(networks(notes, authz, "trusted")?);
@@ -164,7 +165,8 @@ fn admin(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Option<Adm
     Ok(Some(Admin { listen: listen?, token_file: token_file? }))
 }
 
-/// Whoever reaches it can look into every counter, so it is never to be reached from elsewhere.
+/// A client of the admin plane can read every counter, so it must not be reachable from other
+/// machines.
 fn admin_address(text: &str) -> Value<Listen> {
     match listen_address(text)? {
         Listen::Tcp(address) if !address.ip().is_loopback() => {
@@ -179,11 +181,11 @@ fn networks(notes: &mut Notes<'_>, parent: &Element, name: &str) -> Checked<Vec<
         Shape::TEXT.check(notes, element);
         element.value(notes, |text| Cidr::parse(text).map_err(|expected| expected.to_string()))
     });
-    // All are read before the first fault ends it.
+    // Read all of them before the first fault ends the function.
     read.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Reads nothing but where the data is. Where reading ended before that, it is not known.
+/// Reads only the location of the data. If reading ended before it, it is unknown.
 pub(super) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) -> Checked<PathBuf> {
     match root.child("data") {
         Some(element) => element.or(notes, "dir", DEFAULT_DIR.into(), path),
@@ -192,7 +194,7 @@ pub(super) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) ->
     }
 }
 
-/// `needed`: slots of the server's own processes, which programs must leave.
+/// `needed` is the number of slots for the server's own processes, which programs must leave free.
 fn data(notes: &mut Notes<'_>, element: Option<&Element>, needed: u16) -> Checked<Data> {
     let max_programs = default_programs(needed);
     let Some(element) = element else {
@@ -310,7 +312,7 @@ fn authz_key(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<AuthzK
     })
 }
 
-/// A token of RFC 9110, of sane length.
+/// A token of RFC 9110, of reasonable length.
 fn header_name(name: &str) -> bool {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     (1..=64).contains(&name.len()) && name.bytes().all(token)

@@ -1,12 +1,12 @@
-//! The nearest known name to one that is not known, for fault messages.
+//! Finds the known name nearest to an unknown one, for fault messages.
 //!
-//! Names are compared by optimal string alignment distance (Damerau 1964, restricted): insertions,
-//! deletions, substitutions and swaps of neighbours count one each.
+//! Names are compared by optimal string alignment distance (Damerau 1964, restricted): an
+//! insertion, a deletion, a substitution and a swap of neighbours each count as one.
 
-/// Names longer than this have no nearest one: it bounds the work.
+/// Longer names have no nearest one. This bounds the work.
 const MAX_CHARS: usize = 64;
 
-/// The known name nearest to `name`, if one is near enough to be meant; of equals the first.
+/// The known name nearest to `name`, if it is near enough to be meant. The first among equals.
 pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if name.chars().nth(MAX_CHARS).is_some() {
         return None;
@@ -15,7 +15,7 @@ pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
     let near = known.into_iter().filter_map(|candidate| {
         let lowercase = candidate.to_lowercase();
         let distance = strsim::osa_distance(&name, &lowercase);
-        // A third of the letters may be wrong; of a short name one.
+        // A third of the letters may be wrong; one in a short name.
         let longer = name.chars().count().max(lowercase.chars().count());
         (distance <= (longer / 3).max(1)).then_some((distance, candidate))
     });

@@ -1,4 +1,4 @@
-//! Every kind of fault, with its place; and what is taken.
+//! Every kind of fault, with its position, and what is accepted.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ fn srv_faults(srv: &str, expected: &[&str]) {
     faults(parse(srv, &format!("<map>{GROUP}</map>")), expected);
 }
 
-/// Faults of a map that begins with one good group, on its first line.
+/// Faults of a map that begins with one correct group, on its first line.
 #[track_caller]
 fn map_faults(map: &str, expected: &[&str]) {
     faults(parse("<srv/>", &format!("<map>{GROUP}\n{map}</map>")), expected);
@@ -47,7 +47,7 @@ fn faults(found: Result<Conf, Faults>, expected: &[&str]) {
     assert_eq!(found.lines().collect::<Vec<_>>(), expected);
 }
 
-/// Those of the server at some time: `frs check` counts with its own.
+/// The sizes of the server at some time. `frs check` uses the current ones.
 pub(super) const SIZES: BufferSizes = BufferSizes {
     arena_bytes: 1 << 20,
     pool_buffers: 256,
@@ -299,7 +299,7 @@ proptest! {
         let _ = Conf::parse("s", &format!("<srv>{text}</srv>"), "m", &format!("<map>{text}</map>"));
     }
 
-    /// Whatever settings stand together, those taken are reported, and none panics.
+    /// Any combination of settings that is accepted can be reported on, and none panics.
     #[test]
     fn no_settings_panic(
         key in proptest::sample::select(vec!["string", "integer", "ip", "digest"]),

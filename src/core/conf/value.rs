@@ -1,21 +1,21 @@
 //! Values as they are written: numbers, durations, sizes, words.
 //!
-//! Each reader answers the value, or what it expected instead; no value outside of its bounds gets
-//! through. Surrounding white space is no part of a value and is not taken.
+//! Invariant: each reader returns the value, or what it expected instead. No value outside its
+//! bounds is accepted. Surrounding white space is not part of a value, and is rejected.
 
 use super::fault::shown;
 use super::suggest::nearest;
 
-/// What a reader of a value answers: the value, or words for what was expected.
+/// The result of a reader: the value, or words for what was expected.
 pub(super) type Value<T> = Result<T, String>;
 
-/// The largest count: integers up to here are exact everywhere, in JSON too.
+/// The largest count. Integers up to it are exact everywhere, even in JSON.
 pub const MAX_COUNT: u64 = (1 << 53) - 1;
 
-/// The longest duration: sums of two of them and the time stay far from overflow.
+/// The longest duration. The sum of two durations and the time is far from overflow.
 pub(super) const MAX_DURATION_MS: u64 = (1 << 53) - 1;
 
-/// A unit as it is written, and how many of the smallest unit it is: milliseconds or bytes.
+/// A unit as written, and its size in the smallest unit: milliseconds or bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Suffix {
     pub name: &'static str,
@@ -35,14 +35,14 @@ const SECOND: Suffix = Suffix::new("s", 1000);
 const MILLISECOND: Suffix = Suffix::new("ms", 1);
 
 const DURATION_UNITS: [Suffix; 5] = [DAY, HOUR, MINUTE, SECOND, MILLISECOND];
-/// Units of time of a rate.
+/// Units of time in a rate.
 pub(super) const RATE_UNITS: [Suffix; 5] = [MILLISECOND, SECOND, MINUTE, HOUR, DAY];
 pub(super) const GIB: Suffix = Suffix::new("GiB", 1 << 30);
 pub(super) const MIB: Suffix = Suffix::new("MiB", 1 << 20);
 pub(super) const KIB: Suffix = Suffix::new("KiB", 1 << 10);
 const SIZE_UNITS: [Suffix; 4] = [GIB, MIB, KIB, Suffix::new("", 1)];
 
-/// A rate as it is written.
+/// A rate as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rate {
     pub number: u64,
@@ -57,7 +57,7 @@ pub(super) fn whole(min: u64, max: u64) -> impl Fn(&str) -> Value<u64> {
     }
 }
 
-/// As [`whole`], where the bounds are those of a 32-bit number.
+/// As [`whole`], with bounds of a 32-bit number.
 pub(super) fn whole32(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     let whole = whole(min.into(), max.into());
     move |text| whole(text).map(|number| number as u32)
@@ -74,7 +74,7 @@ pub(super) fn multiple(step: u32, min: u32, max: u32) -> impl Fn(&str) -> Value<
 }
 
 /// A reader of durations as the configuration writes them: `250ms`, `60s`, `15m`, `24h`, `7d`, from
-/// `min_ms` to `max_ms`, as milliseconds; or words for what was expected.
+/// `min_ms` to `max_ms`. Returns milliseconds, or words for what was expected.
 pub fn duration(min_ms: u64, max_ms: u64) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| {
         let found = with_unit(text, &DURATION_UNITS).filter(|ms| (min_ms..=max_ms).contains(ms));
@@ -102,7 +102,8 @@ pub(super) fn size(min: u32, max: u32) -> impl Fn(&str) -> Value<u32> {
     }
 }
 
-/// `10/s`: a number from 1 to what `most` says of the unit's milliseconds, and these.
+/// `10/s`: a number from 1 to what `most` returns for the unit's milliseconds, and these
+/// milliseconds.
 pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
     move |text| {
         let shape = || "a rate such as 10/s: a whole number, / and ms, s, m, h or d".to_owned();
@@ -116,7 +117,7 @@ pub(super) fn rate(most: impl Fn(u64) -> u64) -> impl Fn(&str) -> Value<Rate> {
     }
 }
 
-/// `0`, `0.3`, `12.345`: at most three decimals, to `max`, as thousandths.
+/// `0`, `0.3`, `12.345`: at most three decimals, up to `max`, as thousandths.
 pub(super) fn thousandths(max: u32) -> impl Fn(&str) -> Value<u32> {
     move |text| {
         let (number, decimals) = text.split_once('.').unwrap_or((text, "0"));
@@ -149,7 +150,7 @@ pub(super) fn boolean(text: &str) -> Value<bool> {
     word(&[("true", true), ("false", false)])(text)
 }
 
-/// One of some words.
+/// One of these words.
 pub(super) fn word<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&str) -> Value<T> {
     move |text| {
         let found = words.iter().find(|(word, _)| *word == text);
@@ -173,7 +174,7 @@ pub(super) fn one_of<'k>(found: &str, known: impl Iterator<Item = &'k str> + Clo
     }
 }
 
-/// The words for a setting that goes with some values of another.
+/// The words for a setting that is allowed only with some values of another one.
 pub(super) fn only_with(name: &str, values: &[&str]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
     match quoted.split_last() {
@@ -202,7 +203,7 @@ pub(super) fn size_text(bytes: u64) -> String {
 }
 
 fn digits(text: &str) -> Option<u64> {
-    // parse alone would take a sign.
+    // parse alone would accept a sign.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 

@@ -1,13 +1,13 @@
-//! Taking the tree apart: names that are known, values that are checked.
+//! Takes the tree apart into known names and checked values.
 //!
-//! A [`Shape`] lists what an element may hold; whatever else is there is a fault. Settings that a
-//! later version will have are told from typing errors.
+//! Invariant: a [`Shape`] lists what an element may hold, and everything else in it is a fault. The
+//! message distinguishes settings of a later version from typing errors.
 
 use super::fault::{Checked, Faulty, Notes, shown};
 use super::value::{Value, one_of};
 use super::xml::{Attribute, Element, white};
 
-/// Expected in place of a setting that is in the manual, but not in this version.
+/// The expectation for a setting that is in the manual, but not in this version.
 const NOT_YET: &str = "none: this version of frs does not have it yet";
 
 /// What an element may hold.
@@ -37,10 +37,10 @@ impl Shape {
         text: false,
     };
 
-    /// Nothing but text.
+    /// Only text.
     pub const TEXT: Shape = Shape { text: true, ..Shape::EMPTY };
 
-    /// Notes everything in `element` that has no place there.
+    /// Notes everything in `element` that is not allowed there.
     pub fn check(&self, notes: &mut Notes<'_>, element: &Element) {
         self.check_attributes(notes, element);
         self.check_elements(notes, element);
@@ -112,12 +112,13 @@ impl Element {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// Where to point at when the attribute's value is at fault: at the element if it is not there.
+    /// The offset of the attribute's value, for a fault. The element's offset if the attribute is
+    /// missing.
     pub fn value_at(&self, name: &str) -> usize {
         self.attribute(name).map_or(self.at, |attribute| attribute.value_at)
     }
 
-    /// The attribute's value, if it is there.
+    /// The attribute's value, if it is present.
     pub fn optional<T>(
         &self,
         notes: &mut Notes<'_>,
@@ -144,7 +145,7 @@ impl Element {
         self.optional(notes, name, read).map(|value| value.unwrap_or(default))
     }
 
-    /// The attribute's value, which must be there.
+    /// The attribute's value, which is required.
     pub fn required<T>(
         &self,
         notes: &mut Notes<'_>,
@@ -164,7 +165,7 @@ impl Element {
         }
     }
 
-    /// The text between its tags, of which it must have some.
+    /// The text between its tags, which is required.
     pub fn value<T>(&self, notes: &mut Notes<'_>, read: impl Fn(&str) -> Value<T>) -> Checked<T> {
         let text = self.text.trim_matches(white);
         read(text).map_err(|expected| {

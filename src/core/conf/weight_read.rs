@@ -1,4 +1,4 @@
-//! Weights, read: the `<weight>`s of a `<limit>`.
+//! Reads the `<weight>`s of a `<limit>`.
 
 use super::fault::{Checked, Notes};
 use super::map::Weight;
@@ -15,11 +15,11 @@ const MAX_WEIGHT: u32 = 1000;
 struct Before {
     /// Its `at`.
     at: u64,
-    /// Where its element begins.
+    /// The position of its element.
     element_at: usize,
 }
 
-/// Those of a limit, which must rise in `at`.
+/// The weights of a limit, which must rise in `at`.
 pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Weight>> {
     let mut weights = Vec::new();
     let mut before = None;
@@ -49,7 +49,7 @@ fn weight(notes: &mut Notes<'_>, element: &Element, before: Option<Before>) -> C
     Ok(Weight { at, thousandths: value? })
 }
 
-/// Only one limit of a biz may have any: an item carries one weight.
+/// Only one limit of a biz may have weights: an item carries one weight.
 pub(super) fn one_limit_has(notes: &mut Notes<'_>, biz: &Element) {
     let mut first = None;
     for limit in biz.children_named("limit") {

@@ -1,8 +1,8 @@
-//! XML as a small tree in which everything knows its place.
+//! XML as a small tree in which every part knows its position.
 //!
-//! Every fault of the markup is noted; those that leave the structure known are no reason to stop.
-//! After one that does not, the tree holds what was whole before it. Depth, attributes and names
-//! are bounded, so that no input costs more than its length.
+//! Invariant: every fault of the markup is noted. Reading continues as long as the structure is
+//! known; otherwise the tree holds what was complete before. Depth, attributes and names are
+//! bounded, so no input costs more than its length.
 
 use std::borrow::Cow;
 
@@ -14,34 +14,34 @@ use quick_xml::{Reader, XmlVersion};
 
 use super::fault::{Notes, shown};
 
-/// Elements in each other; configurations need three.
+/// The greatest depth of nested elements. Configurations need three.
 const MAX_DEPTH: usize = 16;
-/// Attributes of an element; configurations need nine.
+/// The most attributes of an element. Configurations need nine.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// An element; offsets are those of the text.
+/// An element. Offsets are those in the text.
 pub(super) struct Element {
     /// As written.
     pub name: String,
     /// Offset of its `<`.
     pub at: usize,
-    /// Offset of its end tag's `<`; that of the end where there is no end tag.
+    /// Offset of its end tag's `<`, or of its end if there is no end tag.
     pub end_tag_at: usize,
-    /// Offset behind its last `>`.
+    /// Offset after its last `>`.
     pub end: usize,
-    /// In the order of the file, no name twice.
+    /// In the order of the file, without duplicate names.
     pub attributes: Vec<Attribute>,
     /// In the order of the file.
     pub children: Vec<Element>,
     /// Its own text, decoded.
     pub text: String,
-    /// Offset of the first character of its text that is no white space.
+    /// Offset of the first character of its text that is not white space.
     pub text_at: Option<usize>,
-    /// Faults in its tag: nothing is known of attributes that are not there.
+    /// Its tag has faults, so a missing attribute may be among the unread ones.
     pub broken: bool,
 }
 
-/// An attribute; offsets are those of the text.
+/// An attribute. Offsets are those in the text.
 pub(super) struct Attribute {
     /// As written.
     pub name: String,
@@ -49,19 +49,19 @@ pub(super) struct Attribute {
     pub at: usize,
     /// Decoded.
     pub value: String,
-    /// Offset behind the opening quote.
+    /// Offset after the opening quote.
     pub value_at: usize,
 }
 
-/// What could be read of a file.
+/// The readable part of a file.
 pub(super) struct Document {
     /// Its root, if it has one.
     pub root: Option<Element>,
-    /// Nothing is missing.
+    /// It is the whole file.
     pub complete: bool,
 }
 
-/// Reads a text, notes the faults of its markup.
+/// Reads a text, and notes the faults of its markup.
 pub(super) fn read(notes: &mut Notes<'_>) -> Document {
     let text = notes.text();
     if let Some((at, c)) = text.char_indices().find(|&(_, c)| !allowed(c)) {
@@ -82,7 +82,7 @@ pub(super) fn read(notes: &mut Notes<'_>) -> Document {
             break false;
         }
     };
-    // Of elements that were still open only the root is answered, with its whole children.
+    // Of the elements that were still open, only the root is returned, with its complete children.
     let root = tree.root.or(tree.open.into_iter().next());
     Document { root, complete }
 }
@@ -94,7 +94,7 @@ struct Tree<'n, 's> {
 }
 
 impl Tree<'_, '_> {
-    /// One step, an event between two offsets; none if the structure is lost.
+    /// Handles an event between two offsets. None if the structure is lost.
     fn take(&mut self, event: Event<'_>, at: usize, end: usize) -> Option<()> {
         match event {
             Event::Start(tag) => self.start(&tag, at),
@@ -155,14 +155,14 @@ impl Tree<'_, '_> {
         }
     }
 
-    /// `name_at`: offset behind the tag's `<`.
+    /// `name_at` is the offset after the tag's `<`.
     fn attributes(&mut self, tag: &BytesStart<'_>, name_at: usize) -> (Vec<Attribute>, bool) {
         let raw = tag.attributes_raw();
         let raw_at = name_at + tag.name().as_ref().len();
         let mut found: Vec<Attribute> = Vec::new();
         let mut broken = false;
         let mut attributes = tag.attributes();
-        // Ours names the place of the first one, and is bounded.
+        // The check below names the position of the first duplicate, and is bounded.
         attributes.with_checks(false);
         for attribute in attributes {
             if found.len() == MAX_ATTRIBUTES {
@@ -236,7 +236,7 @@ impl Tree<'_, '_> {
         self.notes.note(name_at + at, found, expected);
     }
 
-    /// `raw` tells where the text begins, `decoded` what it says.
+    /// `raw` locates the beginning of the text, `decoded` is its content.
     fn text(&mut self, decoded: &str, at: usize, raw: &str) -> Option<()> {
         let shown_at = raw.find(|c| !white(c)).map(|first| at + first);
         match (self.open.last_mut(), shown_at) {
@@ -327,7 +327,7 @@ impl Tree<'_, '_> {
 const REFERENCES: &str =
     "&lt; &gt; &amp; &quot; &apos; or the number of a character that XML 1.0 allows";
 
-/// Markup that does not end, or does not begin as any does.
+/// Markup that does not end, or does not begin like any known kind.
 struct Unclosed {
     found: &'static str,
     expected: &'static str,
@@ -348,20 +348,21 @@ const fn syntax(error: SyntaxError) -> Unclosed {
     Unclosed { found, expected }
 }
 
-/// May the character stand in an XML 1.0 document?
+/// Whether an XML 1.0 document may contain the character.
 fn allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// White space as XML means it.
+/// White space as XML defines it.
 pub(super) fn white(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// Offset of a part in its whole.
+/// Offset of a part within its whole.
 fn offset_in(whole: &str, part: &str) -> usize {
     let offset = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
-    // A part that was copied elsewhere would give nonsense: then the whole's start is near enough.
+    // If a part was copied elsewhere the offset is meaningless. The start of the whole is close
+    // enough.
     if offset <= whole.len() { offset } else { 0 }
 }
 

@@ -1,4 +1,4 @@
-//! What `frs check` prints, and what it warns of.
+//! What `frs check` prints, and its warnings.
 
 use std::io;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ fn displaced_shares_are_those_of_poisson() {
     assert!((percent(8, 0.7) - 4.0).abs() < 0.5, "{}", percent(8, 0.7));
     assert!((percent(56, 0.7) - 0.03).abs() < 0.005, "{}", percent(56, 0.7));
     assert_eq!(percent(56, 0.0), 0.0);
-    // One place for each: the share of keys that are not the first at their key-node.
+    // A chain of one place: the share of keys that are not the first at their key-node.
     let one = 1.0 - (1.0 - (-0.5_f64).exp()) / 0.5;
     assert!((displaced_share(1, 0.5) - one).abs() < 1e-12);
 }
@@ -95,7 +95,7 @@ fn choosers_of_keys_are_warned_of() {
     );
 }
 
-/// Whom nothing refuses, or nothing that his own node holds, nobody can free by filling chains.
+/// A key that is not refused, or not by its own node, cannot be freed by filling chains.
 #[test]
 fn only_what_refuses_by_its_nodes_is_warned_of() {
     let warned = |mode: &str, limit: &str| {
@@ -130,7 +130,7 @@ fn degrade_is_warned_of() {
     );
 }
 
-/// Warnings and faults about the machine alone.
+/// Warnings and faults that concern the machine alone.
 fn about(machine: &Machine) -> (Vec<String>, Vec<String>) {
     let Report { warnings, faults, .. } = report(&conf(), machine, &SIZES);
     (warnings.into_iter().filter(|warning| !warning.starts_with("biz ")).collect(), faults)

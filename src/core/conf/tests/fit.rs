@@ -103,7 +103,7 @@ fn the_largest_transaction_must_fit_the_undo_log() {
     );
 }
 
-/// A ring makes a node large: beyond some 2000 uses the default of max-atomic-items is too much.
+/// A ring makes a node large. Beyond some 2000 uses the default of max-atomic-items is too large.
 #[test]
 fn long_rings_lower_max_atomic_items() {
     let map = |max: u32, size: u32| {
@@ -128,8 +128,8 @@ fn long_rings_lower_max_atomic_items() {
     good("<srv><http max-atomic-items='31'/></srv>", &map(4096, 16_448));
 }
 
-/// What a node of a key of up to 24 bytes takes, before it is rounded up to 64: shown by
-/// `cargo test bytes_a_node -- --nocapture`.
+/// The bytes of a node with a key of up to 24 bytes, before they are rounded up to 64. To show
+/// them: `cargo test bytes_a_node -- --nocapture`.
 #[test]
 fn bytes_a_node_of_each_policy() {
     for (settings, bytes) in [
@@ -150,7 +150,7 @@ fn bytes_a_node_of_each_policy() {
             "<map><group name='g' files='1' key-nodes='1' node-size='32768'/>
              <biz id='1' name='b' key='string'><limit {settings}/></biz></map>"
         );
-        // A transaction over the largest nodes: fewer items than by default fit into the undo log.
+        // A transaction over the largest nodes: fewer items than the default fit into the undo log.
         let srv = "<srv><http max-atomic-items='8'/></srv>";
         let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
         let found = conf.map.bizs[0].node_bytes(Scope::Key, 24);

@@ -1,4 +1,4 @@
-//! Values of attributes, and what is said of wrong ones.
+//! Values of attributes, and the messages for wrong ones.
 
 use super::*;
 
