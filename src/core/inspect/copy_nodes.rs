@@ -1,4 +1,4 @@
-//! One node from the geometry of the files to that of map.xml.
+//! Converts one node from the geometry of the files to that of map.xml.
 
 use crate::conf::{Conf, KeyType};
 use crate::key::{KeyField, KeyForm, KeyRef, Location};
@@ -10,41 +10,41 @@ use crate::store::{Judge, Rank};
 
 use super::decode::with_room;
 
-/// What becomes of a node.
+/// The result for a node.
 pub(super) enum Carried {
-    /// It stands there, sealed.
+    /// The sealed node, with its place in the new files.
     To {
         at: Location,
         words: Vec<u64>,
-        /// It may not be found by its key any more.
+        /// A look-up of its key may not find it any more.
         is_doubtful: bool,
     },
-    /// Nobody would miss it.
+    /// Its loss costs nothing.
     Expired,
-    /// map.xml does not name its business in this group.
+    /// map.xml does not have its business in this group.
     Unnamed,
     /// map.xml has its business in another group.
     Moved,
-    /// Its key is none of its business's key type.
+    /// Its key does not fit its business's key type.
     Keyless,
 }
 
-/// What is lost with a node; of equals, the one used later is worth more.
+/// What the loss of a node costs. Among equals, the node used later is worth more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NodeWorth {
     rank: Rank,
     last_use_ms: u64,
 }
 
-/// Carries nodes of one group.
+/// Copies nodes of one group.
 pub(super) struct NodeCopier<'a> {
     conf: &'a Conf,
     index: usize,
     old: &'a LiveGroup,
-    /// The businesses of the new configuration over the old files, and over the new.
+    /// The businesses of the new configuration, over the old files and over the new ones.
     from: Table,
     to: Table,
-    /// Every business as if it were in this group: whose nodes stay behind.
+    /// Every business as if it were in this group, for the nodes that stay behind.
     anywhere: Table,
     node_words: usize,
     /// The key field becomes longer.
@@ -81,7 +81,7 @@ impl<'a> NodeCopier<'a> {
         }
     }
 
-    /// A sound node of the old files.
+    /// Copies a sound node of the old files.
     pub fn copy(&self, words: &[u64]) -> Carried {
         let Some((entry, scope)) = self.from.of_key_word(self.index, words[node::KEY]) else {
             return self.without_business(words);
@@ -113,7 +113,7 @@ impl<'a> NodeCopier<'a> {
         Carried::To { at: new_entry.place_of(&key), words: new, is_doubtful }
     }
 
-    /// A node whose business is not in this group.
+    /// The result for a node whose business is not in this group.
     fn without_business(&self, words: &[u64]) -> Carried {
         let Some((entry, scope)) = self.anywhere.of_key_word(self.index, words[node::KEY]) else {
             return Carried::Unnamed;
@@ -125,9 +125,9 @@ impl<'a> NodeCopier<'a> {
         }
     }
 
-    /// The key as the new files store it, if a key of its business can be so: a text may have
-    /// become too long for the field, or its business one of digests. A digest stays one: its
-    /// seed does.
+    /// The key as the new files store it, if they can store it for its business: a text may be too
+    /// long for the new field, or its business may now use digests. A digest stays one, because its
+    /// seed stays.
     fn key<'k>(
         &self,
         words: &'k [u64],
@@ -153,7 +153,7 @@ impl<'a> NodeCopier<'a> {
         self.to.index_of(biz_id).map(|index| self.conf.map.bizs[index].key)
     }
 
-    /// What is lost with a node of the new files.
+    /// What the loss of a node of the new files would cost.
     pub fn worth(&self, words: &[u64]) -> NodeWorth {
         let rank = self.to.rank(self.index, &mut words.to_vec(), self.now);
         NodeWorth { rank, last_use_ms: words[node::LAST_USE].min(self.now) }

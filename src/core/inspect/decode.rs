@@ -1,6 +1,6 @@
-//! From the words of a node to what people read.
+//! Turns the words of a node into a record for people to read.
 //!
-//! Invariant: the words are a copy that was found sound; nothing here reads the files again.
+//! Invariant: the words are a copy that was found sound. Nothing here reads the files again.
 
 use super::reader::Reader;
 use super::record::{NodePlace, NodeRecord};
@@ -11,7 +11,7 @@ use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
 impl Reader {
-    /// What a node's words say; they are sound. The table knows `now`.
+    /// The record of a node's words, which are sound. The table's time is set to `now`.
     pub(super) fn record(
         &self,
         group: usize,
@@ -49,7 +49,7 @@ impl Reader {
         record
     }
 
-    /// Adds what the node's business says of it.
+    /// Adds the judgement of the node's business.
     fn judge(&self, group: usize, record: &mut NodeRecord, now: u64) {
         let key_word = record.words[node::KEY];
         let Some((entry, scope)) = self.table.of_key_word(group, key_word) else { return };
@@ -85,7 +85,7 @@ impl Reader {
         record.limits.retain(own);
     }
 
-    /// What would be lost with a node of these words.
+    /// What the loss of a node with these words would cost.
     pub(super) fn rank_of(&self, group: usize, words: &[u64], now: u64) -> Rank {
         let needed = self
             .table
@@ -94,13 +94,13 @@ impl Reader {
         self.table.rank(group, &mut with_room(words, needed), now)
     }
 
-    /// The business of an id.
+    /// The business with an id.
     pub(super) fn biz_of(&self, id: u32) -> Option<&Biz> {
         self.table.index_of(id).map(|index| &self.conf.map.bizs[index])
     }
 
-    /// What a record's state words are, one by one from [`NodeRecord::states_at`] on; none where
-    /// its limits are others by now.
+    /// The meaning of a record's state words, one by one from [`NodeRecord::states_at`] on. Empty
+    /// if its limits have changed since.
     #[doc(hidden)]
     pub fn state_words(&self, record: &NodeRecord) -> Vec<StateWord> {
         match self.table.index_of(record.biz_id) {
@@ -111,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// The times of the uses that a record's ring holds, in the order in which they came.
+    /// The times of the uses in a record's ring, in order of arrival.
     #[doc(hidden)]
     pub fn ring_times(&self, record: &NodeRecord) -> Vec<u64> {
         match self.table.index_of(record.biz_id) {
@@ -124,7 +124,7 @@ impl Reader {
     }
 }
 
-/// A copy of a node with room for the states of the configuration: the files may still be of
+/// A copy of a node, with room for the states of the configuration: the files may still have
 /// another geometry.
 pub(super) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
     let mut copy = words.to_vec();

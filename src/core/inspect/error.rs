@@ -1,4 +1,4 @@
-//! Why a data directory, or a key in it, cannot be looked at.
+//! Why a data directory, or a key in it, cannot be read.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::store;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The directory holds no configuration, so nothing tells what its files mean.
+    /// The directory holds no configuration, so its files have no known meaning.
     #[error(
         "{}: no server has published a configuration here: expected the data directory of a server",
         data_dir.display()
@@ -22,7 +22,7 @@ pub enum Error {
     /// The published configuration cannot be read.
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
-    /// What was switched and reset is not known: it tells which nodes count.
+    /// The overlay cannot be read. It determines which nodes count.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
     /// A file of the store is not what it must be.
@@ -31,18 +31,18 @@ pub enum Error {
     /// map.xml names no such business.
     #[error("no business has the id or name {0:?}: map.xml names {1}")]
     UnknownBiz(String, String),
-    /// The text is no key of the business.
+    /// The text is not a key of the business.
     #[error("{0:?} is no key of the business: {1}")]
     BadKey(String, BadKey),
-    /// A migration was broken off by whom it told its steps.
+    /// The progress callback broke the migration off.
     #[error("stopped before its end: another run continues it")]
     BrokenOff,
-    /// The group of the business cannot be looked at.
+    /// The group of the business cannot be read.
     #[error("group {group}: {message}")]
     Group {
         /// The group.
         group: String,
-        /// Why not.
+        /// The reason.
         message: String,
     },
 }

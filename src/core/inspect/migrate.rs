@@ -1,8 +1,8 @@
-//! Rewriting the groups of a stopped server to the geometry of a changed map.xml.
+//! Rewrites the groups of a stopped server to the geometry of a changed map.xml.
 //!
 //! Invariant: every node that is not expired, and whose business map.xml still names, is in the new
-//! files, or the plan has counted it as one that cannot be; at whatever point this is broken
-//! off, the old files or the new ones hold, or another run completes what was begun.
+//! files, or the plan has counted it as one that cannot be. If a migration is broken off at any
+//! point, the old files or the new ones are valid, or another run completes it.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,51 +20,52 @@ use crate::store::{self, Fault, Runtime, group, live_dir};
 /// What a migration is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Look at another key-node, of so many: of the plan or of the writing of a group.
+    /// Read another key-node, for the plan or for the writing of a group.
     KeyNode {
         /// The group.
         group: &'a str,
-        /// Key-nodes behind it.
+        /// Key-nodes already read.
         done: u64,
         /// Key-nodes of the group's old files.
         total: u64,
     },
-    /// Something with whole files of a group.
+    /// An operation on whole files of a group.
     Files {
         /// The group.
         group: &'a str,
-        /// What.
+        /// The operation.
         doing: &'static str,
     },
 }
 
-/// Is told each step before it is done; false breaks the migration off there, as a death would.
+/// Called before each step. A result of false breaks the migration off there, as a death would.
 pub type Progress<'a> = dyn FnMut(Step<'_>) -> bool + 'a;
 
-/// What becomes of the nodes of a group.
+/// The results for the nodes of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Nodes that are carried over.
+    /// Nodes copied.
     pub carried: u64,
-    /// Nodes that nobody would miss: dropped.
+    /// Nodes dropped because their loss costs nothing.
     pub expired: u64,
-    /// Nodes of businesses that map.xml does not name in this group: dropped.
+    /// Nodes dropped because map.xml does not have their business in this group.
     pub unnamed: u64,
-    /// Nodes of businesses that map.xml has in another group, which starts without them.
+    /// Nodes whose business is in another group of map.xml. It starts there without them.
     pub moved: u64,
-    /// Nodes that are damaged: dropped.
+    /// Nodes dropped because they are damaged.
     pub damaged: u64,
-    /// Nodes whose chain would be full.
+    /// Nodes that found their chain full.
     pub crowded: u64,
-    /// Nodes of long keys that are stored as digests, and might fit as they are into the larger key
-    /// field: nobody can tell, so they may not be found there.
+    /// Nodes of long keys that are stored as digests. The keys themselves might fit into the larger
+    /// key field. That cannot be known, so a look-up may not find them.
     pub doubtful: u64,
-    /// Nodes whose key is none of its business's key type, so that nobody can ask for it: dropped.
+    /// Nodes dropped because their key does not fit their business's key type, so that no request
+    /// can name it.
     pub keyless: u64,
 }
 
 impl Counts {
-    /// Is no live node lost, nor in doubt.
+    /// Whether no live node is lost or in doubt.
     pub fn is_lossless(&self) -> bool {
         self.crowded == 0 && self.doubtful == 0 && self.moved == 0
     }
@@ -75,35 +76,36 @@ impl Counts {
 pub struct GroupPlan {
     /// Its name.
     pub name: String,
-    /// Of its files.
+    /// That of its files.
     pub from: Geometry,
-    /// Of map.xml.
+    /// That of map.xml.
     pub to: Geometry,
-    /// What becomes of its nodes.
+    /// The results for its nodes.
     pub counts: Counts,
 }
 
-/// A migration: the data directory for itself.
+/// A migration, with exclusive access to the data directory.
 #[derive(Debug)]
 pub struct Migration {
     conf: Conf,
     now: u64,
     runtime: Runtime,
-    /// Nobody attaches while it is open.
+    /// No process can attach while it is open.
     _alone: File,
-    /// Groups whose migration had been broken off and is completed.
+    /// Groups whose earlier migration was broken off and is now complete.
     pub completed: Vec<String>,
 }
 
 impl Migration {
-    /// Begins one, for a configuration whose data directory is the one to be migrated; the caller
-    /// holds its lock. Undoes what the dead left half done, and completes what was broken off.
+    /// Begins a migration for a configuration whose data directory is to be migrated. The caller
+    /// holds the directory's lock. Undoes what dead processes left half done, and completes
+    /// migrations that were broken off.
     ///
     /// # Errors
     /// A process is attached, or the files cannot be read.
     pub fn begin(conf: &Conf, now: u64, progress: &mut Progress<'_>) -> Result<Migration, Error> {
         let mut conf = conf.clone();
-        // Of a business that was reset, the nodes that count are those of its epoch.
+        // After a reset, the nodes of a business that count are those of its current epoch.
         Overlay::read(&conf.srv.data.dir)?.lay_over(&mut conf);
         let runtime = Runtime::create_or_open(&conf.srv.data.dir)?;
         store::recover_alone(&conf)?;
@@ -135,10 +137,10 @@ impl Migration {
         live_dir(&self.conf)
     }
 
-    /// The groups that have files of another geometry, and what would become of their nodes.
+    /// The groups whose files have another geometry, with the results for their nodes.
     ///
     /// # Errors
-    /// Files that cannot be read, or the progress broke off.
+    /// Files cannot be read, or the progress broke off.
     pub fn plan(&self, progress: &mut Progress<'_>) -> Result<Vec<GroupPlan>, Error> {
         let live = self.live();
         let mut plans = Vec::new();
@@ -179,8 +181,9 @@ impl Migration {
         Ok(GroupPlan { name: configured.name.clone(), from, to, counts })
     }
 
-    /// The header of the new files: seeds stay, so that digests and places can be told; the id is
-    /// another, for an undo log of the old files must never be replayed over the new.
+    /// The header of the new files. Seeds stay, so that digests stay valid and places can be
+    /// computed. The id is a new one, so that an undo log of the old files is never replayed over
+    /// the new ones.
     fn header(&self, old: &LiveGroup, to: &Geometry) -> Result<Header, Error> {
         let mut id = [0; 8];
         sys::random(&mut id).map_err(|source| store::Error::Io {
@@ -197,20 +200,20 @@ impl Migration {
         })
     }
 
-    /// Rewrites the groups of a plan. Where a chain is full the node stays out that would be missed
-    /// least. What became of the nodes of each.
+    /// Rewrites the groups of a plan. If a chain is full, the node whose loss costs least is left
+    /// out. Returns the results for the nodes of each group.
     ///
     /// # Errors
-    /// Files that cannot be read or written: all groups are as they were, unless some had their new
-    /// files already; or the progress broke off. Another run goes on.
+    /// Files cannot be read or written. All groups are then as they were, unless some already have
+    /// their new files. Or the progress broke off: another run continues.
     pub fn run(
         &self,
         plans: &[GroupPlan],
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Counts>, Error> {
         let write = |plan| self.write_group(plan, progress);
-        // All of them before the first is believed: where the disk is full for one, the server goes
-        // on with the old files of all.
+        // Write all drafts before the first commit. If the disk is full for one, the server
+        // continues with the old files of all groups.
         let written: Result<Vec<Counts>, Error> = plans.iter().map(write).collect();
         if written.as_ref().is_err_and(|error| !matches!(error, Error::BrokenOff)) {
             plans.iter().try_for_each(|plan| staging::remove_drafts(self.live(), &plan.name))?;
@@ -258,7 +261,7 @@ impl Migration {
     /// Makes the draft of a group its files.
     fn put_in_place(&self, name: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
         step(name, "commit to the new files", progress)?;
-        // Programs that attach find no configuration, rather than one of another geometry.
+        // Programs that attach find no configuration instead of one of another geometry.
         self.runtime.publish(0);
         staging::commit(self.live(), name)?;
         self.complete(name, progress)
@@ -302,7 +305,7 @@ fn for_each_node(
     Ok(())
 }
 
-/// Counts a node that is not carried, or is in doubt; what is carried.
+/// Counts a node that is not copied or is in doubt. Returns what is copied.
 fn count(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location, Vec<u64>)> {
     let (at, words, is_doubtful) = match carried {
         Carried::To { at, words, is_doubtful } => (at, words, is_doubtful),
@@ -327,7 +330,7 @@ fn count(carried: Carried, counts: &mut Counts) -> Option<(crate::key::Location,
     Some((at, words))
 }
 
-/// Of a full chain and one more node, leaves out the one that would be missed least.
+/// Of a full chain and one more node, leaves out the node whose loss costs least.
 fn make_room(copier: &NodeCopier<'_>, draft: &Draft, at: &crate::key::Location, words: Vec<u64>) {
     let worth = |words: &[u64]| copier.worth(words);
     let least = draft.chain(at).into_iter().min_by_key(|node| worth(&node.words));

@@ -1,8 +1,8 @@
-//! Looking into the files of a data directory, live or cold: for tools and pages.
+//! Looks into the files of a data directory, live or cold, for tools and pages.
 //!
-//! A [`Reader`] maps the groups for reading, takes no semaphore and delays nobody; what it answers
-//! of a node is one that some transaction wrote whole. The configuration that it reads nodes by is
-//! the one in force, or the latest one where no server runs.
+//! A [`Reader`] maps the groups for reading. It takes no semaphore and delays no process. Each node
+//! that it returns was written as a whole by some transaction. It reads nodes by the configuration
+//! in force, or by the latest one if no server runs.
 //!
 //! ```no_run
 //! use std::path::Path;

@@ -1,5 +1,5 @@
 //! A reader of a data directory: its configuration, its groups mapped for reading, and the rules
-//! that tell what their nodes mean.
+//! that give their nodes a meaning.
 
 use std::path::{Path, PathBuf};
 
@@ -12,37 +12,38 @@ use crate::service::table::{FoundGroup, Table};
 use crate::store::inspect::{Found, LiveGroup};
 use crate::store::{self, Fault, Pass, Runtime, live_dir};
 
-/// Looks into a data directory. It takes no semaphore; of the files it maps it writes nothing.
+/// Looks into a data directory. It takes no semaphore, and writes nothing to the files.
 ///
-/// Opening one maps all groups: who looks often keeps it and calls [`Reader::refresh`].
+/// Opening a reader maps all groups. A program that looks often keeps its reader and calls
+/// [`Reader::refresh`].
 #[derive(Debug)]
 pub struct Reader {
     data_dir: PathBuf,
     generations: Generations,
     pub(super) conf: Conf,
-    /// Why configurations that come before this one cannot be read.
+    /// Why configurations that take precedence over this one cannot be read.
     unread: Vec<ActiveError>,
     pub(super) table: Table,
     runtime: Result<Runtime, store::Error>,
     runtime_inode: Option<u64>,
-    /// In the configuration's order, as the table's indices are.
+    /// In the configuration's order, like the table's indices.
     pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
 }
 
-/// The generation that is read, and the one that is in force.
+/// The generation that is read, and the one in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Generations {
     read: u64,
-    /// What runtime.mmap said.
+    /// The generation in runtime.mmap.
     published: u64,
 }
 
-/// What was found of a key.
+/// The result of looking for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
     /// Its node.
     At(Box<NodeRecord>),
-    /// It has none: it would stand here.
+    /// It has no node. A node of it would be here.
     Absent {
         /// The group.
         group: String,
@@ -51,20 +52,20 @@ pub enum Look {
         /// Key-node of the file.
         key_node: u32,
     },
-    /// It is, or may be, in a transaction that does not end.
+    /// Its node is, or may be, in a transaction that does not end.
     InTransaction {
-        /// The slot of who works on it.
+        /// The slot of the process that works on it.
         slot: u32,
     },
-    /// A process died while it wrote it, or may have: what it wrote is undone before anybody uses
-    /// it.
+    /// A process died, or may have died, while it wrote the node. What it wrote is undone before
+    /// any process uses it.
     HalfWritten {
-        /// The slot of who did.
+        /// The slot of the process that died.
         slot: u32,
     },
     /// A node that may be the key's is damaged.
     Damaged {
-        /// Where.
+        /// Its place.
         place: NodePlace,
         /// What is wrong with it.
         fault: Fault,
@@ -72,15 +73,15 @@ pub enum Look {
 }
 
 impl Reader {
-    /// Opens a data directory by the configuration in force there, or by the latest one where no
-    /// server runs. A group that cannot be opened is left out: see [`Reader::faults`].
+    /// Opens a data directory by the configuration in force there, or by the latest one if no
+    /// server runs. Leaves out a group that cannot be opened: see [`Reader::faults`].
     ///
     /// # Errors
     /// There is no configuration, or it cannot be read.
     pub fn open(data_dir: &Path) -> Result<Reader, Error> {
         let runtime = Runtime::open_for_reading(data_dir);
         let published = runtime.as_ref().map_or(0, Runtime::generation);
-        // After a power cut, or damage, either of the two may be an older one, or not to be read.
+        // After a power cut or damage, either of the two may be an older one, or unreadable.
         let mut generations = active::all(data_dir)?;
         generations.sort_by_key(|&generation| generation != published);
         let mut unread = Vec::new();
@@ -125,10 +126,11 @@ impl Reader {
         }
     }
 
-    /// Opens everything anew if the configuration or a file is another one by now; whether it did.
+    /// Opens everything again if the configuration or a file has changed, and returns whether it
+    /// did.
     ///
     /// # Errors
-    /// As [`Reader::open`]; the reader is as it was.
+    /// The same as [`Reader::open`]. The reader then stays as it was.
     pub fn refresh(&mut self) -> Result<bool, Error> {
         if !self.is_stale() {
             return Ok(false);
@@ -142,7 +144,7 @@ impl Reader {
         let live = live_dir(&self.conf);
         (published != 0 && published != self.generations.published)
             || self.runtime_inode != inode_of(&self.data_dir)
-            // One that could not be opened is tried again with the next configuration.
+            // A group that could not be opened is tried again with the next configuration.
             || self.groups.iter().flatten().any(|group| group.is_replaced(live))
     }
 
@@ -156,7 +158,7 @@ impl Reader {
         live_dir(&self.conf)
     }
 
-    /// The configuration that nodes are read by.
+    /// The configuration by which nodes are read.
     pub fn conf(&self) -> &Conf {
         &self.conf
     }
@@ -169,20 +171,20 @@ impl Reader {
     /// runtime.mmap: slots, counters, the generation in force.
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// The reason why it could not be opened.
     #[doc(hidden)]
     pub fn runtime(&self) -> Result<&Runtime, &store::Error> {
         self.runtime.as_ref()
     }
 
-    /// The groups, in the configuration's order, or why one cannot be looked at.
+    /// The groups in the configuration's order, or why a group cannot be read.
     #[doc(hidden)]
     pub fn groups(&self) -> impl Iterator<Item = (&str, Result<&LiveGroup, &store::Error>)> {
         let names = self.conf.map.groups.iter().map(|group| group.name.as_str());
         names.zip(self.groups.iter().map(Result::as_ref))
     }
 
-    /// One pass over the groups: what it may wait for nodes that somebody works on, in all.
+    /// One pass over the groups. It bounds the total wait for nodes in transactions.
     #[doc(hidden)]
     pub fn pass(&self) -> Pass<'_> {
         Pass::new(self.runtime.as_ref().ok())
@@ -195,14 +197,14 @@ impl Reader {
         self.runtime.as_ref().err().into_iter().chain(groups)
     }
 
-    /// Published configurations that should be read by rather than [`Reader::generation`], and
-    /// cannot be; each with its reason.
+    /// Published configurations that take precedence over [`Reader::generation`] but cannot be
+    /// read, each with its reason.
     #[doc(hidden)]
     pub fn unread(&self) -> impl Iterator<Item = &ActiveError> {
         self.unread.iter()
     }
 
-    /// Is a group quarantined: by its files, or by the register of the running server.
+    /// Whether a group is quarantined, by its files or by the register of the running server.
     #[doc(hidden)]
     pub fn is_quarantined(&self, group: &LiveGroup) -> bool {
         let registered = self.runtime.as_ref().ok().is_some_and(|runtime| {
@@ -212,7 +214,7 @@ impl Reader {
         group.is_quarantined() || registered
     }
 
-    /// Index in the map of the business that goes by a number or name.
+    /// Index in the map of the business with this id or name.
     ///
     /// # Errors
     /// There is none.
@@ -224,10 +226,10 @@ impl Reader {
         })
     }
 
-    /// The node of a key, both as a request names them.
+    /// The node of a key, with business and key as in a request.
     ///
     /// # Errors
-    /// There is no such business, the text is no key of it, or its group cannot be looked at.
+    /// There is no such business, the text is not a key of it, or its group cannot be read.
     pub fn node(&mut self, biz: &str, key: &str, now: u64) -> Result<Look, Error> {
         let biz = self.biz(biz)?;
         let mut field = KeyField::default();
@@ -238,10 +240,10 @@ impl Reader {
         self.find(biz, &field.key(), now)
     }
 
-    /// The node that holds what all keys of a business have used together.
+    /// The node that counts what all keys of a business have used together.
     ///
     /// # Errors
-    /// There is no such business, or its group cannot be looked at.
+    /// There is no such business, or its group cannot be read.
     pub fn whole(&mut self, biz: &str, now: u64) -> Result<Look, Error> {
         let biz = self.biz(biz)?;
         self.find(biz, &KeyRef::BIZ, now)
@@ -268,7 +270,7 @@ impl Reader {
         })
     }
 
-    /// The group of this index, if it can be looked at.
+    /// The group with this index, if it can be read.
     pub(super) fn group_at(&self, index: usize) -> Result<&LiveGroup, Error> {
         self.groups[index].as_ref().map_err(|error| Error::Group {
             group: self.conf.map.groups[index].name.clone(),

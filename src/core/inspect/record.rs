@@ -1,11 +1,11 @@
-//! One node as people read it: business, key, last use, what each limit says now.
+//! One decoded node: business, key, last use, and what each limit would answer now.
 
 use crate::conf::Scope;
 use crate::key::KeyForm;
 use crate::limit::LimitFigures;
 use crate::store::Rank;
 
-/// Where a node stands in its group.
+/// The place of a node in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodePlace {
     /// File of the group.
@@ -21,15 +21,15 @@ pub struct NodePlace {
 pub struct NodeRecord {
     /// Its group.
     pub group: String,
-    /// Where it stands.
+    /// Its place.
     pub place: NodePlace,
     /// Id of its business.
     pub biz_id: u32,
-    /// Name of its business; none: map.xml does not name it in this group.
+    /// Name of its business. `None` if map.xml does not have the business in this group.
     pub biz: Option<String>,
-    /// Of a key, or of the whole business.
+    /// Whether it belongs to a key or to the whole business.
     pub scope: Scope,
-    /// The key; `digest:` and 32 hex digits where the key itself is not kept, `*` for the whole
+    /// The key. `digest:` and 32 hex digits if the key itself is not stored, `*` for the whole
     /// business.
     pub key: String,
     /// How the key is stored.
@@ -37,35 +37,35 @@ pub struct NodeRecord {
     pub form: KeyForm,
     /// Milliseconds since the epoch.
     pub last_use_ms: u64,
-    /// What would be lost with it now.
+    /// What its loss would cost now.
     #[doc(hidden)]
     pub rank: Rank,
-    /// When the ban ends that runs now; milliseconds since the epoch.
+    /// The end of the current ban, in milliseconds since the epoch.
     pub banned_until_ms: Option<u64>,
-    /// Its limits were others when it was written: it starts fresh at its next use.
+    /// It was written under other limits, so it starts fresh at its next use.
     pub outdated: bool,
-    /// What each limit of its scope says now, of a count of 1.
+    /// What each limit of its scope answers now, for a count of 1.
     pub limits: Vec<LimitFigures>,
     /// Its words as stored.
     #[doc(hidden)]
     pub words: Vec<u64>,
-    /// First state word.
+    /// Index of the first state word.
     #[doc(hidden)]
     pub states_at: usize,
 }
 
 impl NodeRecord {
-    /// The largest of what its limits have as used.
+    /// The largest `used` of its limits.
     pub fn used(&self) -> u64 {
         self.limits.iter().map(|limit| limit.figures.used).max().unwrap_or(0)
     }
 
-    /// Would it be missed by nobody.
+    /// Whether its loss would cost nothing.
     pub fn is_expired(&self) -> bool {
         self.rank == Rank::Expired
     }
 
-    /// Does it limit its key now.
+    /// Whether it limits its key now.
     pub fn is_limiting(&self) -> bool {
         self.banned_until_ms.is_some() || self.limits.iter().any(|limit| limit.limited)
     }

@@ -1,7 +1,7 @@
-//! Putting the files of a stopped server right: what cannot be believed is dropped.
+//! Repairs the files of a stopped server: drops what is damaged.
 //!
-//! Invariant: afterwards a start serves, or everything that is in its way is named, and what its
-//! removal costs.
+//! Invariant: afterwards a start succeeds, or every obstacle is named, with the cost of its
+//! removal.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,31 @@ use crate::store::{self, Report, Runtime};
 pub struct Repaired {
     /// Dead slots whose transactions were undone.
     pub recovered_slots: usize,
-    /// Each group of the configuration that has files: what was found and put right, or why it
+    /// Each group of the configuration that has files: what was found and repaired, or why it
     /// cannot be.
     pub groups: Vec<(String, Result<Report, store::Error>)>,
 }
 
-/// What is not what it must be, and is not repaired.
+/// Something that is not what it must be, and that is not repaired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
-    /// What is to be removed.
+    /// The path to remove.
     pub path: PathBuf,
     /// What is wrong with it.
     pub reason: String,
-    /// What is lost with it.
+    /// What its removal loses.
     pub cost: &'static str,
 }
 
-/// Undoes what the dead left half done, then scans every group of a configuration. The caller
-/// holds the lock of the data directory, so that no server starts meanwhile.
+/// Undoes what dead processes left half done, then scans every group of a configuration. The caller
+/// holds the lock of the data directory, so no server starts meanwhile.
 ///
 /// # Errors
-/// A process is still attached, or runtime.mmap is not to be had.
+/// A process is still attached, or runtime.mmap is unavailable.
 pub fn repair(conf: &Conf) -> Result<Repaired, Error> {
     let runtime = Runtime::create_or_open(&conf.srv.data.dir)?;
     let recovered_slots = store::recover_alone(conf)?;
-    // Nobody attaches before the last group is right: a scan frees semaphores.
+    // No process may attach before the last group is repaired: a scan frees semaphores.
     let Some(_alone) = runtime.keep_alone()? else {
         let reason = "the files are to be repaired".to_owned();
         return Err(store::Error::Attached { path: runtime.path().to_owned(), reason }.into());
@@ -55,17 +55,17 @@ pub fn repair(conf: &Conf) -> Result<Repaired, Error> {
     Ok(Repaired { recovered_slots, groups: named.map(scan).collect() })
 }
 
-/// Writes down again what was switched and reset, where that cannot be read: each published
-/// configuration holds it, too. Whether it did. The caller holds the lock of the data directory.
+/// Writes the overlay again if it cannot be read: each published configuration holds it, too.
+/// Returns whether it did. The caller holds the lock of the data directory.
 ///
 /// # Errors
-/// It cannot be written.
+/// The overlay cannot be written.
 pub fn restore_overlay(data_dir: &Path) -> Result<bool, Error> {
     let is_damaged = Overlay::read(data_dir).is_err();
     let Some(overlay) = is_damaged.then(|| published_overlay(data_dir)).flatten() else {
         return Ok(false);
     };
-    // A directory would not give way.
+    // A rename cannot replace a directory.
     if Overlay::path_in(data_dir).is_dir() {
         return Ok(false);
     }
@@ -73,14 +73,14 @@ pub fn restore_overlay(data_dir: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// That of the latest generation, for an older one may know less.
+/// The overlay of the latest generation, because an older one may lack changes.
 fn published_overlay(data_dir: &Path) -> Option<Overlay> {
     let latest = active::latest(data_dir).ok()??;
     active::read_overlay(data_dir, latest).ok()
 }
 
 /// Everything in a data directory that keeps a server from starting, or a tool from reading what it
-/// should, but for the files of groups.
+/// should, except the files of groups.
 pub fn obstacles(data_dir: &Path) -> Vec<Obstacle> {
     let mut found = Vec::new();
     let mut add = |path: PathBuf, reason: String, cost| {
@@ -121,7 +121,7 @@ pub fn obstacles(data_dir: &Path) -> Vec<Obstacle> {
     found
 }
 
-/// What a path is, if there is anything and no regular file.
+/// What a path is, if it exists and is not a regular file.
 fn not_regular(path: &Path) -> Option<String> {
     match crate::base::sys::open_to_read(path) {
         Ok(_) => None,
@@ -130,7 +130,7 @@ fn not_regular(path: &Path) -> Option<String> {
     }
 }
 
-/// The words of an error about a file, but for the path that they begin with.
+/// The words of an error about a file, without the path at their beginning.
 fn without_path(error: &dyn std::error::Error, data_dir: &Path) -> String {
     let words = with_sources(error);
     let behind = words.strip_prefix(&*data_dir.to_string_lossy());

@@ -12,9 +12,9 @@ use crate::store::layout::{CHAIN_MAX, node};
 /// How full a file of a group is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileStats {
-    /// Nodes that something would be lost with.
+    /// Nodes whose loss would cost something.
     pub live: u64,
-    /// Nodes that would be missed by nobody.
+    /// Nodes whose loss would cost nothing.
     pub expired: u64,
 }
 
@@ -25,29 +25,30 @@ pub struct GroupStats {
     pub name: String,
     /// The geometry of its files.
     pub geometry: Geometry,
-    /// Nodes that something would be lost with.
+    /// Nodes whose loss would cost something.
     pub live: u64,
-    /// Nodes that would be missed by nobody.
+    /// Nodes whose loss would cost nothing.
     pub expired: u64,
     /// Places without a node.
     pub free: u64,
-    /// Of the live nodes, those that limit their key now, or would by a list of their business.
+    /// The live nodes that limit their key now. Overrides apply; `<allow>` and `<deny>` do not.
     pub limiting: u64,
-    /// Of the live nodes, those of whole businesses.
+    /// The live nodes of whole businesses.
     pub whole: u64,
-    /// Key-nodes by the number of nodes in their chain, 0 to 56; none longer than the geometry's.
+    /// Key-nodes by the number of nodes in their chain, 0 to 56. No chain is longer than the
+    /// geometry's.
     pub chains: Vec<u64>,
     /// Each of its files.
     pub files: Vec<FileStats>,
-    /// Nodes that are damaged, and nodes in a transaction for as long as was looked.
+    /// Damaged nodes, and nodes that were in a transaction during the whole look.
     pub skipped: Vec<Skipped>,
     /// Its items answer `store`.
     pub quarantined: bool,
-    /// Its last server ended in order.
+    /// Its last server ended cleanly.
     pub clean: bool,
     /// Its files are in memory: nothing is written back.
     pub in_memory: bool,
-    /// When it was created, milliseconds since the epoch.
+    /// When it was created, in milliseconds since the epoch.
     pub created_ms: u64,
 }
 
@@ -59,7 +60,7 @@ impl GroupStats {
 }
 
 impl Reader {
-    /// How full each group is that can be looked at, by one walk over all of them.
+    /// How full each readable group is, by one walk over all of them.
     pub fn group_stats(&mut self, now: u64) -> Vec<GroupStats> {
         self.table.set_now(now);
         (0..self.groups.len()).filter_map(|index| self.stats_of(index, now)).collect()
@@ -92,7 +93,7 @@ impl Reader {
             if at != (place.file, place.key_node) {
                 (at, length) = ((place.file, place.key_node), 0);
             }
-            // One chain more of this length, one less of the length before.
+            // One more chain of this length, one fewer of the length before.
             length += 1;
             stats.chains[length] += 1;
             stats.chains[length - 1] = stats.chains[length - 1].saturating_sub(1);

@@ -147,7 +147,7 @@ fn every_node_is_walked_once() {
         stats.iter().map(|group| (group.live, group.expired)).collect::<Vec<_>>(),
         [(7, 0), (1, 0)]
     );
-    // mallory; vip goes by an override that leaves some.
+    // mallory. vip has an override that leaves some uses.
     assert_eq!((stats[0].limiting, stats[0].whole, stats[0].free), (1, 1, 2 * 8 * 8 - 7));
     for group in &stats {
         let chains = group.chains.iter().sum::<u64>();
@@ -155,7 +155,7 @@ fn every_node_is_walked_once() {
         let nodes = group.chains.iter().zip(0..).map(|(count, length)| count * length).sum::<u64>();
         assert_eq!(nodes, group.live + group.expired);
     }
-    // A minute later nobody is missed but those of longer limits.
+    // A minute later only nodes of longer limits are worth anything.
     let later = reader.group_stats(T + 120_000);
     assert_eq!((later[0].live, later[0].expired), (5, 2), "the ban, the sale, the count");
     assert_eq!((later[1].live, later[1].expired), (0, 1));
@@ -210,7 +210,7 @@ fn a_damaged_node_is_named_and_nothing_else() {
     assert_eq!(found, Look::Damaged { place: alice.place, fault: Fault::Crc });
 }
 
-/// Ends what goes on beside a test, also where the test fails.
+/// Ends what runs beside a test, even if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -219,7 +219,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Makes a slot look as if its owner were in a transaction over the key-node of a place.
+/// Makes a slot look as if its owner were in a transaction on the key-node of a place.
 fn begin(world: &World, slot: u32, place: NodePlace) {
     let (runtime, group) = (world.runtime(), world.group("default"));
     let NodePlace { file, key_node, .. } = place;
@@ -235,7 +235,7 @@ fn commit(world: &World, slot: u32, NodePlace { file, key_node, .. }: NodePlace)
     store::pose(world.runtime().slot(slot), &[intent], 0);
 }
 
-/// Writes into a node what is no sound one.
+/// Damages a node.
 fn tear(world: &World, record: &NodeRecord) {
     let group = world.group("default");
     let word = group.node(record.place.key_node, record.place.place) + record.states_at;
@@ -273,7 +273,7 @@ fn verified(reader: &Reader) -> LiveReport {
 #[test]
 fn where_nobody_is_attached_nobody_is_in_a_transaction() {
     let world = used();
-    // A slot as a process leaves it that is killed.
+    // A slot as a killed process leaves it.
     let slot = {
         let service = world.attach();
         let slot = world.runtime().slots()[0].slot;
@@ -294,7 +294,7 @@ fn where_nobody_is_attached_nobody_is_in_a_transaction() {
     let walked = reader.for_each_node(T, |_| ControlFlow::Continue(()));
     let half = Skipped::HalfWritten { group: "default".into(), place: alice.place, slot };
     assert_eq!(walked.skipped, [half]);
-    // Committed: what is torn is damage then, and so it is where no slot has it at all.
+    // Committed: a torn node is now damage. It is damage as well if no slot holds the key-node.
     for detached in [false, true] {
         commit(&world, slot, alice.place);
         if detached {
@@ -324,7 +324,7 @@ fn a_semaphore_that_names_who_does_not_hold_it_is_found() {
     let alice = at(reader.node("login", "alice", T).unwrap()).place;
     let group = world.group("default");
     let semaphore = group.semaphore(alice.file, alice.key_node);
-    // One that works elsewhere, one that does nothing, one that is not there, and an older one.
+    // A slot that works elsewhere, one that is idle, one that does not exist, and an older one.
     let (busy, idle) = (tokens[0], tokens[1]);
     let older = Token::new(busy.slot(), busy.epoch() + 1);
     for token in [busy, idle, Token::new(9, 1), older] {
@@ -352,7 +352,7 @@ fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded
         let (is_over, group, world) = (&is_over, &group, &world);
         let _over = Over(is_over);
         scope.spawn(move || {
-            // The living slot seems to work on whatever is looked at.
+            // The live slot seems to work on every node that is read.
             let epoch = world.runtime().slot(slot).state().epoch;
             let token = u64::from(slot | epoch << 8);
             let mut random: u64 = 1;
@@ -382,7 +382,7 @@ fn a_live_group_that_is_scribbled_over_all_the_time_is_looked_through_in_bounded
         let _ = (reader.top("login", 9, By::Used, T), reader.group_stats(T));
         let _ = reader.node("login", "alice", T);
     });
-    // With a hundred looks and 80 pauses for each node it would be many minutes.
+    // A hundred looks and 80 pauses for each node would take many minutes.
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     store::pose(world.runtime().slot(slot), &[], 0);
     let _ = service.one(Command::Update, "login", "alice", 1, T);
@@ -393,7 +393,7 @@ fn nobody_attaches_while_files_are_repaired() {
     let map = MAP.replace("key-nodes=\"8\"", "key-nodes=\"20000\"");
     let world = World::new(&map);
     let group = world.group("default");
-    // A scan frees all semaphores: this one at its begin, that one at its end.
+    // A scan frees all semaphores: this one at its beginning, that one at its end.
     let (first, last) = (group.semaphore(0, 0), group.semaphore(1, group.geometry().key_nodes - 1));
     let token = Token::new(9, 1);
     [first, last].iter().for_each(|semaphore| semaphore.try_take(token).unwrap());
@@ -435,6 +435,6 @@ fn a_file_full_of_damage_is_looked_through_at_once() {
     let found = verified(&reader);
     assert_eq!(found.in_transaction, []);
     assert_eq!(found.report.findings.len(), 300 * 56);
-    // With a pause for each it would be some 10 seconds.
+    // A pause for each would take some 10 seconds.
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }

@@ -9,31 +9,31 @@ use super::reader::Reader;
 use super::record::{NodePlace, NodeRecord};
 use crate::store::layout::node;
 
-/// What the first of the keys have most of.
+/// The order of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// What is used now, by the limit that has most; of equals, the one used last.
+    /// By current use in the limit that has most. Among equals, the latest use comes first.
     Used,
-    /// The latest use.
+    /// By the latest use.
     Last,
 }
 
-/// How nodes are ordered.
+/// The rank of a node in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rating {
     first: u64,
-    /// Of those whose first is the same.
+    /// Decides between nodes with the same first value.
     second: u64,
-    /// Where it stands, so that no two are equal.
+    /// The place, so that no two nodes are equal.
     place: Reverse<NodePlace>,
 }
 
 impl Reader {
-    /// The first `n` nodes of keys of a business, most used or latest used first; nodes that are
-    /// expired are none. One walk over its group.
+    /// The first `n` nodes of a business's keys, most used or latest used first, without expired
+    /// nodes. Takes one walk over its group.
     ///
     /// # Errors
-    /// There is no such business, or its group cannot be looked at.
+    /// There is no such business, or its group cannot be read.
     pub fn top(&mut self, biz: &str, n: usize, by: By, now: u64) -> Result<Vec<NodeRecord>, Error> {
         let index = self.biz(biz)?;
         let biz = &self.conf.map.bizs[index];
@@ -41,7 +41,7 @@ impl Reader {
         self.group_at(group)?;
         self.table.set_now(now);
         let mut best: BinaryHeap<Reverse<Best>> = BinaryHeap::new();
-        // Nobody is told of what is damaged, so none of it is kept, however much it is.
+        // Damaged nodes are not reported, so none is kept, however many there are.
         let _ = self.walk_group(&self.pass(), group, drop, |place, words| {
             if words[node::KEY] as u32 != id {
                 return ControlFlow::Continue(());
@@ -69,7 +69,7 @@ fn rate(record: &NodeRecord, by: By) -> Rating {
     Rating { first, second, place: Reverse(record.place) }
 }
 
-/// A record ordered by its rate alone.
+/// A record ordered by its rating alone.
 struct Best {
     rating: Rating,
     record: NodeRecord,

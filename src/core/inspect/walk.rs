@@ -1,4 +1,4 @@
-//! All nodes, one after the other.
+//! Visits all nodes, one after another.
 
 use std::ops::ControlFlow;
 
@@ -8,50 +8,50 @@ use crate::key::KeyNodeId;
 use crate::store::inspect::{Copied, LiveGroup};
 use crate::store::{Fault, Pass};
 
-/// A place whose node could not be answered.
+/// A place whose node could not be returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Skipped {
-    /// Somebody works on it.
+    /// A process works on it.
     InTransaction {
         /// Its group.
         group: String,
-        /// Where.
+        /// Its place.
         place: NodePlace,
-        /// The slot of who does.
+        /// The slot of that process.
         slot: u32,
     },
-    /// A process died while it wrote it: what it wrote is undone before anybody uses it.
+    /// A process died while it wrote the node. What it wrote is undone before any process uses it.
     HalfWritten {
         /// Its group.
         group: String,
-        /// Where.
+        /// Its place.
         place: NodePlace,
-        /// The slot of who did.
+        /// The slot of that process.
         slot: u32,
     },
     /// It is damaged.
     Damaged {
         /// Its group.
         group: String,
-        /// Where.
+        /// Its place.
         place: NodePlace,
         /// What is wrong.
         fault: Fault,
     },
 }
 
-/// What a walk over all nodes came by.
+/// The result of a walk over all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// Nodes that were answered.
+    /// Nodes that were returned.
     pub nodes: u64,
-    /// Places that were not.
+    /// Places that were skipped.
     pub skipped: Vec<Skipped>,
 }
 
 impl Reader {
-    /// Calls `each` with every node of every group that can be looked at, expired ones too. Nodes
-    /// that are created, dropped or moved meanwhile may be missed or met twice.
+    /// Calls `each` with every node of every readable group, including expired ones. Nodes that are
+    /// created, dropped or moved meanwhile may be missed or visited twice.
     pub fn for_each_node(
         &mut self,
         now: u64,
@@ -79,7 +79,7 @@ impl Reader {
     }
 
     /// Calls `each` with the words of every node of a group, and `skip` with every place whose node
-    /// could not be answered: of a damaged group those are as many as it has.
+    /// could not be read. A damaged group may have as many of those as it has nodes.
     pub(super) fn walk_group(
         &self,
         pass: &Pass<'_>,

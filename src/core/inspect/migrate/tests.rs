@@ -1,4 +1,4 @@
-//! Migrations over real data directories: larger, smaller, broken off at every step.
+//! Migrations of real data directories: larger, smaller, broken off at every step.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -33,7 +33,7 @@ fn map(group: &str) -> String {
 
 const SMALL: &str = r#"files="2" key-nodes="4" chain="30" node-size="128""#;
 
-/// Every key with what is used of its first limit.
+/// Every key with the `used` of its first limit.
 type Uses = BTreeMap<(&'static str, String), u64>;
 
 fn uses() -> Uses {
@@ -76,7 +76,7 @@ fn migrate(
     Ok((counts, migration.completed))
 }
 
-/// As a server starts on the configuration, and finds every use.
+/// Starts as a server does on the configuration, and expects every use.
 fn expect_uses(world: &World, group: &str) {
     Runtime::create_or_open(&world.dir).unwrap();
     let world = World::of(&world.dir, &map(group));
@@ -146,7 +146,7 @@ fn a_removal_that_was_broken_off_is_gone_on_with() {
     let world = world();
     let one = r#"files="1" key-nodes="8" chain="30" node-size="128""#;
     migrate(&conf(&world, one), &mut |_| true).unwrap();
-    // As of a group of four whose second file is gone already.
+    // The leftovers of a group of four whose second file is already removed.
     for file in [2, 3] {
         std::fs::write(world.dir.join(format!("g.{file}.mmap")), "old").unwrap();
     }
@@ -169,7 +169,7 @@ fn broken_off_at_any_step_nothing_is_lost() {
             true
         })
         .unwrap();
-        // Those of key-nodes are alike, the last ones are of files.
+        // Steps on key-nodes are all alike. The last ones are on files.
         for broken_at in (0..steps).filter(|at| at % 6 == 0 || *at > 16) {
             let world = world();
             let mut left = broken_at;
@@ -178,11 +178,11 @@ fn broken_off_at_any_step_nothing_is_lost() {
                 left >= 0
             });
             assert!(matches!(result, Err(Error::BrokenOff)), "{broken_at}: {result:?}");
-            // A server of the old map serves the old files, or says what to do.
+            // A server of the old map serves the old files, or reports what to do.
             let old = World::of(&world.dir, &map(SMALL));
             match store::prepare(&old.conf) {
                 Ok(_) => expect_uses(&world, SMALL),
-                // All names are given: only files that are no more are left.
+                // All files have their names: only obsolete ones are left.
                 Err(store::Error::Geometry { .. }) => {}
                 Err(error) => {
                     assert!(

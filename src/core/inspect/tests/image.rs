@@ -1,4 +1,4 @@
-//! Any damage to the files is answered or named; nothing panics.
+//! Any damage to the files is handled or reported. Nothing panics.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -71,7 +71,7 @@ fn reader_words(record: &crate::inspect::NodeRecord) -> u64 {
     record.used()
 }
 
-/// A file of the directory as it was, put back when this is dropped.
+/// A file of the directory as it was. Dropping this restores the file.
 struct Kept {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -135,7 +135,7 @@ proptest! {
                 }
             }
             if header && which < 2 {
-                // As a writer of another mind would have sealed it.
+                // Sealed as a writer with other values would have sealed it.
                 let mut bytes = [0; 14 * 8];
                 file.read_exact_at(&mut bytes, 0).unwrap();
                 let crc = u64::from(crc32fast::hash(&bytes)).to_le_bytes();
