@@ -224,7 +224,7 @@ impl Request {
 pub enum ItemError {
     /// `unknown-biz`: map.xml names no such business.
     UnknownBiz = 0,
-    /// `bad-key`: the text is empty, too long, or no key of the business's type.
+    /// `bad-key`: the text is empty, too long, or not a key of the business's type.
     BadKey = 1,
     /// `bad-count`: the count is out of range.
     BadCount = 2,
@@ -490,7 +490,7 @@ impl Service {
 
     /// Asks the kernel for huge pages under the next part of the groups in memory (16 MiB or less),
     /// for all processes. False when all groups have been done once. In a server the keeper calls
-    /// it. Memory for which the kernel refuses stays in small pages, and works as well.
+    /// it. Memory that gets none stays in small pages, and works as well.
     pub fn ask_for_huge_pages(&mut self) -> bool {
         self.handle.ask_for_huge_pages()
     }
@@ -547,7 +547,7 @@ fn settled_generation(runtime: &Runtime, data_dir: &Path) -> u64 {
     let begun = clock::instant();
     loop {
         let generation = runtime.generation();
-        // A process that may not read the directory accepts the word as it is.
+        // A process that cannot read the directory accepts the word as it is.
         let is_settled = active::latest(data_dir).map_or(true, |last| last == Some(generation));
         if generation == 0 || is_settled || clock::since(begun) >= SETTLED {
             return generation;

@@ -46,7 +46,7 @@ pub enum AttachError {
         /// What is missing.
         source: Source,
     },
-    /// The user of this process may not read and write the files.
+    /// The user of this process has no permission to read and write the files.
     #[error(
         "the data directory {} belongs to another user: run this program as the server's user",
         data_dir.display()

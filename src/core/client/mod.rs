@@ -1,8 +1,7 @@
 //! Query and Update for programs: a client, its items, its verdicts.
 //!
-//! Invariant: a caller need not keep any order of calls. Each call takes the configuration in
-//! force, reads the clock once, has its own lock-timeout, and runs on an attachment that this
-//! process made.
+//! Invariant: the caller has nothing to maintain. Each call takes the configuration in force, reads
+//! the clock once, has its own lock-timeout, and runs on an attachment that this process made.
 
 mod attachment;
 mod batch;
@@ -59,7 +58,7 @@ impl Client {
     /// names, by default `data`. The program must run as the server's user.
     ///
     /// # Errors
-    /// No server has prepared the directory, this user may not write its files, or all places for
+    /// No server has prepared the directory, this user cannot write its files, or all places for
     /// programs are in use.
     pub fn attach(data_dir: impl AsRef<Path>) -> Result<Client, AttachError> {
         let data_dir = data_dir.as_ref();

@@ -83,7 +83,7 @@ pub enum ActiveError {
 }
 
 impl ActiveError {
-    /// Whether the disk had no room.
+    /// Whether there was no room on the disk.
     pub fn is_no_room(&self) -> bool {
         matches!(self, ActiveError::Io { source, .. } if is_no_room(source))
     }

@@ -1,7 +1,8 @@
 //! map.xml: what is limited.
 //!
-//! The checked types, and the functions of their numbers alone. Invariant: every biz fits into the
-//! nodes of its group.
+//! The checked types, and the functions of their numbers alone.
+//!
+//! Invariant: every biz fits into the nodes of its group.
 
 use std::sync::Arc;
 

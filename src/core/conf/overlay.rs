@@ -27,7 +27,7 @@ const NAME: &str = "overlay";
 /// The changes that lie over the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
-    /// Nothing is limited, whatever srv.xml says.
+    /// Nothing is limited, whatever srv.xml sets.
     pub degrade: bool,
     /// Epochs other than 0, by the id of their biz, including those that map.xml does not name.
     epochs: BTreeMap<u32, u8>,

@@ -1,6 +1,6 @@
 //! Memory and file systems of this machine, as far as a configuration uses them.
 //!
-//! Invariant: only values; report.rs interprets them. Nothing is created in order to look.
+//! Invariant: this module only collects values, which report.rs interprets. It creates nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! srv.xml: the server.
+//! srv.xml: the server, as checked types.
 //!
-//! The checked types. Invariant: every value is within the bounds that srv_read.rs sets.
+//! Invariant: every value is within the bounds that srv_read.rs sets.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ pub(super) enum Carried {
     To {
         at: Location,
         words: Vec<u64>,
-        /// A look-up of its key may not find it any more.
+        /// A look-up of its key might not find it any more.
         is_doubtful: bool,
     },
     /// Its loss costs nothing.

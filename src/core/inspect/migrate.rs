@@ -57,7 +57,7 @@ pub struct Counts {
     /// Nodes that found their chain full.
     pub crowded: u64,
     /// Nodes of long keys that are stored as digests. The keys themselves might fit into the larger
-    /// key field. That cannot be known, so a look-up may not find them.
+    /// key field. That cannot be known, so a look-up might not find them.
     pub doubtful: u64,
     /// Nodes dropped because their key does not fit their business's key type, so that no request
     /// can name it.

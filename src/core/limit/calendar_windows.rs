@@ -5,10 +5,10 @@
 //! gap, and none is empty. Local time is treated as if it were UTC, in milliseconds.
 //!
 //! Days and longer windows turn when the local clock *first shows* the time of the turn or a later
-//! one. This one rule puts the turn after a gap, puts it at the first of two occurrences, and
-//! leaves days that a zone skipped without a window. Minutes and hours are those of the offset in
-//! force. A change of the offset by whole hours leaves their turns where they are. Any other change
-//! is a turn itself.
+//! one. This one rule moves a turn in a gap to the end of the gap, takes the first of two
+//! occurrences, and gives no window to days that a zone skipped. Minutes and hours are those of the
+//! offset in force. A change of the offset by whole hours leaves their turns where they are. Any
+//! other change is a turn itself.
 //!
 //! Time ends with the year 9998, a year before dates do. The windows that contain its end last
 //! forever.
