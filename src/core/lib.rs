@@ -67,8 +67,8 @@
 //! After an error nothing is charged.
 //!
 //! # Cost
-//! On a current server one item takes about 130 ns if its record is in a cache: 65 ns for the item,
-//! 25 for reading the clock, 40 for the client's lock and the verdict. A record in a large group
+//! On a current server one item takes about 150 ns if its record is in a cache: 65 ns for the item,
+//! 25 for reading the clock, 60 for the client's lock and the verdict. A record in a large group
 //! also costs a wait for memory. A batch waits for several records at once. In the steady state a
 //! call allocates nothing, reads no file and makes no system call. An item that asks for detail
 //! allocates, and so does a batch. A call waits for other processes for at most `lock-timeout` of
