@@ -273,8 +273,8 @@ const _: () = {
 // What `frs check` counts with.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
-    use crate::conf::{SLOTS, UNDO_WORDS};
     use crate::conf::memory_bound::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
+    use crate::conf::{SLOTS, UNDO_WORDS};
     assert!(SLOTS as usize == runtime::SLOTS);
     assert!(UNDO_WORDS as usize == slot::UNDO_MAX);
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);

@@ -6,7 +6,7 @@
 
 use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
-use super::layout::slot::{INTENTS_MAX, PHASE, UNDO_LOG, UNDO_MAX, UNDO_ENTRY_WORDS};
+use super::layout::slot::{INTENTS_MAX, PHASE, UNDO_ENTRY_WORDS, UNDO_LOG, UNDO_MAX};
 use super::region::{put, put_release};
 use super::semaphore::Token;
 use super::slot::{Intent, SlotState, SlotWords};
