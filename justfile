@@ -1,4 +1,4 @@
-# The commands people need; `just` lists them.
+# The commands of the project; `just` lists them.
 default:
     @just --list --unsorted
 
@@ -16,7 +16,7 @@ lint:
 audit:
     cargo deny check advisories
 
-# the documents, without a warning
+# the API documentation, without a warning
 doc *args:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps {{ args }}
 
@@ -34,7 +34,7 @@ model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         cargo test --release --target-dir target/model --test it limits::model
 
-# benches of the inside (criterion); arguments choose: just bench crc
+# internal benches (criterion); arguments select: just bench crc
 bench *args:
     cargo bench -- {{ args }}
 
@@ -43,7 +43,7 @@ bench-serve *args:
     cargo build --release --bin frs --example bare_loop
     cargo bench --bench serve -- {{ args }}
 
-# Miri: the store over boxed words, by both models of borrows; needs a nightly toolchain with miri and rust-src
+# Miri: the store over boxed words, under both borrow models; needs a nightly toolchain with miri and rust-src
 miri *args="store::":
     MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \
         cargo +nightly miri test --target-dir target/miri -p frs --lib {{ args }}
@@ -54,7 +54,7 @@ miri *args="store::":
 fuzz target="all" seconds="60":
     .ci/fuzz {{ target }} {{ seconds }}
 
-# tests/corpus of what fuzzing has found: the smallest inputs that reach as much code
+# makes tests/corpus from what fuzzing has found: the smallest inputs that reach as much code
 corpus:
     .ci/corpus
 
@@ -62,14 +62,14 @@ corpus:
 torture kills="10000":
     FRS_TORTURE_KILLS={{ kills }} cargo test --release --test it torture -- --nocapture
 
-# reloads under load, of which none may leave anything behind: just reloads 9999
+# reloads under load; none may leave anything behind: just reloads 9999
 reloads times="999":
     FRS_RELOADS={{ times }} cargo test --test it process::reloads -- --nocapture
 
-# the Debian package, and its life on an overlay of this machine; needs cargo-deb and root
+# the Debian package, built and tried on an overlay of this machine; needs cargo-deb and root
 deb:
     .ci/deb
 
-# what the continuous check runs
+# what the continuous integration runs
 ci:
     .ci/run
