@@ -258,7 +258,7 @@ impl Page {
             ),
             (
                 "frs_semaphore_orphans_total",
-                "Semaphores freed whose owner had died.",
+                "Semaphores freed that no living owner held.",
                 Counter::SemaphoreOrphans,
             ),
             ("frs_recoveries_total", "Slots of dead processes recovered.", Counter::Recoveries),
