@@ -1,9 +1,9 @@
 //! The commit protocol: announced, held, logged, committed.
 //!
-//! Invariant: each step is a type that only the step before it makes, so no step is left out or
-//! comes early; whichever of them is dropped, by an error or a panic, the key-nodes are as some
-//! whole transaction left them, their semaphores are released, and the announcement is withdrawn.
-//! The short path, whole transactions, the model checker and the simulation all run this code.
+//! Invariant: each step is a type that only the previous step can make, so no step is left out or
+//! comes early. Whichever of them is dropped, by an error or a panic, the key-nodes are as a whole
+//! transaction left them, their semaphores are released, and the announcement is withdrawn. The
+//! fast path, whole transactions, the model checker and the simulation all run this code.
 
 use super::region::copy_in;
 use super::semaphore::Semaphore;
@@ -15,19 +15,19 @@ use crate::base::sync::{AtomicU64, Ordering, compiler_fence};
 pub trait KeyNodes {
     /// How many there are.
     fn len(&self) -> usize;
-    /// What a recoverer reads of one of them.
+    /// The intent of one of them, which a recoverer reads.
     fn intent(&self, index: usize) -> Intent;
     /// Its semaphore.
     fn semaphore(&self, index: usize) -> Semaphore<'_>;
 }
 
-/// Who runs a transaction.
+/// The owner of a transaction.
 pub trait Owner: Copy {
     /// Its slot.
     fn slot(&self) -> SlotWords<'_>;
-    /// Takes a semaphore, and waits for it as long as this owner may; whether it was taken.
+    /// Takes a semaphore, and waits for it as long as this owner may. True if it was taken.
     fn take(&self, semaphore: Semaphore<'_>) -> bool;
-    /// Writes back what the slot's undo log tells.
+    /// Writes back the old values of the slot's undo log.
     fn roll_back(&self);
 }
 
@@ -38,14 +38,14 @@ pub struct Change<'a> {
     pub intent: Intent,
     /// The first word's place in the file.
     pub at: usize,
-    /// The words as they are stored.
+    /// The words now in the file.
     pub stored: &'a [AtomicU64],
-    /// The words as they are to be.
+    /// The words to write.
     pub new: &'a [u64],
 }
 
-/// All that a transaction changes: nodes first, tags last. What is written has been logged, but for
-/// nodes in free places, and such a node is only written together with its tag.
+/// All that a transaction changes: nodes first, tags last. All of it is logged before it is
+/// written, except nodes in free places. Such a node is only written together with its tag.
 pub trait Changes {
     /// Logs old values.
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull>;
@@ -53,7 +53,7 @@ pub trait Changes {
     fn write(&self);
 }
 
-// One run of words may be all there is: its length stays known to the compiler.
+// A transaction may change a single run of words. Here its length stays known to the compiler.
 impl Changes for Change<'_> {
     #[inline(always)]
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
@@ -68,7 +68,7 @@ impl Changes for Change<'_> {
     }
 }
 
-/// The slot's intent list names the key-nodes. Dropping this releases those that are taken, and
+/// The slot's intent list names the key-nodes. Dropping this releases the taken semaphores and
 /// withdraws the list.
 #[derive(Debug)]
 #[must_use]
@@ -76,7 +76,7 @@ pub struct Announced<O: Owner, K: KeyNodes> {
     owner: O,
     key_nodes: K,
     taken: usize,
-    /// Words are being written: between the two stores of `phase`.
+    /// Whether words are being written: between the two stores of `phase`.
     writes: bool,
 }
 
@@ -90,7 +90,7 @@ impl<O: Owner, K: KeyNodes> Drop for Announced<O, K> {
     }
 }
 
-/// A panic ended the writing.
+/// Undoes what was written when a panic ended the writing.
 #[cold]
 #[inline(never)]
 fn roll_back(owner: impl Owner) {
@@ -101,7 +101,7 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
     /// Announces the key-nodes, so that a recoverer finds each semaphore that may be taken.
     #[inline(always)]
     pub fn new(owner: O, key_nodes: K) -> Self {
-        // Read by `damage` of a recoverer.
+        // `damage` of a recoverer checks this.
         debug_assert!(
             (1..key_nodes.len()).all(|at| key_nodes.intent(at - 1) < key_nodes.intent(at)),
             "key-nodes are announced in their order, each once"
@@ -110,7 +110,7 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
         Announced { owner, key_nodes, taken: 0, writes: false }
     }
 
-    /// Takes, in order, all semaphores that are not taken yet. None: one of them was not free in
+    /// Takes, in order, all semaphores that are not taken yet. None if one of them was not free in
     /// time.
     #[inline(always)]
     pub fn take_all(&mut self) -> Option<Held<'_, O, K>> {
@@ -123,7 +123,7 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
         Some(Held(self))
     }
 
-    /// Who runs the transaction.
+    /// The owner of the transaction.
     #[inline(always)]
     pub fn owner(&self) -> O {
         self.owner
@@ -147,8 +147,8 @@ impl<O: Owner, K: KeyNodes> Announced<O, K> {
 }
 
 impl<O: Owner, K: KeyNodes + Copy> Announced<O, K> {
-    /// What dropping it does, in line: nothing is being written here, and what is `Copy` has
-    /// nothing else to give back.
+    /// Does what dropping does, inlined. No words are being written here, and `Copy` key-nodes have
+    /// nothing else to release.
     #[inline(always)]
     pub fn end(self) {
         debug_assert!(!self.writes);
@@ -166,7 +166,7 @@ impl<'a, O: Owner, K: KeyNodes> Held<'a, O, K> {
     /// Logs the old value of every word that is about to change.
     ///
     /// # Errors
-    /// If there are more words than the log holds.
+    /// If there are more words than the log has room for.
     #[inline(always)]
     pub fn log<C: Changes>(self, changes: C) -> Result<Logged<'a, O, K, C>, LogFull> {
         debug_assert_eq!(self.0.taken, self.0.key_nodes.len(), "all semaphores are held");
@@ -188,7 +188,7 @@ pub struct Logged<'a, O: Owner, K: KeyNodes, C> {
 
 impl<O: Owner, K: KeyNodes, C: Changes> Logged<'_, O, K, C> {
     /// Writes the words in the order of the changes. The last store of `phase` is the commit point.
-    /// Where no word differs there is nothing to write: did any.
+    /// True if there were words to write.
     #[inline(always)]
     pub fn commit(self) -> bool {
         let Logged { announced, changes, entries } = self;

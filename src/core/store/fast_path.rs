@@ -1,8 +1,8 @@
-//! The transaction that most are: one key-node, one node that is there and whole. It does what
+//! The most common transaction: one key-node, and one node that is there and whole. It does what
 //! [`super::Transaction`] does, on the stack.
 //!
-//! Invariant: the steps are those of [`super::commit`]; whatever is out of the ordinary is left to
-//! the general transaction, with nothing done.
+//! Invariant: the steps are those of [`super::commit`]. Anything unusual is left to the general
+//! transaction, and nothing has been done then.
 
 use super::commit::{Announced, Change, KeyNodes};
 use super::group::{Group, is_whole, seal};
@@ -14,45 +14,45 @@ use super::slot::Intent;
 use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
 use crate::key::KeyRef;
 
-/// Words of a node of one line, and of two, which most nodes are: a length known beforehand needs
-/// no loops. `cargo bench --bench store -- 'update hit, 1 M keys'` pays for the one, `-- 'update
-/// hit, two lines'` for the other; `nodes_of_every_length_are_worked_on_alike` holds them to the
-/// general path.
+/// Words of a node of one line, and of two lines. Most nodes are of these lengths, and a constant
+/// length needs no loops. `cargo bench --bench store -- 'update hit, 1 M keys'` shows the gain of
+/// the first, `-- 'update hit, two lines'` that of the second. The test
+/// `nodes_of_every_length_are_worked_on_alike` compares both with the general path.
 const ONE_LINE: usize = 8;
 const TWO_LINES: usize = 16;
 /// Words of the largest node that is copied to the stack.
 const MANY_WORDS: usize = 64;
 
-/// What is to become of the node that was worked on.
+/// What to do with the node after the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It stays as it is.
+    /// Leave it unchanged.
     Nothing,
-    /// It stays as it is, but for its last use.
+    /// Change its last use only.
     Stamp,
-    /// It is written.
+    /// Write it.
     Node,
 }
 
-/// What came of the work on a node.
+/// The outcome of the work on a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Worked<T> {
     /// The result.
     pub result: T,
-    /// What is to become of the node.
+    /// What to do with the node.
     pub keep: Keep,
 }
 
-/// Where a node is looked for.
+/// Where to look for a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Lead<'w> {
     /// The key-node.
     pub wanted: &'w Wanted,
-    /// The place of the chain that a prefetch took the node to be in.
+    /// The place of the chain where a prefetch guessed the node to be.
     pub guess: Option<usize>,
 }
 
-/// Whose node it is.
+/// The owner of a node: a business and a key.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeOwner<'k> {
     /// Id of the business.
@@ -61,7 +61,7 @@ pub struct NodeOwner<'k> {
     pub key: &'k KeyRef<'k>,
 }
 
-/// The configuration and the time that a transaction is run by.
+/// The configuration and the time that a transaction uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
     /// The generation.
@@ -95,9 +95,9 @@ impl KeyNodes for OneKeyNode<'_> {
 }
 
 impl Handle {
-    /// Calls `work` with a copy of the node of a key, and keeps of it what `work` says. None if
-    /// there is no such node, or anything else that asks for a whole [`super::Transaction`]: then
-    /// nothing has happened.
+    /// Calls `work` with a copy of the node of a key, and keeps of it what `work` asks for. None if
+    /// there is no such node, or if anything else needs a whole [`super::Transaction`]. Nothing has
+    /// happened then.
     #[inline]
     pub fn with_found<T>(
         &self,
@@ -116,7 +116,7 @@ impl Handle {
         }
     }
 
-    /// As [`Handle::with_found`], with a `copy` of the length of the group's nodes.
+    /// Like [`Handle::with_found`], with a `copy` as long as the group's nodes.
     #[inline(always)]
     fn with_copy<T>(
         &self,
@@ -136,7 +136,7 @@ impl Handle {
         let intent = Intent { group: group.header().id, file, key_node };
         let one = OneKeyNode { intent, semaphore: Semaphore::of_head(region, head) };
         let mut announced = Announced::new(Attached::of(self), one);
-        // One way out of here: what releases stands once.
+        // One exit for all cases, so that the code to release is there once.
         let done = 'announced: {
             let Some(held) = announced.take_all() else {
                 break 'announced Err(Refused::Busy);
@@ -152,19 +152,20 @@ impl Handle {
             let Some(at) = chain.find(wanted.at.tag, guess, key_word, key, copy) else {
                 break 'announced Ok(None);
             };
-            // Of a length that the compiler knows: what goes through these words needs no loops.
+            // The compiler knows this length, so it needs no loops for these words.
             let stored = region.words(at, copy.len());
             let Worked { result, keep } = work(copy);
             match keep {
                 Keep::Nothing => {}
-                // Never back: the states are as old as they were, whatever the clock says now.
+                // The last use never goes back, even if the clock does: the states are no older
+                // than before.
                 Keep::Stamp => put(&stored[node::LAST_USE], now.max(copy[node::LAST_USE])),
                 Keep::Node => {
                     copy[node::LAST_USE] = now;
                     seal(copy);
                     debug_assert!(is_whole(copy), "what is written is believed when it is read");
                     let change = Change { intent, at, stored, new: copy };
-                    // So few words always fit.
+                    // So few words always fit into the log.
                     let Ok(logged) = held.log(change) else { break 'announced Ok(None) };
                     logged.commit();
                 }
@@ -184,8 +185,8 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Copies the node of a key; its first word in the file. None if it is not there, or a node on
-    /// the way to it is not whole.
+    /// Copies the node of a key and returns its first word in the file. None if it is not there, or
+    /// if a node read before it is not whole.
     #[inline(always)]
     fn find(
         &self,
@@ -204,7 +205,7 @@ impl Chain<'_> {
         self.search(tag, key_word, key, copy)
     }
 
-    /// As [`Chain::find`], without a guess.
+    /// Like [`Chain::find`], without a guess.
     #[inline(never)]
     fn search(&self, tag: u8, key_word: u64, key: &KeyRef<'_>, copy: &mut [u64]) -> Option<usize> {
         let mut tags = [0; TAG_WORDS];
@@ -217,8 +218,8 @@ impl Chain<'_> {
         None
     }
 
-    /// Copies the node of a place, which is another key's if that answers none; none at all if it
-    /// is not whole.
+    /// Copies the node of a place. `Some(None)` if it is the node of another key, `None` if it is
+    /// not whole.
     #[inline(always)]
     fn copy_if_same(
         &self,
@@ -251,10 +252,10 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000;
 
-    /// The paths for one line, for two, for up to eight, and whole transactions.
+    /// One size for each path: one line, two lines, up to eight, and whole transactions.
     const NODE_BYTES: [u32; 4] = [64, 128, 256, 1024];
 
-    /// What is stored of each key: its last use, and its states.
+    /// What is stored for each key: its last use and its states.
     type Stored = BTreeMap<String, (u64, Vec<u64>)>;
 
     fn stored(world: &World, biz: &str, now: u64) -> Stored {
@@ -292,7 +293,7 @@ mod tests {
         };
         let mut now = NOW;
         for step in 0..4000 {
-            // Now and then a clock that is behind.
+            // Sometimes the clock goes back.
             now = now + next(4000) - next(2) * next(500);
             let command = if next(3) == 0 { Command::Query } else { Command::Update };
             let (key, count) = (format!("k{}", next(12)), next(5) as i32 - 1);
@@ -338,7 +339,7 @@ mod tests {
                     panic!("in the middle of the work");
                 })
             }));
-            // The largest nodes are left to whole transactions.
+            // The largest nodes take the general transaction.
             assert_eq!((met, panicked.is_err()), (node_bytes < 1024, node_bytes < 1024));
 
             assert_eq!(service.update("a", "k", NOW).figures.used, 2);

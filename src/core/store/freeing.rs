@@ -1,8 +1,8 @@
-//! Freeing semaphores that name a living slot whose owner does not hold them.
+//! Frees semaphores that name a living slot whose owner does not hold them.
 //!
-//! Invariant: a handle frees one in its own name only while it waits for it, and one in another's
-//! name only where `orphan.rs` tells that it is nobody's; both under the lock of who frees in that
-//! name.
+//! Invariant: a handle frees a semaphore in its own name only while it waits for it, and in
+//! another's name only where `orphan.rs` shows that it is an orphan. Both need the lock for freeing
+//! in that name.
 
 use super::counter::Counter;
 use super::handle::Handle;
@@ -11,18 +11,19 @@ use super::semaphore::{Semaphore, Token};
 use super::slot::Intent;
 
 impl Handle {
-    /// Frees a semaphore that names a living slot whose owner does not hold it: that one itself
-    /// where it waits for it, anybody else where the slot does not announce the key-node. Whether
-    /// it did. `orphan.rs` tells why no holder is ever taken for another.
+    /// Frees a semaphore that names a living slot whose owner does not hold it. The owner itself
+    /// frees it while it waits for it; another handle frees it if the slot does not announce the
+    /// key-node. True if it was freed. `orphan.rs` shows why a held semaphore is never taken for an
+    /// orphan.
     pub(super) fn free_orphan(&self, semaphore: Semaphore<'_>, holder: Token) -> bool {
         let own = self.slot().token();
         let announced = |intent: &Intent| Some((*intent, self.semaphore_of(intent)?));
-        // Those it waits for: this one, and all that come after it.
+        // The semaphores this handle waits for: this one, and all after it.
         let mut wanted = self.slot().words().intents().filter_map(|intent| announced(&intent));
         let Some((intent, _)) = wanted.find(|(_, known)| known.is_same(semaphore)) else {
             return false;
         };
-        // Others may wait for one of those while this handle waits for them.
+        // Another handle may wait for one of the later ones while this handle waits for this one.
         for (_, later) in wanted.filter(|(_, later)| Token::of_word(later.word()) == Some(own)) {
             self.free_in_the_name_of(own, later, || true);
         }
@@ -31,7 +32,7 @@ impl Handle {
         }
         let slot = self.runtime.slot(holder.slot());
         let is_orphan = || orphan::is_orphan(slot, semaphore, &intent, holder);
-        // A look beforehand: a holder that is only slow costs no calls to the kernel.
+        // Check first without the lock: a holder that is merely slow costs no system calls.
         is_orphan() && self.free_in_the_name_of(holder, semaphore, is_orphan)
     }
 
@@ -49,7 +50,7 @@ impl Handle {
         freed
     }
 
-    /// The semaphore of a key-node that is announced.
+    /// The semaphore of an announced key-node.
     fn semaphore_of(&self, intent: &Intent) -> Option<Semaphore<'_>> {
         let group = self.groups.iter().find(|group| group.header().id == intent.group)?;
         let is_there = group.has(intent.file, intent.key_node);

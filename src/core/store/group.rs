@@ -1,7 +1,7 @@
-//! A file group: create, open and check its files; where a key-node and a node stand in them.
+//! A file group: creates, opens and checks its files, and locates a key-node and a node in them.
 //!
-//! Invariant: a group is only ever served from files whose length and every header field are what
-//! they must be; files that differ are named and left alone.
+//! Invariant: a group is served only from files whose length and every header field are correct. A
+//! file that differs is reported and left unchanged.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -19,28 +19,28 @@ use crate::base::sync::Ordering;
 use crate::base::sys;
 use crate::conf::{self, Geometry, HashKind};
 
-/// Huge pages that are asked for at once: 16 MiB, which take 10 to 90 ms, and four times that where
-/// others use them all the time.
+/// Huge pages asked for at once: 16 MiB. That takes 10 to 90 ms, and four times as long where other
+/// processes use the pages all the time.
 const HUGE_AT_ONCE: usize = 8;
 
 /// A mapped group.
 #[derive(Debug)]
 pub struct Group {
-    // Dropped before the regions whose words they point to.
+    // Dropped before the regions that they point into.
     _watches: Vec<sys::Watch>,
     files: Vec<Region>,
-    /// What the register said of them when they were opened.
+    /// The register's entries of the files when they were opened.
     entries: Vec<FileEntry>,
     header: Header,
     mark: usize,
     in_memory: bool,
-    /// Huge pages that were asked for, of all files.
+    /// Huge pages asked for so far, over all files.
     huge_asked: usize,
     node_words: usize,
     key_node_words: usize,
 }
 
-/// What the header of a group file says.
+/// The header of a group file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Random id of the group.
@@ -51,9 +51,9 @@ pub struct Header {
     pub geometry: Geometry,
     /// Seeds of its hashes.
     pub seeds: [u64; 2],
-    /// When it was created, milliseconds.
+    /// When it was created, in milliseconds.
     pub created_ms: u64,
-    /// This file's index.
+    /// Index of this file.
     pub file: u32,
 }
 
@@ -70,29 +70,30 @@ pub fn path_of(live_dir: &Path, name: &str, file: u32) -> PathBuf {
     live_dir.join(format!("{name}.{file}.mmap"))
 }
 
-/// Where a migration leaves file 0 once all drafts are whole: see staging.rs.
+/// Where a migration puts file 0 once all drafts are complete: see staging.rs.
 pub(super) fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
     path_of(live_dir, name, 0).with_extension("mmap.migrated")
 }
 
-/// Is there a draft that has been committed and has not got all of its names.
+/// Whether a draft was committed but not all of its files have their names yet.
 pub(crate) fn is_unfinished(live_dir: &Path, name: &str) -> bool {
     committed_path(live_dir, name).exists()
 }
 
-/// Has anything the name of file 0 of a group: then it is not created, whatever that is.
+/// Whether anything has the name of file 0 of a group. If so, the group is not created, whatever
+/// that is.
 pub(crate) fn is_there(live_dir: &Path, name: &str) -> bool {
     let found = std::fs::symlink_metadata(path_of(live_dir, name, 0));
     !matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
-/// Opens a file that must be a regular one.
+/// Opens a file, which must be a regular file.
 pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> Result<File, Error> {
     sys::open_regular(options, path).map_err(io_error(path, "open it"))
 }
 
-/// Creates the files of a group that has none; true if it did. A creation that was not finished
-/// (file 0 absent) is done again.
+/// Creates the files of a group that has none. True if it created them. An unfinished creation
+/// (file 0 absent) is repeated.
 pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
     let files = group.geometry.files;
     if is_there(live_dir, &group.name) {
@@ -120,13 +121,13 @@ pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
         create_file(staging, &Header { file: file as u32, ..header.clone() })
     });
     if let Err(error) = made {
-        // Give the blocks back: the disk is full, or will be asked again.
+        // Free the blocks: the disk is full, or a later try will need them.
         for (staging, _) in &drafts {
             let _ = std::fs::remove_file(staging);
         }
         return Err(error);
     }
-    // File 0 last: while it is absent the group is not there.
+    // File 0 last: while it is absent, the group does not exist.
     for (staging, path) in drafts.iter().rev() {
         std::fs::rename(staging, path).map_err(io_error(path, "rename it into place"))?;
     }
@@ -140,11 +141,10 @@ pub(super) fn create_file(path: &Path, header: &Header) -> Result<(), Error> {
     sys::allocate(&file, 0, len).map_err(io_error(path, "allocate its blocks"))?;
     let mut words = [0u64; at::QUARANTINE + 1];
     words[..at::NAME + 4].copy_from_slice(&header_words(header));
-    // What is opened by these words is what was created. (A geometry out of bounds is an error
-    // there.)
+    // What these words open is what was created. (A geometry out of bounds is an error there.)
     debug_assert!(parse_header(path, &words).map_or(true, |read| read == *header));
     words[at::CRC] = header_crc(&words[..at::CRC]);
-    // A file of zeros is a clean one: free places and free semaphores.
+    // A file of zeros is clean: free places and free semaphores.
     words[at::CLEAN] = 1;
     file.write_all_at(&bytes_of(&words), 0).map_err(io_error(path, "write its header"))?;
     file.sync_all().map_err(io_error(path, "sync it"))
@@ -171,7 +171,7 @@ fn header_words(header: &Header) -> [u64; at::NAME + 4] {
     words
 }
 
-/// Reads and checks the header of a group file, and that the file is as long as it says.
+/// Reads and checks the header of a group file, and checks the file's length against it.
 pub fn read_header(path: &Path, file: &File) -> Result<Header, Error> {
     let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
     let mut bytes = [0u8; (at::CRC + 1) * 8];
@@ -252,18 +252,18 @@ pub(crate) fn write_marks(path: &Path, marks: Marks) -> Result<(), Error> {
     file.sync_all().map_err(io_error(path, "sync it"))
 }
 
-/// The files of a group, mapped.
+/// The mapped files of a group.
 #[derive(Debug)]
 pub(super) struct MappedFiles {
-    /// In order.
+    /// In order of their indexes.
     pub regions: Vec<Region>,
-    /// As the register has them, or would.
+    /// The register's entries, or what they would be.
     pub entries: Vec<FileEntry>,
     pub watches: Vec<sys::Watch>,
     pub in_memory: bool,
 }
 
-/// A group file, opened.
+/// An opened group file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub path: PathBuf,
@@ -282,7 +282,7 @@ pub(crate) fn open_files(live_dir: &Path, name: &str) -> Result<OpenGroup, Error
     open_files_with(OpenOptions::new().read(true).write(true), live_dir, name)
 }
 
-/// As [`open_files`], opened as `options` say: tools open them for reading.
+/// Like [`open_files`], with these `options`. Tools open files for reading only.
 pub(super) fn open_files_with(
     options: &OpenOptions,
     live_dir: &Path,
@@ -324,7 +324,7 @@ pub(super) fn open_files_with(
     Ok(OpenGroup { header, files })
 }
 
-/// Compares the geometry of existing files with the configuration's.
+/// Compares the geometry of existing files with that of the configuration.
 pub(crate) fn check_geometry(header: &Header, group: &conf::Group) -> Result<(), Error> {
     let (found, expected) = (&header.geometry, &group.geometry);
     let number =
@@ -359,7 +359,8 @@ pub(crate) fn entry_of(
         file: index,
         device: metadata.dev(),
         inode: metadata.ino(),
-        // Inode numbers are used again; where the file system knows no birth, that is 0.
+        // The birth is needed because inode numbers are reused. It is 0 if the file system has
+        // none.
         birth_ns: metadata
             .created()
             .ok()
@@ -370,7 +371,8 @@ pub(crate) fn entry_of(
 }
 
 impl Group {
-    /// Maps a group that `prepare` has registered. It must not outlive the runtime's map.
+    /// Maps a group that `prepare` has registered. The group must not outlive the map of the
+    /// runtime.
     pub(crate) fn open(live_dir: &Path, name: &str, runtime: &Runtime) -> Result<Group, Error> {
         let OpenGroup { header, files } = open_files(live_dir, name)?;
         let (mut mark, mut entries) = (None, Vec::new());
@@ -410,7 +412,7 @@ impl Group {
         Ok(Group::of_files(header, mark, MappedFiles { regions, entries, watches, in_memory }))
     }
 
-    /// A group over its files; `mark` is the register's index of the first one.
+    /// A group over its files. `mark` is the index of the first file in the register.
     pub(super) fn of_files(header: Header, mark: usize, files: MappedFiles) -> Group {
         let MappedFiles { regions: files, entries, watches, in_memory } = files;
         let node_words = header.geometry.node_bytes as usize / 8;
@@ -428,20 +430,19 @@ impl Group {
         }
     }
 
-    /// Are the files it maps still the registered ones.
+    /// Whether the mapped files are still the registered ones.
     pub(crate) fn is_registered(&self, runtime: &Runtime) -> bool {
         self.entries.iter().all(|entry| {
             runtime.find_file(entry.group, entry.file).is_some_and(|known| known.entry == *entry)
         })
     }
 
-    /// What its headers say.
+    /// The group's header.
     #[inline]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Its geometry.
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         &self.header.geometry
@@ -459,18 +460,18 @@ impl Group {
         self.header.geometry.key_bytes as usize / 8
     }
 
-    /// A file's words.
+    /// The words of a file.
     #[inline]
     pub fn file(&self, file: u32) -> &Region {
         &self.files[file as usize]
     }
 
-    /// Its files.
+    /// The files.
     pub fn files(&self) -> &[Region] {
         &self.files
     }
 
-    /// Where the register keeps its quarantine bit.
+    /// Index of the register entry that has the group's quarantine bit.
     #[inline]
     pub(crate) fn mark(&self) -> usize {
         self.mark
@@ -482,14 +483,14 @@ impl Group {
         PAGE_WORDS + key_node as usize * self.key_node_words
     }
 
-    /// First word of a node of a key-node.
+    /// First word of a node in a key-node.
     #[inline]
     pub fn node(&self, key_node: u32, place: usize) -> usize {
         self.head(key_node) + HEAD_WORDS + place * self.node_words
     }
 
-    /// The place in a chain where a node of this tag goes if nobody is there: so a look-up knows,
-    /// before it has read the head, where the node most probably is.
+    /// The place in a chain where a node of this tag goes if the place is free. So a look-up knows
+    /// the most probable place of a node before it has read the head.
     #[inline]
     pub fn home(&self, tag: u8) -> usize {
         usize::from(tag.saturating_sub(1)) * self.header.geometry.chain as usize / 255
@@ -501,13 +502,13 @@ impl Group {
         Semaphore::of_head(self.file(file), self.head(key_node))
     }
 
-    /// Is there such a key-node.
+    /// Whether there is such a key-node.
     pub(crate) fn has(&self, file: u32, key_node: u32) -> bool {
         file < self.geometry().files && key_node < self.geometry().key_nodes
     }
 
-    /// The key-node whose tags or nodes hold this word of a file; none: it is a word of the header,
-    /// of a semaphore, or there is no such word.
+    /// The key-node whose tags or nodes include this word of a file. None if it is a word of the
+    /// header or of a semaphore, or if there is no such word.
     pub(crate) fn key_node_of(&self, file: u32, word: u64) -> Option<u32> {
         if file >= self.geometry().files {
             return None;
@@ -518,7 +519,7 @@ impl Group {
         is_there.then_some(key_node as u32)
     }
 
-    /// May an eviction be logged now: at most one a minute over all processes.
+    /// Whether an eviction may be logged now: at most one a minute over all processes.
     pub(crate) fn may_log_eviction(&self, now: u64) -> bool {
         let word = self.files[0].word(at::EVICTION_LOGGED);
         let last = word.load(Ordering::Relaxed);
@@ -526,12 +527,12 @@ impl Group {
         due && word.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Are its files in memory: then nothing is flushed.
+    /// Whether its files are in memory. Such files are not flushed.
     pub fn is_in_memory(&self) -> bool {
         self.in_memory
     }
 
-    /// Writes its dirty pages back and waits for it.
+    /// Writes its dirty pages back and waits until that is done.
     pub fn flush(&self, live_dir: &Path) -> Result<(), Error> {
         for (index, region) in self.files.iter().enumerate() {
             let path = path_of(live_dir, &self.header.name, index as u32);
@@ -540,9 +541,9 @@ impl Group {
         Ok(())
     }
 
-    /// Asks for huge pages under the next part of its files, if they are in memory (of files on
-    /// disk each changed word would have 2 MiB written back); false when all were asked for. A
-    /// kernel that refuses is no fault: pages stay small.
+    /// Asks for huge pages under the next part of its files, if they are in memory. On disk, each
+    /// changed word would write 2 MiB back. False once it has asked for all parts. If the kernel
+    /// refuses, the pages stay small; that is no error.
     pub fn ask_for_huge_pages(&mut self) -> bool {
         let in_file = self.files[0].huge_pages();
         let in_all = in_file * self.files.len();
@@ -556,7 +557,8 @@ impl Group {
             let group = &self.header.name;
             tracing::debug!(group, file, first, %error, "the kernel made no huge pages");
             if error.kind() != std::io::ErrorKind::WouldBlock {
-                // No memory in such pieces, or an older kernel: more would be refused as well.
+                // No free memory in such pieces, or an older kernel: it would refuse further
+                // requests too.
                 self.huge_asked = in_all;
             }
         }
@@ -574,7 +576,7 @@ impl Group {
     }
 }
 
-/// CRC of a node's words, taking the CRC itself and the last use for 0.
+/// CRC of a node's words. The CRC itself and the last use count as 0.
 #[inline(always)]
 pub fn node_crc(words: &[u64]) -> u32 {
     let first = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0];
@@ -587,7 +589,7 @@ pub fn seal(words: &mut [u64]) {
     words[node::CHECK] = words[node::CHECK] & !0xffff_ffff | u64::from(node_crc(words));
 }
 
-/// Does the CRC of a copied node hold.
+/// Whether the CRC of a copied node is correct.
 #[inline(always)]
 pub fn is_whole(words: &[u64]) -> bool {
     words[node::CHECK] as u32 == node_crc(words)

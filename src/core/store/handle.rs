@@ -1,7 +1,8 @@
 //! A handle: one attachment to a data directory. It owns a slot, maps the groups of the
-//! configuration, waits for semaphores within a budget, and recovers slots of the dead.
+//! configuration, waits for semaphores within a budget, and recovers the slots of dead processes.
 //!
-//! Invariant: all waits of one tick together last at most the lock-timeout, whoever holds what.
+//! Invariant: all semaphore waits of one tick together last at most the lock-timeout, whichever
+//! process holds the semaphores.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -21,42 +22,42 @@ use crate::base::sync::Ordering;
 use crate::base::{clock, sys};
 use crate::conf;
 
-/// A wait longer than this looks whether the holder lives.
+/// After a wait this long, the waiter checks whether the holder lives.
 const PATIENCE: Duration = Duration::from_millis(3);
-/// Looks at a semaphore before the first sleep.
+/// Tries on a semaphore before the first sleep.
 const SPINS: u32 = 100;
-/// Holders remembered as stalled.
+/// Most holders remembered as stalled.
 const STALLED_MAX: usize = 64;
 
-/// One attachment; dead in a forked child.
+/// One attachment. It is unusable in a forked child.
 #[derive(Debug)]
 pub struct Handle {
-    // Groups point into the runtime's words: they are dropped first.
+    // Dropped first: groups point into the words of the runtime.
     pub(super) groups: Vec<Group>,
-    /// Where each of them is counted.
+    /// The counter row of each group.
     group_rows: Vec<GroupRow>,
     retired: Vec<Retired>,
     pub(super) slot: Option<Slot>,
     pub(super) runtime: Runtime,
     live_dir: PathBuf,
     forks: u64,
-    /// When the retired groups were last looked at.
+    /// When the retired groups were last checked.
     retired_looked: Option<Instant>,
     lock_timeout: Duration,
-    /// What is left of it in this tick. Cells, as it changes under references to groups: so a
-    /// handle is one thread's.
+    /// What is left of `lock_timeout` in this tick. It is a `Cell` because it changes while groups
+    /// are borrowed. So a handle belongs to one thread.
     budget: Cell<Duration>,
     stalled: RefCell<Vec<Stalled>>,
-    /// What is to be logged once no semaphore is held.
+    /// Log lines to write once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
 }
 
-/// A group that the configuration does not name any more.
+/// A group that the configuration no longer names.
 #[derive(Debug)]
 struct Retired {
     /// The first generation without it.
     generation: u64,
-    /// Mapped until it is dropped.
+    /// Unmapped when this is dropped.
     _group: Group,
 }
 
@@ -67,43 +68,43 @@ struct Waited {
     time: Duration,
 }
 
-/// A holder that timed out: while it is at the same transaction still, it is not waited for.
+/// A holder that timed out. No one waits for it again while it is in the same transaction.
 #[derive(Debug, Clone, Copy)]
 struct Stalled {
     holder: Token,
     sequence: u64,
-    /// Has this tick looked whether it lives.
+    /// Whether this tick has already checked that the holder lives.
     looked: bool,
 }
 
-/// Something to be logged when it delays nobody.
+/// An event to log at a time when logging delays no other process.
 #[derive(Debug)]
 pub(super) enum Notice {
-    /// A node in use made room.
+    /// A node in use was evicted.
     Eviction { group: u64 },
     /// A dead owner's slot was freed.
     Recovery { slot: u32, pid: u32, undone_words: usize, freed: usize },
     /// The logs of a dead owner's slot were damaged.
     Damaged { slot: u32, pid: u32, damage: LogDamage },
-    /// A group was quarantined for that.
+    /// A group was quarantined because of damaged logs.
     Doubtful { group: String },
-    /// A group could not be opened by a recoverer.
+    /// The recoverer could not open a group.
     Unreachable { group: String, error: Error },
 }
 
-/// Notices kept until they are logged; more are dropped.
+/// Most notices kept until they are logged. Further ones are dropped.
 const NOTICES_MAX: usize = 64;
-/// Between two looks at retired groups.
+/// Time between two checks of the retired groups.
 const RETIRED_EVERY: Duration = Duration::from_secs(1);
 
 impl Handle {
-    /// Attaches to a data directory, whose group files stand in `live_dir`, at any slot. It has no
-    /// groups yet.
+    /// Attaches to a data directory at any slot. The group files are in `live_dir`. The handle has
+    /// no groups yet.
     pub fn attach(data_dir: &Path, live_dir: &Path, role: u32) -> Result<Handle, Error> {
         Self::attach_at(data_dir, live_dir, SlotRequest { role, places: &Places::ALL })
     }
 
-    /// As [`Handle::attach`], at one of the slots that are for its role.
+    /// Like [`Handle::attach`], at one of the slots reserved for its role.
     pub fn attach_at(
         data_dir: &Path,
         live_dir: &Path,
@@ -115,8 +116,8 @@ impl Handle {
         })
     }
 
-    /// Attaches with the slot that `take_slot` gets, recovering dead ones over the groups that are
-    /// mapped already.
+    /// Attaches with the slot that `take_slot` returns. Dead slots are recovered with the groups
+    /// that are already mapped.
     pub(super) fn attach_by(
         runtime: Runtime,
         groups: Vec<Group>,
@@ -149,10 +150,10 @@ impl Handle {
         })
     }
 
-    /// Maps the groups of a configuration and acknowledges its generation. Groups mapped already
-    /// stay so, if their files are still the registered ones; those no longer named are unmapped
-    /// when every living slot has acknowledged a generation without them. A group whose files are
-    /// damaged is left out and quarantined; on any other error nothing has changed.
+    /// Maps the groups of a configuration and acknowledges its generation. A group already mapped
+    /// stays mapped if its files are still the registered ones. A group no longer named is unmapped
+    /// when every living slot has acknowledged a generation without it. A group with damaged files
+    /// is left out and quarantined. On any other error nothing has changed.
     pub fn take_groups(
         &mut self,
         groups: &[conf::Group],
@@ -189,8 +190,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Opens a group; none if its files are not what they must be: it is quarantined then, and its
-    /// items answer `store`.
+    /// Opens a group. If its files are damaged, returns none and quarantines the group; its items
+    /// then answer `store`.
     fn open_if_sound(&self, name: &str) -> Result<Option<Group>, Error> {
         match Group::open(&self.live_dir, name, &self.runtime) {
             Ok(group) => Ok(Some(group)),
@@ -211,7 +212,7 @@ impl Handle {
         }
     }
 
-    /// Starts a tick: the lock-timeout is whole again.
+    /// Starts a tick with the full lock-timeout.
     #[inline]
     pub fn begin_tick(&mut self) {
         self.budget.set(self.lock_timeout);
@@ -246,7 +247,7 @@ impl Handle {
         self.notices.get_mut().drain(..).for_each(|notice| notice.log(groups));
     }
 
-    /// Keeps something to be logged when no semaphore is held.
+    /// Keeps a notice until no semaphore is held, then logs it.
     pub(super) fn note(&self, notice: Notice) {
         let mut notices = self.notices.borrow_mut();
         if notices.len() < NOTICES_MAX {
@@ -254,7 +255,7 @@ impl Handle {
         }
     }
 
-    /// Index of the group of this name, if it is to be had.
+    /// Index of the group of this name, if it is mapped.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.groups.iter().position(|group| group.header().name == name)
     }
@@ -263,7 +264,7 @@ impl Handle {
         self.slot.as_ref().expect("a handle has its slot until it is dropped")
     }
 
-    /// Its slot's counters; none in a forked child, where the slot's map is not.
+    /// The counters of its slot. None in a forked child, which does not have the map of the slot.
     #[inline]
     pub fn counters(&self) -> Option<Counters<'_>> {
         if self.is_forked() {
@@ -272,19 +273,19 @@ impl Handle {
         self.slot.as_ref().map(Slot::counters)
     }
 
-    /// Counts something of the group of this index.
+    /// Counts one event of the group with this index.
     pub(super) fn count_at(&self, group: usize, counter: GroupCounter) {
         let row = self.group_rows.get(group).copied().unwrap_or(GroupRow::OTHERS);
         self.slot().counters().add_to_group(row, counter, 1);
     }
 
-    /// Counts something of a group that need not be mapped.
+    /// Counts events of a group that need not be mapped.
     pub(super) fn count_of_group(&self, name: &str, counter: GroupCounter, by: u64) {
         let counters = self.slot().counters();
         counters.add_to_group(counters.group_row(name), counter, by);
     }
 
-    /// Notes what a look at all nodes of the group of this index has found.
+    /// Stores what a sweep over all nodes of the group with this index has found.
     pub fn set_nodes(&self, group: usize, nodes: &Nodes) {
         if let (Some(counters), Some(&row)) = (self.counters(), self.group_rows.get(group))
             && row != GroupRow::OTHERS
@@ -293,8 +294,8 @@ impl Handle {
         }
     }
 
-    /// Where the items of these businesses are counted. Those that no row is left for, or no room
-    /// on the disk, are counted together.
+    /// The counter rows of these businesses. If no row is left, or the disk has no room, a business
+    /// is counted with all others.
     pub fn biz_rows(&self, ids: &[u32]) -> Vec<BizRow> {
         let Some(counters) = self.counters() else { return vec![BizRow::OTHERS; ids.len()] };
         let slot = self.slot().number();
@@ -307,23 +308,23 @@ impl Handle {
         })
     }
 
-    /// The shared words all handles look at.
+    /// The shared words that all handles read.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// The groups mapped, in the configuration's order.
+    /// The mapped groups, in the order of the configuration.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Was the process forked since it attached.
+    /// Whether the process was forked since it attached.
     #[inline]
     pub(super) fn is_forked(&self) -> bool {
         sys::forks() != self.forks
     }
 
-    /// Writes the groups on disk back (msync); every one is tried, the first error is returned.
+    /// Writes the groups on disk back (msync). It tries every group and returns the first error.
     pub fn flush(&self) -> Result<(), Error> {
         let flushed: Vec<Result<(), Error>> = self
             .groups
@@ -334,14 +335,14 @@ impl Handle {
         flushed.into_iter().collect()
     }
 
-    /// Asks for huge pages under the next part of the groups in memory, 16 MiB or less; false when
-    /// that was done for all of them once.
+    /// Asks for huge pages under the next part of the groups in memory, at most 16 MiB. False once
+    /// it has asked for all parts of all groups.
     pub fn ask_for_huge_pages(&mut self) -> bool {
         self.groups.iter_mut().any(Group::ask_for_huge_pages)
     }
 
-    /// Populates the page tables of all groups that are served. One whose file fails is quarantined
-    /// and passed over.
+    /// Populates the page tables of all groups that are served. A group whose file fails is
+    /// quarantined and skipped.
     pub fn prefault(&self) -> Result<(), Error> {
         let served = self.groups.iter().filter(|group| !self.runtime.is_quarantined(group.mark()));
         for group in served {
@@ -356,7 +357,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Recovers every slot whose owner is dead; how many.
+    /// Recovers every slot whose owner is dead. Returns how many.
     pub fn recover_dead(&mut self) -> usize {
         let own = self.slot().number();
         let recovered = (0..layout::SLOTS as u32)
@@ -377,7 +378,7 @@ impl Handle {
         done
     }
 
-    /// Waits for a semaphore that was not free, within what is left of the tick's lock-timeout.
+    /// Waits for a semaphore that was not free, for at most the rest of the tick's lock-timeout.
     #[cold]
     fn take_contended(&self, semaphore: Semaphore<'_>) -> bool {
         let token = self.slot().token();
@@ -410,7 +411,7 @@ impl Handle {
                 return Waited { is_taken: true, time: waited };
             }
             let is_over = waited >= self.budget.get();
-            // However short the time is: what only a look can free is freed in the end.
+            // Check at least once, however short the time: some semaphores only a check can free.
             let is_due = if is_over { !has_looked } else { waited >= look_at };
             if seen != 0 && is_due {
                 (look_at, has_looked) = (waited + PATIENCE, true);
@@ -429,7 +430,7 @@ impl Handle {
         }
     }
 
-    /// Is the holder one that timed out before and has not moved since.
+    /// Whether the holder timed out before and has not moved since.
     fn is_stalled(&self, semaphore: Semaphore<'_>) -> bool {
         let seen = semaphore.word();
         let holder = Token::of_word(seen);
@@ -440,7 +441,7 @@ impl Handle {
         let mut moved = !stalled[index].stands_still(&self.runtime);
         if !moved && !stalled[index].looked {
             stalled[index].looked = true;
-            // It may have died since: once a tick that is looked at.
+            // The holder may have died since. Check this once a tick.
             moved = self.look_at_holder(semaphore, seen);
         }
         if moved {
@@ -449,7 +450,7 @@ impl Handle {
         !moved
     }
 
-    /// Remembers the holder that `seen` names, if it had its share of the tick's time: `waited`.
+    /// Remembers the holder that `seen` names, if `waited` is at least half of the lock-timeout.
     fn remember(&self, seen: u32, waited: Duration) {
         let Some(holder) = Token::of_word(seen) else { return };
         if waited < self.lock_timeout / 2 {
@@ -463,8 +464,8 @@ impl Handle {
         stalled.push(Stalled { holder, sequence, looked: false });
     }
 
-    /// Looks whether the holder named by `seen` lives; frees the semaphore if not. True if
-    /// something was done, so that a new try is worth it.
+    /// Checks whether the holder named by `seen` lives, and frees the semaphore if not. True if
+    /// something was done, so that a retry is worthwhile.
     fn look_at_holder(&self, semaphore: Semaphore<'_>, seen: u32) -> bool {
         let Some(holder) = Token::of_word(seen) else {
             if semaphore.free_unowned() {
@@ -476,8 +477,8 @@ impl Handle {
             let state = self.runtime.slot(holder.slot()).state();
             !state.used || state.epoch != holder.epoch()
         };
-        // Read twice: word, state, word, state. A holder that released and detached between the
-        // first two has changed the word by the third.
+        // Read twice: word, state, word, state. If the holder released and detached between the
+        // first two reads, the third read finds the word changed.
         if is_gone() {
             if Token::of_word(semaphore.word()) == Some(holder)
                 && is_gone()
@@ -494,7 +495,7 @@ impl Handle {
     }
 }
 
-/// A handle that is not forked: the owner of a transaction.
+/// A handle that is not forked, as the owner of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attached<'h> {
     pub(super) handle: &'h Handle,
@@ -531,7 +532,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let slot = self.slot.take();
         if self.is_forked() {
-            // The slot's map is not here, something else may stand in its place.
+            // This child does not have the slot's map. Its address may hold something else.
             std::mem::forget(slot);
         } else if let Some(slot) = slot {
             slot.detach();
@@ -540,7 +541,7 @@ impl Drop for Handle {
 }
 
 impl Stalled {
-    /// Is it the same owner in the same transaction.
+    /// Whether the same owner is still in the same transaction.
     fn stands_still(&self, runtime: &Runtime) -> bool {
         let words = runtime.slot(self.holder.slot());
         words.state().epoch == self.holder.epoch() && words.sequence() == self.sequence
@@ -571,9 +572,9 @@ impl Notice {
     }
 }
 
-/// Recovers a slot if its owner is dead, its lock is to be had at once, and the groups it worked on
-/// can be reached. A group whose files are damaged is quarantined and passed over: it is scanned
-/// before it is served again.
+/// Recovers a slot if its owner is dead, its lock is free now, and the groups it worked on can be
+/// opened. A group with damaged files is quarantined and skipped; it is scanned before it is served
+/// again.
 fn recover_slot(
     runtime: &Runtime,
     slot: u32,
@@ -600,14 +601,15 @@ fn recover_slot(
     done.unwrap_or(false)
 }
 
-/// How a recoverer reaches group files: those it has mapped, others by the register.
+/// How a recoverer reaches group files: through the groups it has mapped, and for others through
+/// the register.
 struct Reach<'a> {
     runtime: &'a Runtime,
     groups: &'a [Group],
     opened: Vec<Group>,
-    /// Quarantined: a page of them may be gone, they are not touched.
+    /// Quarantined groups. They are not touched, because a page of them may be gone.
     skipped: Vec<u64>,
-    /// Names of those that were quarantined because of a damaged log.
+    /// Names of the groups that were quarantined because of a damaged log.
     doubtful: RefCell<Vec<String>>,
 }
 
@@ -617,8 +619,8 @@ impl<'a> Reach<'a> {
         Reach { runtime, groups, opened, skipped, doubtful: RefCell::default() }
     }
 
-    /// Opens what the slot's logs name. None: something could not be opened for now, the slot stays
-    /// as it is and is recovered later.
+    /// Opens the groups that the slot's logs name. None if a group cannot be opened for now; the
+    /// slot then stays as it is and is recovered later.
     fn of(
         runtime: &'a Runtime,
         words: SlotWords<'_>,
@@ -631,7 +633,8 @@ impl<'a> Reach<'a> {
         ids.sort_unstable();
         ids.dedup();
         let mut reach = Reach::new(runtime, groups);
-        // A damaged log may name any number of groups that are none: the registered ones are asked.
+        // A damaged log may name any number of groups that do not exist. So go by the registered
+        // groups.
         for Registered { index, entry } in runtime.first_files() {
             let id = entry.group;
             if ids.binary_search(&id).is_err() {
@@ -648,7 +651,7 @@ impl<'a> Reach<'a> {
                 Ok(group) => reach.opened.extend((group.header().id == id).then_some(group)),
                 Err(error) if error.is_transient() => return None,
                 Err(error) => {
-                    // What was half written there stays, so nobody may see it.
+                    // The half-written words stay there, so no process may read them.
                     let mark = runtime.mark_of(index);
                     mark.fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
                     notices.push(Notice::Unreachable { group: entry.name, error });

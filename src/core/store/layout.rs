@@ -1,7 +1,7 @@
-//! The word map of the files: what stands where, in 64-bit little-endian words.
+//! The word map of the files: the place of every field, in 64-bit little-endian words.
 //!
-//! Invariant: each offset derives from the one before it, the sizes are asserted below, and the
-//! digest of all of them stands in each header, so that a file of another layout is refused.
+//! Invariant: each offset derives from the one before it, and the sizes are asserted below. Each
+//! header holds a digest of all of them, so a file of another layout is refused.
 //!
 //! ```text
 //! GROUP.I.mmap
@@ -47,8 +47,8 @@
 //!                          all others; sparse, blocks are allocated as rows come into use
 //! ```
 
-/// A size as it serves; a smaller one for Miri, to which each word of a list costs time; the one
-/// for loom, which has nothing beyond the lists of transactions.
+/// A size, for three kinds of build. Miri gets a smaller one, because each word of a list costs it
+/// time. Loom has nothing beyond the lists of transactions.
 const fn of(serving: usize, miri: usize, loom: usize) -> usize {
     if cfg!(loom) {
         loom
@@ -59,7 +59,7 @@ const fn of(serving: usize, miri: usize, loom: usize) -> usize {
     }
 }
 
-/// Bytes of a page: headers, and the unit slots are aligned to.
+/// Bytes of a page: the size of a header, and the alignment of slots.
 pub const PAGE_BYTES: usize = of(4096, 4096, 64);
 /// Words of a page.
 pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
@@ -68,25 +68,25 @@ pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
 pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
-/// Format number; changes with the meaning or size of any field.
+/// Format number. It changes with the meaning or size of any field.
 pub const VERSION: u32 = 3;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
 /// Words of tags in a head.
 pub const TAG_WORDS: usize = 7;
-/// Most nodes of a chain: one tag byte each.
+/// Most nodes in a chain: one tag byte each.
 pub const CHAIN_MAX: usize = TAG_WORDS * 8;
 
-/// The tags of a head: place `p`'s is byte `p % 8` of word `p / 8`, the lowest byte first.
+/// The tags of a head. The tag of place `p` is byte `p % 8` of word `p / 8`, lowest byte first.
 pub mod tag {
-    /// The tag of a place, in the word that holds it.
+    /// The tag of a place, from the word that holds it.
     #[inline(always)]
     pub const fn of(word: u64, place: usize) -> u8 {
         (word >> (place % 8 * 8)) as u8
     }
 
-    /// That word with another tag for the place.
+    /// The word with another tag for the place.
     #[inline(always)]
     pub const fn with(word: u64, place: usize, tag: u8) -> u64 {
         let shift = place % 8 * 8;
@@ -119,14 +119,14 @@ pub mod node {
     pub const CHECK: usize = 0;
     /// Biz id, key length, key form.
     pub const KEY: usize = 1;
-    /// Last use, milliseconds.
+    /// Last use, in milliseconds.
     pub const LAST_USE: usize = 2;
     /// The key field.
     pub const FIELD: usize = 3;
-    /// Flag: a word with the end of a ban stands behind the states.
+    /// Flag: a word with the end of a ban follows the states.
     pub const FLAG_BAN: u16 = 1 << 8;
 
-    /// The reset epoch of the node's business, the low bits of its flags.
+    /// The reset epoch of the node's business: the low bits of the flags.
     pub const fn epoch(check: u64) -> u8 {
         flags(check) as u8
     }
@@ -162,9 +162,9 @@ pub mod runtime {
     pub(crate) const CREATED: usize = 4;
     pub(crate) const CRC: usize = 5;
     pub(crate) const GENERATION: usize = 64;
-    /// On a line of its own.
+    /// On a cache line of its own.
     pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
-    /// On a line of its own, too: what the master alone writes.
+    /// Also on a line of its own: words that only the master writes.
     pub(crate) const STARTED: usize = FLUSH_FAILED + 8;
     pub(crate) const RESTARTS: usize = STARTED + 1;
     pub(crate) const RELOADS: usize = RESTARTS + 2;
@@ -173,14 +173,14 @@ pub mod runtime {
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
 
-    /// Group files that can be registered.
+    /// Most group files that can be registered.
     pub const FILES_MAX: usize = 4096;
     pub(crate) const FILE_WORDS: usize = 16;
     pub(crate) const FILES: usize = PAGE_WORDS;
     pub(crate) const FILE_USED: u64 = 1 << 32;
     pub(crate) const FILE_QUARANTINE: u64 = 1 << 33;
 
-    /// Slots: handles attached at once.
+    /// Slots: most handles attached at once.
     pub const SLOTS: usize = 256;
     pub(crate) const SLOTS_START: usize = FILES + FILES_MAX * FILE_WORDS;
     /// Words of the whole file.
@@ -212,7 +212,7 @@ pub mod slot {
     pub(crate) const SEQUENCE: usize = 5;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
-    // Words of the page of counters, from its start.
+    // Words in the page of counters, from its start.
     pub(crate) const REQUESTS: usize = 32;
     pub(crate) const ITEM_ERRORS: usize = 112;
     pub(crate) const OPEN: usize = 120;
@@ -221,7 +221,7 @@ pub mod slot {
     pub(crate) const HISTOGRAMS: usize = 128;
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 
-    /// Groups that are counted each, but for one: that is for all others.
+    /// Rows of groups. All but one count a single group each; that one counts all others.
     pub const GROUP_ROWS: usize = of(64, 2, 0);
     pub(crate) const GROUP_ROW_WORDS: usize = 80;
     pub(crate) const GROUP_ROWS_START: usize = COUNTERS + PAGE_WORDS;
@@ -229,17 +229,17 @@ pub mod slot {
     pub(crate) const GROUP_NODES: usize = 12;
     pub(crate) const GROUP_SWEPT: usize = GROUP_NODES + 3 + super::CHAIN_MAX + 1;
 
-    /// Key-nodes of one transaction.
+    /// Most key-nodes of one transaction.
     pub const INTENTS_MAX: usize = of(4096, 4, 4);
     pub(crate) const INTENT_WORDS: usize = 2;
     pub(crate) const INTENT_LIST: usize = GROUP_ROWS_START + GROUP_ROWS * GROUP_ROW_WORDS;
 
-    /// Words that one transaction may change.
+    /// Most words that one transaction may change.
     pub const UNDO_MAX: usize = of(64 * 1024, 8, 8);
     pub(crate) const UNDO_ENTRY_WORDS: usize = 3;
     pub(crate) const UNDO_LOG: usize = INTENT_LIST + INTENTS_MAX * INTENT_WORDS;
 
-    /// Businesses that are counted each, but for two rows.
+    /// Rows of businesses. All but two count a single business each.
     pub const BIZ_ROWS: usize = of(4096, 4, 0);
     pub(crate) const BIZ_ROW_WORDS: usize = 16;
     pub(crate) const BIZ_ROWS_START: usize = UNDO_LOG + UNDO_MAX * UNDO_ENTRY_WORDS;
@@ -270,7 +270,7 @@ const _: () = {
     assert!(slot::BIZ_ROW_WORDS * 8 == 128);
 };
 
-// What `frs check` counts with.
+// The figures that `frs check` calculates with.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     use crate::conf::memory_bound::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
@@ -282,7 +282,7 @@ const _: () = {
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
 
-/// Digest of the field sizes: differs between builds that would read each other's files wrongly.
+/// Digest of the field sizes. It differs between builds that would misread each other's files.
 pub const fn digest() -> u32 {
     let parts = [
         HEAD_WORDS,
@@ -318,7 +318,7 @@ pub const fn version_word() -> u64 {
     VERSION as u64 | (digest() as u64) << 32
 }
 
-/// Packs a name of up to 32 bytes, zero padded.
+/// Packs a name of up to 32 bytes, padded with zeros.
 pub fn name_words(name: &str) -> [u64; 4] {
     let mut bytes = [0u8; 32];
     let len = name.len().min(32);
@@ -326,7 +326,7 @@ pub fn name_words(name: &str) -> [u64; 4] {
     std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|b| bytes[i * 8 + b])))
 }
 
-/// The name in four words, if it is one.
+/// The name in four words, if it is a valid name.
 pub fn name_of(words: [u64; 4]) -> Option<String> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(32);

@@ -1,10 +1,10 @@
 //! The binary semaphore of a key-node: one 32-bit word shared by processes.
 //!
-//! Invariant: 0 is free; else the word names its holder's slot and epoch, and its top bit tells
-//! that somebody may sleep. The word is the only thing that processes agree on: nothing else of a
-//! key-node may be touched by one whose token does not stand here.
+//! Invariant: 0 is free. Otherwise the word names its holder's slot and epoch, and its top bit says
+//! that a waiter may sleep. Only this word decides who owns the key-node: a process whose token is
+//! not in it touches nothing else of the key-node.
 //!
-//! Bits: 0..8 slot, 8..31 epoch (never 0), 31 somebody waits.
+//! Bits: 0..8 slot, 8..31 epoch (never 0), 31 a waiter may sleep.
 
 use super::region::Region;
 use crate::base::sync::{AtomicU32, Ordering};
@@ -12,13 +12,14 @@ use crate::base::sync::{AtomicU32, Ordering};
 const WAITERS: u32 = 1 << 31;
 const EPOCH_MASK: u32 = 0x007f_ffff;
 
-/// Who holds a semaphore: a slot and its epoch.
+/// The holder of a semaphore: a slot and its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token(u32);
 
 impl Token {
-    /// The token of a slot at an epoch (1..2^23). A recoverer reads it in shared memory: of one
-    /// beyond, which nobody has written, it is the token of what fits.
+    /// The token of a slot at an epoch (1..2^23). A recoverer reads the epoch from shared memory,
+    /// where it may be out of range although no process writes such a one. Then the surplus bits
+    /// are dropped.
     pub fn new(slot: u32, epoch: u32) -> Token {
         debug_assert!(slot < 256);
         Token(slot & 0xff | (epoch & EPOCH_MASK) << 8)
@@ -61,7 +62,7 @@ impl<'a> Semaphore<'a> {
         Semaphore(region.half(head * 2))
     }
 
-    /// The word as it is now. Acquire: what is read of the holder's slot next is not older.
+    /// The present word. Acquire: the holder's slot as read next is not older than this word.
     #[inline]
     pub fn word(self) -> u32 {
         #[cfg(test)]
@@ -69,25 +70,26 @@ impl<'a> Semaphore<'a> {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Are both the same word of the same map.
+    /// Whether both are the same word of the same map.
     pub fn is_same(self, other: Semaphore<'_>) -> bool {
         std::ptr::eq(self.0, other.0)
     }
 
-    /// Frees a word that names nobody though somebody is said to wait: no holder will.
+    /// Frees a word that has the waiters bit but names no holder: no holder will free it.
     pub fn free_unowned(self) -> bool {
         self.exchange(WAITERS, 0).is_ok()
     }
 
-    /// Free → taken; the word found if it is not free.
+    /// Changes free to taken. If it is not free, returns the word found.
     #[inline]
     pub fn try_take(self, token: Token) -> Result<(), u32> {
-        // Read by `of_word`: a token is never taken for a free word.
+        // `of_word` reads the token back: it must never look like a free word.
         debug_assert!(token.epoch() != 0, "slot {} takes without an epoch", token.slot());
         self.exchange(0, token.0)
     }
 
-    /// As [`Semaphore::try_take`], by one who has slept: others may sleep still, so the bit stays.
+    /// Like [`Semaphore::try_take`], for a waiter that has slept. It sets the waiters bit, because
+    /// others may still sleep.
     pub fn try_take_after_sleep(self, token: Token) -> Result<(), u32> {
         debug_assert!(token.epoch() != 0, "slot {} takes without an epoch", token.slot());
         self.exchange(0, token.0 | WAITERS)
@@ -95,13 +97,13 @@ impl<'a> Semaphore<'a> {
 
     #[inline]
     fn exchange(self, from: u32, to: u32) -> Result<(), u32> {
-        // The dead go on as if it were theirs: nothing that they do has an effect.
+        // A dead owner goes on as if it had taken the semaphore: nothing it does has an effect.
         #[cfg(test)]
         if !crate::store::crash::point() {
             return Ok(());
         }
-        // AcqRel: acquires what the holder before released in `release`, and orders the intent
-        // written before with what a recoverer reads after it has seen this token.
+        // AcqRel: acquires what the previous holder released in `release`. It also orders the
+        // intent written before against what a recoverer reads after it has seen this token.
         self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).map(|_| ())
     }
 
@@ -118,7 +120,7 @@ impl<'a> Semaphore<'a> {
         }
     }
 
-    /// Releases it on behalf of a dead holder, if it still names that one.
+    /// Releases it on behalf of a dead holder, if the word still names that holder.
     pub fn release_for(self, dead: Token) -> bool {
         let mut word = self.0.load(Ordering::Acquire);
         while Token::of_word(word) == Some(dead) {
@@ -137,8 +139,8 @@ impl<'a> Semaphore<'a> {
         false
     }
 
-    /// Sleeps until the word changes, at most a slice of 1 ms (a holder killed between its release
-    /// and its wake must not cost more). Returns early at any doubt.
+    /// Sleeps until the word changes, at most 1 ms: a holder killed between its release and its
+    /// wake-up call must not cost more. Returns early at any doubt.
     pub fn sleep_slice(self, seen: u32) {
         let marked = seen | WAITERS;
         if seen != marked && self.exchange(seen, marked).is_err() {
@@ -162,8 +164,8 @@ fn wake(word: &AtomicU32) {
     crate::base::sys::futex_wake_one(word);
 }
 
-// Neither loom nor Miri runs the kernel's call (Miri refuses the pointer that rustix passes): a
-// slice that is over at once is as good.
+// Neither loom nor Miri runs the system call (Miri rejects the pointer that rustix passes). A sleep
+// that ends at once serves as well.
 #[cfg(any(loom, miri))]
 fn wait(_word: &AtomicU32, _seen: u32) {
     #[cfg(loom)]

@@ -1,7 +1,8 @@
 //! A slot of runtime.mmap as words: state, owner, the intent list of a transaction.
 //!
-//! Invariant: whatever instruction the owner dies at, the intent list names every semaphore that
-//! may hold the owner's token. The undo log of a slot, and recovery by both, are in undo_log.rs.
+//! Invariant: at whatever instruction the owner dies, the intent list names every semaphore that
+//! may hold the owner's token. The undo log of a slot is in undo_log.rs, and so is recovery by
+//! both.
 
 use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -14,25 +15,25 @@ use super::semaphore::Token;
 
 const USED: u64 = 1;
 
-/// Who owns a slot.
+/// The owner of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotOwner {
     /// Process id.
     pub pid: u32,
-    /// What it attached as.
+    /// The role that it attached with.
     pub role: u32,
 }
 
 /// State of a slot: used or free, and its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotState {
-    /// Has it an owner, alive or dead.
+    /// Whether it has an owner, alive or dead.
     pub used: bool,
     /// Grows with each attachment.
     pub epoch: u32,
 }
 
-/// A key-node that a transaction wants: what an intent names.
+/// An intent: a key-node that a transaction wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Intent {
     /// Id of the group.
@@ -68,7 +69,7 @@ impl<'a> SlotWords<'a> {
         self.words[at].load(Ordering::Relaxed)
     }
 
-    /// A list of so many entries that begins at a word.
+    /// The list of `entries` entries that begins at this word.
     #[inline]
     pub(super) fn list<const ENTRY: usize>(
         self,
@@ -78,14 +79,14 @@ impl<'a> SlotWords<'a> {
         self.words[at..at + entries * ENTRY].as_chunks().0
     }
 
-    /// State and epoch. Acquire: pairs with `set_state`, so that an epoch seen is an epoch whose
-    /// attaching is complete.
+    /// State and epoch. Acquire: pairs with `set_state`, so that attaching is complete for an epoch
+    /// that is seen.
     pub fn state(self) -> SlotState {
         let word = self.words[STATE].load(Ordering::Acquire);
         SlotState { used: word & 0xffff_ffff == USED, epoch: (word >> 32) as u32 }
     }
 
-    /// Writes state and epoch after all that was written before.
+    /// Writes state and epoch, after everything written before.
     pub fn set_state(self, state: SlotState) {
         let word = u64::from(state.used) | u64::from(state.epoch) << 32;
         put_release(&self.words[STATE], word);
@@ -97,7 +98,7 @@ impl<'a> SlotWords<'a> {
         SlotOwner { pid: word as u32, role: (word >> 32) as u32 }
     }
 
-    /// Notes the owner.
+    /// Stores the owner.
     pub fn set_owner(self, owner: SlotOwner) {
         put(&self.words[OWNER], u64::from(owner.pid) | u64::from(owner.role) << 32);
     }
@@ -107,17 +108,17 @@ impl<'a> SlotWords<'a> {
         self.words[GENERATION].load(Ordering::Acquire)
     }
 
-    /// Acknowledges a generation: the owner uses no older one from here on.
+    /// Acknowledges a generation. From here on the owner uses no older one.
     pub fn set_generation(self, generation: u64) {
         put_release(&self.words[GENERATION], generation);
     }
 
-    /// Announces the key-nodes of a transaction, before any semaphore of them is taken.
+    /// Announces the key-nodes of a transaction, before it takes any of their semaphores.
     #[inline]
     pub(super) fn announce(self, count: usize, intent: impl Fn(usize) -> Intent) {
         assert!(count <= INTENTS_MAX, "a transaction over {count} key-nodes");
-        // Release: whoever reads a word of this list also sees the semaphores of the transaction
-        // before released; pairs with the fence of `names`.
+        // Release: a process that reads a word of this list also sees the semaphores of the
+        // transaction before released; pairs with the fence of `names`.
         fence(Ordering::Release);
         let list = self.list::<INTENT_WORDS>(INTENT_LIST, INTENTS_MAX);
         for (index, words) in list[..count].iter().enumerate() {
@@ -125,9 +126,9 @@ impl<'a> SlotWords<'a> {
             put(&words[0], intent.group);
             put(&words[1], u64::from(intent.file) << 32 | u64::from(intent.key_node));
         }
-        // Tells a holder that goes on from one that stands still: its token is always the same.
+        // The sequence shows whether a holder makes progress. Its token is always the same.
         let begun = self.load(SEQUENCE);
-        // Release: the list is whole before; pairs with `sequence`.
+        // Release: the list is complete before this; pairs with `sequence`.
         put_release(&self.words[SEQUENCE], begun.wrapping_add(1));
         put_release(&self.words[INTENTS], count as u64);
         compiler_fence(Ordering::SeqCst);
@@ -138,16 +139,17 @@ impl<'a> SlotWords<'a> {
         self.words[SEQUENCE].load(Ordering::Acquire)
     }
 
-    /// Does the owner announce this key-node. What is read after it is not older than the list.
+    /// Whether the owner announces this key-node. What is read after this is not older than the
+    /// list.
     pub fn names(self, wanted: &Intent) -> bool {
         let is_named = self.intents().any(|intent| intent == *wanted);
-        // Acquire: pairs with the fence of `announce`, should the list be of a later transaction
+        // Acquire: pairs with the fence of `announce`, in case the list is of a later transaction
         // than its length.
         fence(Ordering::Acquire);
         is_named
     }
 
-    /// Ends the announcement, after all its semaphores are released.
+    /// Withdraws the announcement, after all its semaphores are released.
     #[inline(always)]
     pub(super) fn withdraw(self) {
         compiler_fence(Ordering::SeqCst);
@@ -155,10 +157,10 @@ impl<'a> SlotWords<'a> {
         put_release(&self.words[INTENTS], 0);
     }
 
-    /// Makes a free slot the owner's; the caller holds its lock. What a scribble has left in it
-    /// must not be taken for an open transaction: `phase` and intent list are cleared first.
+    /// Gives a free slot to its new owner. The caller holds the slot's lock. `phase` and the intent
+    /// list are cleared first, so that a stray write in them is not taken for an open transaction.
     pub fn claim(self, owner: SlotOwner, epoch: u32) {
-        // Read by those who meet its token in a semaphore.
+        // Other processes read the epoch in the token of a semaphore.
         debug_assert_eq!(Token::new(0, epoch).epoch(), epoch, "an epoch that a token holds");
         debug_assert!(epoch != 0, "0 is the epoch of a slot that nobody had");
         put(&self.words[PHASE], 0);
@@ -168,8 +170,7 @@ impl<'a> SlotWords<'a> {
         self.set_state(SlotState { used: true, epoch });
     }
 
-    /// Entries of the intent list that the word of their number tells of; more than
-    /// [`INTENTS_MAX`] is damage.
+    /// The stored number of entries in the intent list. More than [`INTENTS_MAX`] is damage.
     pub(super) fn intents_told(self) -> u64 {
         self.words[INTENTS].load(Ordering::Acquire)
     }

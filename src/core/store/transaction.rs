@@ -1,8 +1,9 @@
-//! A transaction: key-nodes locked in one order, nodes copied out, worked on, written back whole.
+//! A transaction: locks key-nodes in one order, copies nodes out, works on the copies, and writes
+//! them back as a whole.
 //!
-//! Invariant: until `commit` nothing in shared memory has changed but semaphores and the slot's own
-//! words; at its commit point everything has; and dropping or unwinding it leaves the old state.
-//! The steps are those of [`super::commit`].
+//! Invariant: until `commit`, nothing in shared memory has changed but semaphores and the slot's
+//! own words. At the commit point everything has changed. Dropping or unwinding a transaction
+//! leaves the old state. The steps are those of [`super::commit`].
 
 use super::commit::{Announced, Change, Changes, KeyNodes};
 use super::counter::GroupCounter;
@@ -18,7 +19,7 @@ use crate::base::sync::Ordering;
 use crate::conf::OnFull;
 use crate::key::{KeyRef, Location};
 
-/// A key-node wanted: the group's index in the handle, and the place.
+/// A wanted key-node: the group's index in the handle, and the place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// Index of the group.
@@ -27,18 +28,18 @@ pub struct Wanted {
     pub at: Location,
 }
 
-/// Why a transaction did not begin. It holds nothing.
+/// Why a transaction did not begin. It holds no semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// A semaphore was not to be had within the lock-timeout.
+    /// A semaphore was not free within the lock-timeout.
     Busy,
-    /// A newer generation of the configuration is in force: take it, start again.
+    /// A newer generation of the configuration is in force. Take it and start again.
     Newer,
     /// A group is quarantined, or this is a forked child.
     Unavailable,
 }
 
-/// No place of the chain may be taken.
+/// No place of the chain may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -56,14 +57,13 @@ impl From<LogFull> for TooLarge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeIndex(usize);
 
-/// What transactions need room for; one is reused by all of an owner.
+/// Buffers of a transaction. An owner reuses them for all its transactions.
 #[derive(Debug, Default)]
 pub struct TransactionBuffers {
     list: Vec<KeyNodeAt>,
     copies: WorkingCopies,
 }
 
-/// Working copies.
 #[derive(Debug, Default)]
 struct WorkingCopies {
     key_nodes: Vec<KeyNodeCopy>,
@@ -72,7 +72,7 @@ struct WorkingCopies {
     eviction: EvictionBuffers,
 }
 
-/// A key-node of the transaction, and where it stands.
+/// A key-node of the transaction, and where it is.
 #[derive(Debug, Clone, Copy)]
 struct KeyNodeAt {
     intent: Intent,
@@ -112,7 +112,7 @@ impl KeyNodes for AllKeyNodes<'_> {
 struct KeyNodeCopy {
     tags: [u64; TAG_WORDS],
     dirty: bool,
-    /// Index of the working copy made last of its nodes.
+    /// Index of the newest working copy of one of its nodes.
     newest: Option<usize>,
 }
 
@@ -121,16 +121,16 @@ struct KeyNodeCopy {
 struct NodeCopy {
     /// Index of its key-node.
     key_node: usize,
-    /// Index of the working copy made before it of that one's nodes.
+    /// Index of the next older working copy of a node of the same key-node.
     older: Option<usize>,
     tag: u8,
-    /// Where it stands; none: it is not in the chain (yet).
+    /// Its place in the chain. None: it is not in the chain (yet).
     place: Option<usize>,
-    /// Was found in the chain.
+    /// Whether it was found in the chain.
     found: bool,
     evicts: Option<Rank>,
     dirty: bool,
-    /// In the copies: its first word, its first state word, the one after its last.
+    /// Positions in `words`: its first word, its first state word, and the end.
     start: usize,
     states: usize,
     end: usize,
@@ -144,14 +144,14 @@ impl KeyNodeCopy {
         copies.map(|index| (NodeIndex(index), &nodes[index]))
     }
 
-    /// Is the place that of one of them.
+    /// Whether one of them has this place.
     #[inline]
     fn uses(&self, nodes: &[NodeCopy], place: usize) -> bool {
         self.copies(nodes).any(|(_, node)| node.place == Some(place))
     }
 }
 
-/// An open transaction: it holds the semaphores of all its key-nodes.
+/// An open transaction. It holds the semaphores of all its key-nodes.
 #[derive(Debug)]
 pub struct Transaction<'h> {
     announced: Announced<Attached<'h>, AllKeyNodes<'h>>,
@@ -159,8 +159,8 @@ pub struct Transaction<'h> {
 }
 
 impl Handle {
-    /// Takes the semaphores of all key-nodes wanted, in the global order, each once, and looks
-    /// whether `generation` is still the one in force.
+    /// Takes the semaphores of all wanted key-nodes in the global order, each once. Then checks
+    /// that `generation` is still in force.
     #[inline]
     pub fn begin<'h>(
         &'h mut self,
@@ -197,7 +197,7 @@ impl Handle {
         }
         let mut marks = all.list.iter().map(|at| handle.groups[at.group].mark());
         if marks.any(|mark| handle.runtime.is_quarantined(mark)) {
-            // Since the look before: a recoverer could not reach it.
+            // Quarantined since the check above: a recoverer could not open it.
             return Err(Refused::Unavailable);
         }
         let mut transaction = Transaction { announced, copies };
@@ -205,18 +205,18 @@ impl Handle {
         Ok(transaction)
     }
 
-    /// Is the group of a key-node quarantined: then no transaction over it begins.
+    /// Whether the group of a key-node is quarantined. No transaction over such a group begins.
     pub fn is_quarantined(&self, wanted: &Wanted) -> bool {
         self.runtime.is_quarantined(self.groups[wanted.group].mark())
     }
 
-    /// The same of the group of this index.
+    /// Whether the group with this index is quarantined.
     pub fn is_group_quarantined(&self, group: usize) -> bool {
         self.runtime.is_quarantined(self.groups[group].mark())
     }
 
-    /// Asks the processor to fetch the head that a key leads to and, at the same time, the node's
-    /// home; that place is where the node stands, as a first guess.
+    /// Asks the processor to fetch the head that a key leads to and, at the same time, the node at
+    /// its home. Returns that home, a first guess at the node's place.
     #[inline]
     pub fn prefetch_head(&self, wanted: &Wanted) -> usize {
         let group = &self.groups[wanted.group];
@@ -227,9 +227,9 @@ impl Handle {
         home
     }
 
-    /// Asks the processor to fetch the node that the key's tag points to, a good while after the
-    /// head, unless that is `guess`; the node's place. Reads tags without the semaphore: what it
-    /// finds is a guess, too.
+    /// Asks the processor to fetch the node that the key's tag points to, unless it is at `guess`.
+    /// To be called a good while after the head was prefetched. Returns the node's place. It reads
+    /// tags without the semaphore, so the result is a guess too.
     #[inline]
     pub fn prefetch_node(&self, wanted: &Wanted, guess: Option<usize>) -> Option<usize> {
         let group = &self.groups[wanted.group];
@@ -252,7 +252,7 @@ impl Handle {
     }
 }
 
-/// Has the place of the chain behind this head that tag (0: it is free).
+/// Whether this place has this tag (0: free) in the chain behind this head.
 #[inline(always)]
 pub(super) fn has_tag(region: &Region, head: usize, place: usize, tag: u8) -> bool {
     place < CHAIN_MAX && tag::of(region.load(head + 1 + place / 8), place) == tag
@@ -278,14 +278,13 @@ impl<'h> Transaction<'h> {
         self.announced.key_nodes().groups
     }
 
-    /// The key-nodes held, in the order of their working copies.
+    /// The held key-nodes, in the order of their working copies.
     #[inline]
     fn list(&self) -> &'h [KeyNodeAt] {
         self.announced.key_nodes().list
     }
 
-    /// Starts from the stored state, giving up every working copy made so far; the semaphores stay
-    /// taken.
+    /// Starts again from the stored state and drops every working copy. The semaphores stay taken.
     #[inline]
     pub fn reset(&mut self) {
         let (groups, list) = (self.groups(), self.list());
@@ -299,8 +298,8 @@ impl<'h> Transaction<'h> {
         }
     }
 
-    /// The node of a key: the one this transaction works on already, the one of the chain, or a new
-    /// one of zeros that stands nowhere yet.
+    /// The node of a key: the one this transaction already works on, the one in the chain, or a new
+    /// one of zeros that has no place yet.
     #[inline]
     pub fn node(&mut self, wanted: &Wanted, biz_id: u32, key: &KeyRef<'_>) -> NodeIndex {
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
@@ -352,11 +351,11 @@ impl<'h> Transaction<'h> {
         key_nodes[key_node].copies(nodes).find(|(_, node)| same(node)).map(|(index, _)| index)
     }
 
-    /// Looks for the key among the places with its tag, and copies its node to the end of the
-    /// copies; its place.
+    /// Searches the places with the tag for the key, and appends its node to the copies. Returns
+    /// the place.
     #[inline]
     fn find(&mut self, key_node: usize, tag: u8, key_word: u64, key: &KeyRef<'_>) -> Option<usize> {
-        // The tags as they are before any of them is dropped below.
+        // The tags before `read_if_same` drops any of them.
         let tags = self.copies.key_nodes[key_node].tags;
         places_of(&tags, tag).find(|&place| self.read_if_same(key_node, place, key_word, key))
     }
@@ -373,7 +372,7 @@ impl<'h> Transaction<'h> {
         let group = &self.groups()[group_index];
         let WorkingCopies { key_nodes, nodes, words, .. } = &mut *self.copies;
         let key_node = &mut key_nodes[index];
-        // A place in use holds what is in the working copy, not what is stored there.
+        // If a place is in use, its working copy counts, not what is stored there.
         if key_node.uses(nodes, place) || place >= group.geometry().chain as usize {
             return false;
         }
@@ -387,7 +386,7 @@ impl<'h> Transaction<'h> {
                 return true;
             }
         } else {
-            // Scribbled: dropped, counted, never believed.
+            // Scribbled: drop it and count it. It is never trusted.
             set_tag(&mut key_node.tags, place, 0);
             key_node.dirty = true;
             words.truncate(start);
@@ -408,7 +407,7 @@ impl<'h> Transaction<'h> {
         copies.words[field..field + key.words().len()].copy_from_slice(key.words());
     }
 
-    /// Has the node a place in its chain: it was found there, or was given one.
+    /// Whether the node has a place in its chain: it was found there, or was given one.
     #[inline]
     pub fn is_placed(&self, index: NodeIndex) -> bool {
         self.copies.nodes[index.0].place.is_some()
@@ -422,7 +421,7 @@ impl<'h> Transaction<'h> {
         &mut words[node.start..node.end]
     }
 
-    /// The state words of one or two nodes at once: what stands behind the key field.
+    /// The state words of one or two nodes at once: the words behind the key field.
     #[inline]
     pub fn states(&mut self, of: [Option<NodeIndex>; 2]) -> [&mut [u64]; 2] {
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
@@ -438,8 +437,8 @@ impl<'h> Transaction<'h> {
         }
     }
 
-    /// Makes sure that the node has a place in its chain, so that it can be written: its home, the
-    /// next one that is free, else that of the node least missed.
+    /// Makes sure that the node has a place in its chain, so that it can be written. That is its
+    /// home, else the next free place, else the place of the node least missed.
     #[inline]
     pub fn place(
         &mut self,
@@ -488,7 +487,7 @@ impl<'h> Transaction<'h> {
         full.choose(candidates, judge, on_full, now, eviction)
     }
 
-    /// Notes that a node is to be written at the commit, used at `now`. It has a place.
+    /// Marks a node to be written at the commit, with `now` as its last use. The node has a place.
     #[inline]
     pub fn touch(&mut self, index: NodeIndex, now: u64) {
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
@@ -498,7 +497,7 @@ impl<'h> Transaction<'h> {
         words[node.start + node::LAST_USE] = now;
     }
 
-    /// Notes that a node is to leave its chain at the commit; nothing of it is kept.
+    /// Marks a node to be removed from its chain at the commit. Nothing of it is kept.
     pub fn erase(&mut self, index: NodeIndex) {
         let WorkingCopies { nodes, key_nodes, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
@@ -509,8 +508,8 @@ impl<'h> Transaction<'h> {
         key_node.dirty = true;
     }
 
-    /// Stamps the last use of a node found, at once: a refused Update changes nothing else. It is
-    /// one word, outside the CRC, that nothing depends on.
+    /// Stores the last use of a found node at once: a refused Update changes nothing else. It is
+    /// one word, outside the CRC, and nothing depends on it.
     pub fn stamp(&mut self, index: NodeIndex, now: u64) {
         let node = &self.copies.nodes[index.0];
         if let (true, Some(place)) = (node.found, node.place) {
@@ -518,12 +517,13 @@ impl<'h> Transaction<'h> {
             let group = &self.groups()[group];
             let at = group.node(intent.key_node, place) + node::LAST_USE;
             let region = group.file(intent.file);
-            // Never back: the states are as old as they were, whatever the clock says now.
+            // The last use never goes back, even if the clock does: the states are no older than
+            // before.
             region.store(at, now.max(region.load(at)));
         }
     }
 
-    /// Writes every node touched and every head changed, whole or not at all, and releases.
+    /// Writes all touched nodes and changed heads, as a whole or not at all. Then releases.
     #[inline]
     pub fn commit(self, now: u64) -> Result<(), TooLarge> {
         let Transaction { mut announced, copies } = self;
@@ -539,20 +539,21 @@ impl<'h> Transaction<'h> {
 }
 
 impl WorkingCopies {
-    /// Seals each node touched with its CRC.
+    /// Seals each touched node with its CRC.
     #[inline]
     fn seal(&mut self) {
         for node in self.nodes.iter().filter(|node| node.dirty) {
             seal(&mut self.words[node.start..node.end]);
         }
-        // A place is taken for a node that is written: a tag alone would lead to what is not there.
+        // A place is only taken for a node that is written. A tag alone would lead to a missing
+        // node.
         debug_assert!(
             self.nodes.iter().all(|node| node.found || node.place.is_none() || node.dirty)
         );
     }
 }
 
-/// The nodes touched, and then the tags: a place is its key's only when all of the node is there.
+/// The touched nodes, then the tags. A place belongs to its key only once the whole node is there.
 #[derive(Clone, Copy)]
 struct Touched<'s> {
     copies: &'s WorkingCopies,
@@ -574,7 +575,8 @@ impl<'s> Touched<'s> {
         Change { intent: at.intent, at: first, stored: region.words(first, new.len()), new }
     }
 
-    /// Nobody reads the words of a free place before its tag is set.
+    /// Whether the node's place is free. No process reads the words of a free place before its tag
+    /// is set.
     #[inline(always)]
     fn is_free(self, node: &NodeCopy, place: usize) -> bool {
         let at = &self.all.list[node.key_node];
@@ -588,7 +590,7 @@ impl<'s> Touched<'s> {
         Change { intent: at.intent, at: first, stored, new }
     }
 
-    /// What is counted of a transaction once it is committed.
+    /// Counts the events of a transaction after its commit.
     #[inline]
     fn count(self, handle: &Handle, now: u64) {
         for node in &self.copies.nodes {
@@ -612,7 +614,7 @@ impl<'s> Touched<'s> {
     }
 }
 
-// Plain loops: one chain of iterators for both is not inlined, and costs 3 % of a create.
+// Plain loops: a single iterator chain for both is not inlined, and makes a create 3 % slower.
 impl Changes for Touched<'_> {
     #[inline]
     fn log(&self, log: &mut UndoLog<'_>) -> Result<(), LogFull> {
@@ -648,7 +650,7 @@ impl Changes for Touched<'_> {
     }
 }
 
-/// Is this the node of the key.
+/// Whether this is the node of the key.
 #[inline(always)]
 pub(super) fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
     // Word by word: a call to memcmp costs more than the few words of a key.
@@ -675,7 +677,7 @@ pub(super) fn places_of(tags: &[u64; TAG_WORDS], tag: u8) -> impl Iterator<Item 
     })
 }
 
-/// The bytes of `word` that equal `tag`, as their top bits. (Mycroft's test in the exact form that
+/// The bytes of `word` that equal `tag`, as their top bits. (The exact form of Mycroft's test: it
 /// marks no byte above a match by mistake.)
 #[inline]
 fn bytes_equal(word: u64, tag: u8) -> u64 {

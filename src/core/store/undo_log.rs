@@ -1,8 +1,8 @@
-//! The undo log of a slot: logging old values, the commit point, and undoing a dead owner's work.
+//! The undo log of a slot: logs old values, marks the commit point, and undoes a dead owner's work.
 //!
-//! Invariant: whatever instruction the owner dies at, either `phase` is 0 and every node is as some
-//! whole transaction left it, or the first `phase` entries of the log put it back so. A recoverer
-//! checks the log against the intent list, and replays nothing that does not fit.
+//! Invariant: at whatever instruction the owner dies, either `phase` is 0 and every node is as a
+//! whole transaction left it, or the first `phase` entries of the log restore that state. A
+//! recoverer checks the log against the intent list, and replays nothing that does not fit.
 
 use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -20,7 +20,7 @@ pub struct Undo {
     pub file: u32,
     /// Word of the file.
     pub at: u64,
-    /// Its value before.
+    /// Its old value.
     pub old: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct UndoLog<'a> {
 pub struct LogFull;
 
 impl<'a> UndoLog<'a> {
-    /// The empty log of a slot. Nothing in it counts before `phase` does.
+    /// The empty log of a slot. Its entries count only once `phase` says so.
     #[inline]
     pub fn of(slot: SlotWords<'a>) -> UndoLog<'a> {
         UndoLog { entries: slot.list(UNDO_LOG, UNDO_MAX), len: 0 }
@@ -48,16 +48,16 @@ impl<'a> UndoLog<'a> {
         self.len
     }
 
-    /// Is there no entry.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Logs the old values of those words of `stored` that `new` differs from; `at` is the first
-    /// one's place in the file of `intent`.
+    /// Logs the old values of those words of `stored` that differ from `new`. `at` is the place of
+    /// the first word in the file of `intent`.
     ///
     /// # Errors
-    /// If there are more than the log holds.
+    /// If there are more than the log has room for.
     #[inline(always)]
     pub fn changes(
         &mut self,
@@ -67,7 +67,7 @@ impl<'a> UndoLog<'a> {
         at: usize,
     ) -> Result<(), LogFull> {
         debug_assert_eq!(stored.len(), new.len());
-        // Read by `undo`: neither runs into the other.
+        // `undo` reads both from one word: they must not overlap.
         debug_assert!(intent.file < 1 << 16 && at + stored.len() <= 1 << 48);
         let place = u64::from(intent.file) << 48 | at as u64;
         for (index, (word, &new)) in stored.iter().zip(new).enumerate() {
@@ -85,13 +85,14 @@ impl<'a> UndoLog<'a> {
 }
 
 impl SlotWords<'_> {
-    /// From here to [`SlotWords::commit`], a death undoes the first `entries` words logged.
+    /// From here to [`SlotWords::commit`], recovery after a death undoes the first `entries` logged
+    /// words.
     #[inline(always)]
     pub(super) fn begin(self, entries: usize) {
-        // Read by `damage` of a recoverer.
+        // `damage` of a recoverer checks this.
         debug_assert!((1..=UNDO_MAX).contains(&entries), "{entries} entries");
         compiler_fence(Ordering::SeqCst);
-        // Release: the log is whole before `phase` tells of it; pairs with `phase` of a recoverer.
+        // Release: the log is complete before `phase` counts it; pairs with `phase` of a recoverer.
         fence(Ordering::Release);
         put(self.word(PHASE), entries as u64);
         // Release: no word of a node changes before `phase` has.
@@ -103,12 +104,13 @@ impl SlotWords<'_> {
     #[inline(always)]
     pub(super) fn commit(self) {
         compiler_fence(Ordering::SeqCst);
-        // Release: every word of the nodes is written before; pairs with `phase` of a recoverer.
+        // Release: every word of the nodes is written before this; pairs with `phase` of a
+        // recoverer.
         put_release(self.word(PHASE), 0);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Entries of the undo log that count; more than [`UNDO_MAX`] is damage.
+    /// Entries of the undo log that count. More than [`UNDO_MAX`] is damage.
     #[inline]
     pub fn phase(self) -> usize {
         self.word(PHASE).load(Ordering::Acquire) as usize
@@ -120,10 +122,10 @@ impl SlotWords<'_> {
         Undo { group, file: (place >> 48) as u32, at: place & 0xffff_ffff_ffff, old }
     }
 
-    /// Undoes the open transaction, if there is one: by its owner when it gives up, by a recoverer
-    /// when the owner is dead. Can be repeated from any point.
+    /// Undoes the open transaction, if there is one. The owner calls it when it gives up, a
+    /// recoverer when the owner is dead. It can be repeated from any point.
     pub fn roll_back(self, files: &dyn Files) {
-        // The newest entry first: should a word ever stand twice, its oldest value stays.
+        // Newest entry first: if a word occurs twice, its oldest value is written last.
         for index in (0..self.phase().min(UNDO_MAX)).rev() {
             let undo = self.undo(index);
             files.restore(&undo);
@@ -132,9 +134,10 @@ impl SlotWords<'_> {
         self.commit();
     }
 
-    /// Recovers the slot of a dead owner; the caller holds the slot's lock and has read its state
-    /// under it. Can be repeated from any point. A log that does not fit the intent list is not
-    /// replayed: the groups of which the dead owner still holds key-nodes are quarantined first.
+    /// Recovers the slot of a dead owner. The caller holds the slot's lock and has read its state
+    /// under it. It can be repeated from any point. A log that does not fit the intent list is not
+    /// replayed. Instead the groups in which the dead owner still holds key-nodes are quarantined
+    /// first.
     pub fn recover(self, slot: u32, files: &dyn Files) -> Recovered {
         let state = self.state();
         if !state.used {
@@ -146,8 +149,9 @@ impl SlotWords<'_> {
         if damage.is_none() {
             self.roll_back(files);
         } else if self.phase() != 0 {
-            // Whoever goes on after a recoverer that dies from here on must not find that the log
-            // fits, with the groups out of reach that this one has quarantined.
+            // This recoverer may die from here on. The next one no longer reaches the groups
+            // quarantined here, and might then find that the log fits. This number marks the log as
+            // damaged.
             put_release(self.word(PHASE), UNDO_MAX as u64 + 1);
             files.quarantine(&self.groups_at_work(files, dead));
             self.commit();
@@ -158,8 +162,8 @@ impl SlotWords<'_> {
         Recovered { undone, freed, damage }
     }
 
-    /// The groups of which a dead owner still holds a key-node that its logs name. Of a damaged log
-    /// any entry may be the right one: what the owner holds tells where it was at work.
+    /// The groups in which a dead owner still holds a key-node that its logs name. In a damaged log
+    /// any entry may be a correct one: the held semaphores show where the owner was at work.
     fn groups_at_work(self, files: &dyn Files, dead: Token) -> Vec<u64> {
         let of_entries = (0..UNDO_MAX).filter_map(|index| {
             let undo = self.undo(index);
@@ -176,7 +180,7 @@ impl SlotWords<'_> {
         groups
     }
 
-    /// What of the logs cannot have been written by their owner.
+    /// What in the logs their owner cannot have written.
     fn damage(self, files: &dyn Files) -> Option<LogDamage> {
         let (phase, intents) = (self.phase(), self.intents_told());
         if phase > UNDO_MAX {
@@ -197,7 +201,7 @@ impl SlotWords<'_> {
                 let intent = Intent { group: undo.group, file: undo.file, key_node };
                 announced.binary_search(&intent).is_ok()
             }
-            // Nothing is written there: it is enough that the owner was at work in that file.
+            // Nothing is written there, so it is enough that the owner was at work in that file.
             PlaceOf::OutOfReach => announced
                 .iter()
                 .any(|intent| (intent.group, intent.file) == (undo.group, undo.file)),
@@ -207,25 +211,25 @@ impl SlotWords<'_> {
         Some(LogDamage::Entry { index: strange, entry: self.undo(strange) })
     }
 
-    /// Calls `look` with the id of each group that undo log or intent list name.
+    /// Calls `look` with the id of each group that the undo log or the intent list names.
     pub fn for_each_group(self, mut look: impl FnMut(u64)) {
         (0..self.phase().min(UNDO_MAX)).for_each(|index| look(self.undo(index).group));
         self.intents().for_each(|intent| look(intent.group));
     }
 }
 
-/// What became of a dead owner's slot.
+/// The result of recovering a dead owner's slot.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// Words written back.
     pub undone: usize,
     /// Semaphores freed.
     pub freed: usize,
-    /// The logs were damaged: nothing was written back.
+    /// Damage in the logs. If there is any, nothing was written back.
     pub damage: Option<LogDamage>,
 }
 
-/// What of a slot's logs cannot have been written by its owner.
+/// What in a slot's logs its owner cannot have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LogDamage {
     /// More entries than the undo log holds.
@@ -240,7 +244,7 @@ pub enum LogDamage {
         /// The number.
         found: u64,
     },
-    /// Key-nodes are announced in their order, each once.
+    /// The key-nodes are not in the global order, each once.
     #[error("intent {index}: found a key-node that is not behind the one before it")]
     Order {
         /// Its index.
@@ -260,26 +264,26 @@ pub enum LogDamage {
     },
 }
 
-/// Where the word of an undo entry stands.
+/// Where the word of an undo entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceOf {
     /// In this key-node's tags or nodes.
     KeyNode(u32),
-    /// In a group that is not served any more, or is quarantined.
+    /// In a group that is no longer served, or is quarantined.
     OutOfReach,
     /// In no key-node: the group has no such file, or the file no such word.
     Nothing,
 }
 
-/// The group files as a recoverer reaches them. What it cannot reach it passes over.
+/// The group files as a recoverer reaches them. It skips what it cannot reach.
 pub trait Files {
-    /// Where a word stands.
+    /// Where a word is.
     fn place_of(&self, undo: &Undo) -> PlaceOf;
     /// Writes an old value back.
     fn restore(&self, undo: &Undo);
-    /// Frees the semaphore of a key-node if it names `dead`; whether it did.
+    /// Frees the semaphore of a key-node if it names `dead`. True if it did.
     fn release_for(&self, intent: &Intent, dead: Token) -> bool;
-    /// Does a key-node's semaphore name `dead`.
+    /// Whether a key-node's semaphore names `dead`.
     fn is_held(&self, intent: &Intent, dead: Token) -> bool;
     /// Quarantines these groups: a transaction over them may be half written.
     fn quarantine(&self, groups: &[u64]);
