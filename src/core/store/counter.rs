@@ -1,10 +1,11 @@
-//! Counters of a slot: relaxed stores by the owner only, kept when the owner dies.
+//! Counters of a slot. Only the owner writes them, with relaxed stores; they stay when the owner
+//! dies.
 //!
-//! Invariant: a counter only grows, whoever owns its slot, and only the owner writes it, with a
-//! load and a store. So the sum over all slots, free ones too, is what has happened since
-//! runtime.mmap was made. A row of a table names a group or a business for good; what finds no row
-//! is counted in the row of all others. What a number means, of requests, answers, outcomes and
-//! errors, the floors above name.
+//! Invariant: a counter only grows, whichever process owns its slot, and only the owner writes it,
+//! with a load and a store. So the sum over all slots, free ones included, is what has happened
+//! since runtime.mmap was made. A row of a table names a group or a business for good. What finds
+//! no row is counted in the row of all others. The layers above define what the numbers of
+//! requests, answers, outcomes and errors mean.
 
 mod histogram;
 mod sums;
@@ -16,14 +17,14 @@ use crate::base::sync::Ordering;
 pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of, upper_us};
 pub use sums::{BizKey, GroupKey, GroupSums, Nodes, SlotCounts, Sums};
 
-/// What is counted by a word of its own; the number is the word's place.
+/// Events that have a word each. The number is the place of the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
     /// A semaphore was not free at once.
     SemaphoreWaits = 0,
-    /// A semaphore was not to be had within the lock-timeout.
+    /// A semaphore was not free within the lock-timeout.
     SemaphoreBusy = 1,
-    /// A semaphore named an owner that was no more.
+    /// A semaphore named an owner that did not hold it.
     SemaphoreOrphans = 2,
     /// A dead slot was recovered.
     Recoveries = 3,
@@ -31,9 +32,9 @@ pub enum Counter {
     FlushErrors = 4,
     /// A connection was accepted.
     Connections = 5,
-    /// One of them was refused, or closed without a word.
+    /// A connection was refused, or closed without an answer.
     ConnectionsRefused = 6,
-    /// A connection was closed because its client was late, with a request or in taking answers.
+    /// A connection was closed because its client was late to send a request or to read answers.
     Timeouts = 7,
     /// Bytes read from clients.
     BytesIn = 8,
@@ -45,50 +46,50 @@ pub enum Counter {
 const COUNTERS: usize = 10;
 const _: () = assert!(Counter::BytesOut as usize == COUNTERS - 1 && COUNTERS <= at::REQUESTS);
 
-/// What is counted of each group.
+/// Events counted for each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupCounter {
     /// A node was created.
     Creates = 0,
-    /// An expired node made room.
+    /// An expired node was evicted.
     EvictionsExpired = 1,
-    /// A node that did not limit its key made room.
+    /// A node that did not limit its key was evicted.
     EvictionsIdle = 2,
-    /// A limiting node made room.
+    /// A limiting node was evicted.
     EvictionsLimiting = 3,
     /// A node whose CRC failed was dropped.
     DroppedCrc = 4,
     /// A node in the wrong place was dropped.
     DroppedMisplaced = 5,
-    /// A node of a key that has another one was dropped.
+    /// A node was dropped because its key has another node.
     DroppedDuplicate = 6,
 }
 
 /// Words for [`GroupCounter`]s.
 const GROUP_COUNTERS: usize = 7;
 
-/// Kinds of requests that are told apart.
+/// Kinds of requests that are counted separately.
 pub const REQUEST_KINDS: usize = 5;
 
-/// Kinds of answers to a request that are told apart.
+/// Kinds of answers to a request that are counted separately.
 pub const RESPONSE_KINDS: usize = 16;
 
-/// Outcomes of an item that are told apart.
+/// Outcomes of an item that are counted separately.
 pub const OUTCOMES: usize = 7;
 
-/// Errors of an item that are told apart.
+/// Errors of an item that are counted separately.
 pub const ITEM_ERRORS: usize = 6;
 
-/// What times are counted of.
+/// Events whose duration is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timed {
-    /// A request, from readable to written.
+    /// A request, from readable until written.
     Request = 0,
-    /// Writing the dirty pages of all groups back.
+    /// Writing back the dirty pages of all groups.
     Flush = 1,
 }
 
-// Each table ends before what follows it.
+// Each table ends before the next one begins.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::ITEM_ERRORS);
@@ -103,9 +104,9 @@ const _: () = {
 pub struct BizRow(u32);
 
 impl BizRow {
-    /// Where items are counted that name no business.
+    /// The row for items that name no business.
     pub const UNKNOWN: BizRow = BizRow::of(at::BIZ_UNKNOWN);
-    /// Where businesses are counted that found no row.
+    /// The row for businesses without a row of their own.
     pub const OTHERS: BizRow = BizRow::of(at::BIZ_OTHERS);
 
     pub(super) const fn of(row: usize) -> BizRow {
@@ -122,7 +123,7 @@ impl BizRow {
 pub struct GroupRow(usize);
 
 impl GroupRow {
-    /// Where groups are counted that found no row.
+    /// The row for groups without a row of their own.
     pub const OTHERS: GroupRow = GroupRow(0);
 
     pub(super) const fn of(row: usize) -> GroupRow {
@@ -136,7 +137,7 @@ impl GroupRow {
 
 /// The counters of a slot: `base` is the slot's first word in the region.
 ///
-/// Its owner counts; everybody else only reads.
+/// Only its owner counts. All other processes only read.
 #[derive(Debug, Clone, Copy)]
 pub struct Counters<'a> {
     region: &'a Region,
@@ -153,7 +154,7 @@ impl<'a> Counters<'a> {
         self.region.load(self.base + word)
     }
 
-    /// Only the owner writes, so a load and a store do.
+    /// Only the owner writes, so a load and a store are enough.
     #[inline]
     fn grow(self, word: usize, by: u64) {
         let word = self.region.word(self.base + word);
@@ -177,13 +178,13 @@ impl<'a> Counters<'a> {
         self.grow(at::COUNTERS + counter as usize, by);
     }
 
-    /// Counts something of a group.
+    /// Counts events of a group.
     #[inline]
     pub fn add_to_group(self, row: GroupRow, counter: GroupCounter, by: u64) {
         self.grow(row.word() + at::GROUP_COUNTS + counter as usize, by);
     }
 
-    /// Counts a request that was answered: its kind below [`REQUEST_KINDS`], and its answer's below
+    /// Counts an answered request. Its kind is below [`REQUEST_KINDS`], that of its answer below
     /// [`RESPONSE_KINDS`].
     #[inline]
     pub fn count_request(self, request: usize, response: usize) {
@@ -191,7 +192,7 @@ impl<'a> Counters<'a> {
         self.grow(at::COUNTERS + at::REQUESTS + request * RESPONSE_KINDS + response, 1);
     }
 
-    /// Counts an item of a business, of an Update or of a Query: its outcome below [`OUTCOMES`].
+    /// Counts an item of a business, in an Update or a Query. Its outcome is below [`OUTCOMES`].
     #[inline]
     pub fn count_item(self, row: BizRow, is_update: bool, outcome: usize) {
         debug_assert!(outcome < OUTCOMES);
@@ -199,13 +200,13 @@ impl<'a> Counters<'a> {
         self.grow(row.word() + at::BIZ_COUNTS + column, 1);
     }
 
-    /// Counts the error of an item: its number below [`ITEM_ERRORS`].
+    /// Counts the error of an item. Its number is below [`ITEM_ERRORS`].
     pub fn count_item_error(self, error: usize) {
         debug_assert!(error < ITEM_ERRORS);
         self.grow(at::COUNTERS + at::ITEM_ERRORS + error, 1);
     }
 
-    /// Counts how long something took, so often.
+    /// Counts a duration `times` times.
     #[inline]
     pub fn add_time(self, timed: Timed, us: u64, times: u64) {
         let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
@@ -213,26 +214,26 @@ impl<'a> Counters<'a> {
         self.grow(start + 1 + bucket_of(us), times);
     }
 
-    /// Notes how many connections are open.
+    /// Stores the number of open connections.
     #[inline]
     pub fn set_open(self, connections: u64) {
         self.set(at::COUNTERS + at::OPEN, connections);
     }
 
-    /// Notes what a look at all nodes of a group has found.
+    /// Stores what a sweep over all nodes of a group has found.
     pub fn set_nodes(self, row: GroupRow, nodes: &Nodes) {
         let start = row.word() + at::GROUP_NODES;
         let figures = [nodes.live, nodes.expired, nodes.free];
         for (word, figure) in (start..).zip(figures.into_iter().chain(nodes.chains)) {
             self.set(word, figure);
         }
-        // Release: who reads this time reads figures as new as it, at least.
+        // Release: a process that reads this time reads figures at least as new.
         self.region
             .word(self.base + row.word() + at::GROUP_SWEPT)
             .store(nodes.swept_ms, Ordering::Release);
     }
 
-    /// The row of a group, which gets one if there is one left.
+    /// The row of a group. A group without a row gets one if one is left.
     pub(super) fn group_row(self, name: &str) -> GroupRow {
         let name = layout::name_words(name);
         let used = self.group_rows();
@@ -247,12 +248,12 @@ impl<'a> Counters<'a> {
         for (word, part) in (row.word()..).zip(name) {
             self.set(word, part);
         }
-        // Release: its name is there before it counts.
+        // Release: the name is there before its row counts.
         self.region.store_release(self.base + at::COUNTERS + at::GROUP_ROWS_USED, used as u64 + 1);
         row
     }
 
-    /// Rows of groups in use, that of all others among them.
+    /// Rows of groups in use, the row of all others included.
     fn group_rows(self) -> usize {
         let used = self.region.word(self.base + at::COUNTERS + at::GROUP_ROWS_USED);
         (used.load(Ordering::Acquire) as usize).clamp(1, at::GROUP_ROWS)
@@ -262,8 +263,8 @@ impl<'a> Counters<'a> {
         std::array::from_fn(|part| self.load(row.word() + part))
     }
 
-    /// The rows of businesses by their ids. Those without one get one while there are any:
-    /// `allocate` is asked for room for so many rows, and says for how many there is.
+    /// The rows of businesses by their ids. A business without a row gets one while any are left.
+    /// `allocate` is asked for room for a number of rows, and returns how many have room.
     pub(super) fn biz_rows(
         self,
         ids: &[u32],
@@ -299,7 +300,7 @@ impl<'a> Counters<'a> {
         rows
     }
 
-    /// Rows of businesses in use: those of the unknown and of all others, and then the others'.
+    /// Rows of businesses in use: the unknown, all others, then one for each business.
     fn biz_rows_used(self) -> usize {
         let used = self.region.word(self.base + at::COUNTERS + at::BIZ_ROWS_USED);
         (used.load(Ordering::Acquire) as usize).clamp(at::BIZ_FIRST, at::BIZ_ROWS)

@@ -1,7 +1,7 @@
-//! A part of a file in memory, at an address where the kernel can put huge pages under it.
+//! A part of a file in memory, at an address where the kernel can use huge pages.
 //!
-//! Invariant: the addresses that a map has reserved are its own until it is dropped, and nothing
-//! but the file ever stands in them; no forked child has any of a map that is left out of it.
+//! Invariant: the addresses that a map has reserved are its own until it is dropped, and only the
+//! file is ever mapped there. A forked child has no part of a map that is left out of it.
 
 use std::fs::File;
 use std::io;
@@ -12,41 +12,41 @@ use nix::sys::mman::ProtFlags;
 
 use crate::base::sys;
 
-/// A huge page where pages are 4 KiB. Others have larger ones, which [`Map::collapse`] does not
-/// get.
+/// A huge page where pages are 4 KiB. Other machines have larger ones, which [`Map::collapse`] does
+/// not get.
 const HUGE_BYTES: usize = 2 << 20;
-/// Pages in use are refused, as they are while another process asks for the same; what is huge
-/// already costs next to nothing.
+/// The kernel refuses pages in use, also when another process asks for the same ones. To ask again
+/// for pages that are already huge costs almost nothing.
 const COLLAPSE_ATTEMPTS: u32 = 4;
 
-/// What page tables are populated for.
+/// The access that page tables are populated for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageAccess {
     Read,
     Write,
 }
 
-/// A part of a file, shared with all who map it.
+/// A part of a file, shared with all processes that map it.
 #[derive(Debug)]
 pub(super) struct Map {
-    /// The addresses that it stands in.
+    /// The reserved addresses.
     room: MmapRaw,
-    /// Where in them it begins.
+    /// Offset of the file's part in them.
     from: usize,
     bytes: usize,
 }
 
 impl Map {
     /// Maps `bytes` bytes of a file from an offset (a multiple of the page size) to an address that
-    /// is a multiple of [`HUGE_BYTES`]: a huge page needs that, in each process that is to profit
-    /// from it. What is reserved before and after costs addresses and no memory.
+    /// is a multiple of [`HUGE_BYTES`]. A huge page needs such an address in each process that is
+    /// to use it. The room reserved before and after costs addresses but no memory.
     pub fn new(file: &File, offset: u64, bytes: usize, access: ProtFlags) -> io::Result<Map> {
         let room = bytes.checked_add(HUGE_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
-        // Of the file and for reading, though nobody ever looks at what stays of it: memory of its
-        // own would count against limits (RLIMIT_DATA, overcommit).
+        // Map the file, read-only, although the rest of this map is never read. Anonymous memory
+        // would count against limits (RLIMIT_DATA, overcommit).
         let room = MmapOptions::new().len(room).map_raw_read_only(file)?;
         let start = room.as_ptr().addr();
-        // Less than HUGE_BYTES after it, so the file's part ends inside.
+        // Less than HUGE_BYTES, so the file's part ends inside the room.
         let from = start.next_multiple_of(HUGE_BYTES) - start;
         let room = sys::map_into(room, from..from + bytes, file, offset, access)?;
         Ok(Map { room, from, bytes })
@@ -58,7 +58,7 @@ impl Map {
         NonNull::new(start).expect("a map has a place")
     }
 
-    /// Leaves it out of forked children, and with it all that keeps the file open.
+    /// Leaves all of it out of forked children, so that nothing of it keeps the file open there.
     pub fn dont_fork(&self) -> io::Result<()> {
         self.room.advise(Advice::DontFork)
     }
@@ -72,14 +72,15 @@ impl Map {
         self.room.advise_range(advice, self.from, self.bytes)
     }
 
-    /// How many whole huge pages there is room for.
+    /// How many whole huge pages fit into it.
     pub fn huge_pages(&self) -> usize {
         self.bytes / HUGE_BYTES
     }
 
-    /// Has the kernel (Linux 6.1 on) gather what `count` huge pages from the one numbered `first`
-    /// on hold in such, for all who map the file at such an address. Who uses one of them just then
-    /// waits for that one; `WouldBlock` means that some stay small, being in use all the time.
+    /// Asks the kernel (since Linux 6.1) to put `count` parts of [`HUGE_BYTES`], from number
+    /// `first` on, into huge pages, for all processes that map the file at such an address. A
+    /// process that uses such a part meanwhile waits for that part only. `WouldBlock` means that
+    /// some stay small because they are always in use.
     pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
         assert!(first + count <= self.huge_pages(), "huge pages {first}..+{count}");
         for _ in 1..COLLAPSE_ATTEMPTS {
@@ -96,7 +97,7 @@ impl Map {
         sys::collapse(&self.room, from..from + count * HUGE_BYTES)
     }
 
-    /// Writes dirty pages back and waits for it (msync).
+    /// Writes dirty pages back and waits until that is done (msync).
     pub fn flush(&self) -> io::Result<()> {
         self.room.flush_range(self.from, self.bytes)
     }

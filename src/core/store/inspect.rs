@@ -1,8 +1,8 @@
-//! Looking into a live group: mapped for reading, no semaphore taken, nobody delayed.
+//! Looks into a live group: maps it for reading, takes no semaphore, and delays no process.
 //!
-//! Invariant: a copied node is only answered if its CRC holds and its key belongs where it stands,
-//! so it is one that some transaction wrote whole; whether that one was undone since nobody can say
-//! who takes no semaphore.
+//! Invariant: a copied node is returned only if its CRC holds and its key belongs where it is. So
+//! some transaction wrote it whole. Whether that transaction was undone since cannot be known
+//! without the semaphore.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -20,32 +20,32 @@ use crate::base::sys;
 use crate::conf::Geometry;
 use crate::key::{KeyNodeId, KeyRef};
 
-/// Looks at a node or key-node before it is said to be damaged or in a transaction.
+/// Most looks at a node or key-node before it counts as damaged or in a transaction.
 const LOOKS: u32 = 100;
-/// Of them, those that follow each other at once: most transactions are over by then.
+/// The first of these looks, made without a pause. Most transactions end within them.
 const QUICK_LOOKS: u32 = 20;
-/// So many that find the same words while nobody works on them are enough.
+/// This many looks that find the same words while no process works on them are enough.
 const STEADY_LOOKS: u32 = 5;
-/// Looks at each when the pass has waited enough.
+/// Looks at each once the pass has waited enough.
 const HASTY_LOOKS: u32 = STEADY_LOOKS + 1;
 
 /// A group mapped for reading.
 #[derive(Debug)]
 pub struct LiveGroup {
-    // Never given out: a semaphore of it cannot be taken.
+    // Private: a semaphore of it cannot be taken.
     group: Group,
     marks: Vec<Marks>,
     identities: Vec<FileIdentity>,
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileIdentity {
     device: u64,
     inode: u64,
 }
 
-/// A key-node that names a slot in its semaphore, or is worked on by its owner.
+/// A key-node whose semaphore names a slot, or on which the owner of the slot works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedKeyNode {
     /// The key-node.
@@ -54,24 +54,24 @@ pub struct NamedKeyNode {
     pub slot: u32,
 }
 
-/// What a look at a place of a chain found.
+/// What a look at one place of a chain found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copied {
-    /// Nobody's.
+    /// The place is free.
     Free,
-    /// A node, consistent in itself and where it belongs.
+    /// A node that is consistent and where it belongs.
     Whole,
-    /// A transaction is under way for as long as was looked.
+    /// A transaction was under way during all looks.
     InTransaction {
-        /// The slot of who works on it.
+        /// The slot of the process that works on it.
         slot: u32,
     },
-    /// A process died while it wrote; what it wrote is undone before anybody uses it.
+    /// A process died while it wrote. Its words are undone before another process uses them.
     HalfWritten {
-        /// The slot of who did.
+        /// The slot of that process.
         slot: u32,
     },
-    /// It is no node that a transaction wrote, and nobody works on it.
+    /// No transaction wrote this, and no process works on it.
     Damaged(Fault),
 }
 
@@ -82,54 +82,54 @@ pub enum Found {
     At(usize),
     /// There is no node of the key.
     Absent,
-    /// It, or one that may be it, is in a transaction.
+    /// The node, or one that may be it, is in a transaction.
     InTransaction {
-        /// The slot of who works on it.
+        /// The slot of the process that works on it.
         slot: u32,
     },
-    /// It, or one that may be it, was being written when the process that did died.
+    /// The process that was writing the node, or one that may be it, died.
     HalfWritten {
-        /// The slot of who did.
+        /// The slot of that process.
         slot: u32,
     },
-    /// A node that may be it is damaged, at this place of the chain.
+    /// A node that may be the key's is damaged, at this place of the chain.
     Damaged(usize, Fault),
 }
 
 /// What a look at all key-nodes found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LiveReport {
-    /// Nodes and faults; a taken semaphore is no fault of a live group.
+    /// Nodes and faults. A taken semaphore is no fault in a live group.
     pub report: Report,
-    /// Key-nodes that could not be judged, with the slot of who works on them.
+    /// Key-nodes that could not be judged, with the slot of the process that works on them.
     pub in_transaction: Vec<NamedKeyNode>,
-    /// Those that a process left half written when it died.
+    /// Key-nodes that a process left half written when it died.
     pub half_written: Vec<NamedKeyNode>,
-    /// Those whose semaphore names a slot that does not hold it.
+    /// Key-nodes whose semaphore names a slot that does not hold it.
     pub orphans: Vec<NamedKeyNode>,
-    /// Semaphores that processes held when they died: they are freed when they are needed.
+    /// Semaphores that dead processes held. They are freed when they are needed.
     pub held_by_dead: u64,
 }
 
-/// What is off, with a print of the words that are.
+/// A fault, with a hash of the faulty words.
 struct Off<E> {
     fault: E,
     print: u64,
 }
 
-/// What stayed off for as long as was looked.
+/// A fault that remained during all looks.
 struct Unsettled<E> {
     working: Working,
     fault: E,
 }
 
-/// The sound nodes of a key-node, and what is off in it.
+/// The sound nodes of a key-node, and its faults.
 pub(crate) struct SoundNodes {
     pub nodes: Vec<Vec<u64>>,
     pub findings: Vec<Finding>,
 }
 
-/// Who keeps a key-node from being judged.
+/// The process that keeps a key-node from being judged.
 #[derive(Debug, Clone, Copy)]
 enum Working {
     Nobody,
@@ -138,10 +138,10 @@ enum Working {
 }
 
 impl LiveGroup {
-    /// Opens the files of a group, checked against each other, for reading.
+    /// Opens the files of a group for reading, and checks them against each other.
     ///
     /// # Errors
-    /// A file is not there, or not what it must be: it is named, with what was found and expected.
+    /// A file is missing or wrong. The error names it, with the found and the expected value.
     pub fn open(live_dir: &Path, name: &str) -> Result<LiveGroup, Error> {
         let OpenGroup { header, files } =
             group::open_files_with(OpenOptions::new().read(true), live_dir, name)?;
@@ -160,18 +160,17 @@ impl LiveGroup {
         let identity =
             |entry: &FileEntry| FileIdentity { device: entry.device, inode: entry.inode };
         let identities = entries.iter().map(identity).collect();
-        // Nothing that is read through it asks where the register marks it.
+        // Reads through it never use its index in the register.
         let files = MappedFiles { regions, entries, watches, in_memory };
         let group = Group::of_files(header, 0, files);
         Ok(LiveGroup { group, marks, identities })
     }
 
-    /// What its headers say.
+    /// The group's header.
     pub fn header(&self) -> &Header {
         self.group.header()
     }
 
-    /// Its geometry.
     pub fn geometry(&self) -> &Geometry {
         self.group.geometry()
     }
@@ -181,22 +180,22 @@ impl LiveGroup {
         self.group.node_words()
     }
 
-    /// Are its files in memory.
+    /// Whether its files are in memory.
     pub fn is_in_memory(&self) -> bool {
         self.group.is_in_memory()
     }
 
-    /// Was the end of its last server a clean one, as its files said when they were opened.
+    /// Whether its last server ended cleanly, by the marks in the files when they were opened.
     pub fn is_clean(&self) -> bool {
         self.marks.iter().all(|marks| marks.clean)
     }
 
-    /// Said its files that they are quarantined when they were opened.
+    /// Whether the files were marked as quarantined when they were opened.
     pub fn is_quarantined(&self) -> bool {
         self.marks.iter().any(|marks| marks.quarantined)
     }
 
-    /// Does the directory hold other files of this name by now.
+    /// Whether the directory now has other files of this name.
     pub fn is_replaced(&self, live_dir: &Path) -> bool {
         use std::os::unix::fs::MetadataExt;
         self.identities.iter().zip(0..).any(|(&identity, file)| {
@@ -212,12 +211,12 @@ impl LiveGroup {
         self.group.key_of(words)
     }
 
-    /// Whom a key-node's semaphore names now.
+    /// The holder that a key-node's semaphore names now.
     fn named(&self, at: KeyNodeId) -> Option<Token> {
         Token::of_word(self.group.semaphore(at.file, at.key_node).word())
     }
 
-    /// The tags of a key-node; 0: a free place.
+    /// The tags of a key-node. 0: a free place.
     fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
         let mut tags = [0; TAG_WORDS];
         self.group.file(at.file).read(self.group.head(at.key_node) + 1, &mut tags);
@@ -231,7 +230,7 @@ impl LiveGroup {
             .filter(move |&place| tag::of(tags[place / 8], place) != 0)
     }
 
-    /// Copies the node of a place; `words` has room for exactly one.
+    /// Copies the node of a place. `words` is as long as one node.
     pub fn copy(&self, pass: &Pass<'_>, at: KeyNodeId, place: usize, words: &mut [u64]) -> Copied {
         let looked = self.look(pass, at, || {
             let tag = tag::of(self.tags(at)[place / 8], place);
@@ -250,7 +249,7 @@ impl LiveGroup {
         }
     }
 
-    /// Copies the node of a key, which is that of `words` when it is there.
+    /// Searches for the node of a key. `words` is its copy if it is there.
     pub fn find(&self, pass: &Pass<'_>, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
         let location = key.locate(biz_id, self.geometry(), crate::key::Seed(self.header().seeds));
         let (at, tag) = (location.key_node_id(), location.tag);
@@ -296,9 +295,9 @@ impl LiveGroup {
         }
     }
 
-    /// Looks until nothing is off. Else what was off at last, and who works on the key-node: nobody
-    /// if it was off while nobody did. Where the words that are off stay the same while nobody
-    /// works on them there is nothing to wait for.
+    /// Looks until there is no fault. Otherwise returns the last fault and the process that works
+    /// on the key-node: none if the fault was there while no process did. If the faulty words stay
+    /// the same while no process works on them, it stops early.
     fn look<T, E>(
         &self,
         pass: &Pass<'_>,
@@ -340,7 +339,7 @@ impl LiveGroup {
         unreachable!("the loop ends after LOOKS")
     }
 
-    /// Looks at every key-node, as [`Group::verify`] does where nobody writes.
+    /// Checks every key-node, as [`Group::verify`] does where no process writes.
     pub fn verify(&self, pass: &Pass<'_>) -> LiveReport {
         let mut live = LiveReport::default();
         for file in 0..self.geometry().files {
@@ -351,7 +350,7 @@ impl LiveGroup {
         live
     }
 
-    /// What a look at one key-node finds, added to `live`.
+    /// Checks one key-node and adds the result to `live`.
     fn verify_one(&self, pass: &Pass<'_>, at: KeyNodeId, live: &mut LiveReport) {
         let looked = self.look(pass, at, || {
             let mut report = Report::default();
@@ -385,7 +384,7 @@ impl LiveGroup {
         live.report.findings.extend(report.findings);
     }
 
-    /// A print of a key-node's tags and nodes.
+    /// A hash of a key-node's tags and nodes.
     fn print_of_key_node(&self, at: KeyNodeId) -> u64 {
         let KeyNodeId { file, key_node } = at;
         let mut words = vec![0; self.node_words()];
@@ -396,7 +395,8 @@ impl LiveGroup {
         })
     }
 
-    /// Copies the sound nodes of a key-node where nobody writes: of duplicates the one used last.
+    /// Copies the sound nodes of a key-node, where no process writes. Of duplicates, only the one
+    /// used last.
     pub(crate) fn sound_nodes(&self, at: KeyNodeId) -> SoundNodes {
         let KeyNodeId { file, key_node } = at;
         let mut report = Report::default();
@@ -415,7 +415,7 @@ impl LiveGroup {
     }
 }
 
-/// A print of words, begun by that of others: it tells whether somebody wrote to them.
+/// A hash of words, continued from the hash `begun`. It shows whether a process wrote to them.
 fn print_of(begun: u64, words: &[u64]) -> u64 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
     words.iter().fold(begun, |print, word| (print.rotate_left(5) ^ word).wrapping_mul(K))

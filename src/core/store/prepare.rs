@@ -1,7 +1,7 @@
-//! Making a data directory ready before anybody serves from it, and leaving it clean.
+//! Makes a data directory ready before any process serves from it, and leaves it clean.
 //!
-//! Invariant: an undo log is only ever replayed over the very files it was written for, in the boot
-//! it was written in; every other group is scanned whole, or carries the mark of a clean end.
+//! Invariant: an undo log is replayed only over the very files it was written for, in the boot it
+//! was written in. Every other group is scanned whole, or carries the mark of a clean end.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::conf::{self, Conf};
 /// What [`prepare`] found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prepared {
-    /// Names of groups made anew.
+    /// Names of new groups.
     pub created: Vec<String>,
     /// Names of groups scanned whole.
     pub scanned: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Prepared {
     pub recovered_slots: usize,
     /// Nodes dropped by the scans.
     pub dropped_nodes: u64,
-    /// Groups whose files are not what they must be: their items answer `store`.
+    /// Groups with damaged files. Their items answer `store`.
     pub unserved: Vec<Unserved>,
 }
 
@@ -42,7 +42,7 @@ pub struct Unserved {
     pub reason: String,
 }
 
-/// The processes of a dead master have ended by then.
+/// After this time the processes of a dead master have ended.
 const ORPHANS: Duration = Duration::from_secs(6);
 
 /// The directory of the live group files.
@@ -50,16 +50,16 @@ pub fn live_dir(conf: &Conf) -> &Path {
     conf.srv.data.live.as_deref().unwrap_or(&conf.srv.data.dir)
 }
 
-/// Creates, checks and registers every group of `conf`, recovers dead slots, scans where undo logs
-/// are not to be trusted. It maps groups: run by a forked child of the master, before any worker
-/// uses this configuration. Groups in use already are left as they are. One whose files are damaged
-/// or cannot be read is quarantined and named, and costs the others nothing.
+/// Creates, checks and registers every group of `conf`, recovers dead slots, and scans groups whose
+/// undo logs cannot be trusted. It maps groups, so a forked child of the master runs it before any
+/// worker uses this configuration. Groups already in use are left unchanged. A group with damaged
+/// or unreadable files is quarantined and reported; the others are not affected.
 pub fn prepare(conf: &Conf) -> Result<Prepared, Error> {
     prepare_groups(conf, admit)
 }
 
-/// As [`prepare`], when no other server has the directory: the processes of one that was killed end
-/// by themselves, and a group that must be scanned waits for that.
+/// Like [`prepare`], when no other server has the directory. The processes of a killed server end
+/// by themselves; a group that must be scanned waits for that.
 pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
     prepare_groups(conf, |live, configured, runtime, prepared| {
         let begun = clock::instant();
@@ -73,17 +73,17 @@ pub fn prepare_at_start(conf: &Conf) -> Result<Prepared, Error> {
     })
 }
 
-/// Are the living who are attached processes of a server, and no programs, which may stay.
+/// Whether all living attached processes are those of a server. Programs may stay attached.
 fn has_orphans_only(runtime: &Runtime) -> bool {
     !runtime.slots().iter().any(|slot| slot.alive && slot.role == ROLE_PROGRAM)
 }
 
-/// As [`prepare`], after one whose process met a page that a file failed under. The group of that
-/// file is marked: it is given up, and not scanned again before the next start.
+/// Like [`prepare`], after a run whose process hit a page that could not be read. The group of that
+/// file is marked. It is given up, and not scanned again before the next start.
 pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
     prepare_groups(conf, |live, configured, runtime, prepared| {
         let OpenGroup { files, .. } = group::open_files(live, &configured.name)?;
-        // The mark stands in the first file, for all of them.
+        // The mark is in the first file, for all files.
         if group::read_marks(&files[0].path, &files[0].file)?.quarantined {
             return Err(Error::Unreadable { group: configured.name.clone() });
         }
@@ -91,7 +91,7 @@ pub fn prepare_after_fault(conf: &Conf) -> Result<Prepared, Error> {
     })
 }
 
-/// Makes one group ready: directory of the live files, configuration, register, what was done.
+/// Makes one group ready. Arguments: directory of the live files, configuration, register, results.
 type Admit = fn(&Path, &conf::Group, &Runtime, &mut Prepared) -> Result<(), Error>;
 
 fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
@@ -101,8 +101,8 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     let places = Places::of(&conf.srv);
     runtime.reserve(&places, conf.map.bizs.len())?;
-    // Undo first, and only where it is valid: recovery passes over groups that are not registered
-    // as they stand.
+    // Undo first, and only where it is valid: recovery skips groups whose files are not the
+    // registered ones.
     let mut handle = Handle::attach_at(
         &conf.srv.data.dir,
         live,
@@ -112,7 +112,7 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     drop(handle);
     for configured in &conf.map.groups {
         let name = &configured.name;
-        // Of a migration that was broken off before it was committed: so many blocks for nothing.
+        // Drafts of a migration that was interrupted before its commit only waste blocks.
         if !group::is_unfinished(live, name)
             && let Err(error) = staging::remove_drafts(live, name)
         {
@@ -133,8 +133,8 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     Ok(prepared)
 }
 
-/// Nobody serves from a group, not even who has its files mapped: until a start has found them to
-/// be sound again.
+/// Quarantines a group until a start has found its files sound. Until then no process serves from
+/// it, even one that has its files mapped.
 fn quarantine(runtime: &Runtime, name: &str) {
     if let Some(known) = runtime.find_named(name, 0) {
         runtime.quarantine_groups(|id| id == known.group);
@@ -142,14 +142,14 @@ fn quarantine(runtime: &Runtime, name: &str) {
 }
 
 impl Runtime {
-    /// Is the group of this name registered and not quarantined.
+    /// Whether the group of this name is registered and not quarantined.
     pub fn is_served(&self, name: &str) -> bool {
         let first = self.find_named(name, 0).and_then(|entry| self.find_file(entry.group, 0));
         first.is_some_and(|file| !self.is_quarantined(file.index))
     }
 }
 
-/// Checks a group's files and makes them the registered ones, scanning them if need be.
+/// Checks a group's files and registers them. Scans them if necessary.
 fn admit(
     live: &Path,
     configured: &conf::Group,
@@ -173,21 +173,22 @@ fn admit(
     }
     if trusted {
         if clean {
-            // Back after a clean end of the same boot.
+            // Started again after a clean end in the same boot.
             write_marks(&files, boot)?;
         }
         return Ok(());
     }
     let swapped = runtime.find_named(&configured.name, 0);
     if swapped.is_some() && !is_alone(runtime, LINGERING) {
-        // A scan needs the group for itself, and nobody may go on with the files it had.
+        // A scan needs the group for itself, and no process may continue with its former files.
         return Err(Error::Quarantined { group: configured.name.clone() });
     }
     for entry in &entries {
         runtime.register_file(entry)?;
     }
     if !clean {
-        // What a page that fails from now on marks is of this scan.
+        // A page that fails from now on sets the quarantine mark again, so a mark is from this
+        // scan.
         write_marks(&files, boot)?;
         let report = scan(live, &configured.name, runtime)?;
         log_report(&configured.name, &report);
@@ -196,12 +197,12 @@ fn admit(
         count_dropped(live, runtime, &configured.name, &report)?;
     }
     write_marks(&files, boot)?;
-    // Last: a scan that was broken off is done again.
+    // Last, so that an interrupted scan is repeated.
     entries.iter().for_each(|entry| runtime.release_file(entry));
     Ok(())
 }
 
-/// Counts what a scan dropped, in a slot taken for that: while a scan ran nobody was attached.
+/// Counts what a scan dropped, in a slot taken for this: no process was attached during the scan.
 fn count_dropped(
     live: &Path,
     runtime: &Runtime,
@@ -225,7 +226,7 @@ fn count_dropped(
     Ok(())
 }
 
-/// Scans a registered group and has what it put right on disk.
+/// Scans a registered group and writes its repairs to disk.
 fn scan(live: &Path, name: &str, runtime: &Runtime) -> Result<Report, Error> {
     let group = Group::open(live, name, runtime)?;
     assert!(group.is_sized(), "a group mapped to its geometry");
@@ -234,15 +235,15 @@ fn scan(live: &Path, name: &str, runtime: &Runtime) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Undoes what dead processes left half done, for one who wants the files for itself; how many
-/// slots were recovered. Only where the directory's lock is held.
+/// Undoes what dead processes left half done, for a caller that needs the files for itself. Returns
+/// how many slots were recovered. The caller holds the directory's lock.
 pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
     let (data, live) = (&conf.srv.data.dir, live_dir(conf));
     let mut handle = Handle::attach(data, live, ROLE_PREPARE)?;
     let recovered = handle.recover_dead();
     drop(handle);
     let runtime = Runtime::open(data)?;
-    // Processes of a killed master may take their time to go.
+    // The processes of a killed master may take some time to end.
     if is_alone(&runtime, ORPHANS) {
         return Ok(recovered);
     }
@@ -250,8 +251,8 @@ pub(crate) fn recover_alone(conf: &Conf) -> Result<usize, Error> {
     Err(Error::Attached { path: runtime.path().to_owned(), reason })
 }
 
-/// Scans a group whatever its marks say, and lifts its quarantine: it is sound then. Only where
-/// [`recover_alone`] went well before, and the directory's lock is held.
+/// Scans a group whatever its marks say. The group is sound then, so its quarantine is lifted. The
+/// caller holds the directory's lock, and [`recover_alone`] has succeeded before.
 pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     let live = live_dir(conf);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
@@ -270,7 +271,7 @@ pub(crate) fn scan_group(conf: &Conf, name: &str) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Is no living process attached. The lock of one that was killed may stand for some 100 ms.
+/// Whether no living process is attached. The lock of a killed process may last some 100 ms.
 fn is_alone(runtime: &Runtime, within: Duration) -> bool {
     let start = clock::instant();
     while runtime.is_any_locked() {
@@ -282,7 +283,7 @@ fn is_alone(runtime: &Runtime, within: Duration) -> bool {
     true
 }
 
-/// Not clean any more, of this boot: on disk before the first write to a node.
+/// Marks the files as of this boot and no longer clean, on disk before the first write to a node.
 fn write_marks(files: &[OpenFile], boot: [u64; 2]) -> Result<(), Error> {
     let marks = Marks { boot, clean: false, quarantined: false };
     files.iter().try_for_each(|file| group::write_marks(&file.path, marks))
@@ -304,9 +305,9 @@ fn log_report(name: &str, report: &Report) {
     tracing::info!(group = name, nodes, dropped, freed_semaphores = taken, "group scanned");
 }
 
-/// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use; whether it
-/// did. A group whose files are damaged is passed over, and scanned or refused by the next start.
-/// By file calls alone: the master's last step.
+/// Writes all files of `conf` to disk and sets their clean marks, if no slot is in use. True if it
+/// did. A group with damaged files is skipped; the next start scans or refuses it. It uses file
+/// calls only: this is the master's last step.
 pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
     let path = Runtime::path_in(&conf.srv.data.dir);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
@@ -316,7 +317,7 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
         .open(&path)
         .map_err(io_error(&path, "open it"))?;
     let ByteSpan { start, len } = Runtime::slots_span();
-    // Held until `file` is dropped: nobody attaches meanwhile.
+    // Held until `file` is dropped, so that no process attaches meanwhile.
     let locked =
         sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
     if !locked || !runtime.slots().is_empty() {
@@ -328,7 +329,7 @@ pub fn close_clean(conf: &Conf) -> Result<bool, Error> {
             tracing::error!(group = configured.name, %error, "the group is not marked clean");
         }
     }
-    // Nobody attaches to a server that is not there.
+    // No process can attach without a server.
     runtime.publish(0);
     Ok(true)
 }
@@ -345,8 +346,8 @@ fn close_group(live: &Path, name: &str, runtime: &Runtime, boot: [u64; 2]) -> Re
     Ok(())
 }
 
-/// Checks length and header of every file of `conf`'s groups, by file calls alone: what the master
-/// does before it starts a process again after a SIGBUS.
+/// Checks length and header of every file of `conf`'s groups, with file calls only. The master does
+/// this before it restarts a process after a SIGBUS.
 pub fn check_files(conf: &Conf) -> Result<(), Error> {
     for configured in &conf.map.groups {
         let OpenGroup { header, .. } = group::open_files(live_dir(conf), &configured.name)?;

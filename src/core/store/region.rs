@@ -1,6 +1,6 @@
-//! A mapped file as words: the one file with pointer arithmetic on them.
+//! A mapped file as words. Only this file does pointer arithmetic on them.
 //!
-//! Invariant: shared memory is only ever seen as atomic words, by index, inside the bounds; a word
+//! Invariant: shared memory is only accessed as atomic words, by index, within the bounds. A word
 //! is used either as one u64 or as two u32 halves, never as both.
 #![cfg_attr(not(loom), allow(unsafe_code))]
 
@@ -11,7 +11,7 @@ pub use mapped::Region;
 #[cfg(loom)]
 pub use modelled::Region;
 
-/// Words of a line of the processor's caches.
+/// Words of a cache line.
 const LINE_WORDS: usize = 8;
 
 impl Region {
@@ -27,7 +27,7 @@ impl Region {
         put(self.word(at), value);
     }
 
-    /// Writes one word after all that this thread wrote before.
+    /// Writes one word, after everything that this thread wrote before.
     #[inline]
     pub fn store_release(&self, at: usize, value: u64) {
         put_release(self.word(at), value);
@@ -51,7 +51,8 @@ impl Region {
 pub fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
     let (lines, rest) = words.as_chunks::<LINE_WORDS>();
     let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
-    // A line at a time, as most is whole lines: that is a run of loads and no loop.
+    // One line at a time, because most copies are whole lines. That compiles to a run of loads
+    // without a loop.
     for (copy, line) in copies.iter_mut().zip(lines) {
         *copy = std::array::from_fn(|word| line[word].load(Ordering::Relaxed));
     }
@@ -83,7 +84,7 @@ pub fn put(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::Relaxed);
 }
 
-/// Writes a word of a region after all that this thread wrote before.
+/// Writes a word of a region, after everything that this thread wrote before.
 #[inline]
 pub fn put_release(word: &AtomicU64, value: u64) {
     #[cfg(test)]
@@ -115,7 +116,7 @@ mod mapped {
         backing: Backing,
     }
 
-    /// A function of its own: an assertion's message would have its figures stored each time.
+    /// A separate function: the message of an assertion would store its figures on every call.
     #[cold]
     #[inline(never)]
     fn out_of_bounds(at: usize, len: usize, of: usize) -> ! {
@@ -125,28 +126,29 @@ mod mapped {
     #[derive(Debug)]
     enum Backing {
         Map(Map),
-        /// Memory of this process alone: tests and Miri. A box would claim its words for itself
-        /// alone each time it is moved; this one may be moved while they are used.
+        /// Memory of this process only, for tests and Miri. A box would claim exclusive access to
+        /// its words each time it is moved. This may be moved while they are used.
         Shared {
             _all: Arc<Vec<AtomicU64>>,
         },
     }
 
-    // SAFETY: all access goes through atomics; the backing is neither moved nor freed while the
-    // Region lives, and freeing it from another thread is allowed for both kinds.
+    // SAFETY: all access goes through atomics. The backing is neither moved nor freed while the
+    // Region lives, and both kinds may be freed from another thread.
     unsafe impl Send for Region {}
-    // SAFETY: as above; a shared Region gives out nothing but atomics.
+    // SAFETY: as above. A shared Region gives out nothing but atomics.
     unsafe impl Sync for Region {}
 
     impl Region {
         /// Maps `words` words of a file from a byte offset (a multiple of the page size), shared.
-        /// The file must be that long: the caller has checked it.
+        /// The caller has checked that the file is that long.
         pub fn map(file: &File, offset_bytes: u64, words: usize) -> io::Result<Region> {
             let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
             Ok(Region::of_map(Map::new(file, offset_bytes, words * 8, access)?, words))
         }
 
-        /// As [`Region::map`], for reading: a store through it would fault, so holders only load.
+        /// Like [`Region::map`], for reading. A store through it would fault, so its users only
+        /// load.
         pub fn map_for_reading(file: &File, words: usize) -> io::Result<Region> {
             Ok(Region::of_map(Map::new(file, 0, words * 8, ProtFlags::PROT_READ)?, words))
         }
@@ -155,13 +157,14 @@ mod mapped {
             Region { base: map.start().cast(), words, backing: Backing::Map(map) }
         }
 
-        /// Zeroed words of this process alone.
+        /// Zeroed words of this process only.
         pub fn boxed(words: usize) -> Region {
-            // Plain words are zeroed without being touched: of a large region most never are.
+            // A vector of plain words is zeroed without touching its pages. Most of a large region
+            // is never touched.
             let mut zeros = ManuallyDrop::new(vec![0u64; words]);
             let (start, capacity) = (zeros.as_mut_ptr().cast::<AtomicU64>(), zeros.capacity());
-            // SAFETY: a vector that nobody else owns any more; AtomicU64 has the size, the
-            // alignment and the bit validity of u64.
+            // SAFETY: the vector has no other owner any more. AtomicU64 has the size, the alignment
+            // and the bit validity of u64.
             let zeros = unsafe { Vec::from_raw_parts(start, words, capacity) };
             Region::of_words(Arc::new(zeros), 0, words)
         }
@@ -188,12 +191,12 @@ mod mapped {
             self.words
         }
 
-        /// Has it no words.
+        /// Whether it has no words.
         pub fn is_empty(&self) -> bool {
             self.words == 0
         }
 
-        /// Addresses of its bytes, for the register of maps that the SIGBUS handler reads.
+        /// Addresses of its bytes, for the list of maps that the SIGBUS handler reads.
         pub fn span(&self) -> Range<usize> {
             let start = self.base.as_ptr() as usize;
             start..start + self.words * 8
@@ -205,8 +208,8 @@ mod mapped {
             if at >= self.words {
                 out_of_bounds(at, 1, self.words);
             }
-            // SAFETY: in bounds by the check; the map or box lives as long as `self`; other
-            // users, in this process and in others, use atomics too; a map is page-aligned.
+            // SAFETY: in bounds by the check. The map or memory lives as long as `self`. Other
+            // users, in this process and in others, use atomics too. A map is page-aligned.
             unsafe { &*self.base.as_ptr().add(at) }
         }
 
@@ -216,7 +219,7 @@ mod mapped {
             if at > self.words || len > self.words - at {
                 out_of_bounds(at, len, self.words);
             }
-            // SAFETY: in bounds by the check; alive, aligned and atomic as for `word`.
+            // SAFETY: in bounds by the check. Alive, aligned and atomic as for `word`.
             unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), len) }
         }
 
@@ -226,18 +229,18 @@ mod mapped {
             if at / 2 >= self.words {
                 out_of_bounds(at / 2, 1, self.words);
             }
-            // SAFETY: in bounds by the check, alive and aligned as for `word`; a word used by
+            // SAFETY: in bounds by the check. Alive and aligned as for `word`. A word used by
             // halves is never used whole (this module's invariant).
             unsafe { &*self.base.as_ptr().cast::<AtomicU32>().add(at) }
         }
 
-        /// Asks the processor to fetch the line of a word.
+        /// Asks the processor to fetch the cache line of a word.
         #[inline]
         pub fn prefetch(&self, at: usize) {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             if at < self.words {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                // SAFETY: a hint at an address in bounds; it reads and writes nothing.
+                // SAFETY: a hint at an address in bounds. It reads and writes nothing.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(at).cast()) };
             }
             let _ = at;
@@ -260,17 +263,17 @@ mod mapped {
             self.backing_map().map_or(Ok(()), |map| map.populate(access))
         }
 
-        /// How many huge pages it could stand in; what is left over stays in small ones.
+        /// How many huge pages fit into it. The rest stays in small pages.
         pub fn huge_pages(&self) -> usize {
             self.backing_map().map_or(0, Map::huge_pages)
         }
 
-        /// Has the kernel make `count` of them, if the file is in memory.
+        /// Asks the kernel to make `count` huge pages, if the file is in memory.
         pub fn collapse(&self, first: usize, count: usize) -> io::Result<()> {
             self.backing_map().map_or(Ok(()), |map| map.collapse(first, count))
         }
 
-        /// Writes dirty pages back and waits for it (msync).
+        /// Writes dirty pages back and waits until that is done (msync).
         pub fn flush(&self) -> io::Result<()> {
             self.backing_map().map_or(Ok(()), Map::flush)
         }
@@ -281,7 +284,7 @@ mod mapped {
 mod modelled {
     use super::{AtomicU32, AtomicU64};
 
-    /// Words under loom: whole words and halves are kept apart.
+    /// Words under loom. Whole words and halves are kept separately.
     #[derive(Debug)]
     pub struct Region {
         words: Vec<AtomicU64>,

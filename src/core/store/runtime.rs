@@ -1,11 +1,11 @@
-//! runtime.mmap: the slots of attached handles, the register of group files, the generation of the
-//! configuration in force.
+//! runtime.mmap: the slots of attached handles, the register of group files, and the generation of
+//! the configuration in force.
 //!
-//! Invariant: a slot's byte lock lives exactly as long as the address space of its owner: the lock
-//! was taken through the description that the owner's slot is mapped through, the map is left out
-//! of forked children, and the descriptor is closed. All other maps use another description. Where
-//! maps keep no description (overlayfs) a descriptor of its own stays open: a forked child keeps
-//! the lock there.
+//! Invariant: a slot's byte lock lives exactly as long as the address space of its owner. The lock
+//! is taken through the file description that the owner's slot is mapped through, the map is left
+//! out of forked children, and the descriptor is closed. All other maps use another description.
+//! Where maps keep no description (overlayfs), a separate descriptor stays open; there a forked
+//! child keeps the lock.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -32,10 +32,10 @@ pub(crate) use files::{FileEntry, Registered};
 pub use master::{ChildRole, MasterCounts};
 pub use probe::Damage;
 
-/// How long what a killed process held may stand: its locks, its sockets.
+/// How long locks and sockets of a killed process may remain.
 pub const LINGERING: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// runtime.mmap, mapped whole.
+/// The mapped runtime.mmap.
 #[derive(Debug)]
 pub struct Runtime {
     // Dropped before the region.
@@ -45,18 +45,18 @@ pub struct Runtime {
     path: PathBuf,
 }
 
-/// What a used slot shows.
+/// The status of a used slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotStatus {
     /// 0..256.
     pub slot: u32,
     /// Process id of the owner.
     pub pid: u32,
-    /// The owner's role, as it was attached with.
+    /// The role that the owner attached with.
     pub role: u32,
-    /// Generation of the configuration that it has acknowledged.
+    /// Generation of the configuration that the owner has acknowledged.
     pub generation: u64,
-    /// Is the owner alive.
+    /// Whether the owner is alive.
     pub alive: bool,
 }
 
@@ -76,9 +76,9 @@ impl Runtime {
         data_dir.join("runtime.mmap")
     }
 
-    /// Creates it, or opens and checks it; by the master, once it holds the directory's lock. One
-    /// of another boot is replaced: its undo logs tell nothing about files that went through the
-    /// disk.
+    /// Creates the file, or opens and checks it. The master calls it once it holds the directory's
+    /// lock. A file of another boot is replaced: its undo logs say nothing about files that went
+    /// through the disk.
     pub fn create_or_open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
         if !path.exists() {
@@ -93,7 +93,7 @@ impl Runtime {
             }
             Err(error) => return Err(error),
         };
-        // Held until it is replaced: nobody attaches to the old one meanwhile.
+        // Held until it is replaced, so that no process attaches to the old file meanwhile.
         let ByteSpan { start, len } = Self::slots_span();
         let begun = crate::base::clock::instant();
         while !sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))? {
@@ -107,7 +107,7 @@ impl Runtime {
         if !created.as_ref().is_err_and(Error::is_no_room) {
             return created;
         }
-        // It tells nothing any more: its blocks are room for the new one.
+        // The old file is useless now. Free its blocks for the new one.
         drop(file);
         std::fs::remove_file(&path).map_err(io_error(&path, "remove it"))?;
         Self::create(&path)
@@ -116,10 +116,10 @@ impl Runtime {
     fn create(path: &Path) -> Result<Runtime, Error> {
         let draft = path.with_extension("mmap.new");
         let file = Self::write_draft(&draft).inspect_err(|_| {
-            // Give the blocks back: the disk is full, or will be asked again.
+            // Free the blocks: the disk is full, or a later try will need them.
             let _ = std::fs::remove_file(&draft);
         })?;
-        // What is opened by this header is what was created.
+        // What this header opens is what was created.
         debug_assert!(
             check_header(&draft, &file)
                 .is_ok_and(|boot| boot_id(path).is_ok_and(|now| boot == now))
@@ -131,8 +131,9 @@ impl Runtime {
 
     fn write_draft(draft: &Path) -> Result<File, Error> {
         let file = create_draft(draft)?;
-        // The slots' blocks are allocated when a handle attaches: most are never used. But the
-        // first page of each is looked at by all, and in memory even a look takes a block.
+        // A slot's blocks are allocated when a handle attaches, because most slots are never used.
+        // But all processes read the first page of each slot, and in memory even a read takes a
+        // block.
         file.set_len(at::WORDS as u64 * 8).map_err(io_error(draft, "set its length"))?;
         let first_page = |slot| ByteSpan { start: slot_byte(slot), len: layout::PAGE_BYTES as u64 };
         let first_pages = (0..at::SLOTS as u32).map(first_page);
@@ -159,12 +160,12 @@ impl Runtime {
         let file = open_file(&path)?;
         let [found, expected] = [check_header(&path, &file)?, boot_id(&path)?]
             .map(|[high, low]| format!("{high:016x}{low:016x}"));
-        // Its undo logs tell nothing about files of another boot: a master makes it anew.
+        // Its undo logs say nothing about files of another boot. The master creates it again.
         expect(&path, "boot id", found, expected)?;
         Self::map(path, file)
     }
 
-    /// Opens it for reading: tools.
+    /// Opens it for reading only, for tools.
     pub fn open_for_reading(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
         let file = open_file_for_reading(&path)?;
@@ -186,29 +187,30 @@ impl Runtime {
         Runtime { _watch: None, region, backing, path: PathBuf::from("runtime.mmap") }
     }
 
-    /// The configuration's generation in force; 0 before the first. Acquire: pairs with `publish`.
+    /// The generation of the configuration in force. 0 before the first. Acquire: pairs with
+    /// `publish`.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.region.word(at::GENERATION).load(Ordering::Acquire)
     }
 
-    /// The boot that it was made in.
+    /// The boot that the file was created in.
     pub(crate) fn boot(&self) -> [u64; 2] {
         [self.region.load(at::BOOT), self.region.load(at::BOOT + 1)]
     }
 
-    /// Puts a generation in force. Release: its `conf.active` file is complete before; pairs with
-    /// `generation`.
+    /// Puts a generation in force. Release: its `conf.active` file is complete before this; pairs
+    /// with `generation`.
     pub fn publish(&self, generation: u64) {
         self.region.store_release(at::GENERATION, generation);
     }
 
-    /// Did the last flush fail.
+    /// Whether the last flush failed.
     pub fn flush_failed(&self) -> bool {
         self.region.load(at::FLUSH_FAILED) != 0
     }
 
-    /// Notes what came of a flush; the keeper alone does.
+    /// Stores the result of a flush. Only the keeper calls it.
     pub fn set_flush_failed(&self, failed: bool) {
         self.region.store(at::FLUSH_FAILED, u64::from(failed));
     }
@@ -232,19 +234,19 @@ impl Runtime {
         SlotWords::at(&self.region, slot_base(slot))
     }
 
-    /// Does a living process hold the slot (a doubt counts as yes).
+    /// Whether a living process holds the slot. In doubt, true.
     pub fn is_locked(&self, slot: u32) -> bool {
         self.backing.is_locked(slot)
     }
 
-    /// Are slots held by living processes at all.
+    /// Whether a living process holds any slot.
     pub fn is_any_locked(&self) -> bool {
         self.backing.is_any_locked()
     }
 
-    /// Runs `work` under the slot's lock, if it is to be had at once: the owner is dead then, and
-    /// nobody else recovers it. The lock is this handle's own description's, so one thread at a
-    /// time.
+    /// Runs `work` under the slot's lock, if the lock is free now. The owner is dead then, and no
+    /// other process recovers the slot. The lock belongs to this handle's file description, so only
+    /// one thread may use it at a time.
     pub(crate) fn with_dead_slot<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
         if !self.backing.try_lock(slot) {
             return None;
@@ -256,8 +258,8 @@ impl Runtime {
         Some(result)
     }
 
-    /// Runs `work` as the only one who frees semaphores in the name of a slot; none if somebody
-    /// else does just now.
+    /// Runs `work` as the only one that frees semaphores in the name of a slot. None if another
+    /// process is doing so.
     pub(crate) fn with_freeing<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
         if !self.backing.try_lock_freeing(slot) {
             return None;
@@ -274,22 +276,22 @@ impl Runtime {
         self.sums().count(counter)
     }
 
-    /// Sum of a counter of groups over all of them, and over all slots ever used.
+    /// Sum of a group counter over all groups and all slots ever used.
     pub fn count_of_groups(&self, counter: GroupCounter) -> u64 {
         self.sums().groups.values().map(|group| group.count(counter)).sum()
     }
 
-    /// What all slots have counted, free ones too.
+    /// The counts of all slots, free ones included.
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();
-        // One that was never used counted nothing, and a look at it would cost blocks.
+        // A slot that was never used has counted nothing, and reading it would cost blocks.
         (0..at::SLOTS as u32)
             .filter(|&slot| self.slot(slot).state().epoch != 0)
             .for_each(|slot| sums.add(self.counters(slot)));
         sums
     }
 
-    /// What a slot has counted, in short.
+    /// The main counts of a slot.
     pub fn slot_counts(&self, slot: u32) -> SlotCounts {
         self.counters(slot).short()
     }
@@ -298,8 +300,8 @@ impl Runtime {
         Counters::at(&self.region, slot_base(slot))
     }
 
-    /// Holds the locks of all slots until what it answers is dropped, so that nobody attaches; none
-    /// if somebody is attached.
+    /// Holds the locks of all slots until the returned file is dropped, so that no process
+    /// attaches. None if a process is attached.
     pub(crate) fn keep_alone(&self) -> Result<Option<File>, Error> {
         let file = open_file(&self.path)?;
         let ByteSpan { start, len } = Self::slots_span();
@@ -308,7 +310,7 @@ impl Runtime {
         Ok((locked && self.slots().is_empty()).then_some(file))
     }
 
-    /// Where all slots stand: locked whole by who must be alone.
+    /// The bytes of all slots. A process that must be alone locks all of them.
     pub(crate) fn slots_span() -> ByteSpan {
         ByteSpan { start: SLOTS_START_BYTES, len: at::SLOTS as u64 * at::SLOT_BYTES }
     }
@@ -335,7 +337,7 @@ fn boot_id(path: &Path) -> Result<[u64; 2], Error> {
     sys::boot_id().map_err(io_error(path, "read this boot's id"))
 }
 
-/// The boot it was made in, if the header is whole.
+/// The boot that the file was created in, if its header is whole.
 fn check_header(path: &Path, file: &File) -> Result<[u64; 2], Error> {
     let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
     expect(path, "length", len, at::WORDS as u64 * 8)?;

@@ -1,8 +1,8 @@
-//! A group written anew beside the files it is to replace.
+//! Writes the new files of a group beside those that they will replace.
 //!
-//! Invariant: at whatever step this is broken off, either the old files serve as before (until
-//! [`commit`]), or nobody opens the group before [`complete`] has gone through: the draft of file 0
-//! under its committed name tells so, and goes last.
+//! Invariant: at whatever step this is interrupted, either the old files serve as before (until
+//! [`commit`]), or no process opens the group before [`complete`] has finished. The draft of file 0
+//! under its committed name shows the second state; it is renamed last.
 //!
 //! ```text
 //! NAME.I.mmap.migrating   written, flushed, not yet believed
@@ -34,14 +34,15 @@ fn draft_path(live_dir: &Path, name: &str, file: u32) -> PathBuf {
 }
 
 impl Draft {
-    /// Makes the files, as empty as a new group's, for the owner of those they are to replace.
+    /// Creates the files, as empty as those of a new group, with the owner of the files that they
+    /// replace.
     pub fn create(live_dir: &Path, header: &Header) -> Result<Draft, Error> {
         let files = 0..header.geometry.files;
         let paths: Vec<PathBuf> =
             files.map(|file| draft_path(live_dir, &header.name, file)).collect();
         let made = Self::make(live_dir, header, &paths);
         if made.is_err() {
-            // Give the blocks back: the disk is full, or will be asked again.
+            // Free the blocks: the disk is full, or a later try will need them.
             remove_drafts(live_dir, &header.name)?;
         }
         Ok(Draft { group: made?, paths })
@@ -62,13 +63,13 @@ impl Draft {
                 options.read(true).write(true).open(path).map_err(io_error(path, "open it"))?;
             regions.push(Region::map(&file, 0, words).map_err(io_error(path, "map it"))?);
         }
-        // Nobody is told of it by the register, and nobody else writes to it.
+        // The register does not list it, and no other process writes to it.
         let (entries, watches) = (Vec::new(), Vec::new());
         let files = MappedFiles { regions, entries, watches, in_memory: false };
         Ok(Group::of_files(header.clone(), 0, files))
     }
 
-    /// Puts a sealed node into a free place; false: its chain is full.
+    /// Puts a sealed node into a free place. False if its chain is full.
     pub fn put(&self, at: &Location, words: &[u64]) -> bool {
         let chain = self.group.geometry().chain as usize;
         let Some(place) = (0..chain).find(|&place| self.tag(at, place) == 0) else {
@@ -78,7 +79,7 @@ impl Draft {
         true
     }
 
-    /// Puts a sealed node into a place, whatever is there.
+    /// Puts a sealed node into a place, whatever is in it.
     pub fn replace(&self, at: &Location, place: usize, words: &[u64]) {
         let region = self.group.file(at.file);
         region.write(self.group.node(at.key_node, place), words);
@@ -103,12 +104,12 @@ impl Draft {
         tag::of(word, place)
     }
 
-    /// What is off in it: nothing, or it must not be committed.
+    /// Checks the draft. With any fault it must not be committed.
     pub fn verify(&self) -> Report {
         self.group.verify()
     }
 
-    /// Has all of it on disk.
+    /// Writes all of it to disk.
     pub fn flush(&self) -> Result<(), Error> {
         for (region, path) in self.group.files().iter().zip(&self.paths) {
             region.flush().map_err(io_error(path, "flush it"))?;
@@ -130,8 +131,8 @@ pub(crate) fn commit(live_dir: &Path, name: &str) -> Result<(), Error> {
     sync_directory(&committed)
 }
 
-/// Gives a committed draft its names, file 0 last, and removes files that the group has no more.
-/// `go_on` is asked before each step; false breaks it off there. Whether it went through.
+/// Gives a committed draft its names, file 0 last. Then removes the files that the group no longer
+/// has. Calls `go_on` before each step, and stops there if it returns false. True if it finished.
 pub(crate) fn complete(
     live_dir: &Path,
     name: &str,
@@ -146,7 +147,7 @@ pub(crate) fn complete(
         }
         let path = group::path_of(live_dir, name, file);
         match fs::rename(draft_path(live_dir, name, file), &path) {
-            // Renamed before this was broken off.
+            // Renamed before an interruption.
             Err(error) if error.kind() == ErrorKind::NotFound && path.exists() => {}
             renamed => renamed.map_err(io_error(&path, "rename it into place"))?,
         }
@@ -161,13 +162,13 @@ pub(crate) fn complete(
     if go_on() { remove_surplus(live_dir, name).map(|()| true) } else { Ok(false) }
 }
 
-/// Removes files of a group behind the last that its header counts: a migration to fewer files was
-/// broken off before it did.
+/// Removes the files of a group beyond the number in its header. They are left by an interrupted
+/// migration to fewer files.
 pub(crate) fn remove_surplus(live_dir: &Path, name: &str) -> Result<(), Error> {
     let first = group::path_of(live_dir, name, 0);
     let file = group::open_regular(OpenOptions::new().read(true), &first)?;
     let files = group::read_header(&first, &file)?.geometry.files;
-    // Not one by one until one is missing: this may have been broken off, too.
+    // Do not stop at the first missing file: this step may have been interrupted too.
     remove_numbered(live_dir, name, ".mmap", |file| file >= files)?;
     sync_directory(&first)
 }
@@ -177,7 +178,7 @@ pub(crate) fn remove_drafts(live_dir: &Path, name: &str) -> Result<(), Error> {
     remove_numbered(live_dir, name, ".mmap.migrating", |_| true)
 }
 
-/// Removes the files `NAME.I` and `end` of a directory whose number is one of those.
+/// Removes the files `NAME.I` + `end` of a directory for whose number I `is_one` is true.
 fn remove_numbered(
     live_dir: &Path,
     name: &str,

@@ -1,24 +1,24 @@
-//! Looking at every key-node of a group: what is off, and putting it right before it is served.
+//! Checks every key-node of a group, and repairs it before it is served.
 //!
-//! `examine` is one function for tests, start-up and tools; the scan at start applies what it
-//! finds.
+//! Invariant: tests, start-up and tools use the same check, `examine`. The scan at start applies
+//! what it finds.
 
 use super::group::{Group, is_whole};
 use super::layout::{PAGE_WORDS, TAG_WORDS, node, tag};
 use crate::key::{KeyNodeId, KeyRef, Location, Seed};
 
-/// What is wrong with a place of a chain.
+/// What is wrong at a place of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The node's CRC fails.
     Crc,
-    /// The node's key belongs elsewhere, or is no key.
+    /// The node's key belongs elsewhere, or is not a valid key.
     Misplaced,
-    /// Another place of the chain holds the same key, used later.
+    /// Another place of the chain has the same key with a later use.
     Duplicate,
-    /// The tag is not that of the node's key, which is sound.
+    /// The tag is not that of the node's key. The key is sound.
     Tag {
-        /// What it must be.
+        /// The correct tag.
         expected: u8,
     },
     /// A tag behind the end of the chain.
@@ -38,19 +38,19 @@ pub struct Finding {
     pub fault: Fault,
 }
 
-/// What a look at a whole group found.
+/// The result of checking a whole group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Nodes that are sound.
+    /// Sound nodes.
     pub nodes: u64,
-    /// Semaphores taken.
+    /// Taken semaphores.
     pub taken: u64,
-    /// Everything that is off.
+    /// All faults.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Nothing is off and no semaphore is taken.
+    /// Whether there is no fault and no semaphore is taken.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.taken == 0
     }
@@ -70,15 +70,16 @@ pub(crate) struct PlacedNode {
 }
 
 impl Group {
-    /// Looks at every key-node without taking semaphores: exact where nobody writes.
+    /// Checks every key-node without taking semaphores. The result is exact where no process
+    /// writes.
     pub fn verify(&self) -> Report {
         let mut report = Report::default();
         self.for_each_key_node(|at| self.examine(at, &mut report));
         report
     }
 
-    /// As [`Group::verify`], and puts right what it finds: semaphores are freed, what cannot be
-    /// believed is dropped, tags of sound nodes are written again. Nobody else is attached.
+    /// Like [`Group::verify`], and repairs what it finds: frees semaphores, drops what cannot be
+    /// trusted, writes the tags of sound nodes again. No other process is attached.
     pub(crate) fn scan(&self) -> Report {
         let mut report = Report::default();
         self.for_each_key_node(|at| {
@@ -100,7 +101,7 @@ impl Group {
         }
     }
 
-    /// Looks at one key-node and adds what it finds.
+    /// Checks one key-node and adds what it finds.
     pub(super) fn examine(&self, at: KeyNodeId, report: &mut Report) {
         let KeyNodeId { file, key_node } = at;
         report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
@@ -140,7 +141,7 @@ impl Group {
         });
     }
 
-    /// The tag of a sound node.
+    /// The tag of a node, if the node is sound.
     pub(super) fn judge_node(&self, words: &[u64], file: u32, key_node: u32) -> Result<u8, Fault> {
         if !is_whole(words) {
             return Err(Fault::Crc);
@@ -151,21 +152,21 @@ impl Group {
         }
     }
 
-    /// Where a node's words belong, if their key is one.
+    /// Where a node's words belong, if they have a valid key.
     pub fn locate(&self, words: &[u64]) -> Option<Location> {
         let key = self.key_of(words)?;
         let seed = Seed(self.header().seeds);
         Some(key.locate(words[node::KEY] as u32, self.geometry(), seed))
     }
 
-    /// The key of a node's words, if it is one.
+    /// The key of a node's words, if it is valid.
     pub fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
         let field = &words[node::FIELD..node::FIELD + self.field_words()];
         let (length, form) = ((words[node::KEY] >> 32) as u16, (words[node::KEY] >> 48) as u8);
         KeyRef::from_stored(field, length, form)
     }
 
-    /// Of nodes with the same key the one used last stays.
+    /// Of nodes with the same key, keeps the one used last.
     fn find_duplicates(&self, sound: &[PlacedNode], mut drop: impl FnMut(usize)) {
         let end = node::FIELD + self.field_words();
         let same = |a: &[u64], b: &[u64]| {
@@ -195,7 +196,7 @@ impl Group {
         region.store(at, tag::with(region.load(at), finding.place, tag));
     }
 
-    /// Its length in words must be that of its geometry: asserted where regions are made.
+    /// Whether its length in words is that of its geometry. Asserted where regions are made.
     pub(super) fn is_sized(&self) -> bool {
         let words = self.geometry().file_bytes() as usize / 8;
         words >= PAGE_WORDS && self.files().iter().all(|region| region.len() == words)

@@ -1,21 +1,21 @@
-//! How long something took, in buckets: four to each doubling of the time.
+//! Durations in buckets: four buckets for each doubling of the time.
 //!
-//! Invariant: a time of more than a bucket's lower bound and at most its upper one is counted in
-//! it, so that a quantile is never told shorter than it was, nor by more than a quarter longer.
+//! Invariant: a bucket counts the times above its lower bound and up to its upper bound. So a
+//! reported quantile is never shorter than the true one, and at most a quarter longer.
 
-/// Bounds double so often above a microsecond; what is longer, 67 s, is in the last bucket.
+/// Doublings of the bounds above one microsecond. Longer times, above 67 s, are in the last bucket.
 const DOUBLINGS: usize = 26;
 /// Buckets of each doubling, from 4 µs on.
 const PARTS: usize = 4;
-/// Buckets of a histogram, the last one without an upper bound.
+/// Buckets of a histogram. The last one has no upper bound.
 pub const BUCKETS: usize = (DOUBLINGS - 1) * PARTS + 1;
 
-/// Times that were counted. (Log-linear buckets as of HdrHistogram, by Gil Tene.)
+/// The counted times. (Log-linear buckets as in HdrHistogram, by Gil Tene.)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// All of them together, microseconds.
+    /// Sum of all times, in microseconds.
     pub sum_us: u64,
-    /// How many were in each bucket.
+    /// Number of times in each bucket.
     pub buckets: [u64; BUCKETS],
 }
 
@@ -39,7 +39,7 @@ pub const fn bucket_of(us: u64) -> usize {
     (doubling - 1) * PARTS + (below >> (doubling - 2)) as usize % PARTS
 }
 
-/// The longest time of a bucket, microseconds; none of the last one.
+/// The longest time of a bucket, in microseconds. None for the last bucket.
 pub const fn upper_us(bucket: usize) -> Option<u64> {
     if bucket >= BUCKETS - 1 {
         return None;
@@ -51,17 +51,17 @@ pub const fn upper_us(bucket: usize) -> Option<u64> {
     Some(((PARTS + part + 1) as u64) << (doubling - 2))
 }
 
-/// How many times were not longer than a bound.
+/// The number of times up to a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doubling {
     /// The bound, a power of two.
     pub bound_us: u64,
-    /// How many were within it.
+    /// The number of times up to it.
     pub count: u64,
 }
 
 impl Histogram {
-    /// Counts a time so often.
+    /// Counts a time `times` times.
     pub fn add(&mut self, us: u64, times: u64) {
         self.sum_us = self.sum_us.wrapping_add(us.wrapping_mul(times));
         self.buckets[bucket_of(us)] += times;
@@ -72,7 +72,7 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// How many took at most 1, 2, 4 … microseconds.
+    /// The number of times up to 1, 2, 4 … microseconds.
     pub fn doublings(&self) -> impl Iterator<Item = Doubling> {
         let (mut bucket, mut so_far) = (0, 0);
         (0..=DOUBLINGS).map(move |doubling| {
@@ -85,8 +85,8 @@ impl Histogram {
         })
     }
 
-    /// The time that this many thousandths of all did not take longer than, microseconds; none
-    /// where nothing was counted, or where it is beyond the last bound.
+    /// The time that this many thousandths of all times did not exceed, in microseconds. None if
+    /// nothing was counted, or if it is beyond the last bound.
     pub fn quantile_us(&self, thousandths: u64) -> Option<u64> {
         let all = u128::from(self.count());
         let wanted = (all * u128::from(thousandths)).div_ceil(1000).max(1);

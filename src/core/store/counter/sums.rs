@@ -1,7 +1,7 @@
-//! What all slots have counted together.
+//! The sums of the counters of all slots.
 //!
-//! Invariant: a table is only read as far as its rows are in use: a look at the rest would cost
-//! blocks where the files are in memory.
+//! Invariant: of a table, only the rows in use are read. Reading more would cost blocks where the
+//! files are in memory.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
 use crate::base::sync::Ordering;
 use crate::store::layout::{self, CHAIN_MAX};
 
-/// A row of businesses.
+/// The key of a row of businesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BizKey {
     /// The business of this id.
@@ -23,7 +23,7 @@ pub enum BizKey {
     Others,
 }
 
-/// A row of groups.
+/// The key of a row of groups.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKey {
     /// The group of this name.
@@ -32,18 +32,18 @@ pub enum GroupKey {
     Others,
 }
 
-/// The nodes of a group, as a look at all of them found them.
+/// The nodes of a group, as a sweep over all of them found them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nodes {
-    /// Those that are not expired.
+    /// Nodes that are not expired.
     pub live: u64,
-    /// Those that are, and wait to be reused.
+    /// Expired nodes, which wait to be reused.
     pub expired: u64,
-    /// Places that are free.
+    /// Free places.
     pub free: u64,
     /// Key-nodes by the nodes in their chains, live and expired: 0 to 56.
     pub chains: [u64; CHAIN_MAX + 1],
-    /// When the look was over, milliseconds.
+    /// When the sweep ended, in milliseconds.
     pub swept_ms: u64,
 }
 
@@ -53,55 +53,55 @@ impl Default for Nodes {
     }
 }
 
-/// What was counted of a group.
+/// The counts of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupSums {
     counts: [u64; GROUP_COUNTERS],
-    /// Its nodes; none before the first look at all of them.
+    /// Its nodes. None before the first sweep.
     pub nodes: Option<Nodes>,
 }
 
 impl GroupSums {
-    /// How often something happened.
+    /// How often this event happened.
     pub fn count(&self, counter: GroupCounter) -> u64 {
         self.counts[counter as usize]
     }
 }
 
-/// What one slot has counted, in short.
+/// The main counts of one slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotCounts {
     /// Requests answered.
     pub requests: u64,
-    /// Connections open now, if its owner lives.
+    /// Connections open now, if the owner lives.
     pub connections: u64,
 }
 
-/// What all slots have counted since runtime.mmap was made.
+/// The counts of all slots since runtime.mmap was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sums {
     counts: [u64; COUNTERS],
-    /// Requests by their kind and that of their answer.
+    /// Requests, by their kind and the kind of their answer.
     pub requests: [[u64; RESPONSE_KINDS]; REQUEST_KINDS],
-    /// Items that failed, by error.
+    /// Failed items, by error.
     pub item_errors: [u64; ITEM_ERRORS],
-    /// Requests, from readable to written.
+    /// Times of requests, from readable until written.
     pub request_times: Histogram,
-    /// Flushes that succeeded.
+    /// Times of flushes that succeeded.
     pub flush_times: Histogram,
     /// Groups that ever counted something.
     pub groups: BTreeMap<GroupKey, GroupSums>,
-    /// Items of Queries and of Updates by outcome.
+    /// Items of Queries and of Updates, by outcome.
     pub bizs: BTreeMap<BizKey, [[u64; OUTCOMES]; 2]>,
 }
 
 impl Sums {
-    /// How often something happened.
+    /// How often this event happened.
     pub fn count(&self, counter: Counter) -> u64 {
         self.counts[counter as usize]
     }
 
-    /// Adds what a slot has counted.
+    /// Adds the counts of a slot.
     pub(in crate::store) fn add(&mut self, slot: Counters<'_>) {
         for (at, sum) in self.counts.iter_mut().enumerate() {
             *sum += slot.load(at::COUNTERS + at);
@@ -128,7 +128,7 @@ impl Sums {
 }
 
 impl Counters<'_> {
-    /// What this slot has counted, in short.
+    /// The main counts of this slot.
     pub(in crate::store) fn short(self) -> SlotCounts {
         let start = at::COUNTERS + at::REQUESTS;
         let requests =
@@ -162,7 +162,7 @@ impl Counters<'_> {
             *sum += count;
         }
         let nodes = self.nodes(row);
-        // Of several keepers' looks the last one counts.
+        // If several keepers have swept, the last sweep counts.
         if nodes.as_ref().map(|nodes| nodes.swept_ms) > sums.nodes.as_ref().map(|n| n.swept_ms) {
             sums.nodes = nodes;
         }

@@ -1,4 +1,4 @@
-//! Maps in forked children, and in huge pages.
+//! Tests maps in forked children, and in huge pages.
 
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -10,9 +10,9 @@ use crate::store::region::Region;
 
 const BOTH: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
 
-/// A file of words that tell where they stand.
+/// A file of words, each with its own index as value.
 fn numbered(words: usize) -> File {
-    // In memory, where kernels place maps without a regard for huge pages.
+    // In memory, because there the kernel places maps without regard to huge pages.
     let file = File::from(memfd_create("numbered", MFdFlags::MFD_CLOEXEC).unwrap());
     let bytes: Vec<u8> = (0..words as u64).flat_map(u64::to_le_bytes).collect();
     file.write_all_at(&bytes, 0).unwrap();
@@ -51,7 +51,7 @@ fn a_part_of_a_file_is_mapped_where_it_begins() {
     assert_eq!((region.load(0), region.load(1023)), (512, 1535));
 }
 
-/// A map of this process, as smaps tells it.
+/// A map of this process, as listed in smaps.
 #[derive(Debug)]
 struct Known {
     from: usize,
@@ -60,7 +60,7 @@ struct Known {
     flags: String,
 }
 
-/// Those that overlap so many bytes from `start` on.
+/// The maps that overlap `bytes` bytes from `start` on.
 fn known(start: usize, bytes: usize) -> Vec<Known> {
     let mut maps: Vec<(usize, Known)> = Vec::new();
     for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
@@ -100,7 +100,7 @@ fn what_is_asked_of_the_kernel_is_asked_for_all_of_it() {
 
 #[test]
 fn what_is_flushed_is_clean() {
-    // Beside this program, which is on disk nearly everywhere.
+    // Beside this program, which is on disk almost everywhere.
     let program = std::env::current_exe().unwrap();
     let file = tempfile::NamedTempFile::new_in(program.parent().unwrap()).unwrap();
     if sys::is_in_memory(file.path()).unwrap() {
@@ -154,7 +154,7 @@ fn nothing_stays_reserved() {
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         drop(Map::new(path.as_file(), 0, LARGE, BOTH).unwrap());
     }
-    // Other tests map as well, but less than one of these.
+    // Other tests map files too, but less than one of these.
     assert!(pages_mapped().saturating_sub(before) < LARGE / 4096);
     assert!(
         Map::new(&readable, 0, 0, BOTH).is_err()

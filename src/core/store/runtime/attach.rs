@@ -1,7 +1,7 @@
-//! Taking a slot, keeping it locked, and giving it back; the blocks of slots on the disk.
+//! Takes a slot, keeps it locked, and returns it. Allocates the disk blocks of slots.
 //!
-//! Invariant: a slot is used only while its byte is locked, by the map of the slot itself where a
-//! map keeps the lock.
+//! Invariant: a slot is used only while its byte is locked. Where a map keeps the lock, the map of
+//! the slot itself does so.
 
 use std::fs::File;
 
@@ -16,13 +16,14 @@ use crate::store::region::Region;
 use crate::store::semaphore::Token;
 use crate::store::slot::{SlotOwner, SlotState, SlotWords};
 
-/// The part of a slot that is allocated whole: all but the rows of businesses.
+/// The part of a slot that is always allocated: all but the rows of businesses.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 
 impl Runtime {
-    /// Allocates the blocks of the slots that the server's processes will take, with rows for so
-    /// many businesses: a disk without room for them is an error before they start, and whoever
-    /// dies is replaced however full the disk is then. Slots of living programs are passed over.
+    /// Allocates the blocks of the slots that the server's processes will take, with rows for
+    /// `bizs` businesses. If the disk has no room, that is an error before they start. A process
+    /// that dies later can be replaced however full the disk is. Slots of living programs are
+    /// skipped.
     pub(crate) fn reserve(&self, places: &Places, bizs: usize) -> Result<(), Error> {
         let is_a_programs = |slot: u32| {
             let words = self.slot(slot);
@@ -33,7 +34,7 @@ impl Runtime {
         reserved.into_iter().try_for_each(|slot| self.allocate_slot(slot, bizs))
     }
 
-    /// Allocates the blocks of a slot, with rows for so many businesses.
+    /// Allocates the blocks of a slot, with rows for `bizs` businesses.
     fn allocate_slot(&self, slot: u32, bizs: usize) -> Result<(), Error> {
         self.backing
             .allocate(slot_byte(slot), SLOT_WHOLE_BYTES)
@@ -48,8 +49,8 @@ impl Runtime {
         self.backing.allocate(start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
     }
 
-    /// Sees to it that a slot stays locked whose map's descriptor was closed: the descriptor to
-    /// keep for that, where the map does not. None: somebody else was quicker.
+    /// Keeps a slot locked after the descriptor of its map was closed. Returns a descriptor to keep
+    /// open if the map does not keep the lock. None if another process took the lock first.
     fn keep_locked(&self, slot: u32) -> Result<Option<Option<File>>, Error> {
         if self.is_locked(slot) {
             return Ok(Some(None));
@@ -61,19 +62,19 @@ impl Runtime {
     }
 }
 
-/// The slot of a handle: its own map, whose lock tells that the owner lives.
+/// The slot of a handle: a map of its own. Its lock shows that the owner lives.
 #[derive(Debug)]
 pub(crate) struct Slot {
     region: Region,
     number: u32,
     token: Token,
-    /// Holds the lock where the map does not.
+    /// Holds the lock if the map does not.
     _lock: Option<File>,
 }
 
 impl Slot {
-    /// Takes a free slot of those that are for its role, recovering dead ones by `recover` on the
-    /// way. One that the disk has no room for is passed over: another has its blocks already.
+    /// Takes a free slot among those for its role. Calls `recover` for dead slots on the way. A
+    /// slot that the disk has no room for is skipped: another one may have its blocks already.
     pub(crate) fn attach(
         runtime: &Runtime,
         SlotRequest { role, places }: SlotRequest<'_>,
@@ -106,14 +107,14 @@ impl Slot {
         }
         let file = open_file(path)?;
         let byte = slot_byte(number);
-        // Mapped before it is locked, so that a fork by another thread finds little to inherit.
+        // Map before the lock, so that a fork by another thread inherits little.
         let region = Region::map(&file, byte, slot::WORDS).map_err(io_error(path, "map a slot"))?;
         region.dont_fork().map_err(io_error(path, "keep a slot from forked children"))?;
         if !sys::try_lock_range(&file, byte, 1).map_err(io_error(path, "lock a slot"))? {
             return Ok(None);
         }
         if runtime.slot(number).state().used {
-            // Somebody took it and died since: the next round finds it.
+            // A process took the slot and has died since. The next round finds it.
             return Ok(None);
         }
         runtime.allocate_slot(number, 0)?;
@@ -121,7 +122,7 @@ impl Slot {
         let Some(lock) = runtime.keep_locked(number)? else { return Ok(None) };
         let words = SlotWords::at(&region, 0);
         let epoch = Token::next_epoch(words.state().epoch);
-        // Those of the owner before are closed.
+        // The connections of the former owner are closed.
         Counters::at(&region, 0).set_open(0);
         words.claim(SlotOwner { pid: std::process::id(), role }, epoch);
         Ok(Some(Slot::of_parts(region, number, epoch, lock)))
@@ -142,7 +143,7 @@ impl Slot {
         SlotWords::at(&self.region, 0)
     }
 
-    /// What its owner writes into semaphores.
+    /// The token that its owner writes into semaphores.
     #[inline]
     pub(crate) fn token(&self) -> Token {
         self.token
@@ -165,7 +166,7 @@ impl Slot {
         self.counters().count(counter);
     }
 
-    /// Gives the slot back.
+    /// Returns the slot.
     pub(crate) fn detach(&self) {
         self.words().set_state(SlotState { used: false, epoch: self.token.epoch() });
     }

@@ -1,18 +1,18 @@
 //! The register of group files in runtime.mmap: which file each group has, and its quarantine.
 //!
-//! Invariant: a file that is registered is quarantined until it is known to be sound.
+//! Invariant: a registered file is quarantined until it is known to be sound.
 
 use super::Runtime;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::store::error::Error;
 use crate::store::layout::{self, runtime as at};
 
-/// A group file and where the register has it.
+/// A group file and its place in the register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Registered {
     /// The entry's index.
     pub index: usize,
-    /// What the entry says.
+    /// The contents of the entry.
     pub entry: FileEntry,
 }
 
@@ -48,7 +48,7 @@ impl Runtime {
         words
     }
 
-    /// The identity that the register has for a file of this name and number.
+    /// The register's entry of the file with this name and number.
     pub(crate) fn find_named(&self, name: &str, file: u32) -> Option<FileEntry> {
         (0..at::FILES_MAX)
             .map(|index| self.entry_words(index))
@@ -57,7 +57,7 @@ impl Runtime {
             .find(|entry| entry.name == name && entry.file == file)
     }
 
-    /// Quarantines the groups whose id is meant; their names.
+    /// Quarantines the groups for which `is_meant` is true. Returns their names.
     pub(crate) fn quarantine_groups(&self, is_meant: impl Fn(u64) -> bool) -> Vec<String> {
         let meant = self.first_files().filter(|file| is_meant(file.entry.group));
         meant
@@ -77,12 +77,12 @@ impl Runtime {
         })
     }
 
-    /// Notes a group file, quarantined; the register's index of it.
+    /// Registers a group file as quarantined. Returns the index of its entry.
     pub(crate) fn register_file(&self, entry: &FileEntry) -> Result<usize, Error> {
         let known = self.find_file(entry.group, entry.file).map(|known| known.index);
         let free =
             || (0..at::FILES_MAX).find(|&index| self.entry_words(index)[1] & at::FILE_USED == 0);
-        // A file of the same name and number but another id is gone: its entry is free again.
+        // A file with the same name and number but another id no longer exists: reuse its entry.
         let stale = || {
             (0..at::FILES_MAX).find(|&index| {
                 let words = self.entry_words(index);
@@ -103,13 +103,13 @@ impl Runtime {
         self.region.store(base + 3, entry.inode);
         self.region.write(base + 4, &name);
         self.region.store(base + 8, entry.birth_ns);
-        // Nobody serves from it before it is known to be sound: see `release_file`.
+        // No process serves from it until it is known to be sound: see `release_file`.
         let flags = at::FILE_USED | at::FILE_QUARANTINE;
         self.region.store_release(base + 1, u64::from(entry.file) | flags);
         Ok(index)
     }
 
-    /// Frees the entries of all files of a group; nobody may be attached.
+    /// Frees the entries of all files of a group. No process may be attached.
     pub(crate) fn forget_named(&self, name: &str) {
         for index in 0..at::FILES_MAX {
             let words = self.entry_words(index);
@@ -119,19 +119,19 @@ impl Runtime {
         }
     }
 
-    /// The word of a register entry that holds its quarantine bit.
+    /// The word of a register entry that has its quarantine bit.
     #[inline]
     pub(crate) fn mark_of(&self, index: usize) -> &AtomicU64 {
         self.region.word(Self::entry(index) + 1)
     }
 
-    /// Is the registered file quarantined.
+    /// Whether the registered file is quarantined.
     #[inline]
     pub(crate) fn is_quarantined(&self, index: usize) -> bool {
         self.mark_of(index).load(Ordering::Relaxed) & at::FILE_QUARANTINE != 0
     }
 
-    /// Lifts the quarantine that a registered file begins with: it is known to be sound now.
+    /// Lifts the quarantine that a registered file begins with. The file is known to be sound now.
     pub(crate) fn release_file(&self, entry: &FileEntry) {
         if let Some(known) = self.find_file(entry.group, entry.file) {
             self.mark_of(known.index).fetch_and(!at::FILE_QUARANTINE, Ordering::Release);

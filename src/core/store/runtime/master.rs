@@ -1,11 +1,11 @@
-//! What the master counts in the header page: it has no slot.
+//! The master's counts in the header page. The master has no slot.
 //!
 //! Invariant: only the master writes these words.
 
 use super::Runtime;
 use crate::store::layout::runtime as at;
 
-/// What a child of the master is there for.
+/// The role of a child of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChildRole {
     /// The worker of this number, from 0.
@@ -24,7 +24,7 @@ impl std::fmt::Display for ChildRole {
 }
 
 impl ChildRole {
-    /// Where it stands; none: there are never so many.
+    /// Its word. None for a number so high that no worker has it.
     fn word(self) -> Option<usize> {
         let nth = match self {
             ChildRole::Keeper => 0,
@@ -34,21 +34,21 @@ impl ChildRole {
     }
 }
 
-/// What the master counts, in words of its own: it has no slot.
+/// The master's counts. They have words of their own, because the master has no slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MasterCounts {
-    /// When this server, or the last one, was started; milliseconds.
+    /// When this server, or the last one, was started, in milliseconds.
     pub started_ms: u64,
     /// Workers and keepers that were replaced.
     pub restarts: [u64; 2],
-    /// Reloads taken and refused.
+    /// Reloads accepted and refused.
     pub reloads: [u64; 2],
-    /// When one was taken and refused last, milliseconds; 0: never.
+    /// When a reload was last accepted and last refused, in milliseconds. 0: never.
     pub reloaded_ms: [u64; 2],
 }
 
 impl Runtime {
-    /// What the master has counted.
+    /// The master's counts.
     pub fn master_counts(&self) -> MasterCounts {
         let pair = |start| [self.region.load(start), self.region.load(start + 1)];
         MasterCounts {
@@ -59,12 +59,12 @@ impl Runtime {
         }
     }
 
-    /// Notes the start of a server; the master alone does.
+    /// Stores the start time of a server. Only the master calls it.
     pub fn set_started(&self, at_ms: u64) {
         self.region.store(at::STARTED, at_ms);
     }
 
-    /// Counts a process that died in this place and is replaced; the master alone does.
+    /// Counts the replacement of a process that died in this place. Only the master calls it.
     pub fn count_restart(&self, place: ChildRole) {
         self.grow(at::RESTARTS + usize::from(place == ChildRole::Keeper));
         if let Some(word) = place.word() {
@@ -72,7 +72,7 @@ impl Runtime {
         }
     }
 
-    /// Notes who has a place; the master alone does.
+    /// Stores the process that has a place. Only the master calls it.
     pub fn set_place(&self, place: ChildRole, pid: u32) {
         if let Some(word) = place.word() {
             let restarts = self.region.load(word) >> 32;
@@ -80,20 +80,20 @@ impl Runtime {
         }
     }
 
-    /// How often who had the place of this process before was replaced; none if the master has not
-    /// given it one.
+    /// How often the place of this process was refilled after a death. None if the master has not
+    /// given the process a place.
     pub fn restarts_of(&self, pid: u32) -> Option<u64> {
         let words = (at::PLACES..at::PLACES + at::PLACES_MAX).map(|word| self.region.load(word));
         words.filter(|&word| word as u32 == pid).map(|word| word >> 32).next()
     }
 
-    /// Counts a reload that was taken; the master alone does.
+    /// Counts an accepted reload. Only the master calls it.
     pub fn count_reload(&self, now_ms: u64) {
         self.grow(at::RELOADS);
         self.region.store(at::RELOADED, now_ms);
     }
 
-    /// Counts a reload that was refused; the master alone does.
+    /// Counts a refused reload. Only the master calls it.
     pub fn count_refused_reload(&self, now_ms: u64) {
         self.grow(at::RELOADS + 1);
         self.region.store(at::RELOADED + 1, now_ms);

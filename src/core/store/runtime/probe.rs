@@ -1,6 +1,6 @@
-//! What the master sees of runtime.mmap without touching its map, and what it does about damage.
+//! Checks runtime.mmap for the master without touching its map, and handles damage.
 //!
-//! Invariant: file calls alone. A file that was cut is found by its length, not by a SIGBUS.
+//! Invariant: file calls only. A truncated file is found by its length, not by a SIGBUS.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use super::{Runtime, check_header, open_file};
 use crate::store::error::{Error, expect};
 use crate::store::layout::{self, runtime as at};
 
-/// Why no process can attach any more.
+/// The reason why no process can attach any more.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Damage {
@@ -23,7 +23,8 @@ pub struct Damage {
 }
 
 impl Runtime {
-    /// Is it what it was, and where it was. What cannot be told now counts as that.
+    /// Checks that the file is unchanged and in its place. What cannot be checked now counts as
+    /// correct.
     pub fn look(&self) -> Result<(), Damage> {
         let damage = |error| Damage { error, is_replaced: false };
         let is_sound = check_header(&self.path, self.backing.file()).map(drop);
@@ -42,11 +43,12 @@ impl Runtime {
             .map_err(|error| Damage { error, is_replaced: true })
     }
 
-    /// Gives what has its name another one, so that nobody begins with that; which.
+    /// Renames the file that now has its name, so that no process starts with that file. Returns
+    /// the new name.
     pub fn set_aside(&self) -> io::Result<PathBuf> {
         let aside = self.path.with_extension("mmap.replaced");
         fs::rename(&self.path, &aside)?;
-        // Whoever has attached by it works beside those who hold the one that is known.
+        // A process attached to it would work beside the processes that have the known file mapped.
         if let Ok(file) = open_file(&aside)
             && check_header(&aside, &file).is_ok()
         {
@@ -55,7 +57,7 @@ impl Runtime {
         Ok(aside)
     }
 
-    /// Has all who are attached by it serve nothing any more: its server is gone, for good.
+    /// Makes all processes attached to it stop serving: its server is gone for good.
     pub fn retire(&self) -> io::Result<()> {
         let is_there = self.backing.file().metadata()?.len() >= layout::PAGE_BYTES as u64;
         if is_there { retire(self.backing.file()) } else { Ok(()) }
@@ -66,7 +68,7 @@ fn retire(file: &fs::File) -> io::Result<()> {
     file.write_all_at(&0u64.to_le_bytes(), at::GENERATION as u64 * 8)
 }
 
-/// Passes over what the kernel could not tell: that says nothing of the file.
+/// Ignores errors of the file calls: they say nothing about the file.
 fn known(result: Result<(), Error>) -> Result<(), Error> {
     match result {
         Err(Error::Io { .. }) => Ok(()),
@@ -114,7 +116,7 @@ mod tests {
         let (dir, runtime) = opened();
         runtime.publish(7);
         let other = dir.path().join("other");
-        // Whole, by its header: a copy of another time.
+        // Whole by its header: an older copy.
         fs::copy(runtime.path(), &other).expect("copied");
         fs::remove_file(runtime.path()).expect("removed");
         let (words, is_replaced) = said(&runtime);
