@@ -1,5 +1,5 @@
-//! Where the parts of the files stand that hostile inputs are written over: for fuzz/ and the tests
-//! that replay its corpus. No interface of the library.
+//! The parts of the files that fuzz/, and the tests that replay its corpus, overwrite with hostile
+//! input. Not part of the library's interface.
 
 use crate::store::layout::{self, group, slot};
 

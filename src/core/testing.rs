@@ -1,4 +1,4 @@
-//! A data directory for the unit tests of store and service, as a master would have prepared it.
+//! A data directory for the unit tests of store and service, prepared as a master does it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use crate::service::{
 use crate::store::layout::runtime::FILE_QUARANTINE;
 use crate::store::{self, Group, Prepared, Runtime};
 
-/// What the test that starts a program tells it: fails where none does.
+/// A variable that a test sets for the program it starts. Panics if it is not set.
 pub fn told(name: &str) -> String {
     std::env::var(name)
         .unwrap_or_else(|_| panic!("no test: {name} is set by the one that starts it"))
 }
 
-/// What all tests that run at once need of a file system in memory.
+/// Room in a file system in memory for all tests that run at once.
 const MEMORY_BYTES: u64 = 1 << 30;
 
-/// A new directory: in memory where there is room, since each first look at a page of a sparse file
-/// on disk costs a read of many; where TMPDIR says so, if it says so.
+/// A new directory: in TMPDIR if that is set, otherwise in memory if there is room. On disk, each
+/// first access to a page of a sparse file costs a read of many pages.
 fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let has_room = || {
@@ -33,7 +33,7 @@ fn directory() -> tempfile::TempDir {
     if chosen { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
-/// A prepared data directory; removed when dropped unless it is another process's.
+/// A prepared data directory. It is removed when dropped, unless another process owns it.
 pub struct World {
     pub dir: PathBuf,
     pub conf: Conf,
@@ -42,13 +42,13 @@ pub struct World {
 }
 
 impl World {
-    /// Makes a directory and prepares it for the groups and businesses of a map.xml.
+    /// Creates a directory and prepares it for the groups and businesses of a map.xml.
     pub fn new(map: &str) -> World {
         Self::with_lock_timeout(map, "50ms")
     }
 
-    /// As [`World::new`]; a long lock-timeout lets only a deadlock be busy, however slow the
-    /// machine.
+    /// Like [`World::new`]. With a long lock-timeout only a deadlock answers `busy`, however slow
+    /// the machine is.
     pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
         let owned = directory();
         let dir = owned.path().to_path_buf();
@@ -60,13 +60,13 @@ impl World {
         world
     }
 
-    /// The directory that another process has prepared.
+    /// The directory that another process prepared.
     pub fn of(dir: &Path, map: &str) -> World {
         let (dir, conf) = (dir.to_path_buf(), parse(dir, map));
         World { dir, conf, lock_timeout: "50ms", _owned: None }
     }
 
-    /// As at a start of the server.
+    /// Prepares it, as a starting server does.
     pub fn prepare(&self) -> Prepared {
         store::prepare(&self.conf).unwrap()
     }
@@ -76,21 +76,21 @@ impl World {
         self.publish_both(srv(&self.dir, self.lock_timeout), map, generation);
     }
 
-    /// The same, and nothing is limited.
+    /// Like [`World::publish`], with no limit enforced.
     pub fn publish_degraded(&self, map: &str, generation: u64) {
         let srv = srv(&self.dir, self.lock_timeout);
         let srv = srv.replace("</srv>", "<degrade>true</degrade></srv>");
         self.publish_both(srv, map, generation);
     }
 
-    /// The same, and at most so many programs attach.
+    /// Like [`World::publish`], with at most `most` attached programs.
     pub fn publish_max_programs(&self, map: &str, generation: u64, most: u32) {
         let srv = srv(&self.dir, self.lock_timeout);
         let srv = srv.replace("<data ", &format!("<data max-programs=\"{most}\" "));
         self.publish_both(srv, map, generation);
     }
 
-    /// The same, with what was switched and reset.
+    /// Like [`World::publish`], with an overlay.
     pub fn publish_overlaid(&self, map: &str, generation: u64, overlay: &Overlay) {
         let srv = srv(&self.dir, self.lock_timeout);
         let (srv_name, map_name, map) = ("srv.xml".into(), "map.xml".into(), map.into());

@@ -1,7 +1,7 @@
-//! Time as a value: the one place that reads a clock.
+//! Time as a value. Only this file reads a clock.
 //!
-//! Everything below and beside takes the time as an argument, so that tests set it and a worker
-//! reads it once a tick.
+//! Invariant: all other code takes the time as an argument. So tests can set it, and a worker reads
+//! the clock once a tick.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ pub fn now() -> Millis {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as Millis)
 }
 
-/// Reads the monotonic clock; for time-outs and waits, never stored.
+/// Reads the monotonic clock, for time-outs and waits. Its value is never stored.
 pub fn instant() -> Instant {
     #[cfg(all(test, not(loom)))]
     if let Some(played) = crate::store::crash::instant() {
@@ -23,13 +23,13 @@ pub fn instant() -> Instant {
     Instant::now()
 }
 
-/// How long ago an instant of the monotonic clock is.
+/// Time since an instant of the monotonic clock.
 #[inline]
 pub fn since(then: Instant) -> Duration {
     instant().saturating_duration_since(then)
 }
 
-/// The monotonic clock in nanoseconds; one clock for all processes of a boot.
+/// The monotonic clock in nanoseconds. All processes of a boot share it.
 pub fn monotonic_ns() -> u64 {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)

@@ -1,6 +1,6 @@
-//! Figures as people read them: the one style of all output.
+//! Figures for people to read: the one style of all output.
 //!
-//! Invariant: digits come in groups of three, and a unit stands behind a space.
+//! Invariant: digits are in groups of three, and a space separates a number from its unit.
 
 /// Digits in groups of three: `1,234,567`.
 pub fn grouped(number: u64) -> String {
@@ -12,7 +12,7 @@ pub fn grouped(number: u64) -> String {
     pieces.collect()
 }
 
-/// Bytes at a glance: `28.3 MiB`, `64 KiB`, `512 bytes`.
+/// Bytes, rounded: `28.3 MiB`, `64 KiB`, `512 bytes`.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] =
         [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
@@ -25,7 +25,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Bytes, exactly and at a glance: `29,630,464 bytes (28.3 MiB)`.
+/// Bytes, exact and rounded: `29,630,464 bytes (28.3 MiB)`.
 pub fn exact_bytes(bytes: u64) -> String {
     if bytes < 1024 {
         return self::bytes(bytes);

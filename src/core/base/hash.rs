@@ -1,8 +1,8 @@
 //! Hashes of keys and nodes: lookup3, SipHash, CRC-32C.
 //!
-//! Where a node stands in a file follows from these functions, so each is fixed for the life of
-//! the file format: bytes are little-endian on every machine, and only a new format number may
-//! change a result.
+//! Invariant: the place of a node in a file follows from these functions, so each is fixed for the
+//! life of the file format. Bytes are little-endian on every machine, and only a new format number
+//! may change a result.
 
 use std::hash::Hasher;
 
@@ -20,7 +20,7 @@ pub struct Lookup3 {
 }
 
 impl Lookup3 {
-    /// Both in one: pc is the lower half.
+    /// Both in one word: pc is the lower half.
     #[inline(always)]
     const fn word(self) -> u64 {
         self.pc as u64 | (self.pb as u64) << 32
@@ -42,7 +42,7 @@ pub fn hashlittle(bytes: &[u8], seed: u32) -> u32 {
 }
 
 /// The published 64-bit lookup3 over bytes, `hashlittle2` (Bob Jenkins, lookup3.c, May 2006, public
-/// domain), by two seeds.
+/// domain), with two seeds.
 pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> Lookup3 {
     lookup3_by(bytes.len(), pc, pb, |index| {
         let tail = &bytes[index * 4..];
@@ -53,8 +53,8 @@ pub fn hashlittle2(bytes: &[u8], pc: u32, pb: u32) -> Lookup3 {
     })
 }
 
-/// [`hashlittle2`] of the first `len` bytes of zero-padded little-endian `words`. The seed's lower
-/// half is pc, its upper half pb; the result's likewise.
+/// [`hashlittle2`] of the first `len` bytes of zero-padded little-endian `words`. In the seed and
+/// in the result, the lower half is pc and the upper half is pb.
 ///
 /// # Panics
 /// If `words` holds fewer than `len` bytes.
@@ -87,7 +87,7 @@ fn lookup3_of_one_block(words: &[u64], len: usize, seed: u64) -> u64 {
     finish(registers).word()
 }
 
-/// [`lookup3_words`] of 13 to 24 bytes: with those of one block, most keys, which need no loop.
+/// [`lookup3_words`] of 13 to 24 bytes. Most keys have one or two blocks, which need no loop.
 #[inline(always)]
 fn lookup3_of_two_blocks(words: &[u64], len: usize, seed: u64) -> u64 {
     let (first, second, third) = (word_at(words, 0), word_at(words, 1), word_at(words, 2));
@@ -110,14 +110,14 @@ fn word_at(words: &[u64], at: usize) -> u64 {
     words.get(at).copied().unwrap_or(0)
 }
 
-/// What the three registers begin with, for the seed's lower half.
+/// Initial value of the three registers, for the seed's lower half.
 #[inline(always)]
 fn start_of(len: usize, seed: u64) -> u32 {
     0xdead_beef_u32.wrapping_add(len as u32).wrapping_add(seed as u32)
 }
 
-/// lookup3 over `len` bytes, of which `word(i)` are bytes 4i to 4i+3, zero beyond the end: adding
-/// zeros is what the published code does by its switch over the tail.
+/// lookup3 over `len` bytes. `word(i)` is bytes 4i to 4i+3, with zeros beyond the end. Adding zeros
+/// does the same as the switch over the tail in the published code.
 #[inline(always)]
 fn lookup3_by(len: usize, pc: u32, pb: u32, word: impl Fn(usize) -> u32) -> Lookup3 {
     let start = 0xdead_beef_u32.wrapping_add(len as u32).wrapping_add(pc);
@@ -173,7 +173,7 @@ fn finish(Registers { mut a, mut b, mut c }: Registers) -> Lookup3 {
     Lookup3 { pc: c, pb: b }
 }
 
-/// SipHash-1-3 (Aumasson and Bernstein, 2012) of `prefix` and then `words`: enough against
+/// SipHash-1-3 (Aumasson and Bernstein, 2012) of `prefix` and then `words`. That is enough against
 /// chosen keys where only the place of a node is at stake.
 #[inline(never)]
 pub fn siphash_words(prefix: u64, words: &[u64], key: [u64; 2]) -> u64 {
@@ -185,8 +185,8 @@ pub fn siphash_words(prefix: u64, words: &[u64], key: [u64; 2]) -> u64 {
     hasher.finish()
 }
 
-/// SipHash-2-4 with 128 bits of result, as two little-endian words: it stands for the key itself,
-/// so nobody may be able to make two keys one.
+/// SipHash-2-4 with a result of 128 bits, as two little-endian words. It replaces the key itself,
+/// so it must not be possible to make two keys collide on purpose.
 pub fn siphash_digest(bytes: &[u8], key: [u64; 2]) -> [u64; 2] {
     let digest = sip128::SipHasher24::new_with_keys(key[0], key[1]).hash(bytes);
     [digest.h1, digest.h2]
@@ -232,8 +232,8 @@ const fn slicing_table() -> [[u32; 256]; 8] {
     table
 }
 
-/// The register after three words and the rest, for processors without the instruction. Three by
-/// themselves, not an array: that would be stored each time, for a call that is not made.
+/// The register after three words and the rest, for processors without the instruction. The three
+/// are single words: an array would be stored each time, even if this is not called.
 #[cold]
 #[inline(never)]
 fn crc32c_table(a: u64, b: u64, c: u64, rest: &[u64]) -> u32 {
@@ -251,7 +251,7 @@ mod tests {
 
     const GETTYSBURG: &[u8] = b"Four score and seven years ago";
 
-    /// Bit by bit over bytes, from the definition.
+    /// Bit by bit, from the definition.
     fn crc32c_bitwise(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!0, |state, &byte| {
             (0..8).fold(state ^ u32::from(byte), |s, _| {
@@ -260,7 +260,7 @@ mod tests {
         })
     }
 
-    /// By the processor's instruction, where it has one, and by the table.
+    /// By the processor's instruction, if it has one, and by the table.
     fn crc32c_of(words: &[u64]) -> [u32; 2] {
         let (first, rest) = words.split_first_chunk().expect("three words");
         let [a, b, c] = *first;
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(siphash_digest(&[], key), [0xe6a8_25ba_047f_81a3, 0x9302_55c7_1472_f66d]);
     }
 
-    /// One length has instructions of its own.
+    /// One length has its own code path.
     #[test]
     fn crc32c_is_one_function_of_every_length() {
         for length in 3..=64 {

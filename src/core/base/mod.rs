@@ -1,4 +1,4 @@
-//! The lowest floor: what knows nothing of limits, files or requests.
+//! The lowest layer. It knows nothing of limits, files or requests.
 
 #[cfg(not(loom))]
 pub mod clock;

@@ -1,12 +1,12 @@
-//! Many bytes of a text at once: looked at, and copied.
+//! Tests and copies many bytes of a text at once.
 
 use std::ops::Range;
 
-/// Is one of the bytes a control character, or one of `set`?
+/// Whether one of the bytes is a control character, or one of `set`.
 #[inline(always)]
 pub fn has_any<const S: usize>(text: &[u8], set: &[u8; S]) -> bool {
     match text.last_chunk() {
-        // What does not fill a chunk is looked at with bytes of the one before.
+        // `last` overlaps the whole chunks and covers the bytes after them.
         Some(last) => {
             let (chunks, _) = text.as_chunks();
             chunks.iter().any(|chunk| chunk_has_any(chunk, set)) || chunk_has_any(last, set)
@@ -20,10 +20,11 @@ pub fn has_any<const S: usize>(text: &[u8], set: &[u8; S]) -> bool {
     }
 }
 
-/// Each step is the same for all bytes, without a branch: the compiler makes one instruction of it.
+/// Each step is the same for all bytes and has no branch, so the compiler makes one instruction of
+/// it.
 #[inline(always)]
 fn chunk_has_any<const S: usize>(chunk: &[u8; 16], set: &[u8; S]) -> bool {
-    // What is looked for becomes 0.
+    // Bytes that match become 0.
     let mut found = chunk.map(|byte| byte.saturating_sub(0x1f));
     for value in set {
         for (found, byte) in found.iter_mut().zip(chunk) {
@@ -33,12 +34,12 @@ fn chunk_has_any<const S: usize>(chunk: &[u8; 16], set: &[u8; S]) -> bool {
     u128::from_le_bytes(found.map(|byte| u8::from(byte == 0))) != 0
 }
 
-/// A byte of 1 for each of a word's.
+/// A word in which each byte is 1.
 pub const ONES: u64 = u64::MAX / 0xff;
 
-/// The top bits of the bytes of `word` that are control characters or one of `set`, by the "zero
-/// byte in a word" tests of Anderson's Bit Twiddling Hacks: the lowest mark is always right, one
-/// above it may be a mistake.
+/// The top bits of those bytes of `word` that are control characters or in `set`, by the "zero byte
+/// in a word" tests of Anderson's Bit Twiddling Hacks. The lowest mark is always right. A higher
+/// one may be a mistake.
 #[inline(always)]
 pub fn marks<const S: usize>(word: u64, set: &[u8; S]) -> u64 {
     let mut marks = word.wrapping_sub(ONES * 0x20) & !word;
@@ -49,20 +50,21 @@ pub fn marks<const S: usize>(word: u64, set: &[u8; S]) -> u64 {
     marks & (ONES * 0x80)
 }
 
-/// A short text in a longer one: copied with what is behind it, which takes no loop and no call.
+/// A short text in a longer one. It is copied together with what follows it, which needs no loop
+/// and no call.
 #[derive(Debug, Clone, Copy)]
 pub struct Short<'a> {
-    /// It, and all that is behind it.
+    /// The text and everything after it.
     pub bytes: &'a [u8],
-    /// Its length.
+    /// Length of the text.
     pub len: usize,
 }
 
 impl<'a> Short<'a> {
-    /// The longest.
+    /// The greatest length.
     pub const MAX_BYTES: usize = 32;
 
-    /// That part of a text, if it is short.
+    /// This part of a text, if it is short.
     #[inline(always)]
     pub fn of(text: &'a [u8], part: Range<usize>) -> Option<Short<'a>> {
         let bytes = text.get(part.start..)?;
@@ -70,11 +72,12 @@ impl<'a> Short<'a> {
         (len <= Short::MAX_BYTES).then_some(Short { bytes, len })
     }
 
-    /// Is one of its bytes marked by `marks`, which marks those of a word as [`marks`] does?
+    /// Whether one of its bytes is marked by `marks`, which marks the bytes of a word as [`marks`]
+    /// does.
     #[inline(always)]
     pub fn has_marked(self, marks: impl Fn(u64) -> u64) -> bool {
         let (words, rest) = self.bytes.as_chunks();
-        // What is marked first may stand behind the text.
+        // The first mark may be beyond the text.
         let is_inside = |marks: u64, at: usize| self.len > at + marks.trailing_zeros() as usize / 8;
         let mut at = 0;
         for word in words {
@@ -92,7 +95,7 @@ impl<'a> Short<'a> {
         is_inside(marks(u64::from_le_bytes(last)), at)
     }
 
-    /// It alone.
+    /// The text alone.
     pub fn text(self) -> &'a [u8] {
         &self.bytes[..self.len]
     }
@@ -104,7 +107,7 @@ mod tests {
 
     const SET: &[u8; 4] = b"\"&<\xEF";
 
-    /// Of a text with some of `behind` after it, whatever their number.
+    /// `has_marked` for `text` with any number of bytes `behind` after it.
     fn short_has_marked(text: &[u8], behind: u8) -> Option<bool> {
         let told = (0..=9).map(|more| {
             let whole = [text, &vec![behind; more]].concat();

@@ -6,6 +6,6 @@ pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fenc
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Loom has no compiler fence; its steps are never reordered by a compiler.
+/// Loom has no compiler fence. No compiler reorders its steps.
 #[cfg(loom)]
 pub fn compiler_fence(_order: Ordering) {}

@@ -1,6 +1,6 @@
-//! What stands behind runtime.mmap's words: the locks of its slots, and its blocks on the disk.
+//! What is behind the words of runtime.mmap: the locks of its slots, and its blocks on the disk.
 //!
-//! Invariant: a lock is never waited for. Who cannot tell whether it is free takes it for held.
+//! Invariant: no call waits for a lock. A lock whose state cannot be read counts as held.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::io;
 use super::layout::runtime::{SLOT_BYTES, SLOTS, SLOTS_START_BYTES, WORDS, slot_byte};
 use crate::base::sys;
 
-/// A file; in the simulation, nothing but the locks.
+/// A file. In the simulation, only the locks.
 #[derive(Debug)]
 pub(super) enum Backing {
     File(File),
@@ -26,7 +26,7 @@ impl Backing {
         }
     }
 
-    /// Does somebody else hold the slot's lock.
+    /// Whether another process holds the slot's lock.
     pub fn is_locked(&self, slot: u32) -> bool {
         match self {
             Backing::File(file) => sys::is_range_locked(file, slot_byte(slot), 1).unwrap_or(true),
@@ -35,7 +35,7 @@ impl Backing {
         }
     }
 
-    /// Does anybody else hold the lock of any slot.
+    /// Whether another process holds the lock of any slot.
     pub fn is_any_locked(&self) -> bool {
         match self {
             Backing::File(file) => {
@@ -47,7 +47,7 @@ impl Backing {
         }
     }
 
-    /// Takes the slot's lock if it is to be had at once.
+    /// Takes the slot's lock if it is free now.
     pub fn try_lock(&self, slot: u32) -> bool {
         match self {
             Backing::File(file) => sys::try_lock_range(file, slot_byte(slot), 1).unwrap_or(false),
@@ -56,7 +56,7 @@ impl Backing {
         }
     }
 
-    /// Gives the slot's lock back.
+    /// Releases the slot's lock.
     pub fn unlock(&self, slot: u32) -> io::Result<()> {
         match self {
             Backing::File(file) => sys::unlock_range(file, slot_byte(slot), 1),
@@ -68,7 +68,7 @@ impl Backing {
         }
     }
 
-    /// Takes the lock of who frees semaphores in the name of a slot, if it is to be had at once.
+    /// Takes the lock for freeing semaphores in the name of a slot, if it is free now.
     pub fn try_lock_freeing(&self, slot: u32) -> bool {
         match self {
             Backing::File(file) => {
@@ -79,7 +79,7 @@ impl Backing {
         }
     }
 
-    /// Gives it back.
+    /// Releases the lock for freeing.
     pub fn unlock_freeing(&self, slot: u32) -> io::Result<()> {
         match self {
             Backing::File(file) => sys::unlock_range(file, freeing_byte(slot), 1),
@@ -101,7 +101,7 @@ impl Backing {
     }
 }
 
-/// Behind the end of the file: a byte for each slot that nothing else locks.
+/// A byte for each slot, beyond the end of the file. Nothing else locks it.
 fn freeing_byte(slot: u32) -> u64 {
     WORDS as u64 * 8 + u64::from(slot)
 }

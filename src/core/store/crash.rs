@@ -1,8 +1,8 @@
-//! What tests do to who stores to shared memory: count the stores, end or stop the process at one
-//! of them, or play several processes in one thread.
+//! Hooks for tests at each store to shared memory. They count the stores, kill or stop the process
+//! at one of them, or play several processes in one thread.
 //!
-//! Invariant: a played process that is dead stores nothing any more; whatever it still runs, to its
-//! end or to unwind, has no effect on the others.
+//! Invariant: a dead played process stores nothing any more. Whatever it still runs, to its end or
+//! while it unwinds, has no effect on the others.
 
 #[cfg(loom)]
 pub(crate) use modelled::{die_after, lives, look, point};
@@ -20,9 +20,9 @@ mod real {
     use nix::sys::signal::{Signal, kill, raise};
     use nix::unistd::getpid;
 
-    /// Stores left until death; 0: nobody dies.
+    /// Stores left until death. 0: no death.
     static LEFT: AtomicU64 = AtomicU64::new(0);
-    /// At that store it is stopped, and goes on when it is continued.
+    /// The process is stopped at that store instead, until it is continued.
     static STOPS: AtomicBool = AtomicBool::new(false);
     /// Stores so far.
     static SEEN: AtomicU64 = AtomicU64::new(0);
@@ -38,44 +38,43 @@ mod real {
         Sleep,
     }
 
-    /// Is told of each step; answers whether it has an effect.
+    /// Called for each step. Returns whether the step has an effect.
     type Player = fn(Step) -> bool;
 
     thread_local! {
-        /// Who plays the processes of this thread.
+        /// The player of this thread's processes.
         static PLAYER: Cell<Option<Player>> = const { Cell::new(None) };
     }
 
-    /// Has `player` told of each step of this thread from here on.
+    /// From here on, calls `player` for each step of this thread.
     pub(crate) fn play(player: Option<Player>) {
         PLAYER.set(player);
     }
 
     thread_local! {
-        /// Stores of this thread that have an effect still.
+        /// Stores of this thread that still have an effect.
         static EFFECTIVE: Cell<Option<usize>> = const { Cell::new(None) };
-        /// No store of this thread was without effect.
+        /// Whether every store of this thread had an effect.
         static LIVES: Cell<bool> = const { Cell::new(true) };
     }
 
-    /// This thread dies after so many stores: those that come later have no effect. It lives, till
-    /// then.
+    /// This thread dies after `stores` stores: later ones have no effect. Until then it lives.
     pub(crate) fn die_after(stores: Option<usize>) {
         EFFECTIVE.set(stores);
         LIVES.set(true);
     }
 
-    /// Has every store had its effect since [`die_after`].
+    /// Whether every store since [`die_after`] had an effect.
     pub(crate) fn lives() -> bool {
         LIVES.get()
     }
 
     thread_local! {
-        /// What the monotonic clock of this thread shows, if it is played.
+        /// The monotonic clock of this thread, if it is played.
         static INSTANT: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
-    /// Sets the monotonic clock of this thread; none: it is the machine's.
+    /// Sets the monotonic clock of this thread. None: the clock of the machine.
     pub(crate) fn set_instant(instant: Option<Instant>) {
         INSTANT.set(instant);
     }
@@ -85,7 +84,7 @@ mod real {
         INSTANT.get()
     }
 
-    /// Called before each store to shared memory: has it an effect.
+    /// Called before each store to shared memory. Returns whether it has an effect.
     pub(crate) fn point() -> bool {
         if let Some(player) = PLAYER.get() {
             return player(Step::Store);
@@ -104,11 +103,11 @@ mod real {
         SEEN.fetch_add(1, Ordering::Relaxed);
         if LEFT.load(Ordering::Relaxed) != 0 && LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
             if STOPS.load(Ordering::Relaxed) {
-                // To this thread: it must not run on till another one has taken the signal.
+                // To this thread: it must not go on until another thread has taken the signal.
                 let _ = raise(Signal::SIGSTOP);
                 return true;
             }
-            // The process is killed as from outside: nothing of it runs any more.
+            // The process is killed as from outside: no more of its code runs.
             let _ = kill(getpid(), Signal::SIGKILL);
             loop {
                 std::thread::park();
@@ -124,7 +123,7 @@ mod real {
         }
     }
 
-    /// Called before each sleep: true if it was only played.
+    /// Called before each sleep. True if the sleep was only played.
     pub(crate) fn sleeps() -> bool {
         PLAYER.get().is_some_and(|player| {
             player(Step::Sleep);
@@ -132,19 +131,19 @@ mod real {
         })
     }
 
-    /// From here on this process dies at its `stores`-th store; never, if that is 0.
+    /// From here on this process dies at its `stores`-th store. 0: never.
     pub(crate) fn arm(stores: u64) {
         SEEN.store(0, Ordering::Relaxed);
         LEFT.store(stores, Ordering::Relaxed);
     }
 
-    /// As [`arm`], but it is stopped there instead.
+    /// Like [`arm`], but stops the process instead.
     pub(crate) fn arm_stop(stores: u64) {
         STOPS.store(true, Ordering::Relaxed);
         arm(stores);
     }
 
-    /// No more; how many stores there were.
+    /// Ends [`arm`]. Returns how many stores there were.
     pub(crate) fn disarm() -> u64 {
         LEFT.store(0, Ordering::Relaxed);
         SEEN.load(Ordering::Relaxed)
@@ -156,20 +155,19 @@ mod modelled {
     use std::cell::Cell;
 
     loom::thread_local! {
-        /// Stores that have an effect still.
+        /// Stores that still have an effect.
         static EFFECTIVE: Cell<Option<usize>> = Cell::new(None);
-        /// No store of this thread was without effect.
+        /// Whether every store of this thread had an effect.
         static LIVES: Cell<bool> = Cell::new(true);
     }
 
-    /// This thread dies after so many stores: those that come later have no effect. It lives, till
-    /// then.
+    /// This thread dies after `stores` stores: later ones have no effect. Until then it lives.
     pub(crate) fn die_after(stores: Option<usize>) {
         EFFECTIVE.with(|effective| effective.set(stores));
         LIVES.with(|lives| lives.set(true));
     }
 
-    /// Called before each store: has it an effect.
+    /// Called before each store. Returns whether it has an effect.
     pub(crate) fn point() -> bool {
         EFFECTIVE.with(|effective| match effective.get() {
             None => true,
@@ -184,7 +182,7 @@ mod modelled {
         })
     }
 
-    /// Has every store had its effect since [`die_after`].
+    /// Whether every store since [`die_after`] had an effect.
     pub(crate) fn lives() -> bool {
         LIVES.with(Cell::get)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong below the service; each error names where, what was found, what was expected.
+//! Errors below the service. Each one names the place, what was found, and what was expected.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,26 +8,26 @@ use nix::errno::Errno;
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A call to the kernel failed.
+    /// A system call failed.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A file's header or length is not what it must be.
+    /// A file's header or length is wrong.
     #[error("{}: {field}: found {found}, expected {expected}", path.display())]
     Mismatch {
         /// The file.
         path: PathBuf,
-        /// Which field of its header, or its length.
+        /// The field of its header, or its length.
         field: &'static str,
-        /// What stands there.
+        /// The value in the file.
         found: String,
-        /// What must stand there.
+        /// The correct value.
         expected: String,
     },
     /// The geometry of existing files differs from the configuration's.
@@ -38,14 +38,14 @@ pub enum Error {
     Geometry {
         /// The group.
         group: String,
-        /// Which setting.
+        /// The setting.
         field: &'static str,
-        /// What the files have.
+        /// Its value in the files.
         found: String,
-        /// What map.xml says.
+        /// Its value in map.xml.
         expected: String,
     },
-    /// A migration was broken off after the new files were written.
+    /// A migration was interrupted after the new files were written.
     #[error(
         "group {group}: its migration is not complete: stop the server and run again: frs-inspect \
          migrate DATA --conf DIR"
@@ -54,7 +54,7 @@ pub enum Error {
         /// The group.
         group: String,
     },
-    /// A file of a finished group is gone.
+    /// A file of a finished group is missing.
     #[error(
         "group {group}: file 0 is there, {} is missing: put it back, or remove the group's files",
         missing.display()
@@ -62,7 +62,7 @@ pub enum Error {
     Missing {
         /// The group.
         group: String,
-        /// The file that is not there.
+        /// The missing file.
         missing: PathBuf,
     },
     /// Too many handles, or too many files.
@@ -70,12 +70,12 @@ pub enum Error {
     Exhausted {
         /// The file.
         path: PathBuf,
-        /// Of what there are not enough.
+        /// What is used up.
         what: &'static str,
         /// How many there are.
         limit: usize,
     },
-    /// As many programs are attached as may be.
+    /// The most programs allowed are attached.
     #[error(
         "{}: all {most} places for programs are taken: end one, or raise max-programs of <data> in \
          srv.xml",
@@ -87,21 +87,21 @@ pub enum Error {
         /// How many places there are.
         most: u32,
     },
-    /// runtime.mmap cannot be made anew while processes are attached to it.
+    /// runtime.mmap cannot be created again while processes are attached to it.
     #[error("{}: {reason}, and a process is still attached: stop it first", path.display())]
     Attached {
         /// runtime.mmap.
         path: PathBuf,
-        /// Why it must be made anew.
+        /// Why it must be created again.
         reason: String,
     },
-    /// A file failed under its map, or recovery could not reach it.
+    /// A mapped file failed, or recovery could not open it.
     #[error("group {group} is quarantined: its files must be checked by a restart")]
     Quarantined {
         /// The group.
         group: String,
     },
-    /// A page of a file cannot be read, which ended the process that scanned it.
+    /// A page of a file cannot be read. That ended the process that scanned it.
     #[error(
         "group {group}: a part of a file cannot be read (the log line about SIGBUS names it): \
          check its disk"
@@ -110,7 +110,7 @@ pub enum Error {
         /// The group.
         group: String,
     },
-    /// No server has published a configuration, or the last one has ended in order.
+    /// No server has published a configuration, or the last one has ended cleanly.
     #[error("{}: no configuration was published: is the server running?", path.display())]
     Unpublished {
         /// The data directory.
@@ -121,16 +121,16 @@ pub enum Error {
     Configuration {
         /// The data directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong.
         message: String,
     },
-    /// The handle was made before a fork.
+    /// The process was forked after the handle was made.
     #[error("this handle was attached before a fork: attach again in the child")]
     Forked,
 }
 
 impl Error {
-    /// May the same call succeed in a while: this process or this machine lacks something, and the
+    /// Whether the same call may succeed later: this process or machine lacks something, and the
     /// files are not known to be wrong.
     pub(crate) fn is_transient(&self) -> bool {
         const LACKS: [Errno; 5] =
@@ -144,9 +144,9 @@ impl Error {
         }
     }
 
-    /// Are the files of one group not what they must be: it costs that group, and nothing else. A
-    /// geometry that differs from map.xml's, or a migration that was broken off, is for whoever
-    /// changed it to put right.
+    /// Whether the files of one group are wrong. That affects only this group. A geometry that
+    /// differs from map.xml, or an interrupted migration, does not count: the operator who caused
+    /// it must repair it.
     pub(crate) fn is_of_files(&self) -> bool {
         match self {
             Error::Io { .. } => !self.is_transient(),
@@ -158,14 +158,14 @@ impl Error {
         }
     }
 
-    /// Did the file fail under a page of its map.
+    /// Whether the file failed at a page of its map.
     pub(crate) fn is_of_a_page(&self) -> bool {
         const FAILS: [Errno; 3] = [Errno::EFAULT, Errno::EIO, Errno::EHWPOISON];
         let Error::Io { source, .. } = self else { return false };
         source.raw_os_error().is_some_and(|code| FAILS.contains(&Errno::from_raw(code)))
     }
 
-    /// Has the disk no room left, or the user no more of it.
+    /// Whether the disk is full, or the user's quota is used up.
     pub(crate) fn is_no_room(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         let Error::Io { source, .. } = self else { return false };
@@ -179,7 +179,7 @@ pub(crate) fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Err
     move |source| Error::Io { path, action, source }
 }
 
-/// Compares a field with what it must be.
+/// Compares a field with its correct value.
 pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
     path: &Path,
     field: &'static str,

@@ -1,20 +1,20 @@
-//! Which node of a full chain makes room: expired, idle, limiting, banned, in that order, oldest
-//! last use first.
+//! Chooses the node of a full chain to evict: expired, idle, limiting, banned, in that order,
+//! oldest last use first.
 //!
-//! Invariant: a node that must not be lost (a whole biz's, a total in use, one this transaction
-//! uses) is never chosen.
+//! Invariant: it never chooses a node that must not be lost: that of a whole biz, a total in use,
+//! or one that this transaction uses.
 
 use super::group::{Group, is_whole};
 use super::layout::node;
 use crate::conf::OnFull;
 
-/// How many candidates of a chain are judged fully.
+/// Most candidates of a chain that are judged fully.
 const JUDGED_MAX: usize = 8;
 
-/// Use of a node to its key; what is less is evicted first.
+/// The use of a node to its key. A lower rank is evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
-    /// Each limit would roll to fresh, and no ban runs: nothing is lost with it.
+    /// Each limit would roll to fresh, and no ban runs: nothing is lost.
     Expired,
     /// In use, and no limit of the key refuses.
     Idle,
@@ -22,42 +22,42 @@ pub enum Rank {
     Limiting,
     /// A ban runs.
     Banned,
-    /// Never evicted: a total in use, or the whole biz's node in use.
+    /// Never evicted: a total in use, or a whole biz's node in use.
     Kept,
 }
 
-/// What the layer above knows of nodes.
+/// What the layer above knows about nodes.
 pub trait Judge {
-    /// Is a node of group `group` with this key word, last used at `last_use`, expired for sure,
-    /// without a look at its states.
+    /// Whether a node of group `group` with this key word and this last use is certainly expired.
+    /// Decides without the node's states.
     fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool;
-    /// What a whole node's words are worth; they may be changed, it is a copy.
+    /// The rank of a whole node. `words` is a copy and may be changed.
     fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
 }
 
-/// A place that may be taken.
+/// A place to reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Victim {
     pub place: usize,
-    /// What is lost with it; none: its CRC failed, it was nobody's any more.
+    /// What is lost with its node. None: its CRC failed, so it belonged to no key.
     pub rank: Option<Rank>,
 }
 
-/// What choosing needs room for.
+/// Buffers for choosing.
 #[derive(Debug, Default)]
 pub(super) struct EvictionBuffers {
     order: Vec<UsedPlace>,
     copy: Vec<u64>,
 }
 
-/// A place that may be taken, oldest last use first.
+/// A candidate, ordered by last use, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct UsedPlace {
     last_use_ms: u64,
     place: usize,
 }
 
-/// A chain that has to make room.
+/// A chain in which a node must be evicted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FullChain<'g> {
     pub group_index: usize,
@@ -67,8 +67,7 @@ pub(super) struct FullChain<'g> {
 }
 
 impl FullChain<'_> {
-    /// Chooses among the places `candidates`, which are those with a tag that the transaction does
-    /// not use.
+    /// Chooses among `candidates`: the places with a tag that the transaction does not use.
     #[cold]
     pub fn choose(
         self,
@@ -102,7 +101,7 @@ impl FullChain<'_> {
             let rank = judge.rank(index, copy, now);
             match rank {
                 Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
-                // Not counted among the judged: `full` means that nothing else is left.
+                // Does not count as judged: `full` means that nothing else is left.
                 Rank::Kept => continue,
                 _ if best.and_then(|best| best.rank).is_none_or(|least| rank < least) => {
                     best = Some(Victim { place, rank: Some(rank) });

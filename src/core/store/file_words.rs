@@ -1,7 +1,6 @@
-//! Files of the store before they are mapped: drafts, headers as words, and what makes renames
-//! last.
+//! Files of the store before they are mapped: drafts, headers as words, and durable renames.
 //!
-//! Invariant: a draft is a file of our own: what has its name is removed first.
+//! Invariant: a draft is a new file of ours. Any file with its name is removed first.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,8 +11,8 @@ use super::error::{Error, io_error};
 /// Permissions of the files.
 pub(crate) const FILE_MODE: u32 = 0o600;
 
-/// Creates a file that is not there. One that is left of a writer that died goes first: it may be
-/// another user's, or a link to a file that is not ours.
+/// Creates a file. A draft left by a dead writer is removed first: it may belong to another user,
+/// or be a link to a foreign file.
 pub(crate) fn create_draft(path: &Path) -> Result<File, Error> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -35,7 +34,7 @@ pub(crate) fn header_crc(words: &[u64]) -> u64 {
     u64::from(crc32fast::hash(&bytes_of(words)))
 }
 
-/// Words as the bytes that stand in a file.
+/// Words as the bytes of a file.
 pub(crate) fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -48,7 +47,7 @@ pub(crate) fn words_of(bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Makes renames in the directory of `path` last.
+/// Makes renames in the directory of `path` durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));

@@ -1,7 +1,7 @@
-//! The store: mmap file groups shared by processes, safe against kill -9.
+//! The store: mapped file groups that processes share, safe against kill -9.
 //!
-//! `prepare` makes a data directory ready; a [`Handle`] attaches to it; [`Handle::begin`] opens a
-//! [`Transaction`] over one or many key-nodes, and its commit is the only way a node changes.
+//! `prepare` makes a data directory ready. A [`Handle`] attaches to it. [`Handle::begin`] opens a
+//! [`Transaction`] over one or many key-nodes. Its commit is the only way to change a node.
 
 pub(crate) mod commit;
 pub mod layout;

@@ -1,10 +1,9 @@
 //! Model check of the commit protocol and of recovery over boxed words: a transaction that dies at
-//! any of its stores, a waiter that recovers it, and one that only goes on. They run `commit.rs`,
-//! `slot.rs`, `undo_log.rs` and `semaphore.rs` as they serve.
+//! any of its stores, a waiter that recovers it, and an owner that just goes on. They run the
+//! production code of `commit.rs`, `slot.rs`, `undo_log.rs` and `semaphore.rs`.
 //!
-//! Under `--cfg loom` every interleaving of them is looked at:
-//! `RUSTFLAGS="--cfg loom" cargo test --release --lib store::model`. Without it the dying one goes
-//! first; that is what Miri runs.
+//! With `--cfg loom` every interleaving is checked: `RUSTFLAGS="--cfg loom" cargo test --release
+//! --lib store::model`. Without it the dying transaction goes first. Miri runs it that way.
 
 use super::commit::{Announced, Change, Changes, KeyNodes, Owner};
 use super::crash;
@@ -31,17 +30,17 @@ use std::{
 const GROUP: u64 = 7;
 /// Two key-nodes: word 0 and word 1 hold their semaphores.
 const SEMAPHORES: [usize; 2] = [0, 2];
-/// The two words a transaction adds 1 to, behind the header page.
+/// The two words to which a transaction adds 1, after the header page.
 const WORDS: [usize; 2] = [PAGE_WORDS, PAGE_WORDS + 1];
 
 struct World {
     file: Region,
     slots: Region,
-    /// Falls when its owner is dead: the lock of the slot's byte.
+    /// The lock of the slot's byte: false once the owner is dead.
     alive: [AtomicBool; 2],
-    /// Held by who recovers, or frees orphans.
+    /// Held while recovering or freeing orphans.
     recovery: Mutex<()>,
-    /// Is somebody between take and release.
+    /// Whether an owner is between take and release.
     holders: [AtomicBool; 2],
 }
 
@@ -68,7 +67,7 @@ impl World {
         Semaphore::at(self.file.half(SEMAPHORES[key_node]))
     }
 
-    /// What a waiter does who sees a dead holder.
+    /// What a waiter does when it sees a dead holder.
     fn recover(&self, slot: usize) {
         if self.alive[slot].load(Ordering::Acquire) {
             return;
@@ -82,7 +81,7 @@ impl World {
 impl Files for World {
     fn place_of(&self, undo: &Undo) -> PlaceOf {
         let known = undo.group == GROUP && WORDS.contains(&(undo.at as usize));
-        // Both words are the first key-node's.
+        // Both words belong to the first key-node.
         if known { PlaceOf::KeyNode(0) } else { PlaceOf::Nothing }
     }
 
@@ -177,12 +176,12 @@ impl Changes for Both<'_> {
     }
 }
 
-/// One transaction over `key_nodes`: adds 1 to both words. Did it reach its commit point.
+/// One transaction over `key_nodes`: adds 1 to both words. True if it reached its commit point.
 fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
     let mut announced = Announced::new(Player { world, slot }, Row { world, key_nodes });
     let held = announced.take_all().expect("waits for as long as it takes");
     let old = WORDS.map(|at| world.file.load(at));
-    // Who is dead sees the work of others.
+    // A dead owner may see the work of others.
     assert!(old[0] == old[1] || !crash::lives(), "half a transaction is seen");
     let intent = Intent { group: GROUP, file: 0, key_node: 0 };
     let new = [[old[0] + 1], [old[1] + 1]];
@@ -191,27 +190,27 @@ fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
     crash::lives()
 }
 
-/// What became of a transaction that was to die.
+/// The end of a transaction that was to die.
 struct End {
     committed: bool,
     died: bool,
 }
 
-/// One transaction that dies after so many stores.
+/// One transaction that dies after `stores` stores.
 fn transact_and_die(world: &World, slot: usize, key_nodes: &'static [usize], stores: usize) -> End {
     crash::die_after(Some(stores));
     let committed = transact(world, slot, key_nodes);
     let died = !crash::lives();
     crash::die_after(None);
     if died {
-        // The lock falls with the address space: after everything it did.
+        // The lock falls with the address space, after everything the owner did.
         world.alive[slot].store(false, Ordering::Release);
     }
     End { committed, died }
 }
 
 /// Stores of an undisturbed transaction: intents, their sequence and number, semaphores, two undo
-/// entries, `phase`, two words, `phase`, semaphores, the withdrawal.
+/// entries, `phase`, two words, `phase`, semaphores, withdrawal.
 fn all_stores(key_nodes: &[usize]) -> usize {
     4 * key_nodes.len() + 2 + 2 * 3 + 1 + 2 + 1 + 1
 }
@@ -261,7 +260,7 @@ fn no_store_is_left_out_of_the_deaths() {
     });
 }
 
-/// Changes of which only the first can be written.
+/// Changes whose writing panics after the first.
 #[cfg(not(loom))]
 struct Panics<'w>(Both<'w>);
 
@@ -353,7 +352,7 @@ fn a_recoverer_that_dies_is_followed() {
     }
 }
 
-/// Takes and releases a key-node; what else its semaphore should be while it is held fails.
+/// Takes and releases a key-node. Fails if the semaphore is held twice or freed meanwhile.
 fn hold(world: &World, slot: u32, key_node: u32) {
     let (words, token) = (world.slot(slot as usize), Token::new(slot, 1));
     let semaphore = world.semaphore(key_node as usize);
@@ -362,14 +361,14 @@ fn hold(world: &World, slot: u32, key_node: u32) {
         let seen = world.holders[key_node as usize].swap(true, Ordering::AcqRel);
         assert!(!seen, "two hold it");
         world.holders[key_node as usize].store(false, Ordering::Release);
-        // An exchange sees the latest word, where a load may see an older one.
+        // An exchange sees the latest word. A load may see an older one.
         assert!(semaphore.try_take(token).is_err(), "freed while it was held");
         semaphore.release();
     }
     words.withdraw();
 }
 
-/// What a waiter does who sees the token of a living slot.
+/// What a waiter does when it sees the token of a living slot.
 fn free(world: &World, key_node: u32) {
     let token = Token::new(0, 1);
     let (semaphore, slot) = (world.semaphore(key_node as usize), world.slot(0));

@@ -1,8 +1,8 @@
-//! One pass of a tool over live groups: who works on a key-node, and how long all its looks
+//! One pass of a tool over live groups: which process works on a key-node, and how long all looks
 //! together may wait.
 //!
-//! Invariant: only a living process that announces a key-node works on it, whatever stands in its
-//! semaphore; and a pass pauses so often at most, however many nodes are off.
+//! Invariant: only a living process that announces a key-node works on it, whatever its semaphore
+//! says. The pauses of a pass are limited, however many nodes are faulty.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,49 +15,48 @@ use super::slot::Intent;
 use crate::base::sys;
 use crate::key::KeyNodeId;
 
-/// Before another look: a holder may have lost its processor.
+/// Pause before another look: a holder may have lost its processor.
 const PAUSE: Duration = Duration::from_millis(1);
-/// All pauses of a pass: some one or two seconds.
+/// Most pauses of a pass: together one or two seconds.
 const PAUSES: u32 = 1000;
 
-/// What a pass knows of the processes that are attached, and the pauses that it has left.
+/// What a pass knows about the attached processes, and the pauses it has left.
 #[derive(Debug)]
 pub struct Pass<'a> {
     runtime: Option<&'a Runtime>,
     pauses: Cell<u32>,
 }
 
-/// Whose a key-node's semaphore is.
+/// The holder of a key-node's semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     Nobody,
-    /// A living process, in this slot, holds it or is about to.
+    /// The living process of this slot holds it, or is about to take it.
     Living(u32),
-    /// A process that died holding it, in this slot.
+    /// The process of this slot died while it held it.
     Dead {
         slot: u32,
-        /// It died in the middle of writing.
+        /// Whether it died while it wrote.
         was_writing: bool,
     },
-    /// Nobody, though it names this slot.
+    /// No process holds it, although it names this slot.
     Orphan(u32),
 }
 
 impl<'a> Pass<'a> {
-    /// A pass in a data directory; without a runtime.mmap nobody is attached, nor is where it is of
-    /// another boot.
+    /// A pass over a data directory. Without a runtime.mmap of this boot, no process is attached.
     pub fn new(runtime: Option<&'a Runtime>) -> Pass<'a> {
         let is_of_this_boot =
             |runtime: &&Runtime| sys::boot_id().is_ok_and(|boot| boot == runtime.boot());
         Pass { runtime: runtime.filter(is_of_this_boot), pauses: Cell::new(PAUSES) }
     }
 
-    /// Has it waited enough.
+    /// Whether it has waited enough.
     pub(super) fn is_over(&self) -> bool {
         self.pauses.get() == 0
     }
 
-    /// Pauses before another look; false: it has waited enough.
+    /// Pauses before another look. False if it has waited enough.
     pub(super) fn pause(&self) -> bool {
         let left = self.pauses.get();
         if left == 0 {
@@ -68,7 +67,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Whose the semaphore of a key-node is now.
+    /// The present holder of a key-node's semaphore.
     pub(super) fn holder(&self, group: &Group, at: KeyNodeId) -> Holder {
         let KeyNodeId { file, key_node } = at;
         let semaphore = group.semaphore(file, key_node);
@@ -83,7 +82,8 @@ impl<'a> Pass<'a> {
         };
         let intent = Intent { group: group.header().id, file, key_node };
         if is_gone() {
-            // Read twice, as by one who would free it: else it has changed hands meanwhile.
+            // Read twice, as a process that frees it does. Otherwise the semaphore has changed
+            // hands.
             return if is_named() && is_gone() { Holder::Orphan(number) } else { Holder::Nobody };
         }
         if runtime.is_locked(number) {

@@ -1,8 +1,8 @@
 //! Which slots an attachment may take, in which order it tries them, and which slots get their
-//! blocks before anybody needs them.
+//! blocks in advance.
 //!
-//! Invariant: programs take the last slots only, `max-programs` of them at most. So the server's
-//! own processes always find a slot, and on a full disk one that has its blocks.
+//! Invariant: programs take only the last slots, at most `max-programs` of them. So the server's
+//! own processes always find a slot, and on a full disk a slot that has its blocks.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,37 +12,37 @@ use super::layout::runtime::SLOTS;
 use super::slot::SlotState;
 use crate::conf::Srv;
 
-/// The role of a program that attaches, in its slot.
+/// The role of an attached program, in its slot.
 pub const ROLE_PROGRAM: u32 = 3;
 
-/// The role of the process that prepares, in its slot.
+/// The role of the preparing process, in its slot.
 pub const ROLE_PREPARE: u32 = 0;
 
-/// How the slots are shared out between the server's processes and programs.
+/// How the slots are divided between the server's processes and programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
-    /// The server's processes need so many at once.
+    /// Slots that the server's processes need at once.
     needed: u32,
-    /// The first so many are kept for them, with their blocks.
+    /// The first slots, kept for these processes, with their blocks.
     reserved: u32,
-    /// The last so many are for programs.
+    /// The last slots, for programs.
     programs: u32,
 }
 
-/// What an attachment asks for.
+/// The request of an attachment.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotRequest<'p> {
-    /// What it attaches as.
+    /// The role that it attaches with.
     pub role: u32,
-    /// The slots that are for this role.
+    /// The slots for this role.
     pub places: &'p Places,
 }
 
 impl Places {
-    /// Any slot, for anybody.
+    /// Any slot for any role.
     pub(crate) const ALL: Places = Places { needed: 1, reserved: 1, programs: SLOTS as u32 };
 
-    /// Those of a configuration.
+    /// The places of a configuration.
     pub fn of(srv: &Srv) -> Places {
         Places {
             needed: srv.needed_slots().into(),
@@ -56,8 +56,8 @@ impl Places {
         all.saturating_sub(self.programs)..all
     }
 
-    /// The slots that `role` may take, in the order to try them. Those that have their blocks come
-    /// first; a dead one costs a recovery. The server takes one of the programs' last.
+    /// The slots that `role` may take, in the order to try them. Slots that have their blocks come
+    /// first; a dead one costs a recovery. The server takes the slots of programs last.
     pub(crate) fn order(&self, role: u32, state: impl Fn(u32) -> SlotState) -> Vec<u32> {
         let programs = self.of_programs();
         let places = if role == ROLE_PROGRAM { programs.clone() } else { 0..SLOTS as u32 };
@@ -73,11 +73,11 @@ impl Places {
         order
     }
 
-    /// Of the slots that are open to the server's processes, in their order, those that get their
-    /// blocks before anybody needs them.
+    /// Of the slots open to the server's processes, in their order, those that get their blocks in
+    /// advance.
     ///
     /// # Errors
-    /// If there are fewer than the processes need at once.
+    /// If there are fewer slots than the processes need at once.
     pub(crate) fn reserved(
         &self,
         open: impl Iterator<Item = u32>,
@@ -90,7 +90,7 @@ impl Places {
         Ok(reserved)
     }
 
-    /// Why nobody of this role finds a slot: all that it may take are in use.
+    /// The error when a role finds no slot: all slots that it may take are in use.
     pub(crate) fn exhausted(&self, role: u32, runtime: &Path) -> Error {
         let path = runtime.to_path_buf();
         if role == ROLE_PROGRAM {

@@ -1,8 +1,8 @@
-//! A store of this process's own memory, for the simulation: several played processes attach to it,
-//! each with a handle of its own.
+//! A store in this process's own memory, for the simulation. Several played processes attach to it,
+//! each with its own handle.
 //!
-//! Invariant: what they run is what serves, but for files: a lock is a word that names its holder,
-//! and falls when the player says so.
+//! Invariant: they run the production code, except for files. A lock is a word that names its
+//! holder; it falls when the player says so.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use super::semaphore::Token;
 use super::slot::{SlotOwner, SlotWords};
 use crate::conf;
 
-/// Slots that the simulation uses, so that it clears no more.
+/// Slots that the simulation uses. It clears only these.
 const PLAYED_SLOTS: u32 = 8;
 
 /// The locks of all slots, as one process sees them.
 #[derive(Debug, Clone)]
 pub(crate) struct Locks {
-    /// 0: free. Behind those of the slots stand those of who frees semaphores in their names.
+    /// 0: free. After the locks of the slots come the locks for freeing in their names.
     holders: Arc<Vec<AtomicU32>>,
     process: u32,
 }
 
 impl Locks {
-    /// All free; seen by nobody.
+    /// All free, seen by no process.
     pub fn new() -> Locks {
         let holders = Arc::new((0..2 * SLOTS).map(|_| AtomicU32::new(0)).collect());
         Locks { holders, process: 0 }
     }
 
-    /// As this process sees them; its number is not 0.
+    /// The locks as this process sees them. Its number is not 0.
     pub fn of(&self, process: u32) -> Locks {
         assert_ne!(process, 0);
         Locks { process, ..self.clone() }
     }
 
-    /// The process's memory is gone, and all of its locks with it.
+    /// Releases all locks of a process whose memory is gone.
     pub fn fall(&self, process: u32) {
         for holder in self.holders.iter() {
             let _ = holder.compare_exchange(process, 0, Ordering::SeqCst, Ordering::SeqCst);
@@ -99,7 +99,8 @@ impl Shared {
         Shared { runtime: Region::boxed(at::WORDS), files: files.collect(), headers }
     }
 
-    /// As a first start finds them: no node, no owner, nothing counted, all groups registered.
+    /// Resets all words to the state at a first start: no node, no owner, nothing counted, all
+    /// groups registered.
     pub fn clear(&self) {
         let clear = |region: &Region, from: usize, to: usize| {
             region.words(from, to - from).iter().for_each(|word| word.store(0, Ordering::Relaxed));
@@ -121,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// runtime.mmap as a process of these locks maps it.
+    /// runtime.mmap, as a process with these locks maps it.
     pub fn runtime(&self, locks: &Locks) -> Runtime {
         Runtime::played(self.runtime.part(0, at::WORDS), Backing::Played(locks.clone()))
     }
@@ -131,7 +132,7 @@ impl Shared {
         self.files.iter().flatten()
     }
 
-    /// All groups as a process maps them.
+    /// All groups, as a process maps them.
     pub fn groups(&self) -> Vec<Group> {
         let runtime = self.runtime(&Locks::new());
         let of = |(files, header): (&Vec<Region>, &Header)| {
@@ -158,7 +159,7 @@ fn entries_of(header: &Header) -> Vec<FileEntry> {
 }
 
 impl Handle {
-    /// Attaches a played process; all groups are mapped.
+    /// Attaches a played process with all groups mapped.
     pub(crate) fn played(shared: &Shared, locks: &Locks, role: u32) -> Result<Handle, Error> {
         let (runtime, groups) = (shared.runtime(locks), shared.groups());
         Handle::attach_by(runtime, groups, Path::new("."), |runtime, recover| {
@@ -168,7 +169,7 @@ impl Handle {
 }
 
 impl Slot {
-    /// Takes a free slot, as [`Slot::attach`] does with files.
+    /// Takes a free slot, like [`Slot::attach`] with files.
     fn play(
         runtime: &Runtime,
         words: &Region,

@@ -1,8 +1,8 @@
-//! A slow look at all nodes of all groups: how many live, are expired, are free, and how long the
-//! chains are.
+//! A sweep: a slow look at all nodes of all groups. It counts live and expired nodes, free places,
+//! and the lengths of the chains.
 //!
 //! Invariant: it takes no semaphore and writes nothing but its findings, and each step is bounded.
-//! It believes copies whose CRC holds; what stays torn is in use by somebody, and counted as live.
+//! It trusts copies whose CRC holds. A node that stays torn is in use, so it counts as live.
 
 use super::counter::Nodes;
 use super::evict::{Judge, Rank};
@@ -10,10 +10,10 @@ use super::group::{Group, is_whole};
 use super::handle::Handle;
 use super::layout::{TAG_WORDS, node, tag};
 
-/// Copies of a node that is being written, until one is whole.
+/// Most copies made of a node that is being written, until one is whole.
 const COPIES_MAX: usize = 100;
 
-/// How far a look at all nodes has come.
+/// How far a sweep has come.
 #[derive(Debug, Default)]
 pub struct Sweep {
     group: usize,
@@ -24,16 +24,15 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Begins anew: the groups may be others.
+    /// Starts again, because the groups may have changed.
     pub fn restart(&mut self) {
         (self.group, self.file, self.key_node) = (0, 0, 0);
         self.nodes = Nodes::default();
     }
 
-    /// Looks at about so many nodes and heads more, and notes what it has found of each group that
-    /// it has come to the end of. True if that was the last one: the next step begins anew. `live`
-    /// is told of every live node: the index of its group, and a copy of its words as the judge
-    /// has left them.
+    /// Looks at about `most` more heads and nodes. Stores the findings of each group that it has
+    /// finished. True after the last group: the next step then starts again. Calls `live` for every
+    /// live node, with the index of its group and a copy of its words as the judge has left them.
     pub fn step(
         &mut self,
         handle: &Handle,
@@ -63,7 +62,7 @@ impl Sweep {
         false
     }
 
-    /// Goes to the next key-node; false behind the last one.
+    /// Goes to the next key-node. False after the last one.
     fn advance(&mut self, group: &Group) -> bool {
         self.key_node += 1;
         if self.key_node == group.geometry().key_nodes {
@@ -78,7 +77,7 @@ impl Sweep {
         self.group = next;
     }
 
-    /// Looks at a key-node; the nodes in its chain.
+    /// Looks at a key-node. Returns the number of nodes in its chain.
     fn look(
         &mut self,
         group: &Group,
@@ -107,7 +106,7 @@ impl Sweep {
         taken
     }
 
-    /// Leaves the words of a live node in `copy`.
+    /// Copies a node. The words of a live node stay in `copy`.
     fn copy_live(&mut self, group: &Group, place: usize, judge: &dyn Judge, now: u64) -> Copied {
         let (index, at) = (self.group, group.node(self.key_node, place));
         let copy = &mut self.copy;
@@ -127,10 +126,10 @@ impl Sweep {
     }
 }
 
-/// What came of copying a node.
+/// The result of copying a node.
 enum Copied {
     Live,
     Expired,
-    /// In use by somebody for as long as was looked.
+    /// Being written during all copies.
     Torn,
 }

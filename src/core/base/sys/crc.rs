@@ -1,14 +1,14 @@
 //! CRC-32C by the processor's own instruction.
 //!
-//! Invariant: the instruction is used only where the processor says that it has it.
+//! Invariant: the instruction is used only if the processor says that it has it.
 
-/// The register of CRC-32C after three words and the rest, by the processor's own instruction; none
-/// where it has none.
+/// The register of CRC-32C after three words and the rest, by the processor's own instruction. None
+/// if it has none.
 #[inline(always)]
 pub fn crc32c_words(state: u32, [a, b, c]: [u64; 3], rest: &[u64]) -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: the processor has SSE4.2, the only thing the function asks for.
+        // SAFETY: the processor has SSE4.2, the only requirement of the function.
         return Some(unsafe { crc32c_words_sse42(state, a, b, c, rest) });
     }
     let _ = (state, a, b, c, rest);
@@ -17,7 +17,7 @@ pub fn crc32c_words(state: u32, [a, b, c]: [u64; 3], rest: &[u64]) -> Option<u32
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
-// Words by themselves come in registers: an array would be stored to be loaded again.
+// Single words are passed in registers. An array would be stored and loaded again.
 fn crc32c_words_sse42(state: u32, a: u64, b: u64, c: u64, rest: &[u64]) -> u32 {
     use std::arch::x86_64::_mm_crc32_u64;
     let mut state = u64::from(state);
@@ -25,8 +25,8 @@ fn crc32c_words_sse42(state: u32, a: u64, b: u64, c: u64, rest: &[u64]) -> u32 {
         state = _mm_crc32_u64(state, word);
     }
     if let [a, b, c, d, e] = *rest {
-        // The rest of a node of one line, which most are, without a loop: `cargo bench --bench
-        // store -- 'update hit, 1 M keys'` pays for it.
+        // The rest of a node of one line, the most common kind, without a loop. `cargo bench
+        // --bench store -- 'update hit, 1 M keys'` shows the gain.
         for word in [a, b, c, d, e] {
             state = _mm_crc32_u64(state, word);
         }

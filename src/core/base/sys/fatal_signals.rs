@@ -1,7 +1,7 @@
-//! What is done before a signal ends the process: the group of a file that failed under its map is
-//! quarantined, and a terminal that was drawn on is given back.
+//! What happens before a signal ends the process: the group of a mapped file that failed is
+//! quarantined, and a terminal that was drawn on is restored.
 //!
-//! Invariant: a handler only does what is async-signal-safe, and reads only what is never freed.
+//! Invariant: a handler does only what is async-signal-safe, and reads only what is never freed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,10 +13,10 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use nix::libc;
 
-/// Exit status of a process that a mapped file failed under.
+/// Exit status of a process that ended because a mapped file failed.
 pub const EXIT_SIGBUS: i32 = 86;
 
-/// A map that the SIGBUS handler knows: where it is, what to mark and what to call it.
+/// A map known to the SIGBUS handler: its place, the words to mark, and its name.
 struct Watched {
     start: AtomicUsize,
     len: AtomicUsize,
@@ -40,19 +40,19 @@ static WATCHED: [Watched; WATCHED_MAX] = [const {
     }
 }; WATCHED_MAX];
 
-/// Keeps a map in the register of the SIGBUS handler; dropping it takes the map out.
+/// Keeps a map registered with the SIGBUS handler. Dropping it removes the map.
 #[derive(Debug)]
 pub(crate) struct Watch {
     index: usize,
     start: usize,
 }
 
-/// Registers a map of a file: when the file fails under it (a page that is gone or cannot be
-/// read), `bits` are set in `mark`, the header's quarantine word is set, the file is named on
-/// standard error and the process ends with [`EXIT_SIGBUS`].
+/// Registers a map of a file. If the file fails (a page is gone or cannot be read), the handler
+/// sets `bits` in `mark`, sets the header's quarantine word, names the file on standard error, and
+/// ends the process with [`EXIT_SIGBUS`].
 ///
-/// `mark` and `header_mark` must stay mapped as long as the [`Watch`] lives: the caller keeps the
-/// watch beside the regions they stand in, dropped first.
+/// `mark` and `header_mark` must stay mapped as long as the [`Watch`] lives. The caller keeps the
+/// watch beside the regions they are in, and drops it first.
 pub(crate) fn watch(
     addresses: Range<usize>,
     mark: &AtomicU64,
@@ -78,8 +78,8 @@ pub(crate) fn watch(
     Some(Watch { index, start })
 }
 
-/// A path in words. The handler may read it at any time, so it is never freed; files are opened
-/// again and again by reloads, so each path is kept once.
+/// A path as text. The handler may read it at any time, so it is never freed. Reloads open the same
+/// files again and again, so each path is kept once.
 fn kept_name(path: &Path) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,8 @@ fn kept_name(path: &Path) -> &'static str {
     kept
 }
 
-/// As [`watch`], of a map for reading: the file is named and the process ends, nothing is marked.
+/// Like [`watch`], for a map for reading. The file is named and the process ends, but nothing is
+/// marked.
 pub(crate) fn watch_reading(addresses: Range<usize>, path: &Path) -> Option<Watch> {
     // Words of this process, for the handler to write to.
     static MARKS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
@@ -111,8 +112,8 @@ impl Drop for Watch {
 fn install_sigbus_handler() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
-        // SAFETY: a zeroed sigaction is a valid one; the handler only does what is
-        // async-signal-safe (atomics, write, _exit, signal, raise).
+        // SAFETY: a zeroed sigaction is valid. The handler does only what is async-signal-safe
+        // (atomics, write, _exit, signal, raise).
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_sigbus as *const () as usize;
@@ -144,23 +145,24 @@ extern "C" fn on_sigbus(
         let bits = entry.bits.load(Ordering::Relaxed);
         say(if bits == 0 { b"\n" } else { b"; its group is quarantined\n" });
         let mark = entry.mark.load(Ordering::Relaxed) as *const AtomicU64;
-        // SAFETY: `watch` demands that the word outlives the registration.
+        // SAFETY: `watch` requires that the word outlives the registration.
         unsafe { (*mark).fetch_or(bits, Ordering::Relaxed) };
         let header_mark = entry.header_mark.load(Ordering::Relaxed) as *const AtomicU64;
-        // SAFETY: as above. Should this page be gone too, the kernel ends the process here: the
-        // master takes both ends alike.
+        // SAFETY: as above. If this page is gone too, the kernel ends the process here. The master
+        // treats both ends alike.
         unsafe { (*header_mark).store(1, Ordering::Relaxed) };
-        // SAFETY: ends the process without running anything of it.
+        // SAFETY: ends the process without running any more of its code.
         unsafe { libc::_exit(EXIT_SIGBUS) };
     }
-    // SAFETY: no file of ours: the default action, again and for good.
+    // SAFETY: the address is in no watched map. Restores the default action for good and raises the
+    // signal again.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
 }
 
-/// How a terminal was before a program drew on it.
+/// The state of a terminal before a program drew on it.
 struct Terminal {
     settings: libc::termios,
     undo: &'static [u8],
@@ -168,11 +170,11 @@ struct Terminal {
 
 static TERMINAL: AtomicPtr<Terminal> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Keeps how the terminal of standard output is set now. A signal that ends this process, a SIGBUS
-/// too, first gives it back so, after `undo` was written to it. For a program that draws full
-/// screen, once, before it begins.
+/// Stores the present settings of the terminal of standard output. Before a signal ends this
+/// process, SIGBUS included, `undo` is written to the terminal and the settings are restored. A
+/// full-screen program calls this once, before it begins to draw.
 pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
-    // SAFETY: a zeroed termios is a valid one, and the call fills it.
+    // SAFETY: a zeroed termios is valid, and the call fills it.
     let (kept, settings) = unsafe {
         let mut settings: libc::termios = std::mem::zeroed();
         (libc::tcgetattr(libc::STDOUT_FILENO, &raw mut settings), settings)
@@ -180,11 +182,12 @@ pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
     if kept != 0 {
         return Err(io::Error::last_os_error());
     }
-    // Never freed: a handler may read it at any time. Release: pairs with the Acquire there.
+    // Never freed, because a handler may read it at any time. Release: pairs with the Acquire
+    // there.
     TERMINAL.store(Box::into_raw(Box::new(Terminal { settings, undo })), Ordering::Release);
     install_sigbus_handler();
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
-        // SAFETY: the handler only does what is async-signal-safe (write, tcsetattr, signal,
+        // SAFETY: the handler does only what is async-signal-safe (write, tcsetattr, signal,
         // raise).
         unsafe { libc::signal(signal, on_end as *const () as libc::sighandler_t) };
     }
@@ -193,7 +196,7 @@ pub fn keep_terminal(undo: &'static [u8]) -> io::Result<()> {
 
 extern "C" fn on_end(signal: libc::c_int) {
     give_terminal_back();
-    // SAFETY: the default action, for good.
+    // SAFETY: restores the default action, for good.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
@@ -205,8 +208,8 @@ fn give_terminal_back() {
     if terminal.is_null() {
         return;
     }
-    // SAFETY: `keep_terminal` stored a box that is never freed; write and tcsetattr are
-    // async-signal-safe. In the background, where it would stop this process, TTOU is ignored.
+    // SAFETY: `keep_terminal` stored a box that is never freed. write and tcsetattr are
+    // async-signal-safe. TTOU is ignored, because it would stop this process in the background.
     unsafe {
         libc::signal(libc::SIGTTOU, libc::SIG_IGN);
         let undo = (*terminal).undo;

@@ -1,4 +1,4 @@
-//! Opening files, their blocks on the disk, their file system.
+//! Opens files, allocates their blocks on the disk, and identifies their file system.
 //!
 //! Invariant: an open never waits for another process.
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nix::libc;
 
-/// Opens what must be a regular file, without waiting: a pipe in its place might have no other end.
+/// Opens a file that must be regular, without waiting: a pipe in its place might have no other end.
 pub fn open_regular(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
     use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -25,29 +25,29 @@ pub fn open_regular(options: &std::fs::OpenOptions, path: &Path) -> io::Result<F
     Err(io::Error::new(io::ErrorKind::InvalidInput, words))
 }
 
-/// As [`open_regular`], for reading.
+/// Like [`open_regular`], for reading.
 pub fn open_to_read(path: &Path) -> io::Result<File> {
     open_regular(std::fs::OpenOptions::new().read(true), path)
 }
 
-/// Is the file system of this path in memory (tmpfs).
+/// Whether the file system of this path is in memory (tmpfs).
 pub fn is_in_memory(path: &Path) -> io::Result<bool> {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     Ok(rustix::fs::statfs(path)?.f_type as i64 == TMPFS_MAGIC)
 }
 
-/// Allocates the blocks of a byte range, so that a full disk is an error now and no SIGBUS later.
-/// A range that has its blocks is no error on a full disk.
+/// Allocates the blocks of a byte range, so that a full disk is an error now and not a SIGBUS
+/// later. On a full disk, a range that already has its blocks is no error.
 pub fn allocate(file: &File, start: u64, len: u64) -> io::Result<()> {
     use rustix::io::Errno;
     match rustix::fs::fallocate(file.as_fd(), rustix::fs::FallocateFlags::empty(), start, len) {
-        // XFS asks for as much room again, before it looks whether there are blocks to allocate.
+        // XFS demands the same room again before it checks whether any block is missing.
         Err(Errno::NOSPC | Errno::DQUOT) if has_blocks(file, start, len).unwrap_or(false) => Ok(()),
         result => result.map_err(io::Error::from),
     }
 }
 
-/// Extents that the kernel is asked for at once.
+/// Extents requested from the kernel at once.
 const EXTENTS: usize = 32;
 
 /// `struct fiemap_extent` of linux/fiemap.h.
@@ -75,19 +75,20 @@ struct Fiemap {
     extents: [Extent; EXTENTS],
 }
 
-/// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`, whose size is without extents.
+/// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`. The size of that struct excludes
+/// extents.
 const FS_IOC_FIEMAP: u32 = 0xc020_660b;
 const _: () = assert!(size_of::<Fiemap>() == 32 + 56 * EXTENTS);
 
-/// Has every byte of a range a block on the disk, written or not; an error where the file system
-/// cannot tell.
+/// Whether every byte of a range has a block on the disk, written or not. An error if the file
+/// system cannot say.
 fn has_blocks(file: &File, start: u64, len: u64) -> io::Result<bool> {
     let (mut at, end) = (start, start + len);
     while at < end {
         let mut map =
             Fiemap { start: at, length: end - at, count: EXTENTS as u32, ..Fiemap::default() };
-        // SAFETY: the kernel reads the head of the struct, and writes it and at most `count`
-        // extents behind it, for which there is room.
+        // SAFETY: the kernel reads the head of the struct. It writes the head and at most `count`
+        // extents after it, for which there is room.
         let told =
             unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as libc::Ioctl, &raw mut map) };
         if told != 0 {

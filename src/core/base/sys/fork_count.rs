@@ -1,4 +1,4 @@
-//! Whether this process is a forked child of the one that made something.
+//! Detects whether this process is a forked child of the one that made something.
 //!
 //! Invariant: the count changes in the child, before it runs anything else.
 
@@ -13,7 +13,7 @@ extern "C" fn count_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Begins to count for [`forks`]; once is enough.
+/// Starts counting for [`forks`]. One call is enough.
 pub fn count_forks() {
     static REGISTER: Once = Once::new();
     REGISTER.call_once(|| {
@@ -22,8 +22,8 @@ pub fn count_forks() {
     });
 }
 
-/// How often this process is a forked child of itself: what was noted before a fork differs from
-/// what the child reads.
+/// The number of forks that led to this process. A child reads another number than its parent
+/// stored before the fork.
 #[inline]
 pub fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)

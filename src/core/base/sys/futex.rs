@@ -1,20 +1,21 @@
-//! Sleeping on a word of shared memory, and waking who sleeps there.
+//! Sleeps on a word of shared memory, and wakes a process that sleeps there.
 //!
-//! Invariant: a wait ends early at any doubt; the caller looks again.
+//! Invariant: a wait ends early at any doubt. The caller checks the word again.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use rustix::thread::futex;
 
-/// Sleeps while the word is `seen`, at most `limit`; woken by any process. Returns early at any
+/// Sleeps while the word is `seen`, at most `limit`. Any process can wake it. Returns early at any
 /// doubt.
 pub fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
     let limit = futex::Timespec {
         tv_sec: limit.as_secs() as i64,
         tv_nsec: i64::from(limit.subsec_nanos()),
     };
-    // No PRIVATE flag: the word is shared between processes. Every error means: look again.
+    // No PRIVATE flag: the word is shared between processes. After any error the caller checks the
+    // word again.
     let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&limit));
 }
 

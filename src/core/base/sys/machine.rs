@@ -1,4 +1,4 @@
-//! What the kernel tells of this machine: its boot, its random source, time on its processors.
+//! Information from the kernel about this machine: its boot, its random source, processor time.
 //!
 //! Invariant: nothing here is needed to serve a request.
 
@@ -32,11 +32,11 @@ fn parse_boot_id(text: &str) -> Option<[u64; 2]> {
     Some([(id >> 64) as u64, id as u64])
 }
 
-/// The time that a process has spent on processors, milliseconds; none if that cannot be told.
-/// (Fields 14 and 15 of proc_pid_stat(5), in ticks.)
+/// The processor time that a process has used, in milliseconds. None if it is unknown. (Fields 14
+/// and 15 of proc_pid_stat(5), in clock ticks.)
 pub fn cpu_ms(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it may hold anything, brackets too.
+    // The process name before it may contain any character, also brackets.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut ticks = rest.split_ascii_whitespace().skip(11);
     let (user, system): (u64, u64) = (ticks.next()?.parse().ok()?, ticks.next()?.parse().ok()?);

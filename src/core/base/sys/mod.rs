@@ -1,7 +1,7 @@
 //! Calls to the kernel and the processor that std and mio do not offer, by subject.
 //!
-//! Invariant: unsafe code is allowed in these files and in store/region.rs alone, and each block says why it is sound.
-//! What they offer is safe to call.
+//! Invariant: only these files may contain unsafe code, and each block says why it is sound. The
+//! functions they offer are safe to call.
 #![allow(unsafe_code)]
 
 mod crc;

@@ -1,6 +1,6 @@
-//! Locks on byte ranges of a file, of the open file description.
+//! Locks on byte ranges of a file, owned by the open file description.
 //!
-//! Invariant: a lock is never waited for.
+//! Invariant: no call waits for a lock.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ fn byte_range(kind: libc::c_int, start: u64, len: u64) -> libc::flock {
     }
 }
 
-/// Takes an open-file-description lock on a byte range without blocking; false if another
+/// Takes an open-file-description lock on a byte range without blocking. False if another
 /// description holds part of it.
 pub fn try_lock_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
     let range = byte_range(libc::F_WRLCK, start, len);
@@ -30,13 +30,13 @@ pub fn try_lock_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
     }
 }
 
-/// Gives a lock of [`try_lock_range`] back.
+/// Releases a lock of [`try_lock_range`].
 pub fn unlock_range(file: &File, start: u64, len: u64) -> io::Result<()> {
     fcntl(file, FcntlArg::F_OFD_SETLK(&byte_range(libc::F_UNLCK, start, len)))?;
     Ok(())
 }
 
-/// Would [`try_lock_range`] find the range locked by another description.
+/// Whether another description has locked part of the range.
 pub fn is_range_locked(file: &File, start: u64, len: u64) -> io::Result<bool> {
     let mut range = byte_range(libc::F_WRLCK, start, len);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut range))?;

@@ -1,6 +1,6 @@
 //! The channel between the master and a child: short messages with descriptors.
 //!
-//! Invariant: neither end ever waits, and a descriptor that is received has an owner at once.
+//! Invariant: neither end ever waits, and a received descriptor has an owner at once.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -10,21 +10,21 @@ use nix::sys::socket::{
     sendmsg, socketpair,
 };
 
-/// Descriptors that one message of a [`Channel`] carries at most.
+/// Most descriptors in one message of a [`Channel`].
 pub const DESCRIPTORS_MAX: usize = 64;
 
-/// One end of a two-way row of messages between the master and one child. A message is at most
+/// One end of a two-way channel of messages between the master and one child. A message has at most
 /// 16 bytes and [`DESCRIPTORS_MAX`] descriptors.
 pub struct Channel(OwnedFd);
 
-/// What [`Channel::receive`] got.
+/// The result of [`Channel::receive`].
 #[derive(Debug)]
 pub enum Delivery {
     /// A message: its bytes and its descriptors.
     Message(Vec<u8>, Vec<OwnedFd>),
     /// Nothing yet.
     Nothing,
-    /// The other end is gone.
+    /// The other end is closed.
     Closed,
 }
 
@@ -41,12 +41,12 @@ impl Channel {
         self.0.try_clone().map(Channel)
     }
 
-    /// The end that another process has left open for this one.
+    /// The end that another process left open for this one.
     pub fn from_inherited(fd: OwnedFd) -> Channel {
         Channel(fd)
     }
 
-    /// Sends a message; false if there is no room for it yet.
+    /// Sends a message. False if there is no room for it now.
     pub fn send(&self, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<bool> {
         let rights = [ControlMessage::ScmRights(descriptors)];
         let rights = if descriptors.is_empty() { &rights[..0] } else { &rights[..] };
@@ -76,8 +76,8 @@ impl Channel {
         let mut descriptors = Vec::new();
         for control in message.cmsgs()? {
             if let ControlMessageOwned::ScmRights(raw) = control {
-                // SAFETY: the kernel has just made these descriptors for this process, and
-                // nobody else knows them.
+                // SAFETY: the kernel has just made these descriptors for this process, and no other
+                // code knows them.
                 let owned = raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
                 descriptors.extend(owned);
             }

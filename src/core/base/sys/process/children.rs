@@ -1,4 +1,4 @@
-//! Children: forking, what became of them, and how they ended.
+//! Forks children, and reports their changes and ends.
 //!
 //! Invariant: a process forks only while it has one thread.
 
@@ -10,13 +10,13 @@ use nix::unistd::{ForkResult, Pid};
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forked {
-    /// The old process; the child's id.
+    /// The old process, with the child's id.
     Parent(Pid),
     /// The new process.
     Child,
 }
 
-/// Forks. Panics where another thread runs: its locks would stay taken in the child.
+/// Forks. Panics if another thread runs: its locks would stay taken in the child.
 pub fn fork() -> io::Result<Forked> {
     let threads = std::fs::read_dir("/proc/self/task")?.count();
     assert_eq!(threads, 1, "fork with {threads} threads");
@@ -46,18 +46,18 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// What became of a child.
+/// A change of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildChange {
     /// It ended, and is reaped.
     Ended(Exit),
     /// It was stopped (SIGSTOP), or is traced.
     Stopped,
-    /// It goes on.
+    /// It was continued.
     Continued,
 }
 
-/// The next change of any child, if there is one; never waits.
+/// The next change of any child, if there is one. Never waits.
 pub fn next_change() -> io::Result<Option<(Pid, ChildChange)>> {
     let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
     loop {
@@ -89,15 +89,15 @@ pub fn wait_for(pid: Pid) -> io::Result<Exit> {
     }
 }
 
-/// Field `number` (from 3 on) of proc_pid_stat(5); none if there is no such process.
+/// Field `number` (from 3 on) of proc_pid_stat(5). None if there is no such process.
 fn stat_field(pid: Pid, number: usize) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it may hold anything, brackets too.
+    // The process name before it may contain any character, also brackets.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
 }
 
-/// Has a process ended, or is the kernel taking it down.
+/// Whether a process has ended, or the kernel is ending it.
 pub fn is_ending(pid: Pid) -> bool {
     const PF_EXITING: u64 = 4;
     let flags = stat_field(pid, 9).and_then(|flags| flags.parse::<u64>().ok());

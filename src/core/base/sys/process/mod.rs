@@ -1,6 +1,6 @@
 //! Processes: children, signals, descriptors, and the channel between master and child.
 //!
-//! Invariant: a call of a parent about its children never waits, but for those that say so.
+//! Invariant: a parent's call about its children never waits, unless it says so.
 
 mod channel;
 mod children;

@@ -1,6 +1,6 @@
-//! Signals: sending, ignoring and reading them.
+//! Sends, ignores and reads signals.
 //!
-//! Invariant: no code runs in a handler; what is not ignored is read like a file.
+//! Invariant: no code runs in a signal handler. A signal that is not ignored is read like a file.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,23 +14,24 @@ pub fn signal(pid: Pid, signal: Signal) -> io::Result<()> {
     Ok(nix::sys::signal::kill(pid, signal)?)
 }
 
-/// Has the kernel send this process `signal` when its parent dies, then looks whether `parent`
-/// still is the parent: false if it died before. After any change of user, which undoes it.
+/// Asks the kernel to send this process `signal` when its parent dies. Then checks that `parent` is
+/// still the parent: false if it died before. To be called after any change of user, which cancels
+/// the request.
 pub fn follow_parent(parent: Pid, signal: Signal) -> io::Result<bool> {
     nix::sys::prctl::set_pdeathsig(signal)?;
     Ok(nix::unistd::getppid() == parent)
 }
 
-/// Ignores a signal, in this process and all that it forks.
+/// Ignores a signal, in this process and its forked children.
 pub fn ignore(signal: Signal) -> io::Result<()> {
-    // SAFETY: SIG_IGN runs no code of ours.
+    // SAFETY: SIG_IGN runs none of our code.
     unsafe { nix::sys::signal::signal(signal, SigHandler::SigIgn) }?;
     Ok(())
 }
 
-/// Leaves a signal to its default action again: an exec passes on what is ignored.
+/// Restores the default action of a signal. Without this, an exec passes on that it is ignored.
 pub fn stop_ignoring(signal: Signal) -> io::Result<()> {
-    // SAFETY: SIG_DFL runs no code of ours.
+    // SAFETY: SIG_DFL runs none of our code.
     unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) }?;
     Ok(())
 }
@@ -39,7 +40,8 @@ pub fn stop_ignoring(signal: Signal) -> io::Result<()> {
 pub struct Signals(SignalFd);
 
 impl Signals {
-    /// Blocks exactly `read` and makes them readable here; ignores all of `ignored`.
+    /// Blocks exactly the signals of `read` and makes them readable here. Ignores those of
+    /// `ignored`.
     pub fn take(read: &[Signal], ignored: &[Signal]) -> io::Result<Signals> {
         ignored.iter().try_for_each(|&signal| ignore(signal))?;
         let mut set = SigSet::empty();
@@ -49,7 +51,7 @@ impl Signals {
         Ok(Signals(SignalFd::with_flags(&set, flags)?))
     }
 
-    /// The next one that is pending.
+    /// The next pending signal.
     pub fn next(&self) -> io::Result<Option<Signal>> {
         match self.0.read_signal()? {
             Some(info) => Ok(Signal::try_from(info.ssi_signo as i32).ok()),
