@@ -443,6 +443,7 @@ impl Group {
         &self.header
     }
 
+    /// The group's geometry.
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         &self.header.geometry

@@ -1,5 +1,5 @@
-//! A handle: one attachment to a data directory. It owns a slot, maps the groups of the
-//! configuration, waits for semaphores within a budget, and recovers the slots of dead processes.
+//! A handle: one attachment to a data directory. It owns a slot, maps the configured groups, waits
+//! for semaphores within a budget, and recovers the slots of dead processes.
 //!
 //! Invariant: all semaphore waits of one tick together last at most the lock-timeout, whichever
 //! process holds the semaphores.
@@ -44,8 +44,8 @@ pub struct Handle {
     /// When the retired groups were last checked.
     retired_looked: Option<Instant>,
     lock_timeout: Duration,
-    /// What is left of `lock_timeout` in this tick. It is a `Cell` because it changes while groups
-    /// are borrowed. So a handle belongs to one thread.
+    /// What is left of `lock_timeout` in this tick. A `Cell`, as it changes while groups are
+    /// borrowed. So a handle belongs to one thread.
     budget: Cell<Duration>,
     stalled: RefCell<Vec<Stalled>>,
     /// Log lines to write once no semaphore is held.
@@ -98,8 +98,7 @@ const NOTICES_MAX: usize = 64;
 const RETIRED_EVERY: Duration = Duration::from_secs(1);
 
 impl Handle {
-    /// Attaches to a data directory at any slot. The group files are in `live_dir`. The handle has
-    /// no groups yet.
+    /// Attaches to a data directory at any slot. Group files are in `live_dir`. No group is mapped.
     pub fn attach(data_dir: &Path, live_dir: &Path, role: u32) -> Result<Handle, Error> {
         Self::attach_at(data_dir, live_dir, SlotRequest { role, places: &Places::ALL })
     }
@@ -190,8 +189,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Opens a group. If its files are damaged, returns none and quarantines the group; its items
-    /// then answer `store`.
+    /// Opens a group. None if its files are damaged: it is then quarantined, and its items answer
+    /// `store`.
     fn open_if_sound(&self, name: &str) -> Result<Option<Group>, Error> {
         match Group::open(&self.live_dir, name, &self.runtime) {
             Ok(group) => Ok(Some(group)),
@@ -285,7 +284,7 @@ impl Handle {
         counters.add_to_group(counters.group_row(name), counter, by);
     }
 
-    /// Stores what a sweep over all nodes of the group with this index has found.
+    /// Stores what a sweep over the group with this index has found.
     pub fn set_nodes(&self, group: usize, nodes: &Nodes) {
         if let (Some(counters), Some(&row)) = (self.counters(), self.group_rows.get(group))
             && row != GroupRow::OTHERS
@@ -294,8 +293,8 @@ impl Handle {
         }
     }
 
-    /// The counter rows of these businesses. If no row is left, or the disk has no room, a business
-    /// is counted with all others.
+    /// The counter rows of these businesses. A business is counted with all others if no row is
+    /// left, or the disk has no room for one.
     pub fn biz_rows(&self, ids: &[u32]) -> Vec<BizRow> {
         let Some(counters) = self.counters() else { return vec![BizRow::OTHERS; ids.len()] };
         let slot = self.slot().number();
@@ -341,8 +340,7 @@ impl Handle {
         self.groups.iter_mut().any(Group::ask_for_huge_pages)
     }
 
-    /// Populates the page tables of all groups that are served. A group whose file fails is
-    /// quarantined and skipped.
+    /// Populates the page tables of all served groups. Quarantines and skips one whose file fails.
     pub fn prefault(&self) -> Result<(), Error> {
         let served = self.groups.iter().filter(|group| !self.runtime.is_quarantined(group.mark()));
         for group in served {
@@ -478,7 +476,7 @@ impl Handle {
             !state.used || state.epoch != holder.epoch()
         };
         // Read twice: word, state, word, state. If the holder released and detached between the
-        // first two reads, the third read finds the word changed.
+        // first two, the third differs.
         if is_gone() {
             if Token::of_word(semaphore.word()) == Some(holder)
                 && is_gone()
@@ -573,8 +571,7 @@ impl Notice {
 }
 
 /// Recovers a slot if its owner is dead, its lock is free now, and the groups it worked on can be
-/// opened. A group with damaged files is quarantined and skipped; it is scanned before it is served
-/// again.
+/// opened. A group with damaged files is quarantined and skipped; a scan precedes its next use.
 fn recover_slot(
     runtime: &Runtime,
     slot: u32,
@@ -601,8 +598,7 @@ fn recover_slot(
     done.unwrap_or(false)
 }
 
-/// How a recoverer reaches group files: through the groups it has mapped, and for others through
-/// the register.
+/// How a recoverer reaches group files: those it has mapped, others through the register.
 struct Reach<'a> {
     runtime: &'a Runtime,
     groups: &'a [Group],
@@ -619,8 +615,8 @@ impl<'a> Reach<'a> {
         Reach { runtime, groups, opened, skipped, doubtful: RefCell::default() }
     }
 
-    /// Opens the groups that the slot's logs name. None if a group cannot be opened for now; the
-    /// slot then stays as it is and is recovered later.
+    /// Opens the groups that the slot's logs name. None if one cannot be opened now; the slot then
+    /// stays as it is and is recovered later.
     fn of(
         runtime: &'a Runtime,
         words: SlotWords<'_>,
@@ -633,8 +629,8 @@ impl<'a> Reach<'a> {
         ids.sort_unstable();
         ids.dedup();
         let mut reach = Reach::new(runtime, groups);
-        // A damaged log may name any number of groups that do not exist. So go by the registered
-        // groups.
+        // A damaged log may name groups that do not exist, any number. So go by the registered
+        // ones.
         for Registered { index, entry } in runtime.first_files() {
             let id = entry.group;
             if ids.binary_search(&id).is_err() {

@@ -171,6 +171,7 @@ impl LiveGroup {
         self.group.header()
     }
 
+    /// The group's geometry.
     pub fn geometry(&self) -> &Geometry {
         self.group.geometry()
     }
@@ -206,7 +207,7 @@ impl LiveGroup {
         })
     }
 
-    /// The key in a node's words, if it is one.
+    /// The key in a node's words, if it is valid.
     pub fn key_of<'a>(&self, words: &'a [u64]) -> Option<KeyRef<'a>> {
         self.group.key_of(words)
     }

@@ -17,9 +17,9 @@
 //!   in `t`.
 //! - So the first sequence is `t`. Hence the first read of the semaphore sees the release before
 //!   `t`. It returns the owner's token, which is therefore that of `t`. So the list read next is
-//!   that of `t` or a later one. That of `t` names the key-node. With a later one, the fences of
-//!   `announce` and `names` make the release of `t` visible to the second read of the semaphore,
-//!   which did not see it.
+//!   that of `t` or a later one. That of `t` names the key-node: no orphan. With a later one, the
+//!   fences of `announce` and `names` make the release of `t` visible to the second read of the
+//!   semaphore, which did not see it.
 //!
 //! So no take of a semaphore wrote what the second read returned. The same is true when the
 //! compare-exchange frees it. The owner takes a semaphore only where it is 0, and only a process

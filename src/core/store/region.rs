@@ -51,8 +51,7 @@ impl Region {
 pub fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
     let (lines, rest) = words.as_chunks::<LINE_WORDS>();
     let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
-    // One line at a time, because most copies are whole lines. That compiles to a run of loads
-    // without a loop.
+    // One line at a time: most copies are whole lines. That is a run of loads without a loop.
     for (copy, line) in copies.iter_mut().zip(lines) {
         *copy = std::array::from_fn(|word| line[word].load(Ordering::Relaxed));
     }
@@ -208,8 +207,8 @@ mod mapped {
             if at >= self.words {
                 out_of_bounds(at, 1, self.words);
             }
-            // SAFETY: in bounds by the check. The map or memory lives as long as `self`. Other
-            // users, in this process and in others, use atomics too. A map is page-aligned.
+            // SAFETY: in bounds by the check. The map or memory lives as long as `self`. Others, in
+            // this process or another, use atomics too. A map is page-aligned.
             unsafe { &*self.base.as_ptr().add(at) }
         }
 

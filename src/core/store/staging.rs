@@ -5,8 +5,8 @@
 //! under its committed name shows the second state; it is renamed last.
 //!
 //! ```text
-//! NAME.I.mmap.migrating   written, flushed, not yet believed
-//! NAME.0.mmap.migrated    all of them are whole: complete() gives them their names
+//! NAME.I.mmap.migrating   written, flushed, not yet in force
+//! NAME.0.mmap.migrated    all drafts are whole: complete() gives them their names
 //! ```
 
 use std::fs::{self, OpenOptions};

@@ -1,9 +1,8 @@
-//! A transaction: locks key-nodes in one order, copies nodes out, works on the copies, and writes
-//! them back as a whole.
+//! A transaction: locks key-nodes in one order, copies nodes out, changes them, writes them back.
 //!
 //! Invariant: until `commit`, nothing in shared memory has changed but semaphores and the slot's
-//! own words. At the commit point everything has changed. Dropping or unwinding a transaction
-//! leaves the old state. The steps are those of [`super::commit`].
+//! own words. At the commit point everything has changed. Dropping or unwinding leaves the old
+//! state. The steps are those of [`super::commit`].
 
 use super::commit::{Announced, Change, Changes, KeyNodes};
 use super::counter::GroupCounter;
