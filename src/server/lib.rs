@@ -1,11 +1,11 @@
-//! frs-server: the limits of [`frs`] over HTTP, by a master with its workers and its keeper.
+//! frs-server serves the limits of [`frs`] over HTTP, with a master, its workers and its keeper.
 //!
 //! | room | what it does |
 //! | --- | --- |
 //! | [`protocol`] | XML, JSON and HTTP: bytes to requests, answers to bytes |
 //! | [`net`] | listeners, streams, timers |
 //! | [`process`] | messages, locks, the log: what processes share |
-//! | [`stats`] | what the server tells of itself |
+//! | [`stats`] | the server's figures |
 //! | [`worker`] | serves the clients' connections |
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
 //! | [`keeper`] | flushes and sweeps, and serves the admin plane |
@@ -22,7 +22,7 @@ pub mod protocol;
 pub mod stats;
 pub mod worker;
 
-/// The Rust of the documents compiles.
+/// Compiles the Rust code in the documents.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../../README.md")]

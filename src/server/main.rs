@@ -1,4 +1,5 @@
-//! The frs command: arguments, then configuration, then the master, or a word to a running one.
+//! The frs command reads arguments and configuration, then becomes the master or asks a running
+//! one.
 //!
 //! Exit status: 0 as asked; 1 faulty configuration or data, or something is in use; 2 wrong usage.
 
@@ -57,7 +58,7 @@ enum Command {
     Status(ConfDir),
 }
 
-/// Why a command failed; already said in full.
+/// A command failed; the reason has been printed.
 struct Failed;
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
-//! The keeper: one supervised process that writes dirty pages back and recovers the slots of the
-//! dead, and looks at all nodes now and then.
+//! The keeper is a supervised process that writes dirty pages back, recovers the slots of dead
+//! processes, and looks at all nodes from time to time.
 //!
-//! Contract: it serves no request, so that waiting for a disk delays nobody; the admin plane is a
-//! thread of it, with an attachment of its own.
+//! Contract: it serves no request, so waiting for a disk delays no client. The admin plane is a
+//! thread of it with its own attachment.
 //!
 //! | file | duty |
 //! | --- | --- |

@@ -1,8 +1,8 @@
-//! The keeper's loop: what is due next, what the master says.
+//! The keeper's loop does what is due next and receives the master's messages.
 //!
-//! Invariant: a flush that failed is never reported as completed: all processes are told, and
-//! answer so where they are asked for the server's health, until another one has succeeded. The
-//! keeper serves no request, so that waiting for a disk delays nobody.
+//! Invariant: a failed flush is never reported as completed. All processes are told, and report it
+//! in their answers about health, until another flush succeeds. The keeper serves no request, so
+//! waiting for a disk delays no client.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,29 +19,29 @@ use frs::service::{Role, Service};
 use frs::store::counter::Timed;
 use frs::store::{Counter, Error};
 
-/// After a death its slot is looked at so often: the kernel may let go of the lock of a process
-/// some 100 ms after its end, while large maps are torn down.
+/// After a death the slot is examined this many times. While large maps are torn down, the kernel
+/// may release a dead process's lock some 100 ms after its end.
 const RECOVERY_ATTEMPTS: u32 = 20;
-/// Between two of these looks.
+/// The pause between two of these looks.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(100);
-/// Of the death of an attached program nobody tells.
+/// The interval between looks for dead programs, whose deaths no process reports.
 const RECOVERY_EVERY: Duration = Duration::from_secs(1);
-/// Between two lines about flushes that go on failing.
+/// The interval between two log lines about repeated flush failures.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// Between two parts of the groups that are put into huge pages.
+/// The pause between two parts of the groups that are put into huge pages.
 const HUGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the keeper cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
-    /// It cannot attach to the store.
+    /// The keeper cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
     Attach(#[from] frs::store::Error),
-    /// A call to the kernel failed that it cannot do without.
+    /// A call to the kernel failed that the keeper needs.
     #[error("the keeper's loop failed: {0}")]
     Loop(#[from] io::Error),
-    /// The admin plane, which is a thread of it, does not start.
+    /// The admin plane, a thread of the keeper, does not start.
     #[error(transparent)]
     Admin(#[from] AdminError),
 }
@@ -49,7 +49,7 @@ pub enum KeeperError {
 /// Keeps the store until asked to end.
 ///
 /// # Errors
-/// The master starts another keeper in this one's place.
+/// The keeper cannot go on. The master starts another one in its place.
 pub fn run(child: ChildContext) -> Result<(), KeeperError> {
     let mut child = child;
     let service = Service::attach(&child.data_dir, Role::Keeper)?;
@@ -74,9 +74,9 @@ struct Keeper {
     child: ChildContext,
     service: Service,
     admin: Option<Admin>,
-    /// None where no file is on disk.
+    /// None if no file is on disk.
     next_flush: Option<Instant>,
-    /// None when all that can stand in huge pages was asked for.
+    /// None when huge pages have been requested for everything that can use them.
     next_huge: Option<Instant>,
     complaints: LogThrottle,
     next_recovery: Instant,
@@ -99,7 +99,7 @@ impl Keeper {
             next_flush: None,
             next_huge: Some(now),
             complaints: LogThrottle::new(COMPLAIN_EVERY),
-            // The keeper before this one may have died of what it was to recover.
+            // The previous keeper may have died from what it had to recover.
             next_recovery: now,
             attempts_left: RECOVERY_ATTEMPTS,
             sweeper,
@@ -142,7 +142,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes in what the master says; false if it is gone.
+    /// Receives the master's messages; false if the master is gone.
     fn receive(&mut self) -> io::Result<bool> {
         loop {
             match message::receive(&self.child.channel)? {
@@ -150,7 +150,7 @@ impl Keeper {
                     self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
                 }
-                // It takes the new configuration, too.
+                // The admin plane takes the new configuration, too.
                 Received::Message(ToChild::Generation, _) => {
                     self.admin.as_ref().map_or(Ok(()), Admin::wake)?;
                 }
@@ -182,12 +182,12 @@ impl Keeper {
     fn plan_flush(&mut self, now: Instant) {
         let data = &self.service.conf().srv.data;
         let live = data.live.as_ref().unwrap_or(&data.dir);
-        // If that cannot be told, flushing files in memory does no harm.
+        // If this cannot be determined, flushing files in memory does no harm.
         let in_memory = frs::base::sys::is_in_memory(live).unwrap_or(false);
         let interval = Duration::from_millis(data.flush_ms);
         self.next_flush = (!in_memory).then(|| now + interval);
         if in_memory {
-            // Nothing has to be written back any more.
+            // Nothing needs to be written back any more.
             self.service.set_flush_failed(false);
         }
     }
@@ -202,11 +202,11 @@ impl Keeper {
         self.tell_flushing(false);
         self.count_flush(&result, clock::since(begun));
         note_flush(&self.service, result, &mut self.complaints, clock::instant());
-        // Counted from its end: a slow disk is not flushed without a pause.
+        // Counted from the flush's end, so a slow disk gets a pause between flushes.
         self.plan_flush(clock::instant());
     }
 
-    /// In parts, and not one right after the other: a death must not wait for all of a large group.
+    /// Works in parts with pauses: recovery after a death must not wait for all of a large group.
     fn ask_for_huge_pages(&mut self) {
         if self.next_huge.is_some_and(|at| at <= clock::instant()) {
             let asked = self.service.ask_for_huge_pages();
@@ -231,14 +231,14 @@ impl Keeper {
     }
 }
 
-/// Tells all processes what came of a flush, and the log what is new of it.
+/// Reports the result of a flush to all processes, and changes of it to the log.
 fn note_flush(
     service: &Service,
     result: Result<(), Error>,
     complaints: &mut LogThrottle,
     now: Instant,
 ) {
-    // By this keeper or one before.
+    // By this keeper or a previous one.
     let failed_before = service.flush_failed();
     service.set_flush_failed(result.is_err());
     match result {

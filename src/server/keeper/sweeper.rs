@@ -1,7 +1,7 @@
-//! What the keeper does beside its other duties: a slow look at all nodes, in portions.
+//! The sweeper looks slowly at all nodes, in portions, beside the keeper's other duties.
 //!
-//! Invariant: a tick of it takes about a millisecond, so that no flush waits for it, and over time
-//! it takes a small share of a processor, however large the groups are.
+//! Invariant: a tick takes about a millisecond, so no flush waits for it. Over time it takes a
+//! small share of a processor, however large the groups are.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use frs::conf::Group;
 use frs::service::Service;
 use frs::store::Sweep;
 
-/// Nodes and heads looked at in a tick.
+/// Nodes and heads examined in a tick.
 const PORTION: usize = 2048;
-/// Between two ticks of a look.
+/// The pause between two ticks of a look.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Between two looks at all nodes, at least.
+/// The shortest rest between two looks at all nodes.
 const REST: Duration = Duration::from_secs(10);
-/// And at least so many times what the last one took.
+/// The rest also lasts at least this many times the duration of the last look.
 const REST_TIMES: u32 = 4;
 
-/// Looks at all nodes, again and again.
+/// Looks at all nodes repeatedly.
 #[derive(Debug)]
 pub struct Sweeper {
-    /// That it looks at.
+    /// The groups it looks at.
     groups: Vec<Group>,
     sweep: Sweep,
     begun: Instant,
@@ -32,14 +32,14 @@ pub struct Sweeper {
     is_resting: bool,
     /// The next look begins without a rest.
     again: bool,
-    /// Of the look on its way.
+    /// The hottest keys of the current look.
     hottest: Hottest,
-    /// Of the last one that came to its end, for the admin plane.
+    /// The hottest keys of the last complete look, for the admin plane.
     found: Arc<Mutex<Hottest>>,
 }
 
 impl Sweeper {
-    /// One that has looked at nothing yet.
+    /// A sweeper that has examined nothing yet.
     pub fn new(now: Instant) -> Sweeper {
         Sweeper {
             groups: Vec::new(),
@@ -53,7 +53,7 @@ impl Sweeper {
         }
     }
 
-    /// The hottest keys, as the last look at all nodes found them.
+    /// The hottest keys of the last complete look at all nodes.
     pub fn hottest(&self) -> Arc<Mutex<Hottest>> {
         Arc::clone(&self.found)
     }
@@ -63,9 +63,9 @@ impl Sweeper {
         self.due
     }
 
-    /// A new configuration was taken. Where its groups are others, the look begins anew; else one
-    /// on its way goes on, or with a reset now and then it would never come to its end, and another
-    /// one follows at once.
+    /// A new configuration was taken. If its groups differ, the look begins again. If not, a look
+    /// in progress continues and another follows at once. Otherwise frequent resets would keep it
+    /// from ever completing.
     pub fn take(&mut self, groups: &[Group], now: Instant) {
         if self.groups != groups {
             self.groups = groups.to_vec();
@@ -115,11 +115,11 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000;
 
-    /// As the last look found them.
+    /// The result of the last look.
     #[derive(Debug, PartialEq)]
     struct FoundNodes {
         live: Option<u64>,
-        /// The hottest keys, with what they have used.
+        /// The hottest keys and their use.
         hottest: Vec<(String, u64)>,
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
         let mut sweeper = Sweeper::new(start);
         assert_eq!(sweeper.due(), start);
-        // More nodes than a portion has, and one of the whole business.
+        // More nodes than a portion, and one of the whole business.
         for key in 0..2500 {
             worker.update("a", &key.to_string(), NOW);
         }
@@ -167,12 +167,12 @@ mod tests {
         assert_eq!(found(&sweeper, &keeper).live, Some(2501), "as the last look found it");
         sweeper.take(&world.conf.map.groups, later);
         sweeper.tick(&mut keeper, later, NOW);
-        // A reset, say: the same groups, half of them looked at.
+        // For example a reset: the same groups, half of them examined.
         sweeper.take(&world.conf.map.groups, later);
         sweeper.tick(&mut keeper, later + PAUSE, NOW + 1);
         assert_eq!(found(&sweeper, &keeper).live, Some(2502));
         assert_eq!(sweeper.due(), later + PAUSE * 2, "another one follows at once");
-        // Those whose window is over are none.
+        // Keys whose window is over do not count.
         let tomorrow = NOW + 90_000_000;
         for portion in 0..3 {
             sweeper.tick(&mut keeper, later + REST * 2 + PAUSE * portion, tomorrow);

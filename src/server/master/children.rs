@@ -1,8 +1,7 @@
-//! The processes of a server: what they say comes in, what supervision orders of them is carried
-//! out.
+//! The server's processes: receives their messages and carries out supervision's orders.
 //!
-//! Invariant: what is to be done is decided in [`supervise`](super::supervise) alone; a child that
-//! is stopped neither holds the master up nor misses a message.
+//! Invariant: only [`supervise`](super::supervise) decides what is done. A child that is stopped
+//! neither blocks the master nor loses a message.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -17,14 +16,14 @@ use frs::base::sys::process::{
 };
 use frs::store::{ChildRole, Runtime, SlotStatus};
 
-/// The children, and what is to become of them.
+/// The children and their supervision.
 pub(super) struct Children {
     supervisor: Supervisor,
     channels: BTreeMap<Pid, ChildChannel>,
     origin: Instant,
 }
 
-/// This process is the child that was just forked.
+/// The state of a child that was just forked, in that child.
 pub(super) struct NewChild {
     pub role: ChildRole,
     pub sets: BTreeSet<u16>,
@@ -32,35 +31,35 @@ pub(super) struct NewChild {
     pub master: Pid,
 }
 
-/// In which of both processes a fork has returned.
+/// The process in which a fork returned.
 pub(super) enum Spawned {
     Parent(Event),
     Child(NewChild),
 }
 
 impl Children {
-    /// A keeper and this many workers, none of them started yet.
+    /// A keeper and this many workers, none of them started.
     pub fn new(workers: u16, now: Instant) -> Children {
         let supervisor = Supervisor::new(workers);
         Children { supervisor, channels: BTreeMap::new(), origin: now }
     }
 
-    /// Has the end been asked for.
+    /// Whether the end was requested.
     pub fn is_ending(&self) -> bool {
         self.supervisor.is_ending()
     }
 
-    /// Do the keeper and all workers serve.
+    /// Whether the keeper and all workers serve.
     pub fn is_complete(&self) -> bool {
         self.supervisor.is_complete()
     }
 
-    /// Processes replaced since the start.
+    /// The number of processes replaced since the start.
     pub fn restarts(&self) -> u64 {
         self.supervisor.restarts()
     }
 
-    /// How long until supervision is due, if nothing happens before.
+    /// The time until supervision is due if no event comes first.
     pub fn due(&self) -> Option<Duration> {
         let now_ms = self.now_ms();
         let due_ms = self.supervisor.due_ms().map(|due_ms| due_ms.saturating_sub(now_ms));
@@ -71,7 +70,7 @@ impl Children {
         clock::since(self.origin).as_millis() as u64
     }
 
-    /// What to wait on: what they say, and room for what there was none for.
+    /// What to wait on: the children's messages, and room for messages that did not fit.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.channels.values().map(|channel| {
             let room = if channel.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -79,7 +78,7 @@ impl Children {
         })
     }
 
-    /// Takes in what each of them has said next; what the keeper asks for comes back.
+    /// Receives the next message of each child; returns the keeper's requests.
     pub fn receive(&mut self, events: &mut VecDeque<Event>) -> Vec<NumberedAsk> {
         let mut asks = Vec::new();
         for (&pid, channel) in &mut self.channels {
@@ -95,7 +94,7 @@ impl Children {
         asks
     }
 
-    /// What a change of a process means; none if it is no child that is supervised.
+    /// The event for a change of a process; none if the process is not a supervised child.
     pub fn note_change(&mut self, pid: Pid, change: ChildChange) -> Option<Event> {
         let processes = self.supervisor.processes();
         let process = processes.iter().find(|process| process.pid == pid)?;
@@ -122,8 +121,7 @@ impl Children {
         })
     }
 
-    /// Asks supervision what is to be done; what it counts goes to `runtime`, unless that is
-    /// damaged.
+    /// Asks supervision for orders. Restarts are counted in `runtime`, unless that is damaged.
     pub fn decide(&mut self, event: Event, runtime: Option<&Runtime>) -> Vec<Order> {
         let (mut orders, restarts) = (Vec::new(), self.supervisor.restarts());
         let role = match event {
@@ -157,7 +155,7 @@ impl Children {
         }
     }
 
-    /// Asks a child to end, or ends it.
+    /// Asks a child to end, or kills it.
     pub fn ask(&mut self, pid: Pid, request: ChildRequest) {
         let signal = match request {
             ChildRequest::Leave => return self.say(pid, ToChild::Leave),
@@ -173,17 +171,17 @@ impl Children {
         }
     }
 
-    /// Says something to a child.
+    /// Sends a message to a child.
     pub fn say(&mut self, pid: Pid, message: ToChild) {
         self.send(pid, message, Vec::new());
     }
 
-    /// Has a child serve a listener set, too, with these listeners.
+    /// Has a child serve a listener set as well, with these listeners.
     pub fn serve(&mut self, pid: Pid, set: u16, listeners: Vec<RawFd>) {
         self.send(pid, ToChild::Serve(set), listeners);
     }
 
-    /// Says something to all children.
+    /// Sends a message to all children.
     pub fn say_all(&mut self, message: ToChild) {
         let children: Vec<Pid> = self.channels.keys().copied().collect();
         children.into_iter().for_each(|pid| self.say(pid, message));
@@ -192,18 +190,18 @@ impl Children {
     fn send(&mut self, pid: Pid, message: ToChild, descriptors: Vec<RawFd>) {
         let Some(channel) = self.channels.get_mut(&pid) else { return };
         if let Err(error) = channel.send(message, descriptors) {
-            // It has just died: that is seen, and made good, when it is reaped.
+            // The child has just died. It is replaced when it is reaped.
             tracing::debug!(%error, child = %pid, "cannot speak to a child");
         }
     }
 
-    /// Forgets listeners that no child has taken yet: they are to be closed.
+    /// Drops listeners that no child has taken yet: they are to be closed.
     pub fn forget_listeners(&mut self) {
         self.channels.values_mut().for_each(ChildChannel::forget_listeners);
     }
 
-    /// Who is attached and has not acknowledged a generation. Who is not attached yet will begin
-    /// with it; who leaves does not matter.
+    /// The attached processes that have not acknowledged a generation. A process that has yet to
+    /// attach begins with that generation, and one that leaves does not matter.
     pub fn laggards(&self, slots: &[SlotStatus], generation: u64) -> Vec<String> {
         let behind = |pid: Pid| {
             let mut own = slots.iter().filter(|slot| slot.pid == pid.as_raw() as u32);

@@ -1,8 +1,8 @@
 //! The commands that ask a running master: reload, stop, status.
 //!
-//! Invariant: a command finds its master by the data directory's lock, never by a process id that
-//! somebody left behind; of the files it reads nothing but where that directory is, so that a
-//! server can be stopped, looked at and reloaded whatever else somebody has written into them.
+//! Invariant: a command finds its master by the data directory's lock, never by a process id in a
+//! stale file. From the configuration it reads only the path of that directory. So a server can be
+//! stopped, inspected and reloaded whatever else the files contain.
 
 use std::io;
 use std::path::Path;
@@ -17,21 +17,21 @@ use frs::conf::{Conf, Faults, Listen};
 use frs::service::Role;
 use frs::store::{self, Runtime, SlotStatus};
 
-/// The master answers a reload within this: two seconds for laggards, the rest for new groups.
+/// Time limit for the answer to a reload: two seconds for laggards, the rest for new groups.
 const RELOAD: Duration = Duration::from_secs(60);
-/// It ends within five seconds, but for writing files back.
+/// Time limit for the end. The master ends within five seconds, except for writing files back.
 const STOP: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// The role that the child attaches with which prepares the store.
+/// The role with which the child that prepares the store attaches.
 const PREPARE: u32 = 0;
 
-/// Why a command has no answer.
+/// Why a command got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// srv.xml, which says where the data directory is, does not say so.
+    /// srv.xml does not give the data directory.
     #[error("{0}\nwithout the data directory frs cannot find the server")]
     Faults(#[from] Faults),
-    /// There is no master, or it cannot be found.
+    /// There is no master, or the command cannot find it.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The master cannot be signalled.
@@ -39,24 +39,24 @@ pub enum CommandError {
     Signal {
         /// The master.
         pid: Pid,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The master's answer cannot be read.
     #[error("cannot read the master's answer: {0}")]
     Answer(io::Error),
-    /// It ended meanwhile.
+    /// The master ended meanwhile.
     #[error("the master (process {pid}) has ended")]
     Ended {
         /// The master.
         pid: Pid,
     },
-    /// It does not answer.
+    /// The master does not answer.
     #[error("the master (process {pid}) has not answered for {} s", waited.as_secs())]
     Silent {
         /// The master.
         pid: Pid,
-        /// For so long.
+        /// The time waited.
         waited: Duration,
     },
     /// The store's status cannot be read.
@@ -67,10 +67,10 @@ pub enum CommandError {
     Active(#[from] ActiveError),
 }
 
-/// Has the master read its configuration anew.
+/// Has the master read its configuration again.
 ///
 /// # Errors
-/// There is no answer; a configuration that is refused is none.
+/// There is no answer. A refused configuration is an answer.
 pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
     let data_dir = Conf::data_dir(conf_dir)?;
     let pid = lock::holder(&data_dir)?;
@@ -85,7 +85,7 @@ pub fn reload(conf_dir: &Path) -> Result<Reloaded, CommandError> {
     })
 }
 
-/// Has the master stop, and waits until it has; its process id.
+/// Has the master stop, waits until it has, and returns its process id.
 ///
 /// # Errors
 /// There is no master, or it does not stop.
@@ -100,7 +100,7 @@ pub fn stop(conf_dir: &Path) -> Result<Pid, CommandError> {
     }
 }
 
-/// What a running server is like, in lines.
+/// Describes a running server in lines of text.
 ///
 /// # Errors
 /// There is no server, or its files cannot be read.
@@ -109,7 +109,7 @@ pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
     let pid = lock::holder(&data_dir)?;
     let runtime = Runtime::open_for_reading(&data_dir)?;
     let generation = runtime.generation();
-    // Its addresses may differ from what the files say by now.
+    // Its addresses may differ from those in the files now.
     let conf = active::read(&data_dir, generation)?;
     let mut text = format!("master       process {pid}\ngeneration   {generation}\n");
     for listen in &conf.srv.listen {
@@ -128,7 +128,7 @@ pub fn status(conf_dir: &Path) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// The line of an attached process; `generation` is the one in force.
+/// The line of an attached process. `generation` is the one in force.
 fn slot_line(slot: &SlotStatus, generation: u64) -> String {
     let role = match slot.role {
         PREPARE => "prepare",
@@ -153,7 +153,7 @@ fn signal(pid: Pid, signal: Signal) -> Result<(), CommandError> {
     process::signal(pid, signal).map_err(|source| CommandError::Signal { pid, source })
 }
 
-/// Looks for an answer until there is one, the master has ended, or time is up.
+/// Looks for an answer until there is one, the master has ended, or the time limit has passed.
 fn wait<T>(
     data_dir: &Path,
     pid: Pid,
@@ -162,7 +162,8 @@ fn wait<T>(
 ) -> Result<T, CommandError> {
     let begun: Instant = clock::instant();
     loop {
-        // Asked before the look: an answer that it left is seen even if it ends right after.
+        // Read before the look: an answer is then seen even if the master ends right after writing
+        // it.
         let holder = lock::holder(data_dir);
         if let Some(answer) = look()? {
             return Ok(answer);
@@ -170,7 +171,7 @@ fn wait<T>(
         match holder {
             Ok(holder) if holder == pid => {}
             Ok(_) | Err(LockError::Free { .. }) => return Err(CommandError::Ended { pid }),
-            // Emptied as its last step: about to end.
+            // The master empties the file as its last step: it is about to end.
             Err(LockError::Io { .. } | LockError::Held { .. } | LockError::Foreign { .. }) => {}
         }
         let waited = clock::since(begun);

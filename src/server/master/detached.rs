@@ -1,7 +1,7 @@
-//! A process that is started and left to whoever adopts orphans, and still watched.
+//! A detached process: it is left to the process that adopts orphans, but is still watched.
 //!
-//! Invariant: it is known by a pidfd that was opened while its id was its own for sure, so that
-//! what is asked and sent here never meets another process.
+//! Invariant: it is known by a pidfd that was opened while its id could not be reused. So requests
+//! and signals sent here never reach another process.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,22 +11,22 @@ use frs::base::sys::process::{
     Channel, Delivery, Exit, Forked, Pid, PollFd, PollFlags, Signal, fork, poll, signal, wait_for,
 };
 
-/// A process that [`fork_away`] has started. Its id may be another's once it has ended; what is
-/// asked and sent here is its own matter all the same.
+/// A process started by [`fork_away`]. Once it has ended, its id may belong to another process.
+/// Requests and signals sent here still concern this process only.
 pub(super) struct DetachedProcess {
     pid: Pid,
     handle: OwnedFd,
 }
 
-/// As [`fork`], but the new process is no child of this one: whoever adopts orphans is its
-/// parent, which is init or the service manager, and learns how it ends. None in the new one.
+/// As [`fork`], but the new process is not a child of this one. Its parent is the process that
+/// adopts orphans: init or the service manager, which learns how it ends. None in the new process.
 pub(super) fn fork_away() -> io::Result<Option<DetachedProcess>> {
     let (ours, theirs) = Channel::pair()?;
     match fork()? {
         Forked::Child => match fork() {
             Ok(Forked::Child) => Ok(None),
             Ok(Forked::Parent(pid)) => {
-                // Nobody but this process can reap it, so that the id is its own for sure.
+                // Only this process can reap it, so the id cannot be reused yet.
                 let told = handle(pid).and_then(|handle| {
                     theirs.send(pid.to_string().as_bytes(), &[handle.as_raw_fd()])
                 });
@@ -51,7 +51,7 @@ pub(super) fn fork_away() -> io::Result<Option<DetachedProcess>> {
     }
 }
 
-/// The exit status of a process between that has failed: why.
+/// The exit status by which a failed intermediate process reports the reason.
 fn status(error: &io::Error, orphan: Option<Pid>) -> i32 {
     if let Some(pid) = orphan {
         let _ = signal(pid, Signal::SIGKILL);
@@ -70,12 +70,12 @@ impl DetachedProcess {
         self.pid
     }
 
-    /// Has it ended.
+    /// Whether it has ended.
     pub fn has_ended(&self) -> io::Result<bool> {
         Ok(poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], Some(Duration::ZERO))? > 0)
     }
 
-    /// Ends it by SIGKILL, and waits until it has; false if it has not after `bound`.
+    /// Kills it with SIGKILL and waits for its end; false if it has not ended after `bound`.
     pub fn kill(&self, bound: Duration) -> io::Result<bool> {
         match rustix::process::pidfd_send_signal(&self.handle, rustix::process::Signal::KILL) {
             Err(rustix::io::Errno::SRCH) => return Ok(true),
@@ -85,7 +85,7 @@ impl DetachedProcess {
     }
 }
 
-/// Readable once it has ended.
+/// Readable once the process has ended.
 impl AsFd for DetachedProcess {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()

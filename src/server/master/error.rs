@@ -1,4 +1,4 @@
-//! Why a server does not start or go on, and why a reload is refused.
+//! Reasons why a server does not start or go on, and why a reload is refused.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,89 +14,90 @@ use frs::store::{self, Unserved};
 /// Why the master cannot start, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterError {
-    /// The configuration is faulty.
+    /// The configuration has faults.
     #[error("{0}")]
     Faults(#[from] Faults),
-    /// The admin plane of the older binary does not come to an end with a change.
+    /// A change in the older binary's admin plane does not end.
     #[error("a change of the configuration does not end: {0}")]
     Change(io::Error),
-    /// This machine cannot do what the configuration asks; one line each.
+    /// This machine cannot run the configuration; one line for each reason.
     #[error("{}", .0.join("\n"))]
     Machine(Vec<String>),
-    /// The data directory is another master's.
+    /// Another master holds the data directory.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The store is not to be had.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// What all its processes need was damaged while it served.
+    /// A file that all processes need was damaged while the server ran.
     #[error("{0}: the server could not start processes any more, and has ended: start it again")]
     Damaged(store::Error),
-    /// It cannot be prepared.
+    /// The store cannot be prepared.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
-    /// Groups cannot be served: none at all, or it was asked to start with all of them only.
+    /// Groups cannot be served: none at all, or some although all were required.
     #[error("{}", unserved_lines(.0))]
     Unserved(Vec<Unserved>),
     /// The configuration cannot be published.
     #[error("{}", with_sources(.0))]
     Active(#[from] ActiveError),
-    /// What was switched and reset before is not known.
+    /// The overlay, what was switched and reset before, cannot be read or written.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
-    /// The directory of the data cannot be made.
+    /// A data directory cannot be made.
     #[error("{}: {source}", path.display())]
     Directory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// The user cannot be dropped to.
+    /// The server cannot switch to the user.
     #[error("<user>{user}</user>: {source}")]
     User {
-        /// Who.
+        /// The user.
         user: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The log's file cannot be opened.
     #[error("<log file>: {}: {source}", path.display())]
     Log {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// What an earlier master wrote down for its commands cannot be removed; the file is named.
+    /// A result that an earlier master wrote for its commands cannot be removed. The text names the
+    /// file.
     #[error("{0}")]
     Outcome(io::Error),
-    /// What whoever started this process left it is not to be had.
+    /// The descriptors or variables left to this process are unusable.
     #[error("what this process was started with: {0}")]
     Inherited(io::Error),
-    /// The configuration cannot take the place of the older binary's while that one serves.
+    /// The configuration cannot replace the older binary's while that one serves.
     #[error("{}", lines(.0))]
     Changes(Vec<RestartNeed>),
-    /// Beside the older binary's processes there is no room.
+    /// There are too few free slots beside the older binary's processes.
     #[error(
         "{used} of {most} slots are in use, {needed} are needed beside them: wait until older \
          processes have ended, or restart"
     )]
     Slots {
-        /// In use.
+        /// Slots in use.
         used: usize,
-        /// Needed beside them.
+        /// Slots needed in addition.
         needed: usize,
-        /// All there are.
+        /// The total number of slots.
         most: usize,
     },
     /// The older master does not let go.
     #[error("cannot take over from the older master: {0}")]
     TakeOver(io::Error),
-    /// A call to the kernel failed that the master cannot do without.
+    /// A call to the kernel failed that the master needs.
     #[error("the master's loop failed: {0}")]
     Loop(#[from] io::Error),
 }
@@ -139,7 +140,7 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
 /// One line for each group that cannot be served.
 pub(super) fn unserved_lines(unserved: &[Unserved]) -> String {
     let line = |Unserved { group, reason }: &Unserved| {
-        // Most reasons are about a file, some about the group.
+        // Most reasons concern a file, some concern the group.
         let start = format!("group {group}");
         if reason.starts_with(&start) { reason.clone() } else { format!("{start}: {reason}") }
     };

@@ -1,15 +1,15 @@
-//! What all processes need on disk: looked at each second, and put right where the master can.
+//! Checks each second the files that all processes need, and repairs what the master can.
 //!
-//! | what | is put right |
+//! | what | repair |
 //! | --- | --- |
 //! | data/lock does not name this master | it is written again |
-//! | the generation in force stands wrong in runtime.mmap | it is written again |
-//! | conf.active.G is missing or was written over | it is written again |
+//! | runtime.mmap holds a wrong generation in force | it is written again |
+//! | conf.active.G is missing or was overwritten | it is written again |
 //! | runtime.mmap is missing, cut, replaced or damaged | by the next start: this master ends |
 //!
-//! Invariant: runtime.mmap is looked at by file calls before a word of it is touched in a tick, so
-//! that a page that is gone costs the server a message and not a signal. While another binary takes
-//! over, nothing is put right that this one may not write.
+//! Invariant: each check examines runtime.mmap by file calls before it touches a word of it, so a
+//! missing page costs the server a message and not a signal. While another binary takes over,
+//! nothing is repaired that this one must not write.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -27,15 +27,15 @@ use frs::store::{self, Damage, Runtime};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// When the master looks, and what it remembers of it.
+/// When the master checks, and what it remembers of the last check.
 pub(super) struct Files {
     next: Instant,
     complaints: LogThrottle,
-    /// conf.active.G as it was when it was found to be right.
+    /// conf.active.G when it was last found correct.
     sound: Option<SoundFile>,
 }
 
-/// What the master looks at, and may write while no other binary takes over.
+/// What the master checks, and may write while no other binary takes over.
 pub(super) struct Watched<'m> {
     pub in_force: &'m InForce,
     pub lock: Option<&'m mut DataLock>,
@@ -43,13 +43,13 @@ pub(super) struct Watched<'m> {
     pub is_own: bool,
 }
 
-/// conf.active.G, when it was found to be right.
+/// conf.active.G when it was found correct.
 struct SoundFile {
     generation: u64,
     stamp: Stamp,
 }
 
-/// What changes with a file, whatever is done to it.
+/// The properties of a file that any change to it alters.
 #[derive(PartialEq, Eq)]
 struct Stamp([i64; 7]);
 
@@ -63,22 +63,22 @@ impl Stamp {
 }
 
 impl Files {
-    /// They are looked at at once.
+    /// Files that are checked at once.
     pub fn new(now: Instant) -> Files {
         Files { next: now, complaints: LogThrottle::new(COMPLAIN_EVERY), sound: None }
     }
 
-    /// When they are looked at again.
+    /// The time of the next check.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// Does not wait for the next time: a process has died, perhaps of what is to be found.
+    /// Makes the next check due now: a process has died, perhaps because of damage.
     pub fn hurry(&mut self, now: Instant) {
         self.next = now;
     }
 
-    /// Looks at the files, and puts right what can be put right.
+    /// Checks the files and repairs what can be repaired.
     ///
     /// # Errors
     /// runtime.mmap is damaged: no process can attach any more.
@@ -144,11 +144,11 @@ fn look_at_generation(in_force: &InForce) {
     }
 }
 
-/// Says that no process can attach any more; what has taken the place of runtime.mmap is put away.
+/// Logs that no process can attach any more, and renames the file that replaced runtime.mmap.
 pub(super) fn set_damaged_aside(damage: &Damage, runtime: &Runtime) {
     tracing::error!("{damage}: the server cannot start processes any more, and ends");
     if damage.is_replaced {
-        // It may be whole, of another time: undo logs that tell nothing of these files.
+        // It may be whole but of another time: its undo logs do not match these files.
         match runtime.set_aside() {
             Ok(path) => {
                 tracing::warn!(path = %path.display(), "moved the file that took its place")
@@ -158,7 +158,7 @@ pub(super) fn set_damaged_aside(damage: &Damage, runtime: &Runtime) {
     }
 }
 
-/// Names every group that is damaged: whoever is started next serves without it.
+/// Names every damaged group: the next process starts without it.
 pub(super) fn check_lengths(conf: &Conf) {
     let alone = |group: &Group| Conf {
         srv: conf.srv.clone(),
@@ -177,8 +177,8 @@ pub(super) fn check_lengths(conf: &Conf) {
     }
 }
 
-/// Ends a server whose runtime.mmap was damaged: a program that is still attached by it serves
-/// no more.
+/// Ends a server whose runtime.mmap was damaged. A program still attached through it serves no
+/// more.
 pub(super) fn close_damaged(runtime: &Runtime) {
     if let Err(error) = runtime.retire() {
         tracing::warn!(%error, "attached programs cannot notice that runtime.mmap is damaged");
@@ -186,7 +186,7 @@ pub(super) fn close_damaged(runtime: &Runtime) {
     tracing::warn!("files are not marked clean: the next start scans all nodes");
 }
 
-/// Marks the files of a server that ends in order.
+/// Marks the files of a server that ends in order as clean.
 pub(super) fn close_clean(conf: &Conf) {
     match store::close_clean(conf) {
         Ok(true) => tracing::info!("files are written back and marked clean"),

@@ -1,8 +1,8 @@
-//! What is in force: the checked configuration, what was switched and reset over it, and the page
-//! that tells all processes its generation.
+//! The state in force: the checked configuration, its overlay, and the page that shows all
+//! processes its generation.
 //!
-//! Invariant: a generation is published when its file is whole on the disk, never before; what
-//! fails on the way leaves all as it was.
+//! Invariant: a generation is published only after its file is completely on disk. A failure on the
+//! way leaves everything unchanged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use frs::conf::active::{self, ActiveError};
 use frs::conf::{Conf, Overlay, Texts};
 use frs::store::Runtime;
 
-/// The configuration that this master has published last, and runtime.mmap.
+/// The configuration that this master published last, and runtime.mmap.
 pub(super) struct InForce {
     conf: Arc<Conf>,
     texts: Texts,
@@ -23,7 +23,7 @@ pub(super) struct InForce {
 }
 
 impl InForce {
-    /// Of what start-up has published as this generation.
+    /// The state that start-up published as this generation.
     pub fn new(
         generation: u64,
         conf: Conf,
@@ -39,27 +39,27 @@ impl InForce {
         &self.conf
     }
 
-    /// Where the store is.
+    /// The directory of the store.
     pub fn data_dir(&self) -> &Path {
         &self.conf.srv.data.dir
     }
 
-    /// What was switched and reset.
+    /// The overlay: what was switched and reset.
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
 
-    /// The generation that this master has published last.
+    /// The generation that this master published last.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The page of all processes, which a newer master may write, too.
+    /// The page that all processes share. A newer master may write it, too.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// Puts a checked configuration in force; its generation.
+    /// Publishes a checked configuration; returns its generation.
     pub fn publish(&mut self, conf: Conf, texts: Texts) -> Result<u64, ActiveError> {
         let next = self.generation + 1;
         active::write_overlaid(&conf.srv.data.dir, next, &texts, &self.overlay)?;
@@ -68,13 +68,13 @@ impl InForce {
         Ok(self.set_generation(next))
     }
 
-    /// Puts what was switched or reset in force, over the configuration that is; its generation.
+    /// Publishes a switch or a reset over the configuration in force; returns the generation.
     pub fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
-        // On disk first: a restart must not forget a reset that somebody has seen.
+        // On disk first: a restart must not forget a reset that a client has seen.
         overlay.write(self.data_dir())?;
         if let Err(error) = active::write_overlaid(self.data_dir(), next, &self.texts, &overlay) {
-            // What was refused is not to come with the next generation.
+            // The next generation must not carry the refused overlay.
             self.overlay.write(self.data_dir())?;
             return Err(error.into());
         }
@@ -82,7 +82,7 @@ impl InForce {
         Ok(self.set_generation(next))
     }
 
-    /// Puts what this master had in force before a newer one published in force again.
+    /// Publishes again what this master had in force before a newer one published.
     pub fn publish_again(&mut self) -> Result<u64, ActiveError> {
         let next = self.runtime.generation().saturating_add(1);
         active::write_overlaid(self.data_dir(), next, &self.texts, &self.overlay)?;
@@ -95,7 +95,7 @@ impl InForce {
         generation
     }
 
-    /// Writes the file of the generation again if it cannot be read; why it could not.
+    /// Rewrites the generation's file if it cannot be read; returns the reason for that.
     pub fn put_right(&self) -> Result<Option<String>, ActiveError> {
         let reason = match active::read_texts(self.data_dir(), self.generation) {
             Ok(texts) if texts == self.texts => return Ok(None),

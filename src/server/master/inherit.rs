@@ -1,7 +1,8 @@
-//! What a process gets from whoever started it: sockets of systemd, the whole of an older master.
+//! Inheritance: what a process gets from its starter, which is systemd with its sockets or an older
+//! master with all it hands over.
 //!
-//! Invariant: what is meant for another process (the variables name one) is left alone; what is
-//! meant for this one is taken once, and no child inherits it or hears of it.
+//! Invariant: variables that name another process are ignored. What is meant for this process is
+//! taken once; no child inherits it or sees its variables.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,16 +14,16 @@ use crate::net::listeners::Given;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Pid};
 
-/// Names what an older master hands over; [`Handover::text`] and its reader know the form.
+/// Names what an older master hands over. [`Handover::text`] and its reader define the form.
 pub(super) const HANDOVER: &str = "FRS_HANDOVER";
-/// Where systemd listens.
+/// The socket on which systemd listens.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// The first descriptor of sockets that systemd opens: sd_listen_fds(3).
 const LISTEN_FDS_START: RawFd = 3;
-/// More than anybody has addresses and listener sets.
+/// More than any server has addresses and listener sets.
 const SOCKETS_MAX: usize = 16_384;
 
-/// Variables that are meant for this process, as far as they are there.
+/// Variables that may be meant for this process.
 const VARIABLES: [&str; 7] = [
     HANDOVER,
     NOTIFY_SOCKET,
@@ -39,24 +40,24 @@ pub(super) struct Inherited {
     pub sockets: Vec<Given>,
     /// The older master that this one takes over from.
     pub predecessor: Option<Predecessor>,
-    /// To systemd.
+    /// Sends messages to systemd.
     pub notifier: Notifier,
-    /// For the next binary.
+    /// Variables for the next binary.
     pub environment: Vec<(&'static str, OsString)>,
 }
 
-/// An older master, which goes on if this one fails.
+/// An older master, which continues if this one fails.
 pub(super) struct Predecessor {
-    /// To it.
+    /// The channel to it.
     pub channel: Channel,
     /// The data directory's lock, which it holds.
     pub lock: OwnedFd,
 }
 
-/// What an older master hands over, by number.
+/// What an older master hands over, as descriptor numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Handover {
-    /// For whom.
+    /// The process that it is meant for.
     pub pid: i32,
     /// The channel to the older master.
     pub channel: RawFd,
@@ -68,7 +69,7 @@ pub(super) struct Handover {
     pub lent: Vec<RawFd>,
 }
 
-/// The numbers of what was left open, before they are taken.
+/// The numbers of descriptors left open for this process, before it takes them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Named {
     handover: Option<Handover>,
@@ -77,7 +78,7 @@ struct Named {
 }
 
 impl Inherited {
-    /// Takes everything that is meant for this process; before it opens anything itself.
+    /// Takes everything that is meant for this process. Call it before any descriptor is opened.
     pub fn take() -> io::Result<Inherited> {
         let mut values = Vec::new();
         for name in VARIABLES {
@@ -88,7 +89,7 @@ impl Inherited {
         let named = read(Pid::this().as_raw(), text).map_err(io::Error::other)?;
         let mut notifier = match value(NOTIFY_SOCKET) {
             Some(address) => Notifier::to(address).unwrap_or_else(|error| {
-                // An address of a kind that is not known here: systemd's own time-outs say more.
+                // This kind of address is unknown here. systemd reports its own time-outs.
                 eprintln!("{NOTIFY_SOCKET}={}: {error}", address.display());
                 Notifier::default()
             }),
@@ -106,13 +107,13 @@ impl Inherited {
     }
 }
 
-/// Was the watchdog's time meant for this process, so that it is meant for the next one, too.
+/// Whether the watchdog's time was meant for this process, and so is for the next one, too.
 fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
     let pid = values.iter().find(|(name, _)| *name == "WATCHDOG_PID");
     pid.is_none_or(|(_, pid)| pid.to_str() == Some(&Pid::this().to_string()))
 }
 
-/// What the descriptors that are named are.
+/// The named descriptors, by their purpose.
 struct Adopted {
     sockets: Vec<Given>,
     predecessor: Option<Predecessor>,
@@ -172,7 +173,7 @@ impl Handover {
     }
 }
 
-/// Reads the variables; those that name another process are none of this one's.
+/// Reads the variables. Those that name another process do not count.
 fn read<'v>(pid: i32, value: impl Fn(&str) -> Option<&'v str>) -> Result<Named, String> {
     let wrong = |name: &str| format!("{name}={}: not understood", value(name).unwrap_or_default());
     let mut named = Named::default();

@@ -1,7 +1,7 @@
 //! The master: listeners, supervision, reload, taking over, and the commands that ask it.
 //!
-//! It forks, reaps and tells; it serves no request and maps no group. Its decisions are values in,
-//! values out ([`supervise`]); everything else carries them out. It stays a single thread.
+//! It forks, reaps and sends messages; it serves no request and maps no group. Its decisions are
+//! values in, values out ([`supervise`]); the other files carry them out. It stays a single thread.
 
 mod children;
 pub mod command;

@@ -1,16 +1,16 @@
-//! What a reload may not change.
+//! Needs-restart: which changes a reload must refuse.
 //!
-//! Invariant: a configuration that passes here can take the place of the one in force without a
-//! listener being closed, a file being moved or a process getting another user.
+//! Invariant: a configuration that passes can replace the one in force without closing a listener,
+//! moving a file or changing a process's user.
 
 use frs::conf::{Conf, Geometry, Group, Listen};
 
 const ADMIN: &str = "<admin listen>";
 
-/// A change that needs more than a reload; says what to do.
+/// A change that a reload cannot make, with the action that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestartNeed {
-    /// A setting of srv.xml that is read at start only.
+    /// A setting of srv.xml that is read only at start.
     NeedsRestart {
         /// The element or attribute.
         setting: &'static str,
@@ -19,11 +19,11 @@ pub enum RestartNeed {
     Geometry {
         /// The group.
         group: String,
-        /// Which setting.
+        /// The setting.
         setting: &'static str,
-        /// In the live files.
+        /// The value in the live files.
         found: String,
-        /// In the new map.xml.
+        /// The value in the new map.xml.
         wanted: String,
     },
 }
@@ -50,15 +50,15 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (was.listen != is.listen, "<listen>"),
         (was.log.format != is.log.format, "<log format>"),
         (was.log.file != is.log.file, "<log file>"),
-        // What else there is of it is named below.
+        // Other changes of the admin plane are checked below.
         (admin(old).is_none() && admin(new).is_some(), ADMIN),
     ];
     restarts(settings).chain(refused_to_a_new_binary(old, new)).collect()
 }
 
-/// All changes from `old` to `new` that a newly started binary cannot make while processes of the
-/// older one still serve. It gets the listener of the admin plane, and cannot close it: if it fails
-/// late, the older one needs it.
+/// All changes from `old` to `new` that a new binary cannot make while processes of the older one
+/// still serve. The new binary gets the admin plane's listener and cannot close it: if it fails
+/// late, the older one needs that listener.
 pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [

@@ -1,7 +1,8 @@
-//! What is said to systemd: that the server serves, reloads, stops, or is another process now.
+//! Notifications to systemd: the server serves, reloads or stops, or another process has become its
+//! main process.
 //!
-//! Invariant: nobody waits for systemd, and where nobody listens nothing is said; what its queue
-//! has no room for is said later, in the same order. The protocol is that of sd_notify(3): a
+//! Invariant: sending never blocks, and nothing is sent if no socket is named. What systemd's queue
+//! has no room for is sent later, in the same order. The protocol is that of sd_notify(3): a
 //! datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
 
 use std::cell::RefCell;
@@ -15,24 +16,25 @@ use std::time::{Duration, Instant};
 
 use frs::base::sys::process::Pid;
 
-/// Where there was no room it is looked for again this much later.
+/// The interval between attempts to send when there was no room.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Of what waits for room the newest are kept: they say what is.
+/// At most this many messages wait for room. The newest are kept, since they give the present
+/// state.
 const WAITING_MAX: usize = 16;
 
-/// Where systemd listens.
+/// The socket on which systemd listens.
 #[derive(Debug)]
 struct SystemdSocket {
     socket: UnixDatagram,
     address: SocketAddr,
 }
 
-/// Speaks to systemd, or to nobody.
+/// Sends messages to systemd, or to no one.
 #[derive(Debug, Default)]
 pub struct Notifier {
     line: Option<SystemdSocket>,
     watchdog: Option<Watchdog>,
-    /// What there was no room for.
+    /// Messages that wait for room.
     waiting: RefCell<VecDeque<String>>,
     is_silent: bool,
 }
@@ -44,7 +46,7 @@ struct Watchdog {
 }
 
 impl Notifier {
-    /// One that speaks to the socket of this address: a path, or `@` and an abstract name.
+    /// Sends to the socket at this address: a path, or `@` and an abstract name.
     pub fn to(address: &OsStr) -> io::Result<Notifier> {
         let address = match address.as_bytes().strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -55,54 +57,56 @@ impl Notifier {
         Ok(Notifier { line: Some(SystemdSocket { socket, address }), ..Notifier::default() })
     }
 
-    /// Also says so often that it lives: each half of the time after which it is taken for dead.
+    /// Also reports that the process lives, at half the interval after which systemd takes it for
+    /// dead.
     pub fn with_watchdog(mut self, dead_after: Duration, now: Instant) -> Notifier {
         let every = dead_after / 2;
         self.watchdog = (!every.is_zero()).then_some(Watchdog { every, next: now + every });
         self
     }
 
-    /// The server serves; `status` for people, one line.
+    /// The server serves. `status` is one line for people.
     pub fn ready(&self, status: &str) {
         self.say(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// Nothing changes but what it is doing.
+    /// Only the activity changes.
     pub fn status(&self, status: &str) {
         self.say(&format!("STATUS={status}"));
     }
 
-    /// A reload begins; it ends with [`Notifier::ready`]. By the stamp systemd tells this reload
+    /// A reload begins; [`Notifier::ready`] ends it. The stamp lets systemd distinguish this reload
     /// from one that was under way when it asked.
     pub fn reloading(&self, monotonic_ns: u64) {
         let monotonic_us = monotonic_ns / 1000;
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={monotonic_us}\nSTATUS=reloading"));
     }
 
-    /// The server is about to end.
+    /// The server begins to end.
     pub fn stopping(&self, status: &str) {
         self.say(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
-    /// The master is this process now. It lives: it has the whole time to say so itself.
+    /// The given process is the master now. The message also restarts the watchdog's interval for
+    /// it.
     pub fn main_process(&self, pid: Pid) {
         let alive = if self.watchdog.is_some() { "\nWATCHDOG=1" } else { "" };
         self.say(&format!("MAINPID={pid}{alive}"));
     }
 
-    /// From now on nothing is said but what waits for room: the server is another master's.
+    /// From now on only waiting messages are sent: another master owns the server.
     pub fn fall_silent(&mut self) {
         self.watchdog = None;
         self.is_silent = true;
     }
 
-    /// When there is something to say: that this process lives, or what waits for room.
+    /// When a message is due: the watchdog's, or one that waits for room.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let waits = (!self.waiting.borrow().is_empty()).then_some(now + LOOK_AGAIN);
         self.watchdog.as_ref().map(|watchdog| watchdog.next).into_iter().chain(waits).min()
     }
 
-    /// Says what is due.
+    /// Sends what is due.
     pub fn tick(&mut self, now: Instant) {
         self.flush();
         let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| watchdog.next <= now) else {
@@ -112,7 +116,7 @@ impl Notifier {
         self.say("WATCHDOG=1");
     }
 
-    /// Does nothing wait for room.
+    /// Whether no message waits for room.
     pub fn is_said(&self) -> bool {
         self.waiting.borrow().is_empty()
     }
@@ -134,7 +138,7 @@ impl Notifier {
         while let Some(text) = waiting.front() {
             match socket.send_to_addr(text.as_bytes(), address) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Without an answer systemd acts by its own time-outs.
+                // Without a message systemd acts by its own time-outs.
                 Err(error) => tracing::warn!(%error, ?address, "cannot notify systemd"),
                 Ok(_) => {}
             }
@@ -179,7 +183,7 @@ mod tests {
         let notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
         notifier.status("here");
         assert_eq!(heard(&socket), "STATUS=here");
-        // More than any queue holds.
+        // More messages than any queue holds.
         (0..10_000).for_each(|_| notifier.status("full"));
         drop(socket);
         notifier.status("nobody hears it");

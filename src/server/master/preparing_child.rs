@@ -1,7 +1,7 @@
-//! The child that prepares the store before anything else is started.
+//! The preparing child prepares the store before any other process is started.
 //!
-//! Invariant: the master maps no group, so that a page that faults cannot kill it. The child holds
-//! the directory's lock, too: should the master die, no other one starts before it is gone.
+//! Invariant: the master maps no group, so a faulting page cannot kill it. The child holds the
+//! directory's lock, too: if the master dies, no other master starts before the child has ended.
 
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,22 +13,22 @@ use frs::base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal
 use frs::conf::Conf;
 use frs::store::{self, Prepared, Unserved};
 
-/// Why the store is not prepared.
+/// Why the store was not prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// The store says why.
+    /// The store's reason.
     #[error("{0}")]
     Store(String),
-    /// The child ended without a word.
+    /// The child ended without an answer.
     #[error("the process that prepares the store ended with {0}")]
     Died(Exit),
-    /// It could not be started or heard.
+    /// The child could not be started or read from.
     #[error("cannot prepare the store: {0}")]
     Io(#[from] io::Error),
 }
 
 impl PrepareError {
-    /// Did the child meet a page that a file failed under.
+    /// Whether the child met an unreadable page of a file.
     pub fn is_of_a_page(&self) -> bool {
         const SIGBUS: i32 = Signal::SIGBUS as i32;
         matches!(self, PrepareError::Died(Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)))
@@ -38,11 +38,11 @@ impl PrepareError {
 /// What the child does: [`store::prepare`] or [`store::prepare_after_fault`].
 pub type Work = fn(&Conf) -> Result<Prepared, store::Error>;
 
-/// What waiting for a preparation came to.
+/// The result of waiting for a preparation.
 pub struct PreparedAtStart {
     /// The child's answer.
     pub prepared: Prepared,
-    /// A reload was asked for meanwhile.
+    /// A reload was requested meanwhile.
     pub reload_wanted: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Forks it, to do this work; as the user of `account`, where there is one to become.
+    /// Forks a child to do this work, as the user of `account` if there is one.
     pub fn start(conf: &Conf, work: Work, account: Option<&Account>) -> io::Result<Preparation> {
         let (reader, mut writer) = io::pipe()?;
         let master = Pid::this();
@@ -76,14 +76,14 @@ impl Preparation {
         }
     }
 
-    /// Is the answer there.
+    /// Whether the answer is complete.
     pub fn is_done(&self) -> io::Result<bool> {
         let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
         Ok(process::poll(&mut fds, Some(Duration::ZERO))? > 0)
     }
 
-    /// The child's answer, once it [is there](Preparation::is_done): it is written at once, at the
-    /// child's end.
+    /// The child's answer, once it [is complete](Preparation::is_done). The child writes it at its
+    /// end, in one piece.
     pub fn answer(mut self) -> Result<Prepared, PrepareError> {
         let mut text = String::new();
         self.reader.read_to_string(&mut text)?;
@@ -91,7 +91,7 @@ impl Preparation {
         decode(&text).unwrap_or(Err(PrepareError::Died(exit)))
     }
 
-    /// Breaks it off, which is safe at any point.
+    /// Breaks off the preparation, which is safe at any point.
     pub fn kill(self) -> io::Result<()> {
         if self.exit.is_none() {
             process::signal(self.child, Signal::SIGKILL)?;
@@ -100,7 +100,7 @@ impl Preparation {
         Ok(())
     }
 
-    /// Waits for the answer. None: it was broken off by a signal to end.
+    /// Waits for the answer. None: a signal to end broke it off.
     pub fn wait(self, signals: &Signals) -> Result<Option<PreparedAtStart>, PrepareError> {
         let mut reload_wanted = false;
         while !self.is_done()? {
@@ -124,7 +124,7 @@ impl AsFd for Preparation {
     }
 }
 
-/// Logs what the preparation of the store found and did.
+/// Logs what the preparation found and did.
 pub(super) fn log_prepared(prepared: &Prepared) {
     let Prepared { created, scanned, recovered_slots, dropped_nodes, unserved } = prepared;
     for Unserved { group, reason } in unserved {
@@ -169,7 +169,7 @@ fn encode(result: &Result<Prepared, store::Error>) -> String {
         Ok(prepared) => {
             let unserved = prepared.unserved.iter();
             let unserved = unserved.map(|Unserved { group, reason }| {
-                // A path may hold anything.
+                // A path may hold any characters.
                 format!("{group} {}\n", reason.replace('\n', " "))
             });
             format!(

@@ -1,8 +1,8 @@
-//! Reloads: what is asked for, what is being prepared, and who has yet to acknowledge what was
-//! published.
+//! Reloads: requests, preparation, and the processes that have yet to acknowledge a published
+//! generation.
 //!
-//! Invariant: one configuration is prepared at a time, and what is asked for meanwhile begins after
-//! it; every report is answered once.
+//! Invariant: one configuration is prepared at a time, and a request that arrives meanwhile begins
+//! after it. Each report is answered once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,34 +21,34 @@ use frs::base::sys::process::{Exit, Pid};
 use frs::conf::{Conf, Group, LoadedConf};
 use frs::store::{self, Prepared, Unserved};
 
-/// Acknowledgements are waited for this long; who is late is named.
+/// Time limit for acknowledgements. Processes that exceed it are named.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);
-/// How often acknowledgements are looked at.
+/// Interval between looks at the acknowledgements.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Whom to tell what became of a reload, or of what the admin plane asked for.
+/// Who gets the result of a reload or of an admin request.
 #[derive(Clone, Copy)]
 pub(super) struct ReportTo {
-    /// Who waits for a reload begun no earlier than this.
+    /// The commands that wait for a reload begun no earlier than this.
     pub begun_ns: Option<u64>,
-    /// The keeper, who asked under this number.
+    /// The keeper, which sent the request under this number.
     pub asked: Option<u64>,
 }
 
-/// What is to be told.
+/// The result to report.
 pub(super) struct ReloadAnswer {
     pub report: ReportTo,
     pub result: Reloaded,
 }
 
 impl ReloadAnswer {
-    /// Of what is refused.
+    /// The answer to a refused request.
     pub fn refusal(report: ReportTo, error: &ReloadError) -> ReloadAnswer {
         let faults = error.to_string().lines().map(str::to_owned).collect();
         ReloadAnswer { report, result: Reloaded::Refused { faults } }
     }
 
-    /// Writes it down for whoever waits for it.
+    /// Writes the result down for the processes that wait for it.
     pub fn write_down(&self, data_dir: &Path) -> io::Result<()> {
         let master = Pid::this().as_raw();
         let outcome = |begun_ns| ReloadOutcome { master, begun_ns, result: self.result.clone() };
@@ -59,24 +59,24 @@ impl ReloadAnswer {
     }
 }
 
-/// A configuration and what was prepared for it.
+/// A configuration and its preparation.
 pub(super) struct PreparedConf {
     pub prepared: Prepared,
     pub loaded: LoadedConf,
 }
 
-/// A reload that is not published yet: a child makes new groups and checks the others.
+/// A reload that is not published yet. A child makes new groups and checks the others.
 pub(super) struct ReloadCandidate {
     pub report: ReportTo,
     preparation: Preparation,
     checked: Box<LoadedConf>,
-    /// Asked for once more, while it could not be begun.
+    /// Another reload was requested while this one was prepared.
     pub again: bool,
 }
 
 impl ReloadCandidate {
-    /// What was prepared. One of `groups`, which are in
-    /// force already, is not served whatever comes of this; a new one that cannot be is refused.
+    /// The result of the preparation. A group of `groups`, which are in force already, may fail: it
+    /// stays unserved. A new group that fails refuses the reload.
     pub fn answer(self, groups: &[Group]) -> Result<PreparedConf, ReloadError> {
         let prepared = self.preparation.answer()?;
         let is_old = |name: &str| groups.iter().any(|group| group.name == name);
@@ -90,36 +90,36 @@ impl ReloadCandidate {
     }
 }
 
-/// A published generation: processes take it one after the other.
+/// A published generation that processes take in turn.
 struct Acknowledging {
     report: ReportTo,
     generation: u64,
     published_ns: u64,
 }
 
-/// All reloads that are wanted or on their way.
+/// All reloads that are wanted or in progress.
 #[derive(Default)]
 pub(super) struct Reloads {
     candidate: Option<ReloadCandidate>,
-    /// Asked for, while it could not be begun.
+    /// A reload was requested when it could not begin.
     wanted: bool,
     acknowledging: Vec<Acknowledging>,
-    /// What the keeper has asked for and is not begun.
+    /// Requests of the keeper that have not begun.
     asks: VecDeque<NumberedAsk>,
 }
 
 impl Reloads {
-    /// None; `wanted`: one was asked for before the master could begin it.
+    /// No reload; `wanted` if one was requested before the master could begin it.
     pub fn new(wanted: bool) -> Reloads {
         Reloads { wanted, ..Reloads::default() }
     }
 
-    /// Is a new configuration on its way that is not published yet.
+    /// Whether a new configuration is being prepared.
     pub fn is_preparing(&self) -> bool {
         self.candidate.is_some()
     }
 
-    /// What to wait on.
+    /// The descriptor to wait on.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.candidate.as_ref().map(|candidate| candidate.preparation.as_fd())
     }
@@ -136,33 +136,34 @@ impl Reloads {
         }
     }
 
-    /// Begins one after that which is on its way; false if none is.
+    /// Requests another reload after the one being prepared; false if there is none.
     pub fn begin_after(&mut self) -> bool {
         self.candidate.as_mut().map(|candidate| candidate.again = true).is_some()
     }
 
-    /// Keeps one for later: it cannot be begun yet.
+    /// Keeps a reload for later: it cannot begin yet.
     pub fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// Was one kept for later.
+    /// Whether a reload was kept for later; clears that.
     pub fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.wanted)
     }
 
-    /// Keeps what the keeper has asked for.
+    /// Keeps the keeper's requests.
     pub fn note_asks(&mut self, asks: Vec<NumberedAsk>) {
         self.asks.extend(asks);
     }
 
-    /// What is to be begun next of what the keeper has asked for: nothing while a reload is
-    /// prepared, which would be published over it.
+    /// The keeper's next request. There is none while a reload is prepared, since that reload would
+    /// be published over it.
     pub fn next_ask(&mut self) -> Option<NumberedAsk> {
         if self.is_preparing() { None } else { self.asks.pop_front() }
     }
 
-    /// Reads the files, and begins to prepare what they say if it may follow what is in force.
+    /// Reads the files, and begins to prepare their configuration if it may follow the one in
+    /// force.
     pub fn prepare(
         &mut self,
         report: ReportTo,
@@ -182,7 +183,7 @@ impl Reloads {
         Ok(())
     }
 
-    /// The reload that is prepared by now, or has failed to be.
+    /// The reload whose preparation has finished or failed.
     pub fn take_prepared(&mut self) -> io::Result<Option<ReloadCandidate>> {
         let Some(candidate) = self.candidate.take() else { return Ok(None) };
         if candidate.preparation.is_done()? {
@@ -192,31 +193,31 @@ impl Reloads {
         Ok(None)
     }
 
-    /// Breaks off what is not published yet: the server ends.
+    /// Breaks off the reload being prepared: the server ends.
     pub fn break_off(&mut self) -> io::Result<()> {
         self.candidate.take().map_or(Ok(()), |candidate| candidate.preparation.kill())
     }
 
-    /// Forgets everything: whoever waits is answered by another master.
+    /// Forgets everything: another master answers the waiting processes.
     pub fn forget(&mut self) {
         self.candidate = None;
         self.forget_acknowledging();
         self.asks.clear();
     }
 
-    /// Forgets who has yet to acknowledge what.
+    /// Forgets which acknowledgements are missing.
     pub fn forget_acknowledging(&mut self) {
         self.acknowledging.clear();
     }
 
-    /// A generation was published: its report is answered when all have taken it.
+    /// Begins to wait: the report of a published generation is answered when all have taken it.
     pub fn wait_for(&mut self, report: ReportTo, generation: u64) {
         let published_ns = clock::monotonic_ns();
         self.acknowledging.push(Acknowledging { report, generation, published_ns });
     }
 
-    /// Answers early who waits for an earlier reload: it is not to take the answer to the next one
-    /// for its own.
+    /// Answers commands that wait for an earlier reload early, so that they do not mistake the
+    /// answer to the next reload for theirs.
     pub fn answer_early(&mut self, laggards: impl Fn(u64) -> Vec<String>) -> Vec<ReloadAnswer> {
         let mut answers = Vec::new();
         for Acknowledging { report, generation, .. } in &mut self.acknowledging {
@@ -229,7 +230,7 @@ impl Reloads {
         answers
     }
 
-    /// Answers what all have taken, or have had the time to.
+    /// Answers reloads that all processes have taken, or whose time limit has passed.
     pub fn answer_acknowledged(
         &mut self,
         laggards: impl Fn(u64) -> Vec<String>,

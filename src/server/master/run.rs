@@ -1,18 +1,18 @@
-//! The master's loop: signals, deaths and messages in, orders out, and what its parts have to do
-//! with each other.
+//! The master's loop receives signals, deaths and messages, carries out orders, and connects the
+//! master's parts.
 //!
 //! | part | owns |
 //! | --- | --- |
 //! | [`InForce`] | the configuration in force, runtime.mmap |
 //! | [`Children`] | supervision, the channels to the children |
-//! | [`Reloads`] | what is asked for, prepared, and not acknowledged |
-//! | [`Upgrades`] | the new binary on its way |
-//! | [`OlderMaster`] | the channel to the one that this one takes over from |
-//! | [`Files`] | what was found of the files, and when |
-//! | [`Notifier`] | what is said to systemd |
+//! | [`Reloads`] | reloads that are requested, prepared or not yet acknowledged |
+//! | [`Upgrades`] | the new binary that is taking over |
+//! | [`OlderMaster`] | the channel to the master that this one takes over from |
+//! | [`Files`] | the last check of the files, and its time |
+//! | [`Notifier`] | messages to systemd |
 //!
-//! Invariant: the master waits for nothing but its descriptors and its clock, and maps no group, so
-//! that neither a stopped child nor a failing page holds it up.
+//! Invariant: the master waits only for its descriptors and its clock, and maps no group. So
+//! neither a stopped child nor a failing page blocks it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,13 +45,13 @@ use frs::store::{ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
 pub enum Ended {
-    /// In the master: stopped as asked.
+    /// In the master: it stopped as requested.
     Stopped,
-    /// In a child that has just been forked.
+    /// In a child that was just forked.
     Child(ForkedChild),
 }
 
-/// What start-up leaves to the master.
+/// What start-up passes to the master.
 pub(super) struct MasterParts {
     pub conf_dir: PathBuf,
     pub in_force: InForce,
@@ -62,7 +62,7 @@ pub(super) struct MasterParts {
     pub older: Option<OlderMaster>,
     pub notifier: Notifier,
     pub program: Program,
-    /// Asked for before this master could begin it.
+    /// A reload was requested before this master could begin it.
     pub reload_wanted: bool,
 }
 
@@ -71,26 +71,26 @@ pub(super) struct Master {
     conf_dir: PathBuf,
     account: Option<Account>,
     signals: Signals,
-    /// None once it was handed over.
+    /// None after the handover.
     lock: Option<DataLock>,
     listeners: ListeningSockets,
     in_force: InForce,
     children: Children,
     reloads: Reloads,
     upgrades: Upgrades,
-    /// Until it has let go.
+    /// Present until the older master has released the server.
     older: Option<OlderMaster>,
     files: Files,
     notifier: Notifier,
     /// All processes have served once.
     announced: bool,
-    /// Why it ends, where that was not asked for.
+    /// Why it ends, if nobody requested the end.
     failure: Option<MasterError>,
     is_over: bool,
 }
 
 impl Master {
-    /// A master that has started nothing yet.
+    /// A master that has not started any process.
     pub fn new(parts: MasterParts) -> Master {
         let now = clock::instant();
         Master {
@@ -112,7 +112,8 @@ impl Master {
         }
     }
 
-    /// Serves until asked to end; returns in each child, too, which then keeps nothing of it.
+    /// Serves until asked to end. Also returns in each forked child, which keeps nothing of the
+    /// master.
     pub fn run(mut self) -> Result<Ended, MasterError> {
         let mut child = self.tell(Event::ListenerSets(self.listeners.sets()));
         while !self.is_over && child.is_none() {
@@ -161,7 +162,7 @@ impl Master {
         self.begin_wanted_upgrade();
         self.follow_upgrade(&mut events);
         if self.older.is_none() {
-            // Before that systemd hears the older master only.
+            // Until then systemd listens to the older master only.
             self.notifier.tick(clock::instant());
         }
         events.push_back(Event::Tick);
@@ -173,7 +174,7 @@ impl Master {
         }
         self.announce();
         self.begin_wanted_reload();
-        // What had to wait for the older master to let go.
+        // Requests had to wait until the older master released the server.
         self.begin_asked();
         Ok(None)
     }
@@ -207,7 +208,8 @@ impl Master {
         }
     }
 
-    /// Opens the log's file anew, here first: who may not open it finds it made.
+    /// Reopens the log's file, in the master first: a child that may not create it finds it
+    /// present.
     fn reopen_log(&mut self) {
         let Some(path) = log::file_path() else {
             tracing::info!("SIGUSR1: nothing to reopen: the log goes to standard error");
@@ -222,7 +224,7 @@ impl Master {
         self.children.say_all(ToChild::ReopenLog);
     }
 
-    /// What the server is at, for people.
+    /// The server's state, for people.
     fn status_words(&self) -> String {
         format!(
             "{} workers on {}, generation {}",
@@ -238,7 +240,7 @@ impl Master {
         }
         let Some(event) = self.children.note_change(pid, change) else { return };
         if matches!(event, Event::Ended(..)) {
-            // Perhaps of what is to be found there.
+            // A damaged file may have caused the death.
             self.files.hurry(clock::instant());
         }
         events.push_back(event);
@@ -246,8 +248,8 @@ impl Master {
 
     // Supervision.
 
-    /// Tells the supervisor what happened and carries its orders out, and those that follow from
-    /// them. In a new child it answers what that is.
+    /// Passes an event to the supervisor and carries out its orders and those that follow from
+    /// them. In a new child it returns that child.
     fn tell(&mut self, event: Event) -> Option<NewChild> {
         let mut orders = VecDeque::from(self.decide(event));
         while let Some(order) = orders.pop_front() {
@@ -269,7 +271,7 @@ impl Master {
     }
 
     fn decide(&mut self, event: Event) -> Vec<Order> {
-        // What is gone of it is not touched.
+        // A damaged runtime.mmap is not touched.
         let runtime = self.failure.is_none().then_some(self.in_force.runtime());
         self.children.decide(event, runtime)
     }
@@ -281,14 +283,14 @@ impl Master {
             Order::Serve(pid, set) => self.children.serve(pid, set, self.listeners.set_fds(set)),
             Order::Yield(pid, set) => self.children.say(pid, ToChild::Yield(set)),
             Order::Recover(pid) => self.children.say(pid, ToChild::Recover),
-            // With runtime.mmap damaged it was none of the groups, and has a name.
+            // If runtime.mmap is damaged, that is the known cause and no group needs a check.
             Order::CheckLengths if self.failure.is_some() => {}
             Order::CheckLengths => files::check_lengths(self.in_force.conf()),
             Order::End => self.is_over = true,
         }
     }
 
-    /// Everything else of the master is dropped here, which closes its descriptors.
+    /// Drops the rest of the master, which closes its descriptors.
     fn into_forked_child(self, child: NewChild) -> ForkedChild {
         ForkedChild {
             role: child.role,
@@ -306,7 +308,7 @@ impl Master {
 
     // Files.
 
-    /// When the files are looked at again; never by a master who has handed over, or not begun.
+    /// When the files are checked next; never before this master serves or after the handover.
     fn next_look(&self) -> Option<Instant> {
         let serves = self.lock.is_some() && self.older.is_none();
         (serves && !self.children.is_ending()).then_some(self.files.next())
@@ -324,11 +326,11 @@ impl Master {
         }
     }
 
-    /// No process can attach any more, and what is attached cannot go on for long.
+    /// Ends the server: no process can attach any more, and attached ones will fail soon.
     fn fail(&mut self, damage: Damage, events: &mut VecDeque<Event>) {
         files::set_damaged_aside(&damage, self.in_force.runtime());
         self.failure = Some(MasterError::Damaged(damage.error));
-        // Who is attached is told by its slot, which is not touched any more.
+        // Acknowledgements are in the slots, which are not touched any more.
         self.reloads.forget_acknowledging();
         self.begin_end("runtime.mmap is damaged");
         events.push_back(Event::End(Ending::Finish));
@@ -336,8 +338,8 @@ impl Master {
 
     fn close(mut self, is_damaged: bool) {
         let restarts = self.children.restarts();
-        // Until the older master has let go, lock, files and sockets are its; without the lock they
-        // are the newer one's.
+        // Before the older master lets go, it owns lock, files and sockets. After the handover
+        // there is no lock here, and the newer master owns them.
         let (None, Some(lock)) = (&self.older, self.lock.take()) else {
             tracing::info!(restarts, "ended; another master serves");
             return;
@@ -360,7 +362,7 @@ impl Master {
 
     // Reloads.
 
-    /// Begins to take the configuration that the files hold now.
+    /// Begins to take the configuration from the files.
     fn begin_reload(&mut self, asked: Option<u64>) {
         if self.children.is_ending() {
             tracing::warn!("not reloaded: this master is about to stop");
@@ -371,12 +373,12 @@ impl Master {
             return;
         }
         if self.older.is_some() {
-            // What the older master has said of reloads is still to be forgotten, too.
+            // The older master's result of a reload must still be removed.
             return self.reloads.want();
         }
         self.answer_early();
         let begun_ns = clock::monotonic_ns();
-        // Before it serves there is nothing to reload for systemd, and it is not ready yet.
+        // Before this master serves, systemd sees no reload, and the server is not ready yet.
         if self.announced {
             self.notifier.reloading(begun_ns);
         }
@@ -394,15 +396,14 @@ impl Master {
         self.reloads.prepare(report, &self.conf_dir, conf, account)
     }
 
-    /// Begins one that was asked for too early.
+    /// Begins a reload that was requested too early.
     fn begin_wanted_reload(&mut self) {
         if self.older.is_none() && self.reloads.take_wanted() {
             self.begin_reload(None);
         }
     }
 
-    /// Begins what the keeper has asked for, one after the other; not before the older master has
-    /// let go.
+    /// Begins the keeper's requests in turn, once the older master has let go.
     fn begin_asked(&mut self) {
         while self.older.is_none()
             && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
@@ -424,8 +425,8 @@ impl Master {
         }
     }
 
-    /// Puts what was switched or reset in force, over the configuration that is: its files were
-    /// checked and its groups prepared, so that nothing has to be looked at again.
+    /// Publishes a switch or a reset over the configuration in force. That configuration was
+    /// checked and its groups are prepared, so nothing is checked again.
     fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
         if self.children.is_ending() {
             return Err(ReloadError::Ending);
@@ -438,7 +439,7 @@ impl Master {
         Ok(generation)
     }
 
-    /// Takes what is on its way a step further, if it can be.
+    /// Advances the current reload, if possible.
     fn follow_reload(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         if let Some(candidate) = self.reloads.take_prepared()? {
             let (report, again) = (candidate.report, candidate.again);
@@ -470,7 +471,7 @@ impl Master {
         let grown = Account::as_root(self.account.as_ref(), || {
             Ok::<_, ReloadError>(listeners.grow(workers)?)
         });
-        // What was opened is served, even if the rest is refused.
+        // Opened listeners are served, even if the rest is refused.
         events.push_back(Event::ListenerSets(self.listeners.sets()));
         grown?;
         let generation = self.in_force.publish(conf, texts)?;
@@ -502,7 +503,7 @@ impl Master {
 
     fn answer(&self, answer: ReloadAnswer) {
         if self.lock.is_none() {
-            // Handed over: whoever asks reads what the newer master says.
+            // After the handover, clients read the newer master's answer.
             return;
         }
         if self.announced && answer.report.begun_ns.is_some() {
@@ -526,9 +527,9 @@ impl Master {
         }
     }
 
-    // Upgrades: this one is the older master.
+    // Upgrades: this master is the older one.
 
-    /// Starts the binary that has this one's name now, to take over.
+    /// Starts the binary that now has this one's name, to take over.
     fn begin_upgrade(&mut self) {
         if self.children.is_ending() {
             tracing::warn!("no new binary is started: this master is about to stop");
@@ -544,7 +545,7 @@ impl Master {
         }
     }
 
-    /// Begins one that had to wait for a reload.
+    /// Begins an upgrade that waited for a reload.
     fn begin_wanted_upgrade(&mut self) {
         if !self.reloads.is_preparing() && self.upgrades.take_wanted() {
             self.begin_upgrade();
@@ -564,13 +565,14 @@ impl Master {
         }
     }
 
-    /// The new binary has failed, which was told to go on from this generation.
+    /// The new binary failed. `taken_from` is the generation in force when it was told to take
+    /// over.
     fn go_on(&mut self, taken_from: Option<u64>) {
         let found = self.in_force.runtime().generation();
         if taken_from.is_none_or(|generation| generation == found) {
             return;
         }
-        // It has put its configuration in force, which this one may not even understand.
+        // It published its configuration, which this binary may not even understand.
         match self.in_force.publish_again() {
             Ok(generation) => {
                 self.children.say_all(ToChild::Generation);
@@ -591,9 +593,9 @@ impl Master {
         if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(pid)) {
             tracing::error!(%error, "cannot write the new master's id into the lock file");
         }
-        // First systemd learns whom to listen to, then there is something to hear.
+        // systemd must know the new main process before that process sends anything.
         self.notifier.main_process(pid);
-        // Nothing of this one may stand in the way of the new one's end, or of its next start.
+        // This master must not block the end of the new one or its next start.
         self.children.forget_listeners();
         self.listeners = ListeningSockets::default();
         self.lock = None;
@@ -602,15 +604,15 @@ impl Master {
         events.push_back(Event::End(Ending::HandOver));
     }
 
-    // Taking over: this one is the newer master.
+    // Taking over: this master is the newer one.
 
-    /// Says that all processes serve: to the older master, and once that one has let go, to
+    /// Reports that all processes serve: to the older master and, once that one has let go, to
     /// systemd.
     fn announce(&mut self) {
         if self.announced {
             return;
         }
-        // One that is about to stop asks for nothing more.
+        // A master that is about to stop requests nothing more.
         let complete = self.children.is_complete() && !self.children.is_ending();
         if let Some(older) = &mut self.older {
             if complete {
@@ -630,7 +632,7 @@ impl Master {
     /// The older master has let go, or has died.
     fn succeed(&mut self) {
         self.older = None;
-        // Who has rotated it meanwhile has told the older master only.
+        // A log rotation in the meantime was reported to the older master only.
         self.reopen_all();
         if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(Pid::this())) {
             tracing::error!(%error, "cannot write this master's id into the lock file");

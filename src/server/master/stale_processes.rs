@@ -1,10 +1,9 @@
-//! Processes that a killed master left behind and that were stopped (SIGSTOP): they cannot notice
-//! that it is gone, and would hold their addresses, slots and key-nodes for as long as nobody
-//! continues them.
+//! Stale processes: a killed master left them and they are stopped (SIGSTOP). They cannot notice
+//! that the master is gone, and hold their addresses, slots and key-nodes until they are continued.
 //!
-//! Invariant: only a process is killed that is stopped, has a slot of the data directory whose lock
-//! this master holds, maps its runtime.mmap, and is no child of another frs. Programs are left
-//! alone: nobody but who started them knows what they are there for.
+//! Invariant: a process is killed only if it is stopped, has a slot of the data directory whose
+//! lock this master holds, maps its runtime.mmap, and is not a child of another frs. Programs are
+//! left alone: only their owners know their purpose.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +15,8 @@ use frs::base::sys::process::{PollFd, PollFlags, poll};
 use frs::service::Role;
 use frs::store::{LINGERING, Runtime, SlotStatus};
 
-/// Kills every stopped worker and keeper of an earlier master. Only where the directory's lock is
-/// held and there is no older master to take over from.
+/// Kills every stopped worker and keeper of an earlier master. Call it only while the directory's
+/// lock is held and there is no older master to take over from.
 pub(super) fn end_stopped(runtime: &Runtime) {
     const OURS: [u32; 3] = [Role::Worker as u32, Role::Keeper as u32, Role::Admin as u32];
     let is_ours = |slot: &SlotStatus| slot.alive && OURS.contains(&slot.role);
@@ -36,19 +35,20 @@ pub(super) fn end_stopped(runtime: &Runtime) {
     }
 }
 
-/// Whether it did.
+/// Returns whether it killed the process.
 fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     let Some(pid) = i32::try_from(slot.pid).ok().and_then(rustix::process::Pid::from_raw) else {
         return Ok(false);
     };
-    // Opened before anything is asked: whatever is answered is of the process that is killed, or of
-    // one that came after it when it was gone.
+    // Opened before any check. The checks then describe either the process that is killed, or a
+    // later one with its id if that process is gone, and then the signal reaches none.
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     let process = OrphanProcess::of(slot.pid)?;
     if process.state != 'T' {
         return Ok(false);
     }
-    // Who adopts orphans is no frs; a master that hands over still has its workers.
+    // The process that adopts orphans is not an frs. A master that hands over still has its
+    // workers.
     let has_master =
         OrphanProcess::of(process.parent).is_ok_and(|parent| parent.name == process.name);
     if has_master || !maps(slot.pid, runtime.path())? {
@@ -59,7 +59,7 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
         return Ok(false);
     }
     pidfd_send_signal(&handle, rustix::process::Signal::KILL)?;
-    // Its addresses and locks fall with it.
+    // Its addresses and locks are released when it ends.
     poll(
         &mut [PollFd::new(std::os::fd::AsFd::as_fd(&handle), PollFlags::POLLIN)],
         Some(LINGERING),
@@ -67,7 +67,7 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What /proc says of a process.
+/// A process as /proc describes it.
 #[derive(Debug, PartialEq, Eq)]
 struct OrphanProcess {
     name: String,
@@ -82,7 +82,7 @@ impl OrphanProcess {
         Self::parse(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Of a line `PID (NAME) STATE PARENT …`; a name may hold anything.
+    /// Parses a line `PID (NAME) STATE PARENT …`. The name may hold any characters.
     fn parse(stat: &str) -> Option<OrphanProcess> {
         let (before, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
@@ -92,11 +92,11 @@ impl OrphanProcess {
     }
 }
 
-/// Does a process map this file.
+/// Whether a process maps this file.
 fn maps(pid: u32, path: &Path) -> io::Result<bool> {
     let inode = std::fs::metadata(path)?.ino().to_string();
     let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
-    // ADDRESSES PERMISSIONS OFFSET DEVICE INODE PATH: some file systems tell another device here.
+    // ADDRESSES PERMISSIONS OFFSET DEVICE INODE PATH: some file systems give another device here.
     let maps = String::from_utf8_lossy(&maps);
     Ok(maps.lines().any(|line| line.split_ascii_whitespace().nth(4) == Some(&inode)))
 }

@@ -1,4 +1,4 @@
-//! Start-up: from the configuration to a master that has yet to fork its first worker.
+//! Start-up leads from the configuration to a master that has yet to fork its first worker.
 //!
 //! Invariant: nothing is touched before the configuration is checked, and no file of the store
 //! before the directory's lock is held.
@@ -32,28 +32,28 @@ use frs::conf::memory_bound::Memory;
 use frs::conf::{Conf, LoadedConf, Overlay, Texts, report};
 use frs::store::{self, LINGERING, Prepared, Runtime};
 
-/// The workers of a dead master have ended by then.
+/// Time limit for the workers of a dead master to end.
 const ORPHANS: Duration = Duration::from_secs(6);
-/// A change on its way is taken or put back by then.
+/// Time limit for a change in progress to be taken or put back.
 const CHANGES: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// How a server is started.
+/// How to start a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
-    /// Where its configuration is.
+    /// The directory of the configuration.
     pub conf_dir: &'a Path,
-    /// Not at all where a group cannot be served.
+    /// Whether to refuse to start if a group cannot be served.
     pub strict: bool,
 }
 
-/// Starts a server and serves until it is asked to end. Returns in each forked child, too.
+/// Starts a server and serves until asked to end. Also returns in each forked child.
 ///
 /// # Errors
-/// The server is not started, or ends: the master says why.
+/// The server does not start, or ends; the error gives the reason.
 pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
     start(how).inspect_err(|error| {
-        // Whoever looks into the log's file is to find it there, too.
+        // Log the error to the log's file as well.
         if log::file_path().is_some() {
             error.to_string().lines().for_each(|line| tracing::error!("{line}"));
         }
@@ -62,7 +62,7 @@ pub fn serve(how: Start<'_>) -> Result<Ended, MasterError> {
 
 fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
-    // As early as can be: until then a signal to rotate or reload ends this process.
+    // As early as possible: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
     let LoadedConf { conf, texts } = load(conf_dir, inherited.predecessor.is_some())?;
     let account = find_account(&conf)?;
@@ -85,7 +85,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     drop(sockets);
     account.as_ref().map_or(Ok(()), Account::lower)?;
     if predecessor.is_none() {
-        // Else systemd does not know this process yet.
+        // Otherwise systemd does not know this process yet.
         notifier.status("preparing the store");
     }
     let work = match &predecessor {
@@ -104,7 +104,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         return Err(MasterError::Unserved(prepared.unserved));
     }
     let older = predecessor.map(OlderMaster::ask).transpose().map_err(MasterError::TakeOver)?;
-    // Only now: until then the older master may have switched or reset something.
+    // Not earlier: until now the older master may have switched or reset something.
     let overlay = Overlay::read(&data_dir)?;
     if overlay.degrade {
         tracing::warn!("nothing is limited: degrade was on before this start");
@@ -129,7 +129,8 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     Master::new(parts).run()
 }
 
-/// Reads the configuration; while an older binary serves, no change that it may still refuse.
+/// Reads the configuration. While an older binary serves, it waits for a change that the older
+/// master may still refuse.
 fn load(conf_dir: &Path, is_in_use: bool) -> Result<LoadedConf, MasterError> {
     let guard = is_in_use.then(|| Guard::to_read(conf_dir, CHANGES));
     let _guard = guard.transpose().map_err(MasterError::Change)?;
@@ -159,18 +160,18 @@ fn take_signals() -> io::Result<Signals> {
         Signal::SIGUSR1,
         Signal::SIGUSR2,
     ];
-    // A file that may not grow any more is an error of whoever writes it, in all processes.
+    // When a file may not grow, the write fails with an error in each process; no signal.
     Signals::take(&read, &[Signal::SIGXFSZ])
 }
 
 /// The directory's lock.
 struct TakenLock {
     lock: DataLock,
-    /// The channel to the older master, where it is from that one.
+    /// The channel to the older master, if the lock comes from it.
     older: Option<Channel>,
 }
 
-/// Takes the directory's lock, or has it from the older master.
+/// Takes the directory's lock, or adopts it from the older master.
 fn take_lock(
     conf: &Conf,
     account: Option<&Account>,
@@ -188,14 +189,14 @@ fn take_lock(
     }
 }
 
-/// Makes or opens runtime.mmap.
+/// Creates or opens runtime.mmap.
 fn open_runtime(data_dir: &Path) -> Result<Runtime, MasterError> {
     ReloadOutcome::forget(data_dir).map_err(MasterError::Outcome)?;
     Ok(Runtime::create_or_open(data_dir)?)
 }
 
-/// Opens runtime.mmap while an older binary's processes use it; a configuration that cannot go with
-/// what they have in force is refused.
+/// Opens runtime.mmap while an older binary's processes use it. Refuses a configuration that
+/// conflicts with the one they have in force.
 fn open_runtime_in_use(data_dir: &Path, conf: &Conf) -> Result<Runtime, MasterError> {
     let runtime = Runtime::open(data_dir)?;
     let old = active::read(data_dir, runtime.generation())?;
@@ -212,8 +213,8 @@ fn open_runtime_in_use(data_dir: &Path, conf: &Conf) -> Result<Runtime, MasterEr
     Ok(runtime)
 }
 
-/// Puts the configuration in force; its generation. One that an older binary has in force already
-/// stays as it is: its processes may not understand what this one would write.
+/// Publishes the configuration; returns its generation. If an older binary has it in force already,
+/// it is left as it is: the older processes may not understand what this one would write.
 fn publish(
     data_dir: &Path,
     runtime: &Runtime,
@@ -225,14 +226,14 @@ fn publish(
     if is_in_use && active::is_of(data_dir, generation, texts, overlay)? {
         return Ok(generation);
     }
-    // Left by a server that was killed: its last file tells the number, whatever stands there now.
+    // A killed server left this. Its last file gives the number, whatever runtime.mmap holds.
     if !is_in_use && (generation != 0 || runtime.is_any_locked()) {
         generation = active::latest(data_dir)?.unwrap_or(generation);
     }
     let mut next = generation.saturating_add(1);
     match active::write_overlaid(data_dir, next, texts, overlay) {
         Err(error) if error.is_no_room() => {
-            // What the last server had in force may say the same.
+            // The last server's file may hold the same configuration.
             let latest = active::latest(data_dir)?;
             let is_same = |&latest: &u64| active::is_of(data_dir, latest, texts, overlay);
             next = latest.filter(|latest| is_same(latest).unwrap_or(false)).ok_or(error)?;
@@ -243,8 +244,8 @@ fn publish(
     Ok(next)
 }
 
-/// Opens all listeners. Workers whose master was killed hold its addresses until they notice, which
-/// whoever starts the server again should not have to know.
+/// Opens all listeners. Workers whose master was killed hold its addresses until they notice. This
+/// waits for them, so that an operator need not know.
 fn listen(
     conf: &Conf,
     runtime: &Runtime,
@@ -256,13 +257,13 @@ fn listen(
         let admin = conf.srv.admin.as_ref().map(|admin| &admin.listen);
         match ListeningSockets::open(&conf.srv.listen, admin, conf.srv.workers, given) {
             Err(error) if error.is_in_use() && clock::since(begun) < ORPHANS => {
-                // Of one that was killed the sockets go last, and its slot may be gone already.
+                // A killed process may lose its sockets last, after its slot is already free.
                 let is_lingering = clock::since(begun) < LINGERING;
                 if !is_lingering && !runtime.slots().iter().any(|slot| slot.alive) {
                     return Err(error);
                 }
                 if !is_in_use {
-                    // One may have been stopped since.
+                    // A process may have been stopped since.
                     stale_processes::end_stopped(runtime);
                 }
                 std::thread::sleep(LOOK_AGAIN);
@@ -290,9 +291,9 @@ fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    // Whoever may read a directory may lock it. Files are reached by their names.
+    // A process that may read a directory may lock it, so others may not. Files are opened by name.
     std::fs::DirBuilder::new().recursive(true).mode(0o711).create(path)?;
-    // One that was there keeps its owner: whoever made it knows why.
+    // An existing directory keeps its owner: its maker chose that owner.
     account.map_or(Ok(()), |account| account.give(path))
 }
 
@@ -317,8 +318,8 @@ fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generati
     );
 }
 
-/// Has a child prepare the store; another one, if it met a page of a group that cannot be read.
-/// None: it was broken off by a signal to end.
+/// Has a child prepare the store. If the child meets an unreadable page of a group, another child
+/// does it. None: a signal to end broke it off.
 fn prepare(
     conf: &Conf,
     first: Work,
@@ -337,7 +338,7 @@ fn prepare(
     result
 }
 
-/// Are there groups, and can none of them be served.
+/// Whether there are groups and none of them can be served.
 fn is_without_groups(conf: &Conf, prepared: &Prepared) -> bool {
     !prepared.unserved.is_empty() && prepared.unserved.len() == conf.map.groups.len()
 }

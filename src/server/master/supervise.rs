@@ -1,11 +1,11 @@
-//! Supervision: which process is started, asked to end or killed, and who serves which listener
-//! set.
+//! Supervision decides which process to start, to end or to kill, and which worker serves which
+//! listener set.
 //!
-//! A listener set is one listener for each TCP address. Values in, values out: what happened and
-//! when goes in, orders come out; nothing here forks, signals or reads a clock.
+//! A listener set is one listener for each TCP address. The code is values in, values out: events
+//! and times go in, orders come out. Nothing here forks, signals or reads a clock.
 //!
-//! Invariant: as long as one worker is ready, every listener set is served, by the worker it is
-//! home to or, while that one is starting, stopped or dead, by a neighbour too.
+//! Invariant: as long as one worker is ready, every listener set is served by its home worker or,
+//! while that worker is starting, stopped or dead, by a neighbour.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,83 +14,83 @@ use frs::base::sys::process::{Exit, Pid, Signal};
 use frs::store::ChildRole;
 
 const SIGBUS: i32 = Signal::SIGBUS as i32;
-/// First wait before a dead process is replaced; doubled with each death in a row.
+/// Wait before a dead process is replaced for the first time. It doubles with each death in a row.
 const BACKOFF_FIRST_MS: u64 = 10;
-/// Longest wait before a dead process is replaced.
+/// The longest wait before a dead process is replaced.
 const BACKOFF_MAX_MS: u64 = 10_000;
-/// A process that lived this long was healthy: its back-off starts anew.
+/// A process that lived this long was healthy: its back-off is reset.
 const HEALTHY_MS: u64 = 10_000;
-/// Workers that were asked to finish are killed after this. They end by themselves before; the
-/// keeper gets what is left of five seconds.
+/// Workers that were asked to finish are killed after this. They should end earlier by themselves.
+/// The keeper gets the rest of the five seconds.
 const FINISH_MS: u64 = 4_500;
-/// Workers that drain are killed after this; they end by themselves at 60 s.
+/// Workers that drain are killed after this. They end by themselves at 60 s.
 const DRAIN_MS: u64 = 62_000;
-/// The keeper is killed this long after it was asked to end.
+/// The keeper is killed this long after the request to end.
 const KEEPER_END_MS: u64 = 400;
 
 /// How the server is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Finish what has been read, close the rest: within 5 s.
+    /// Finish what has been read, close the rest; takes at most 5 s.
     Finish,
-    /// Wait for clients to close: within 60 s.
+    /// Wait for clients to close; takes at most 60 s.
     Drain,
-    /// As [`Ending::Drain`], while another master's processes serve in their place.
+    /// As [`Ending::Drain`], while another master's processes serve.
     HandOver,
 }
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing but time.
+    /// Only time has passed.
     Tick,
     /// A process was started as ordered.
     Spawned(ChildRole, Pid),
-    /// It could not be.
+    /// A process could not be started.
     SpawnFailed(ChildRole),
-    /// A process says that it serves.
+    /// A process serves.
     Ready(Pid),
     /// A process ended.
     Ended(Pid, Exit),
     /// A process was stopped by a signal.
     Stopped(Pid),
-    /// It goes on.
+    /// A stopped process continues.
     Continued(Pid),
-    /// There are this many listener sets, at least.
+    /// There are at least this many listener sets.
     ListenerSets(u16),
-    /// There shall be this many workers, each with a listener set.
+    /// There must be this many workers, each with a listener set.
     Resize(u16),
-    /// All shall end.
+    /// All processes must end.
     End(Ending),
 }
 
-/// What a process is asked, by signal or in words.
+/// What a process is asked, by signal or by message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildRequest {
     /// SIGTERM.
     Finish,
     /// SIGQUIT.
     Drain,
-    /// To drain, others serve in its place.
+    /// Drain while other processes serve in its place.
     Leave,
     /// SIGKILL.
     Kill,
 }
 
-/// What is to be done, in this order.
+/// An order. Orders are carried out in sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Start a process that serves these listener sets, then tell by `Spawned` or `SpawnFailed`.
+    /// Start a process that serves these listener sets, then report `Spawned` or `SpawnFailed`.
     Spawn(ChildRole, BTreeSet<u16>),
     /// Signal a process.
     Ask(Pid, ChildRequest),
-    /// Have a worker serve a listener set, too.
+    /// Have a worker serve this listener set as well.
     Serve(Pid, u16),
-    /// Have a worker serve a listener set no longer.
+    /// Have a worker stop serving this listener set.
     Yield(Pid, u16),
     /// Have the keeper recover the slots of dead processes.
     Recover(Pid),
-    /// A process met a SIGBUS: look at the lengths of all group files.
+    /// A process met a SIGBUS: check the lengths of all group files.
     CheckLengths,
     /// All processes have ended as asked.
     End,
@@ -99,15 +99,15 @@ pub enum Order {
 /// A running process, as `frs status` and the log show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// What it is there for.
+    /// Its role.
     pub role: ChildRole,
     /// Its id.
     pub pid: Pid,
-    /// It has said that it serves.
+    /// It has reported that it serves.
     pub ready: bool,
     /// It is stopped by a signal.
     pub stopped: bool,
-    /// Its place is no more: it drains.
+    /// Its place was removed: it drains.
     pub leaving: bool,
     since_ms: u64,
     kill_at_ms: Option<u64>,
@@ -120,7 +120,7 @@ struct Vacancy {
     until_ms: u64,
 }
 
-/// All processes but the master, and what is to become of them.
+/// All processes but the master, and the decisions about them.
 #[derive(Debug)]
 pub struct Supervisor {
     workers: u16,
@@ -134,7 +134,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A keeper and this many workers, none of them started yet.
+    /// A keeper and this many workers, none of them started.
     pub fn new(workers: u16) -> Self {
         let roles = std::iter::once(ChildRole::Keeper).chain((0..workers).map(ChildRole::Worker));
         Supervisor {
@@ -149,7 +149,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes in what happened and adds what is to be done.
+    /// Handles an event and appends the resulting orders.
     pub fn decide(&mut self, event: Event, now_ms: u64, orders: &mut Vec<Order>) {
         match event {
             Event::Tick => {}
@@ -170,46 +170,46 @@ impl Supervisor {
         self.finish_ending(now_ms, orders);
     }
 
-    /// When [`Event::Tick`] is due, if nothing happens before.
+    /// When [`Event::Tick`] is due if no other event comes first.
     pub fn due_ms(&self) -> Option<u64> {
         let vacancies = self.vacancies.iter().map(|vacancy| vacancy.until_ms);
         let vacancies = vacancies.filter(|_| self.ending.is_none());
         vacancies.chain(self.processes.iter().filter_map(|process| process.kill_at_ms)).min()
     }
 
-    /// The processes that run.
+    /// The running processes.
     pub fn processes(&self) -> &[Process] {
         &self.processes
     }
 
-    /// How many listener sets there must be.
+    /// The number of listener sets needed.
     pub fn sets(&self) -> u16 {
         self.sets
     }
 
-    /// Processes replaced since the start.
+    /// The number of processes replaced since the start.
     pub fn restarts(&self) -> u64 {
         self.restarts
     }
 
-    /// The place of a process that runs.
+    /// The role of a running process.
     pub fn role_of(&self, pid: Pid) -> Option<ChildRole> {
         self.processes.iter().find(|process| process.pid == pid).map(|process| process.role)
     }
 
-    /// Has the end been asked for.
+    /// Whether the end was requested.
     pub fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// Do the keeper and all workers serve.
+    /// Whether the keeper and all workers serve.
     pub fn is_complete(&self) -> bool {
         let roles =
             std::iter::once(ChildRole::Keeper).chain((0..self.workers).map(ChildRole::Worker));
         roles.into_iter().all(|role| self.find(role).is_some_and(|process| process.ready))
     }
 
-    /// When a place that has no process gets one, where it has none.
+    /// When a vacant place gets a process; none if the place is not vacant.
     pub fn vacant_until_ms(&self, role: ChildRole) -> Option<u64> {
         self.vacancies.iter().find(|vacancy| vacancy.role == role).map(|found| found.until_ms)
     }
@@ -239,7 +239,7 @@ impl Supervisor {
             return;
         };
         let process = self.processes.remove(index);
-        // The handler's own exit, or the kernel's where the handler met a second one.
+        // The handler's own exit, or the kernel's if the handler met a second SIGBUS.
         if matches!(exit, Exit::Status(EXIT_SIGBUS) | Exit::Signal(SIGBUS)) {
             orders.push(Order::CheckLengths);
         }
@@ -283,7 +283,7 @@ impl Supervisor {
     }
 
     fn end(&mut self, ending: Ending, now_ms: u64, orders: &mut Vec<Order>) {
-        // Finishing is the stricter wish: it overrides draining, never the other way round.
+        // Finishing is stricter than draining: it overrides draining, never the reverse.
         if self.ending == Some(ending) || self.ending == Some(Ending::Finish) {
             return;
         }
@@ -295,7 +295,7 @@ impl Supervisor {
             Ending::HandOver => (ChildRequest::Leave, DRAIN_MS),
         };
         if ending == Ending::HandOver {
-            // The other master's keeper recovers and writes back from now on.
+            // From now on the other master's keeper recovers and writes back.
             self.end_keeper(now_ms, orders);
         }
         for process in self.processes.iter_mut().filter(|process| process.role != ChildRole::Keeper)
@@ -331,7 +331,7 @@ impl Supervisor {
         self.processes.iter().find(|process| process.role == role && !process.leaving)
     }
 
-    /// The worker that stands in for `number`: the next one in the ring that can serve.
+    /// The worker that substitutes for `number`: the next one in the ring that can serve.
     fn neighbour(&self, number: u16) -> Option<Pid> {
         let ring = (1..self.workers).map(|step| (number + step) % self.workers);
         ring.filter_map(|next| self.find(ChildRole::Worker(next)))
@@ -352,7 +352,7 @@ impl Supervisor {
                 wanted.entry(pid).or_default().insert(set);
             }
         }
-        // All are served by their new workers before an old one is told to let go.
+        // New workers serve all the sets before an old worker is told to release one.
         let mut yields = Vec::new();
         let workers = self.processes.iter_mut().filter(|process| process.role != ChildRole::Keeper);
         for process in workers {
@@ -394,7 +394,7 @@ impl Supervisor {
                 self.ended = true;
                 orders.push(Order::End);
             }
-            // The keeper recovers what the workers leave: it goes last.
+            // The keeper recovers what the workers leave, so it ends last.
             [last] if last.role == ChildRole::Keeper => self.end_keeper(now_ms, orders),
             _ => {}
         }

@@ -1,8 +1,9 @@
-//! The new binary's side of an upgrade: it asks the older master for the server, says that its
-//! processes serve, and waits until the older one has let go. [`upgrade`](super::upgrade) shows
+//! The new binary's side of an upgrade: it asks the older master for the server, reports that its
+//! processes serve, and waits until the older master lets go. [`upgrade`](super::upgrade) shows
 //! both sides.
 //!
-//! Invariant: until the older master has let go, lock, files, sockets and systemd are its own.
+//! Invariant: until the older master has let go, it owns lock, files, sockets and the link to
+//! systemd.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,30 +13,30 @@ use super::upgrade::{PREPARED, SERVING, YOURS};
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Delivery, PollFd, PollFlags};
 
-/// The older master answers within this, whatever it is at.
+/// Time limit for the older master's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The older master, which has not let go yet.
+/// The older master, before it has let go.
 pub(super) struct OlderMaster {
     channel: Channel,
-    /// It was told that this one's processes serve.
+    /// Whether this master has reported that its processes serve.
     said_serving: bool,
 }
 
 impl OlderMaster {
-    /// Asks for the server, when nothing is left that this binary could fail for. It is its own,
-    /// too, if the older master has died.
+    /// Asks for the server, once nothing is left that this binary could fail at. If the older
+    /// master has died, the server also passes to this one.
     pub fn ask(channel: Channel) -> io::Result<OlderMaster> {
         ask(&channel)?;
         Ok(OlderMaster { channel, said_serving: false })
     }
 
-    /// What to wait on.
+    /// The descriptor to wait on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
 
-    /// Says once that all processes of this master serve.
+    /// Reports once that all processes of this master serve.
     pub fn say_serving(&mut self) {
         if !std::mem::replace(&mut self.said_serving, true) {
             let said = self.channel.send(SERVING, &[]);
@@ -43,7 +44,7 @@ impl OlderMaster {
         }
     }
 
-    /// Has it let go, or died.
+    /// Whether the older master has let go or died.
     pub fn has_let_go(&self) -> bool {
         !matches!(self.channel.receive(), Ok(Delivery::Nothing))
     }

@@ -1,4 +1,4 @@
-//! A newly started binary takes over: what the older master does for it, and what it does itself.
+//! An upgrade: the older master's side of a takeover by a newly started binary.
 //!
 //! ```text
 //! older master                     newer master
@@ -13,13 +13,13 @@
 //! ends its keeper, lets its workers drain
 //! ```
 //!
-//! The newer one is no child of the older: it is adopted at once by whoever started that one (or by
-//! init), which is then told of its end. systemd would neither notice the death of a main process
-//! that is not its child nor wait for its end before it kills what is left of the service.
+//! The newer master is not a child of the older one. The process that started the older master (or
+//! init) adopts it at once, and learns of its end. If a main process is not systemd's own child,
+//! systemd neither notices its death nor waits for its end before it kills the rest of the service.
 //!
-//! Invariant: until `serving` the older master is the one that all others know, serves as ever, and
-//! goes on if the newer one fails, whenever and however that is; after it the older one touches
-//! neither lock, files nor sockets.
+//! Invariant: until `serving`, the older master is the one that clients of the lock and systemd
+//! know. It serves as before, and goes on if the newer one fails at any point in any way. After
+//! `serving` it touches neither lock, files nor sockets.
 
 use std::ffi::OsString;
 use std::io;
@@ -40,11 +40,11 @@ pub(super) const PREPARED: &[u8] = b"prepared";
 pub(super) const YOURS: &[u8] = b"yours";
 pub(super) const SERVING: &[u8] = b"serving";
 
-/// The new binary has checked and prepared everything within this: new groups take their time.
+/// Time limit for the new binary to check and prepare everything. New groups take time.
 const PREPARE: Duration = Duration::from_secs(60);
-/// Its workers serve within this.
+/// Time limit for its workers to serve.
 const TAKE_OVER: Duration = Duration::from_secs(20);
-/// One that has given up ends within this.
+/// Time limit for a new binary that has given up to end.
 const END: Duration = Duration::from_secs(2);
 /// Exit status of a child that could not become the new binary.
 const EXIT_NO_BINARY: i32 = 127;
@@ -56,18 +56,18 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// This one: its name is looked up anew, so that it is whatever was installed under it since.
+    /// This program. Its name is looked up again, so a binary installed under it since is used.
     pub fn this(environment: Vec<(&'static str, OsString)>) -> Program {
         Program { arguments: std::env::args_os().collect(), environment }
     }
 
-    /// Becomes it; returns only if that fails.
+    /// Becomes this program; returns only on failure.
     fn exec(&self, handover: &Handover) -> io::Error {
         let mut arguments = self.arguments.iter();
         let Some(name) = arguments.next() else {
             return io::Error::new(io::ErrorKind::NotFound, "this process has no name");
         };
-        // What it ignores is for the new binary to say.
+        // The new binary decides which signals it ignores.
         if let Err(error) = process::stop_ignoring(Signal::SIGXFSZ) {
             return error;
         }
@@ -81,23 +81,23 @@ impl Program {
     }
 }
 
-/// A new binary on its way.
+/// A new binary that is taking over.
 pub(super) struct Upgrade {
     process: DetachedProcess,
     channel: Channel,
     stage: UpgradeStage,
     until: Instant,
-    /// In force when it was started, or told to go on.
+    /// The generation in force when it was started or told to take over.
     generation: u64,
-    /// It has closed its end of the channel: it ends, and may say why before it does.
+    /// It closed its end of the channel: it is ending, and may log the reason first.
     closed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UpgradeStage {
-    /// It checks and prepares; nothing has changed.
+    /// It checks and prepares. Nothing has changed.
     Preparing,
-    /// It puts its configuration in force and starts its workers.
+    /// It publishes its configuration and starts its workers.
     TakingOver,
 }
 
@@ -107,12 +107,12 @@ impl Upgrade {
         self.process.pid()
     }
 
-    /// The generation that was in force when it was told to go on; none: it never was.
+    /// The generation in force when it was told to take over; none if it was not told.
     pub fn taken_from(&self) -> Option<u64> {
         (self.stage == UpgradeStage::TakingOver).then_some(self.generation)
     }
 
-    /// Ends it: this master goes on.
+    /// Kills it: this master goes on.
     fn give_up(&self, reason: &str) {
         let pid = self.pid();
         match self.process.kill(END) {
@@ -128,16 +128,16 @@ impl Upgrade {
     }
 }
 
-/// How an upgrade has ended. The channel to the new binary is closed when the value is dropped:
-/// what the new binary is not to meet must be done before.
+/// How an upgrade ended. Dropping the value closes the channel to the new binary. Everything that
+/// the new binary must not meet must be done before that.
 pub(super) enum UpgradeEnd {
-    /// The new binary's processes serve: everything is its own.
+    /// The new binary's processes serve: it owns everything.
     Serving(Upgrade),
     /// It was killed: this master goes on.
     Failed(Upgrade),
 }
 
-/// What a new binary gets of this process.
+/// What a new binary gets from this process.
 pub(super) struct Estate<'m> {
     pub account: Option<&'m Account>,
     pub lock: Option<&'m DataLock>,
@@ -145,7 +145,7 @@ pub(super) struct Estate<'m> {
 }
 
 impl Estate<'_> {
-    /// In the child: leaves what is handed over open over the exec, and names it.
+    /// In the child: keeps the descriptors to hand over open across the exec, and names them.
     fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
         self.account.map_or(Ok(()), Account::raise)?;
         let lock = self.lock.ok_or_else(|| io::Error::other("the lock is not held"))?;
@@ -165,21 +165,21 @@ impl Estate<'_> {
     }
 }
 
-/// The upgrade that is wanted or on its way, of which there is one at most.
+/// The upgrade that is wanted or in progress. There is at most one.
 pub(super) struct Upgrades {
     program: Program,
     current: Option<Upgrade>,
-    /// Asked for, while it could not be begun.
+    /// An upgrade was requested when it could not begin.
     wanted: bool,
 }
 
 impl Upgrades {
-    /// None yet.
+    /// No upgrade.
     pub fn new(program: Program) -> Upgrades {
         Upgrades { program, current: None, wanted: false }
     }
 
-    /// What to wait on: what the new binary says, and its end.
+    /// Descriptors to wait on: the new binary's messages, and its end.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.current.iter().flat_map(|upgrade| {
             let channel = (!upgrade.closed).then_some(upgrade.channel.as_fd());
@@ -187,33 +187,33 @@ impl Upgrades {
         })
     }
 
-    /// When the new binary is late.
+    /// When the new binary has exceeded its time limit.
     pub fn until(&self) -> Option<Instant> {
         self.current.as_ref().map(|upgrade| upgrade.until)
     }
 
-    /// Is one on its way.
+    /// Whether an upgrade is in progress.
     pub fn is_begun(&self) -> bool {
         self.current.is_some()
     }
 
-    /// Does the newer one publish, so that this one may not: it has read what lies over the
-    /// configuration.
+    /// Whether the newer master publishes, so that this one must not. The newer one has already
+    /// read the overlay.
     pub fn is_giving_away(&self) -> bool {
         self.current.as_ref().is_some_and(|upgrade| upgrade.stage == UpgradeStage::TakingOver)
     }
 
-    /// Keeps one for later: it cannot be begun yet.
+    /// Keeps an upgrade for later: it cannot begin yet.
     pub fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// Was one kept for later.
+    /// Whether an upgrade was kept for later; clears that.
     pub fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.wanted)
     }
 
-    /// Starts the binary that has this one's name now, to take over.
+    /// Starts the binary that now has this one's name, to take over.
     pub fn begin(&mut self, estate: &Estate<'_>, generation: u64) {
         match self.start_binary(estate, generation) {
             Ok(upgrade) => {
@@ -238,12 +238,12 @@ impl Upgrades {
         Ok(Upgrade { process, channel, stage, until, generation, closed: false })
     }
 
-    /// Takes an upgrade on its way a step further, if it can be; how it has ended, if it has. It
-    /// goes on from the configuration of this `generation`, if it goes on.
+    /// Advances the upgrade, if possible; how it ended, if it has. `generation` is the one in
+    /// force: the binary is told to take over from it.
     pub fn follow(&mut self, generation: u64) -> Option<UpgradeEnd> {
         let mut upgrade = self.current.take()?;
         let failure = loop {
-            // Whatever it has said before: there is nobody any more to hand over to.
+            // Whatever it sent before, no process is left to hand over to.
             if upgrade.process.has_ended().unwrap_or(false) {
                 break "it has ended".to_owned();
             }
@@ -276,7 +276,7 @@ impl Upgrades {
         Some(UpgradeEnd::Failed(upgrade))
     }
 
-    /// Breaks an upgrade off: the server is to end.
+    /// Breaks off an upgrade: the server ends.
     pub fn abandon(&mut self) -> Option<UpgradeEnd> {
         self.wanted = false;
         let upgrade = self.current.take()?;

@@ -1,9 +1,9 @@
-//! Supervision played through: a model of processes carries the orders out, and looks at who
+//! Simulates supervision: a model of processes carries out the orders and checks which process
 //! serves.
 
 use super::*;
 
-/// Carries orders out as the master would, with ids from 100 on.
+/// Carries out orders as the master would, with process ids from 100 on.
 struct World {
     supervisor: Supervisor,
     next_pid: i32,
@@ -90,7 +90,7 @@ impl World {
         self.tell(Event::Ended(pid, exit));
     }
 
-    /// Every listener set has a ready worker that is not stopped.
+    /// Whether every listener set has a ready worker that is not stopped.
     fn every_set_is_served(&self) -> bool {
         let able = |p: &&Process| p.ready && !p.stopped && !p.leaving;
         let served: BTreeSet<u16> = self
