@@ -1,6 +1,7 @@
-//! Accepting the admin plane's clients: the listener, and who has come.
+//! Accepts the admin plane's clients from its listener.
 //!
-//! Invariant: of whoever comes it is known over what, so that a token is asked for over TCP alone.
+//! Invariant: the transport of every connection is known, so that a token is required over TCP
+//! only.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,18 +23,19 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// A connection that has just been accepted.
+/// A connection that was just accepted.
 pub(super) struct Arrival {
     pub stream: Stream,
     pub over: Over,
-    /// In words.
+    /// The peer, as text for the log.
     pub peer: Arc<str>,
-    /// Where wrong tokens are counted; none over a unix socket, where no token is asked for.
+    /// The address for which wrong tokens are counted; none over a unix socket, which needs no
+    /// token.
     pub address: Option<IpAddr>,
 }
 
 impl Listener {
-    /// Takes the listener into the loop, as `token`.
+    /// Registers the listener in the loop, as `token`.
     pub fn register(
         listener: AdminListener,
         registry: &Registry,
@@ -53,12 +55,12 @@ impl Listener {
         }
     }
 
-    /// Lets the next client in.
+    /// Accepts the next client.
     pub fn accept(&self) -> io::Result<Arrival> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                // It fails only on a connection that is gone, which reading will show.
+                // This fails only if the connection is gone, which the next read will show.
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
                 Ok(Arrival { stream: Stream::Tcp(stream), over: Over::Tcp, peer, address })

@@ -1,10 +1,10 @@
-//! Who may ask for what.
+//! Access control: which clients may make which requests.
 //!
-//! Invariant: over TCP only who names a loopback address or name as the host is answered, so that
-//! no web page reaches the plane under a name of its own (DNS rebinding); a page of another origin
-//! never is; and nothing is changed without the token. Over a unix socket the file's mode decides.
+//! Invariant: over TCP a request is served only if its host is a loopback address or name, so no
+//! web page reaches the plane under a name of its own (DNS rebinding). A page of another origin is
+//! never served. Nothing is changed without the token. Over a unix socket the file's mode decides.
 //! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
-//! 3.2.2); that field must be as it should all the same.
+//! 3.2.2). That field must be valid in either case.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ use crate::protocol::request_head::{Head, Lone};
 use crate::protocol::route::Target;
 use frs::conf::{AdminToken, Authority};
 
-/// What a client came over.
+/// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Over {
@@ -23,7 +23,7 @@ pub enum Over {
     Unix,
 }
 
-/// Finds what a request asks for, if who sends it may.
+/// Finds the route of a request, if its sender has access.
 pub fn admit(
     head: &Head<'_, '_>,
     over: Over,
@@ -73,7 +73,7 @@ fn check_token(head: &Head<'_, '_>, token: Option<&AdminToken>) -> Result<(), Re
     }
 }
 
-/// The value of a field that may stand once.
+/// The value of a field that may occur at most once.
 fn field<'b>(head: &Head<'_, 'b>, name: &str) -> Result<Option<&'b [u8]>, Refusal> {
     let mut found = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
     match (found.next(), found.next()) {
@@ -83,7 +83,7 @@ fn field<'b>(head: &Head<'_, 'b>, name: &str) -> Result<Option<&'b [u8]>, Refusa
     }
 }
 
-/// `localhost`, 127.0.0.0/8 or `[::1]`, whatever the port.
+/// Accepts `localhost`, 127.0.0.0/8 and `[::1]`, with any port.
 fn is_loopback(named: Authority<'_>) -> bool {
     let Ok(host) = std::str::from_utf8(named.host) else { return false };
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
@@ -95,7 +95,7 @@ fn is_loopback(named: Authority<'_>) -> bool {
     }
 }
 
-/// Is it the origin of a page that came from here.
+/// Whether the origin is that of a page from this server.
 fn is_own_origin(origin: &[u8], own: Authority<'_>) -> bool {
     let page = origin.strip_prefix(b"http://").and_then(Authority::parse);
     page.is_some_and(|page| {

@@ -1,22 +1,22 @@
-//! Wrong tokens: after some of them from an address its next ones are answered late.
+//! The brake delays answers to an address that sends many wrong tokens.
 //!
-//! Invariant: a right token is answered at once, whoever has sent wrong ones, and makes good those
-//! of its address. The table is bounded: while it is full of others an address that is not in it
-//! counts as one with too many.
+//! Invariant: a right token is answered at once, even if others have sent wrong ones, and clears
+//! its address's count. The table is bounded. While it is full, an address that is not in it counts
+//! as one with too many wrong tokens.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Wrong tokens of an address that are answered at once.
+/// The number of wrong tokens of an address that are answered at once.
 const FREE: u32 = 5;
-/// Each further one is answered after this.
+/// The delay of the answer to each further one.
 pub const DELAY: Duration = Duration::from_secs(1);
-/// An address without a wrong token for so long starts afresh.
+/// An address without a wrong token for this long has its count cleared.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
-/// Addresses that are kept.
+/// The number of addresses in the table.
 const MAX_ADDRESSES: usize = 64;
 
-/// The wrong tokens of each address.
+/// The number of wrong tokens of each address.
 #[derive(Debug, Default)]
 pub struct Brake {
     addresses: Vec<Wrong>,
@@ -30,7 +30,7 @@ struct Wrong {
 }
 
 impl Brake {
-    /// Notes a wrong token; is it to be answered late?
+    /// Notes a wrong token; returns whether to delay the answer.
     pub fn note_wrong(&mut self, address: IpAddr, now: Instant) -> bool {
         self.addresses.retain(|wrong| now < wrong.last + FORGOTTEN_AFTER);
         if let Some(wrong) = self.addresses.iter_mut().find(|wrong| wrong.address == address) {
@@ -60,7 +60,7 @@ mod tests {
         Ipv4Addr::from(0x7F00_0001 + nth).into()
     }
 
-    /// How many of so many wrong tokens are answered at once.
+    /// How many of `wrong` wrong tokens are answered at once.
     fn at_once(brake: &mut Brake, address: IpAddr, wrong: usize, now: Instant) -> usize {
         (0..wrong).filter(|_| !brake.note_wrong(address, now)).count()
     }
@@ -70,7 +70,7 @@ mod tests {
         let (mut brake, now) = (Brake::default(), frs::base::clock::instant());
         assert_eq!(at_once(&mut brake, address(0), 20, now), 5);
         assert_eq!(at_once(&mut brake, address(1), 20, now), 5, "each address has its own");
-        // Who goes on is not forgotten, who pauses is.
+        // An address that continues is not forgotten; one that pauses is.
         for minute in 1..5 {
             let later = now + Duration::from_secs(59 * minute);
             assert_eq!(at_once(&mut brake, address(0), 1, later), 0);

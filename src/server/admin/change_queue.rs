@@ -1,8 +1,8 @@
-//! Changes, one after the other: each is made, handed to the master, and answered when all living
-//! processes use it.
+//! The change queue makes one change at a time: it edits, asks the master, and answers when all
+//! living processes use the change.
 //!
-//! Invariant: while one is on its way no other is begun, so that each is whole and the last one
-//! wins; and a map.xml that the master refuses does not stay, nor does a new binary take it.
+//! Invariant: a change begins only after the one before has ended. So each is whole and the last
+//! one wins. A map.xml that the master refuses is put back, and a new binary never takes it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,24 @@ use frs::base::sys::process::Channel;
 use frs::conf::{Conf, Machine, Texts, active, report};
 use frs::store::Runtime;
 
-/// The master answers within this: two seconds for laggards, the rest for a disk that is busy.
+/// Time limit for the master's answer: two seconds for laggards, the rest for a busy disk.
 const BOUND_NS: u64 = 60_000_000_000;
 
-/// A change that somebody waits for.
+/// A change that a client waits for.
 #[derive(Debug)]
 pub struct WantedChange<W> {
-    /// Whom to answer.
+    /// The client.
     pub who: W,
-    /// What is wanted.
+    /// The change.
     pub change: Change,
     /// The `<biz>` of a PUT.
     pub body: Vec<u8>,
 }
 
-/// What a change came to.
+/// The result of a change.
 pub type Done = Result<StatusDocument, Refusal>;
 
-/// All changes that are wanted or on their way.
+/// All changes that are queued or in progress.
 pub struct MapChanges<W> {
     conf_dir: PathBuf,
     data_dir: PathBuf,
@@ -46,49 +46,49 @@ pub struct MapChanges<W> {
     asked: Option<PendingAsk<W>>,
 }
 
-/// What the master was asked for.
+/// A request to the master that has no answer yet.
 #[derive(Debug)]
 struct PendingAsk<W> {
     who: W,
     number: u64,
     begun_ns: u64,
-    /// Of the answer, where it is taken.
+    /// The status of the answer if the master accepts.
     status: u16,
     files: Option<MapTexts>,
 }
 
-/// map.xml as it was, and as it was made.
+/// map.xml before and after the change.
 #[derive(Debug)]
 struct MapTexts {
     old: String,
     new: String,
-    /// Until it is known what became of it.
+    /// Held until the fate of the change is known.
     _guard: Guard,
 }
 
 impl<W> MapChanges<W> {
-    /// None yet.
+    /// An empty queue.
     pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> MapChanges<W> {
         let (queue, asked) = (VecDeque::new(), None);
         MapChanges { conf_dir, data_dir, channel, last_number: 0, queue, asked }
     }
 
-    /// Puts one into the queue.
+    /// Queues a change.
     pub fn push(&mut self, wanted: WantedChange<W>) {
         self.queue.push_back(wanted);
     }
 
-    /// Is any on its way, or waiting for that one.
+    /// Whether a change is in progress or queued.
     pub fn is_busy(&self) -> bool {
         self.asked.is_some() || !self.queue.is_empty()
     }
 
-    /// Takes the next one, if none is on its way.
+    /// Takes the next change, if none is in progress.
     pub fn take_next(&mut self) -> Option<WantedChange<W>> {
         if self.asked.is_some() { None } else { self.queue.pop_front() }
     }
 
-    /// Makes a change of the configuration; an answer where it comes to nothing.
+    /// Begins a change of the configuration. Returns an answer if it fails at once.
     pub fn begin(
         &mut self,
         wanted: WantedChange<W>,
@@ -117,8 +117,8 @@ impl<W> MapChanges<W> {
         }
     }
 
-    /// Breaks the one on its way off, as this keeper ends and nobody will hear of it: unless it is
-    /// in force by now, map.xml is put back.
+    /// Breaks off the change in progress, since this keeper ends and cannot receive its result.
+    /// Puts map.xml back unless the change is in force by now.
     pub fn end(&mut self, runtime: &Runtime) {
         let Some(PendingAsk { files: Some(files), .. }) = self.asked.take() else { return };
         if self.is_another(runtime.generation(), Some(&files)) {
@@ -127,7 +127,7 @@ impl<W> MapChanges<W> {
         }
     }
 
-    /// The answer to the one on its way, once it is there.
+    /// The answer to the change in progress, once there is one.
     pub fn poll(&mut self, now_ns: u64) -> Option<Addressed<W, Done>> {
         let number = self.asked.as_ref()?.number;
         let outcome = ReloadOutcome::read_asked(&self.data_dir).ok().flatten();
@@ -166,14 +166,14 @@ impl<W> MapChanges<W> {
         }
     }
 
-    /// Is another map.xml in force than the one that was made. Of a generation that is gone by now
-    /// nothing is known.
+    /// Whether a map.xml other than `new` is in force. If the generation's file is gone, the answer
+    /// is no.
     fn is_another(&self, generation: u64, files: Option<&MapTexts>) -> bool {
         let Some(MapTexts { new, .. }) = files else { return false };
         active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != *new)
     }
 
-    /// Puts map.xml back as it was, unless somebody has written it since; what went wrong.
+    /// Puts map.xml back unless another process has written it since. Returns what went wrong.
     fn undo(&self, files: Option<&MapTexts>) -> String {
         let Some(MapTexts { old, new, .. }) = files else { return String::new() };
         match files::replace(&self.conf_dir.join("map.xml"), new, old) {
@@ -215,7 +215,7 @@ impl<W> MapChanges<W> {
         self.write(texts, put.text, status, guard)
     }
 
-    /// Held from before the files are looked at until it is known what became of the change.
+    /// Held from before the files are read until the fate of the change is known.
     fn guard(&self) -> Result<Guard, Refusal> {
         let guard = Guard::to_change(&self.conf_dir);
         let guard =
@@ -223,7 +223,7 @@ impl<W> MapChanges<W> {
         guard.ok_or_else(|| Refusal::busy("a new binary reads the configuration: try again"))
     }
 
-    /// May the switch be set so: it cannot switch off what srv.xml has switched on.
+    /// Checks a new value of the switch. It cannot turn off what srv.xml has turned on.
     fn degrade(&self, on: bool, runtime: &Runtime) -> Result<(), Refusal> {
         if on {
             return Ok(());
@@ -249,7 +249,7 @@ impl<W> MapChanges<W> {
         Ok(conf.map.bizs[index].id)
     }
 
-    /// Both texts, which are those of the files and those in force.
+    /// Both texts in force, which must equal the files.
     fn texts_in_force(&self, runtime: &Runtime) -> Result<Texts, Refusal> {
         let texts = active::read_texts(&self.data_dir, runtime.generation())
             .map_err(|error| Refusal::io(error.to_string()))?;
@@ -339,7 +339,7 @@ mod tests {
             std::fs::read_to_string(self.world.dir.join("map.xml")).unwrap()
         }
 
-        /// Puts a biz; the number under which the master was asked to reload.
+        /// Puts a biz; the number of the reload request to the master.
         fn put(&mut self) -> u64 {
             let change = Change::PutBiz("1".into());
             let wanted = WantedChange { who: (), change, body: BIZ.to_vec() };
@@ -375,7 +375,7 @@ mod tests {
     fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
         let mut handler = Handler::new();
         let number = handler.put();
-        // By hand, before the master has read it.
+        // An edit by hand, before the master has read the file.
         let other = MAP.replace("<map>", "<map><!-- by hand -->");
         std::fs::write(handler.world.dir.join("map.xml"), &other).unwrap();
         handler.world.publish(&other, 2);

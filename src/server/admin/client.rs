@@ -1,6 +1,6 @@
-//! A client of the admin plane: its socket, its connection, and what it is at.
+//! A client of the admin plane: its socket, its connection and its stage.
 //!
-//! Invariant: no more is read of it than a tick answers and its connection has room for.
+//! Invariant: no more is read from a client than a tick answers and its connection has room for.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,9 +15,9 @@ use crate::net::stream::Stream;
 
 /// A connection without a request is closed after this.
 pub const IDLE: Duration = Duration::from_secs(30);
-/// Read with one call.
+/// Bytes read with one call.
 pub const READ_BYTES: usize = 16 << 10;
-/// Calls of one client in a tick.
+/// The number of reads from one client in a tick.
 const READS: usize = 16;
 
 /// A client.
@@ -29,32 +29,32 @@ pub(super) struct AdminClient {
     pub address: Option<IpAddr>,
     pub deadline: Instant,
     pub stage: ClientStage,
-    /// Since when it is at that.
+    /// When it entered that stage.
     pub since: Instant,
-    /// It has been answered before.
+    /// It has received an answer before.
     pub is_known: bool,
     pub readable: bool,
-    /// There is input that no tick has got to.
+    /// There is input that no tick has processed.
     pub more: bool,
-    /// It has ended its side: what it has asked for is answered, and nothing more comes.
+    /// It has closed its side. Its requests are answered, and no more will come.
     pub ended: bool,
 }
 
-/// What a client is at.
+/// The stage of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientStage {
     Idle,
     Begun,
-    /// An answer is not here yet: the time is not the client's.
+    /// An answer is not ready. The time is not the client's fault.
     Waiting,
-    /// Its answer is held back: it has sent too many wrong tokens.
+    /// Its answer is delayed: it sent too many wrong tokens.
     Held,
     Writing,
     Lingering,
 }
 
 impl AdminClient {
-    /// One that has just come, and has asked for nothing.
+    /// A new client that has made no request.
     pub fn new(Arrival { stream, over, peer, address }: Arrival, now: Instant) -> AdminClient {
         AdminClient {
             stream,
@@ -72,12 +72,12 @@ impl AdminClient {
         }
     }
 
-    /// It is at something else now, and has so much time for it.
+    /// Enters another stage, with this time limit.
     pub fn enter(&mut self, stage: ClientStage, time: Duration, now: Instant) {
         (self.stage, self.since, self.deadline) = (stage, now, now + time);
     }
 
-    /// What it is at, as others may need its room.
+    /// Describes the client to the choice of which client must leave.
     pub fn candidate(&self, id: usize) -> Candidate {
         let state = match self.stage {
             ClientStage::Held | ClientStage::Lingering => ClientState::Done,
@@ -88,27 +88,27 @@ impl AdminClient {
         Candidate { client: id, state, since: self.since }
     }
 
-    /// Does it hold a body, or an answer that is not written?
+    /// Whether it holds a body, or an answer that is not written.
     pub fn holds(&self) -> bool {
         self.connection.holds()
     }
 
-    /// Is an answer to it on its way.
+    /// Whether an answer to it is being prepared.
     pub fn is_waiting(&self) -> bool {
         self.stage == ClientStage::Waiting
     }
 
-    /// Can it go on without another event.
+    /// Whether it can go on without another event.
     pub fn has_work(&self) -> bool {
         self.more || self.readable && (self.connection.wants_input() || self.is_lingering())
     }
 
-    /// Does it only wait for the client to close.
+    /// Whether it only waits for the client to close.
     pub fn is_lingering(&self) -> bool {
         self.stage == ClientStage::Lingering
     }
 
-    /// Reads what it has sent, as far as there is room.
+    /// Reads the client's input as far as there is room.
     pub fn read(&mut self) -> io::Result<()> {
         let mut room = [0; READ_BYTES];
         for _ in 0..READS {
@@ -117,7 +117,7 @@ impl AdminClient {
             }
             match self.stream.read(&mut room) {
                 Ok(0) => (self.ended, self.readable) = (true, false),
-                // What is still sent after the last answer is read, so that the answer arrives.
+                // Input after the last answer is read and dropped, so that the answer arrives.
                 Ok(_) if self.is_lingering() => {}
                 Ok(read) => self.connection.take(&room[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
@@ -127,7 +127,7 @@ impl AdminClient {
         Ok(())
     }
 
-    /// Writes what it takes, unless its answer is held back.
+    /// Writes what the socket takes, unless the answer is delayed.
     pub fn write(&mut self) -> io::Result<()> {
         while self.connection.has_output() && self.stage != ClientStage::Held {
             match self.stream.write(self.connection.output()) {

@@ -1,43 +1,44 @@
-//! Who makes room where more clients come than there are places.
+//! Client eviction decides which client must leave when more clients arrive than there are places.
 //!
-//! Invariant: who waits for an answer that is not here yet keeps its place; who is new, or works on
-//! a request or an answer, has a while in which the others go first. A newcomer goes last.
+//! Invariant: a client that waits for an answer keeps its place. A client that is new, or works on
+//! a request or an answer, has a grace period in which others leave first. Of clients in the same
+//! state, the newest leaves last.
 
 use std::time::{Duration, Instant};
 
-/// Connections at once. Who comes when all are taken is accepted all the same, and another one
-/// goes.
+/// The number of connections. When all places are taken, a new connection is still accepted, and
+/// another one is closed.
 pub const MAX_CLIENTS: usize = 64;
-/// Of these hold a body, or an answer that is not all written.
+/// At most this many of them hold a body, or an answer that is not completely written.
 pub const MAX_HOLDING: usize = 16;
-/// For so long a client is not slow: it has just come, or its request or answer has just begun.
+/// The grace period: it begins when a client arrives, and with each request and answer.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// What a client is at.
+/// What a client is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientState {
-    /// Its last answer is written, or held back.
+    /// Its last answer is written, or delayed.
     Done,
-    /// It has been answered, and has asked nothing since.
+    /// It has received an answer, and has sent no request since.
     Idle,
-    /// It has said nothing yet, or a request or an answer is on its way.
+    /// It has sent nothing yet, or a request or an answer is in progress.
     Busy,
-    /// It waits for an answer: the time is not its own.
+    /// It waits for an answer. The time is not its fault.
     Waiting,
 }
 
 /// A client that has a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its number: they grow.
+    /// Its number. Numbers grow.
     pub client: usize,
-    /// What it is at.
+    /// Its state.
     pub state: ClientState,
-    /// Since when.
+    /// When it entered that state.
     pub since: Instant,
 }
 
-/// The client whose place the others need more; none where all of them wait for answers.
+/// The client that must leave; none if all of them wait for answers.
 pub fn client_to_evict(clients: impl Iterator<Item = Candidate>, now: Instant) -> Option<usize> {
     let rank = |client: &Candidate| match client.state {
         ClientState::Done => Some(0),
@@ -56,7 +57,7 @@ pub fn client_to_evict(clients: impl Iterator<Item = Candidate>, now: Instant) -
 mod tests {
     use super::*;
 
-    /// The clients in the order in which they go, `now` being two seconds after the first.
+    /// The order in which clients leave. `now` is two seconds after the first arrived.
     fn order(places: &[(ClientState, u64)]) -> Vec<usize> {
         let begun = frs::base::clock::instant();
         let place = |(client, &(state, since_ms)): (usize, &(ClientState, u64))| Candidate {
@@ -87,7 +88,7 @@ mod tests {
         let fresh: Vec<(ClientState, u64)> =
             (0..16).map(|nth| (ClientState::Busy, 1900 + nth)).collect();
         assert_eq!(order(&fresh), (0..16).collect::<Vec<usize>>());
-        // Of those who came at the same instant.
+        // Of clients that arrived at the same instant.
         assert_eq!(order(&[(ClientState::Busy, 2000); 3]), [0, 1, 2]);
     }
 

@@ -1,7 +1,7 @@
-//! One connection without its socket: bytes in, a request out; an answer in, bytes out.
+//! A connection without its socket: bytes in, a request out; an answer in, bytes out.
 //!
-//! Invariant: it holds at most one request, its head and body within their bounds, and one answer;
-//! a body is read only of a request that is served.
+//! Invariant: it holds at most one request, its head and body within their bounds, and one answer.
+//! A body is read only for a request that is served.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::protocol::request_head::{self, Body, Head, Search};
 use crate::protocol::{Error, Format};
 use frs::base::clock::Millis;
 
-/// Bytes of a head.
+/// The largest head, in bytes.
 pub const MAX_HEAD_BYTES: u32 = 8 << 10;
-/// Bytes of a body: a `<biz>` that lists some ten thousand keys.
+/// The largest body, in bytes: a `<biz>` that lists some ten thousand keys.
 pub const MAX_BODY_BYTES: u32 = 1 << 20;
 
-/// A whole request that may be served.
+/// A complete request that may be served.
 #[derive(Debug)]
 pub struct AdminRequest {
-    /// What is asked.
+    /// The route.
     pub route: Route,
-    /// Of the answer.
+    /// The format of the answer.
     pub format: Format,
-    /// Empty but where the route takes one.
+    /// Empty unless the route takes a body.
     pub body: Vec<u8>,
-    /// Method, path and parameters but for a key, for the log.
+    /// Method, path and parameters without the key, for the log.
     pub line: String,
 }
 
@@ -45,11 +45,11 @@ pub struct AdminConnection {
 enum RequestStage {
     Head(Search),
     Body(Box<AdminRequest>, Framed),
-    /// The request is out.
+    /// The request was returned.
     Answering,
     /// Its answer is being written.
     Answered,
-    /// The last one is written.
+    /// The last answer is written.
     Over,
 }
 
@@ -61,28 +61,28 @@ enum Framed {
 
 /// A request that is refused.
 struct RefusedRequest {
-    /// In words, for the log.
+    /// The request as text for the log.
     line: String,
     refusal: Refusal,
-    /// In which that is said.
+    /// The format of the answer.
     format: Format,
 }
 
 impl RefusedRequest {
-    /// One whose head cannot be read.
+    /// A request whose head cannot be read.
     fn unread(error: Error) -> RefusedRequest {
         RefusedRequest { line: "?".to_owned(), refusal: error.into(), format: Format::Xml }
     }
 }
 
-/// What came of the input.
+/// The result of a step.
 #[derive(Debug)]
 pub enum Step {
-    /// More is to come, or an answer first.
+    /// More input is needed, or an answer first.
     Wait,
     /// A request.
     Run(Box<AdminRequest>),
-    /// One that was refused: the answer is there, these are its words for the log.
+    /// A refused request. The answer is ready; the text is for the log.
     Refused(String, Refusal),
 }
 
@@ -102,22 +102,22 @@ impl Default for AdminConnection {
 }
 
 impl AdminConnection {
-    /// Is more input wanted.
+    /// Whether it accepts more input.
     pub fn wants_input(&self) -> bool {
         matches!(self.stage, RequestStage::Head(_) | RequestStage::Body(..))
     }
 
-    /// Has a request begun, and not ended.
+    /// Whether a request has begun and not ended.
     pub fn has_begun(&self) -> bool {
         match self.stage {
-            // Empty lines are no part of one.
+            // Empty lines do not count.
             RequestStage::Head(_) => self.input.iter().any(|byte| !b"\r\n".contains(byte)),
             RequestStage::Body(..) => true,
             RequestStage::Answering | RequestStage::Answered | RequestStage::Over => false,
         }
     }
 
-    /// Does it hold a body, or an answer that is not here or not written yet?
+    /// Whether it holds a body, or an answer that is not ready or not written.
     pub fn holds(&self) -> bool {
         match self.stage {
             RequestStage::Head(_) | RequestStage::Over => false,
@@ -125,19 +125,19 @@ impl AdminConnection {
         }
     }
 
-    /// Takes input.
+    /// Appends input.
     pub fn take(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Looks for the next request; `admit` says which are served.
+    /// Looks for the next request. `admit` decides which requests are served.
     pub fn step(
         &mut self,
         now: Millis,
         admit: impl Fn(&Head<'_, '_>) -> Result<Route, Refusal>,
     ) -> Step {
         if let RequestStage::Head(search) = &mut self.stage {
-            // Empty lines before a request line are let pass (RFC 9112, section 2.2).
+            // Empty lines before a request line are skipped (RFC 9112, section 2.2).
             if *search == Search::START {
                 let lines = self.input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
                 self.input.drain(..lines * 2);
@@ -176,7 +176,7 @@ impl AdminConnection {
         let head = Head::parse(bytes, &mut room, MAX_HEAD_BYTES).map_err(RefusedRequest::unread)?;
         let format = head.answer_format(head.own_format());
         let line = shown(&head);
-        // What follows a request that is not served is not read, so nothing can follow it.
+        // The rest of a request that is not served is not read, so no request can follow it.
         self.options = HeadOptions {
             head_only: head.method == "HEAD",
             http10: head.http10,
@@ -203,7 +203,7 @@ impl AdminConnection {
         Ok(())
     }
 
-    /// The request, once all of its body is there.
+    /// The request, once its whole body is present.
     fn read_body(&mut self) -> Result<Option<Box<AdminRequest>>, RefusedRequest> {
         let RequestStage::Body(asked, framed) = &mut self.stage else { return Ok(None) };
         let done = match framed {
@@ -235,19 +235,19 @@ impl AdminConnection {
 
     fn refuse(&mut self, refused: RefusedRequest, now: Millis) -> Step {
         let RefusedRequest { line, refusal, format } = refused;
-        // Where a body ends that was begun is not known.
+        // If a body has begun, its end is unknown.
         self.options.closes |= refusal.closes || matches!(self.stage, RequestStage::Body(..));
         self.answer(&Response::refusal(format, &refusal), now);
         Step::Refused(line, refusal)
     }
 
-    /// A request begun was not finished in time.
+    /// A request that has begun was not finished in time.
     pub fn time_out(&mut self, now: Millis) {
         self.options.closes = true;
         self.answer(&Response::refusal(Format::Xml, &Error::Timeout.into()), now);
     }
 
-    /// There is no place for it: answers that, unless another answer has begun.
+    /// There is no place for this client. Answers that, unless another answer has begun.
     pub fn turn_away(&mut self, now: Millis) -> bool {
         let says = match self.stage {
             RequestStage::Head(_) | RequestStage::Body(..) => true,
@@ -264,14 +264,14 @@ impl AdminConnection {
         says
     }
 
-    /// Gives the answer to the request that is out.
+    /// Gives the answer to the current request.
     pub fn answer(&mut self, response: &Response, now: Millis) {
         self.out.extend_from_slice(&head(response, self.options, now));
         self.body = if self.options.head_only { Arc::from([]) } else { Arc::clone(&response.body) };
         self.stage = RequestStage::Answered;
     }
 
-    /// What is to be written next; empty: nothing.
+    /// The bytes to write next; empty if none.
     pub fn output(&self) -> &[u8] {
         match self.out.get(self.sent..) {
             Some(head) if !head.is_empty() => head,
@@ -279,7 +279,7 @@ impl AdminConnection {
         }
     }
 
-    /// Notes that so much of it was written.
+    /// Notes that this many bytes were written.
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent < self.out.len() + self.body.len() {
@@ -294,22 +294,23 @@ impl AdminConnection {
         }
     }
 
-    /// Is a request out, and its answer not here yet.
+    /// Whether a request is out and has no answer yet.
     pub fn is_waiting(&self) -> bool {
         matches!(self.stage, RequestStage::Answering)
     }
 
-    /// Is more input to be read? Not where there is as much as a head can have: that comes first.
+    /// Whether to read more input. No, if there is already as much as a head can have: that is
+    /// processed first.
     pub fn has_room(&self) -> bool {
         self.wants_input() && self.input.len() < MAX_HEAD_BYTES as usize
     }
 
-    /// Is it to be closed: the last answer is written.
+    /// Whether to close it: the last answer is written.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, RequestStage::Over)
     }
 
-    /// Is something to be written.
+    /// Whether there is something to write.
     pub fn has_output(&self) -> bool {
         !self.output().is_empty()
     }
@@ -318,7 +319,7 @@ impl AdminConnection {
 /// Parameters that the log shows.
 const SHOWN: [&str; 6] = ["biz", "limit", "used", "on", "n", "by"];
 
-/// Method, path and parameters for the log, but for the key: that is nobody's business there.
+/// Method, path and parameters for the log, without the key, which is private.
 fn shown(head: &Head<'_, '_>) -> String {
     let (path, query) = head.target.split_once('?').unwrap_or((head.target, ""));
     let is_shown = |pair: &&str| SHOWN.contains(&pair.split('=').next().unwrap_or_default());

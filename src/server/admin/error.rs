@@ -5,10 +5,10 @@ use std::io;
 /// Why the admin plane does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
-    /// It cannot attach to the store.
+    /// The admin plane cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
     Attach(#[from] frs::store::Error),
-    /// A call to the kernel failed that it cannot do without.
+    /// A call to the kernel failed that the admin plane needs.
     #[error("cannot start the admin plane: {0}")]
     Start(#[from] io::Error),
 }

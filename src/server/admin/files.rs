@@ -1,7 +1,7 @@
-//! map.xml on the disk: read whole, replaced whole.
+//! Reads and replaces map.xml on disk, always as a whole.
 //!
-//! Invariant: whoever reads the file, at whatever moment and after whatever death, finds the old
-//! text or the new one; and a text that somebody else has written is not replaced.
+//! Invariant: a reader of the file finds the old text or the new one, at any moment and after any
+//! death. A text that another process has written is not replaced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// Bytes of a configuration file.
+/// The largest configuration file, in bytes.
 pub(super) const MAX_BYTES: u64 = 16 << 20;
 
-/// Reads a file of text.
+/// Reads a text file.
 pub fn read(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
@@ -28,7 +28,7 @@ pub fn read(path: &Path) -> io::Result<String> {
 /// Why a file's text is not replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
-    /// It is not the one that was expected.
+    /// The text is not the expected one.
     #[error("the file has changed meanwhile")]
     Changed,
     /// The system refused.
@@ -36,10 +36,10 @@ pub enum ReplaceError {
     Io(#[from] io::Error),
 }
 
-/// Puts `text` in the place of a file's, which is `old`; owner and mode stay. On disk when it
+/// Replaces the file's text `old` by `text`. Owner and mode stay. The text is on disk when this
 /// returns.
 pub fn replace(path: &Path, old: &str, text: &str) -> Result<(), ReplaceError> {
-    // A link stays one: what it leads to is replaced.
+    // A link stays a link: its target is replaced.
     let path = &fs::canonicalize(path)?;
     let was = fs::metadata(path)?;
     let draft = path.with_extension("xml.new");
@@ -48,14 +48,14 @@ pub fn replace(path: &Path, old: &str, text: &str) -> Result<(), ReplaceError> {
         _ => {}
     }
     let written = write(&draft, text, &was).map_err(ReplaceError::from).and_then(|()| {
-        // The disk took its time: looked at as late as can be.
+        // The disk took its time, so this check comes as late as possible.
         match read(path)? == old {
             true => Ok(fs::rename(&draft, path)?),
             false => Err(ReplaceError::Changed),
         }
     });
     if written.is_err() {
-        // The disk may be full: give the room back.
+        // The disk may be full: free the room.
         let _ = fs::remove_file(&draft);
     }
     written?;
@@ -68,7 +68,7 @@ fn write(draft: &Path, text: &str, was: &fs::Metadata) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (was.uid(), was.gid()) {
-        // Only root can give it to another owner; the group may be one of ours.
+        // Only root can change the owner. The group may be one of ours.
         let _ = fchown(&file, Some(was.uid()), Some(was.gid()))
             .or_else(|_| fchown(&file, None, Some(was.gid())));
     }

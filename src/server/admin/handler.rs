@@ -1,7 +1,7 @@
-//! What requests are answered with: at once, or when what was asked for has come.
+//! The handler answers requests, at once or when their result has come.
 //!
-//! Invariant: nothing here waits. A change is on its way while others are served, one look into the
-//! files is made on its own thread, and clearing void records away is done in pieces.
+//! Invariant: nothing here waits. A change is in progress while other requests are served. An
+//! inspection of the files runs on its own thread. Void records are cleared in pieces.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,30 +29,30 @@ use frs::conf::active;
 use frs::conf::{AdminToken, TokenError};
 use frs::service::{Clearing, ItemError, RecordError, Role, Service};
 
-/// Resets of a biz between two that clear void records away first: so no epoch, of 256, is ever
-/// used again while a record of its last use is there.
+/// Every this many resets of a biz, its void records are cleared first. So no epoch, of 256, is
+/// used again while a record of its last use exists.
 const SWEEP_EVERY: u8 = 128;
-/// Key-nodes that are looked at before others are served.
+/// Key-nodes examined before other requests are served.
 const SWEEP_KEY_NODES: u32 = 512;
-/// Clearing away waits for a key-node that is held so long.
+/// Clearing waits this long for a key-node that is held.
 const SWEEP_PATIENCE_NS: u64 = 5_000_000_000;
 
-/// Whom to answer, and what is said of it in the log.
+/// The receiver of an answer, and its request for the log.
 #[derive(Debug, Clone)]
 pub struct Who {
-    /// The connection.
+    /// The connection's number.
     pub client: usize,
-    /// Of the answer.
+    /// The format of the answer.
     pub format: Format,
-    /// The peer in words.
+    /// The peer, as text for the log.
     pub peer: Arc<str>,
-    /// Method, path and parameters but for a key.
+    /// Method, path and parameters without a key.
     pub line: String,
-    /// Is it a change.
+    /// Whether the request is a change.
     pub changes: bool,
 }
 
-/// What answers.
+/// The handler.
 pub struct Handler {
     service: Service,
     changes: MapChanges<Who>,
@@ -60,7 +60,7 @@ pub struct Handler {
     token: Option<AdminToken>,
     sweeping: Option<Sweeping>,
     map: Option<MapText>,
-    /// Of figures, for their rates.
+    /// Past figures, for rates.
     history: History,
     next_note: Instant,
     data_dir: PathBuf,
@@ -69,22 +69,22 @@ pub struct Handler {
     hottest: Arc<Mutex<Hottest>>,
 }
 
-/// map.xml in force, in the text that is answered.
+/// The text of map.xml in force, as it is answered.
 struct MapText {
     generation: u64,
     text: Arc<[u8]>,
 }
 
-/// Clearing away on its way, and the reset that waits for it.
+/// A clearing in progress, and the reset that waits for it.
 struct Sweeping {
     wanted: WantedChange<Who>,
     biz_id: u32,
     sweep: Clearing,
-    /// Since when a key-node is not to be had.
+    /// When a key-node was first found held.
     stuck_ns: Option<u64>,
 }
 
-/// What a handler is made of.
+/// The parts of a handler.
 #[expect(missing_docs)]
 pub struct HandlerParts {
     pub service: Service,
@@ -97,7 +97,7 @@ pub struct HandlerParts {
 }
 
 impl Handler {
-    /// One that has read the token.
+    /// A handler that has read the token.
     pub fn new(parts: HandlerParts) -> Handler {
         let HandlerParts { service, changes, inspections, data_dir, master, pulse, hottest } =
             parts;
@@ -124,7 +124,7 @@ impl Handler {
         self.token.as_ref()
     }
 
-    /// Starts a tick; takes a newer configuration, if there is one.
+    /// Starts a tick: takes a newer configuration, if there is one.
     pub fn begin_tick(&mut self) {
         if self.service.begin_tick() {
             self.read_token();
@@ -135,7 +135,7 @@ impl Handler {
         let conf = self.service.conf();
         let token = conf.token();
         if let Err(missing @ TokenError::Missing { .. }) = &token {
-            // As it is shipped: nothing is wrong with that.
+            // As shipped, there is no token: this is no error.
             tracing::info!("{missing}");
         } else {
             conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -143,7 +143,7 @@ impl Handler {
         self.token = token.unwrap_or(None);
     }
 
-    /// Notes the figures, once a second: rates take two inspections.
+    /// Notes the figures once a second, since a rate needs two samples.
     pub fn note_figures(&mut self, now: Instant) {
         if self.next_note > now {
             return;
@@ -153,7 +153,7 @@ impl Handler {
         self.next_note = now + history::EVERY;
     }
 
-    /// When they are to be noted next.
+    /// When to note them next.
     pub fn next_note(&self) -> Instant {
         self.next_note
     }
@@ -166,17 +166,17 @@ impl Handler {
         figures
     }
 
-    /// Is something on its way that has to be looked after.
+    /// Whether something in progress needs attention.
     pub fn is_busy(&self) -> bool {
         self.sweeping.is_some() || self.changes.is_busy()
     }
 
-    /// Is something to be done at once.
+    /// Whether there is work to do at once.
     pub fn has_work(&self) -> bool {
         self.sweeping.as_ref().is_some_and(|sweeping| sweeping.stuck_ns.is_none())
     }
 
-    /// Takes a request; the answer, if it is there at once.
+    /// Takes a request; returns the answer if it is ready at once.
     pub fn take(&mut self, who: Who, asked: AdminRequest) -> Option<Response> {
         let AdminRequest { route, body, .. } = asked;
         let format = who.format;
@@ -227,7 +227,7 @@ impl Handler {
         Some(answer(&who, done))
     }
 
-    /// Goes on with what is on its way; every answer that has come.
+    /// Advances the work in progress; appends every answer that is ready.
     pub fn go_on(&mut self, tell: &mut Vec<Addressed<Who, Response>>) -> std::io::Result<()> {
         while let Some(Addressed { who, what: found }) = self.inspections.found()? {
             let response = match found {
@@ -250,7 +250,7 @@ impl Handler {
         Ok(())
     }
 
-    /// This keeper ends.
+    /// Ends with this keeper.
     pub fn end(&mut self) {
         self.changes.end(self.service.handle().runtime());
     }
@@ -260,7 +260,7 @@ impl Handler {
         wanted: WantedChange<Who>,
         tell: &mut Vec<Addressed<Who, Response>>,
     ) {
-        // The answer to the change before was that all use it: so does this process.
+        // The answer to the previous change said that all processes use it, so this one must, too.
         self.begin_tick();
         if let Some(biz_id) = self.needs_sweep(&wanted.change) {
             let (sweep, stuck_ns) = (Clearing::default(), None);
@@ -279,7 +279,7 @@ impl Handler {
         }
     }
 
-    /// The biz whose void records must be cleared away before it gets its next epoch.
+    /// The biz whose void records must be cleared before it gets its next epoch.
     fn needs_sweep(&self, change: &Change) -> Option<u32> {
         let Change::Reset(name) = change else { return None };
         let map = &self.service.conf().map;
@@ -355,7 +355,7 @@ impl Handler {
     }
 }
 
-/// XML as it stands, or why there is none.
+/// The XML text unchanged, or the refusal.
 fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
     match text {
         Ok(text) => Response::xml(text),

@@ -1,54 +1,54 @@
-//! Is the server well: master, workers, keeper, store.
+//! The server's health: master, workers, keeper, store.
 //!
-//! Pure: everything that is known comes in as values.
+//! Pure: all facts come in as values.
 
 use super::response::StatusDocument;
 use crate::protocol::element::Element;
 
-/// The master as its keeper finds it.
+/// The master as the keeper sees it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MasterHealth {
-    /// Process id.
+    /// Its process id.
     pub pid: u32,
-    /// It is there.
+    /// It lives.
     pub is_there: bool,
 }
 
 /// How many workers there are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WorkerCounts {
-    /// The configuration asks for so many.
+    /// The number in the configuration.
     pub expected: u64,
-    /// So many are attached and alive.
+    /// The number attached and alive.
     pub alive: u64,
 }
 
-/// What was found.
+/// The facts about the server's health.
 #[derive(Debug, Clone, Default)]
 pub struct HealthReport {
     /// The master.
     pub master: MasterHealth,
-    /// Workers.
+    /// The workers.
     pub workers: WorkerCounts,
-    /// Those of them that have not acknowledged the generation in force.
+    /// The number of workers that have not acknowledged the generation in force.
     pub behind: u64,
-    /// For how long the keeper has been writing files back.
+    /// How long the current flush has lasted, if there is one.
     pub flushing_ms: Option<u64>,
-    /// The last flush failed.
+    /// Whether the last flush failed.
     pub flush_failed: bool,
     /// Groups that are not served.
     pub quarantined: Vec<String>,
-    /// Generation in force.
+    /// The generation in force.
     pub generation: u64,
     /// Nothing is limited.
     pub degraded: bool,
 }
 
-/// Writing files back takes less, but on a disk that hangs.
+/// A flush takes less than this unless the disk hangs.
 const FLUSH_BOUND_MS: u64 = 30_000;
 
 impl HealthReport {
-    /// What is wrong, in words.
+    /// The problems, in words.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if !self.master.is_there {
@@ -73,7 +73,7 @@ impl HealthReport {
         problems
     }
 
-    /// The answer to who asks for it.
+    /// The document that answers a request.
     pub fn document(&self) -> StatusDocument {
         let problems = self.problems();
         let is_well = |part: &str| !problems.iter().any(|words| words.starts_with(part));

@@ -1,7 +1,8 @@
-//! Looking into the files: a thread of its own, as a walk over a large group takes long.
+//! Inspections of the files, on a thread of their own, since a walk over a large group takes long.
 //!
-//! Invariant: it takes no semaphore and writes nothing; who asks waits for those before it, and
-//! nobody else does. So many wait at most, that connections are left for everything else.
+//! Invariant: an inspection takes no semaphore and writes nothing. A request waits only for the
+//! inspections before it, and delays no other client. The number that wait is bounded, so that
+//! connections are left for other requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use frs::inspect::{By, Error, Look, NodeRecord, Reader};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
 
-/// What is looked for.
+/// What to look for.
 #[derive(Debug)]
 #[expect(missing_docs)]
 pub enum Inspection {
@@ -26,13 +27,13 @@ pub enum Inspection {
     Top { biz: String, most: usize, by: By },
 }
 
-/// What was found.
+/// The result.
 pub type Found = Result<Element, Refusal>;
 
-/// Inspections that are asked for and not answered, at most: half of those that may wait.
+/// The most inspections requested and not answered: half of those that may wait.
 pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
 
-/// The other end of the thread.
+/// The caller's end of the thread.
 pub struct InspectQueue<W> {
     ask: Sender<Addressed<W, Inspection>>,
     found: Receiver<Addressed<W, Found>>,
@@ -40,7 +41,7 @@ pub struct InspectQueue<W> {
 }
 
 impl<W: Send + 'static> InspectQueue<W> {
-    /// Starts the thread; it ends when this is dropped.
+    /// Starts the thread. It ends when the value is dropped.
     pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
         let (ask, asked) = channel::<Addressed<W, Inspection>>();
         let (tell, found) = channel();
@@ -57,10 +58,10 @@ impl<W: Send + 'static> InspectQueue<W> {
         Ok(InspectQueue { ask, found, waiting: 0 })
     }
 
-    /// Asks for something.
+    /// Requests an inspection.
     ///
     /// # Errors
-    /// Too many have asked before, or the thread is no more.
+    /// Too many are waiting, or the thread has ended.
     pub fn ask(&mut self, who: W, what: Inspection) -> Result<(), Refusal> {
         if self.waiting >= MOST {
             return Err(Refusal::busy(format!(
@@ -73,7 +74,7 @@ impl<W: Send + 'static> InspectQueue<W> {
         Ok(())
     }
 
-    /// The next thing found.
+    /// The next result.
     pub fn found(&mut self) -> Result<Option<Addressed<W, Found>>, std::io::Error> {
         match self.found.try_recv() {
             Ok(found) => {
@@ -90,7 +91,7 @@ impl<W: Send + 'static> InspectQueue<W> {
 
 struct InspectThread {
     data_dir: PathBuf,
-    /// Made when it is first needed: it maps all groups.
+    /// Made when first needed, since it maps all groups.
     reader: Option<Reader>,
 }
 

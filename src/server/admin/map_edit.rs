@@ -1,9 +1,9 @@
-//! Editing map.xml as text: one `<biz>` is put, or removed, and every other byte stays.
+//! Edits map.xml as text: it puts or removes one `<biz>` and leaves every other byte unchanged.
 //!
-//! Invariant: an edit changes the bytes of one element and the white space that it alone stands in.
-//! What is spliced in is one whole element by the same parser that reads the file, so that it
-//! cannot end what is around it. Whether the result is a sound map is for
-//! [`Conf::parse`](frs::conf::Conf::parse) to say.
+//! Invariant: an edit changes only the bytes of one element and the white space that surrounds it
+//! alone. The inserted text is one whole element to the same parser that reads the file, so it
+//! cannot end the elements around it. [`Conf::parse`](frs::conf::Conf::parse) decides whether the
+//! result is a valid map.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use frs::conf::outline::{self, Outline, Stretch};
 
 const MARK: &str = "\u{feff}";
 
-/// The business that is meant: what stands behind `/biz/`.
+/// The business named in a path, after `/biz/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BizName<'n> {
     /// By its number.
@@ -22,7 +22,7 @@ pub enum BizName<'n> {
 }
 
 impl<'n> BizName<'n> {
-    /// Digits are a number: no name is of digits only. One number has one text: 01001 is none.
+    /// Digits are a number: no name consists of digits only. A number has one text: 01001 is none.
     pub fn of(text: &'n str) -> Option<BizName<'n>> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             let id = (!text.starts_with('0')).then(|| text.parse().ok()).flatten();
@@ -44,10 +44,10 @@ impl<'n> BizName<'n> {
 /// Why a text cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// One of the texts is no XML, or has another root.
+    /// One of the texts is not XML, or has another root.
     #[error("{0}")]
     Faults(#[from] Faults),
-    /// The element is another business than the one that is meant.
+    /// The element is a business other than the named one.
     #[error("the <biz> of the body has another id or name than the path")]
     Another,
     /// There is no such business.
@@ -55,28 +55,28 @@ pub enum EditError {
     Unknown,
 }
 
-/// A text after a `<biz>` was put into it.
+/// The result of putting a `<biz>` into a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     /// The text.
     pub text: String,
-    /// There was none before.
+    /// There was no such business before.
     pub is_new: bool,
 }
 
-/// What faults call the two texts of an edit.
+/// The names of the two texts of an edit in fault messages.
 #[derive(Debug, Clone, Copy)]
 pub struct TextNames<'n> {
     /// The map.
     pub map: &'n str,
-    /// What is put there.
+    /// The inserted element.
     pub biz: &'n str,
 }
 
-/// Puts a `<biz>` in the place of the one of that name, or behind all others.
+/// Replaces the `<biz>` of that name, or appends one after all others.
 ///
 /// # Errors
-/// Where a text is not well-formed, or `biz` is not the one that is meant.
+/// A text is not well-formed, or `biz` is not the named business.
 pub fn put(
     map: &str,
     biz: &str,
@@ -99,10 +99,10 @@ pub fn put(
     Ok(Put { text: format!("{mark}{text}"), is_new: old.is_none() })
 }
 
-/// Removes a `<biz>`, and its line if it has that for itself.
+/// Removes a `<biz>`, and its line if nothing else is on it.
 ///
 /// # Errors
-/// Where the text is not well-formed, or has no such business.
+/// The text is not well-formed, or has no such business.
 pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<String, EditError> {
     let Marked { mark, text } = split_mark(map);
     let outline = outline::read(name, text, "map")?;
@@ -112,11 +112,11 @@ pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<String, EditE
     Ok(format!("{mark}{}", splice(text, lines, "")))
 }
 
-/// The `<group>`s and `<biz>`s of a map as they are written, in their order, one behind the other;
-/// or of the one biz that is meant. None: there is no such biz.
+/// The `<group>`s and `<biz>`s of a map as written, in order and concatenated, or only those of one
+/// business. None: there is no such business.
 ///
 /// # Errors
-/// Where the text is not well-formed.
+/// The text is not well-formed.
 pub fn elements(
     map: &str,
     meant: Option<BizName<'_>>,
@@ -142,7 +142,7 @@ pub fn elements(
     }
 }
 
-/// A text, and the byte order mark before it, if there is one.
+/// A text and its byte order mark, if there is one.
 struct Marked<'t> {
     mark: &'static str,
     text: &'t str,
@@ -159,11 +159,11 @@ fn splice(text: &str, old: Range<usize>, new: &str) -> String {
     [&text[..old.start], new, &text[old.end..]].concat()
 }
 
-/// Before `</map>`; on lines of its own where that has one, indented as the element before.
+/// Inserts before `</map>`: on lines of its own if that has one, indented as the element before.
 fn append(text: &str, outline: &Outline, new: &str) -> String {
     let end = outline.root.end_tag_at;
     if outline.root.end == end {
-        // `<map/>` is all of it: it is opened, or what is put would stand behind the root.
+        // `<map/>` is the whole root. It is opened, or the element would follow the root.
         let slash = text[..end].rfind('/').unwrap_or(end);
         return splice(text, slash..end, &[">", new, "</map>"].concat());
     }
@@ -180,7 +180,7 @@ fn append(text: &str, outline: &Outline, new: &str) -> String {
     splice(text, line_at..line_at, &new)
 }
 
-/// The whole lines that stretch has for itself, if it has.
+/// The whole lines of the range, if nothing else is on them.
 fn lines_of(text: &str, stretch: Range<usize>) -> Option<Range<usize>> {
     let start = text[..stretch.start].rfind('\n')? + 1;
     let end = stretch.end + text[stretch.end..].find('\n')? + 1;

@@ -1,29 +1,29 @@
-//! The admin plane: what is limited can be looked at and changed while the server runs.
+//! The admin plane shows and changes the limits while the server runs.
 //!
-//! It is a thread of the keeper's process with an attachment of its own, so that a disk that hangs
-//! in a flush delays no answer, and no answer a flush or a recovery. What it changes in the
-//! configuration it has the master put in force; records it changes itself, by transactions.
+//! It is a thread of the keeper's process with its own attachment. So a disk that hangs in a flush
+//! delays no answer, and an answer delays no flush or recovery. The master publishes the plane's
+//! changes of the configuration. The plane changes records itself, by transactions.
 //!
 //! | file | duty |
 //! | --- | --- |
 //! | [`plane`] | the thread: started, woken, ended |
-//! | `accept` | its listener, and who comes |
-//! | `client` | one client: its socket, and what it is at |
-//! | [`pulse`] | what the keeper is at |
-//! | [`access`] | who may ask for what |
+//! | `accept` | its listener and new clients |
+//! | `client` | one client: its socket and its stage |
+//! | [`pulse`] | the keeper's flush in progress |
+//! | [`access`] | which clients may make which requests |
 //! | [`brake`] | wrong tokens |
-//! | [`client_eviction`] | who makes room for others |
+//! | [`client_eviction`] | which client must leave |
 //! | [`ration`] | log lines that clients can cause |
-//! | [`route`] | method and target to what is asked |
+//! | [`route`] | method and target to a route |
 //! | [`connection`] | bytes in, a request out; an answer in, bytes out |
 //! | [`response`] | answers and refusals |
-//! | [`health`] | is the server well |
+//! | [`health`] | the server's health |
 //! | [`page`] | the dashboard |
-//! | [`map_changes`] | changes of the configuration, one after the other |
+//! | [`map_changes`] | changes of the configuration, one at a time |
 //! | [`files`] | map.xml on the disk |
-//! | [`map_edit`] | map.xml as text: a business is put or removed |
-//! | [`inspections`] | looking into the group files, on a thread of its own |
-//! | [`handler`] | what requests are answered with |
+//! | [`map_edit`] | map.xml as text: puts or removes a business |
+//! | [`inspections`] | inspections of the group files, on a thread of their own |
+//! | [`handler`] | answers to requests |
 //! | [`server`] | sockets and time |
 //! | [`error`] | why the plane does not start |
 

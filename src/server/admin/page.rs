@@ -1,15 +1,15 @@
-//! The dashboard: one page that holds its own style and script, and asks this plane for figures.
+//! The dashboard: one page with its own style and script, which requests figures from this plane.
 //!
-//! Invariant: a browser runs nothing on it but its own script, by its digest, and lets it talk to
-//! this plane alone: neither a key's text nor another site can make it do anything.
+//! Invariant: a browser runs only the page's own script, identified by its digest, and lets it
+//! connect to this plane only. So neither a key's text nor another site can control it.
 
 use super::response::{HeaderField, Response};
 
 /// The page.
 const PAGE: &str = include_str!("dashboard.html");
 
-/// What a browser lets the page do. The digests are of the text within `<style>` and `<script>`;
-/// the test below says what they are after a change. (<https://www.w3.org/TR/CSP3/>,
+/// What a browser lets the page do. The digests cover the text within `<style>` and `<script>`.
+/// After a change the test below prints the new ones. (<https://www.w3.org/TR/CSP3/>,
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     style-src 'sha256-3odKIn7l5rRFJScpSx6QcgNoGZt4eJaDxaq0VB6eVHk='; \
@@ -17,7 +17,7 @@ const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types map";
 
-/// The page, for whoever may look at the figures.
+/// The page, for clients that may see the figures.
 pub fn response() -> Response {
     let field = Some(HeaderField::new("Content-Security-Policy", POLICY));
     Response { field, ..Response::page("text/html; charset=utf-8", PAGE.into()) }
@@ -37,7 +37,7 @@ mod tests {
         after.split_once(end).expect("ended").0
     }
 
-    /// As Base64, by coreutils.
+    /// In Base64, by coreutils.
     fn sha256(text: &str) -> String {
         let mut child = Command::new("sh")
             .args(["-c", "sha256sum | cut -d' ' -f1 | tr a-f A-F | basenc --base16 -d | base64"])

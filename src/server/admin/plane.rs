@@ -1,7 +1,7 @@
-//! The admin plane as the keeper has it: a thread that is started, woken and ended.
+//! The admin plane as the keeper sees it: a thread to start, wake and end.
 //!
-//! Invariant: the thread ends before the value is dropped; one that ended by itself is noticed by
-//! [`Admin::check`].
+//! Invariant: the thread ends before the value is dropped. [`Admin::check`] notices a thread that
+//! ended by itself.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,19 +23,19 @@ use crate::stats::hottest::Hottest;
 use frs::base::sys::process::{Channel, Pid};
 use frs::service::{Role, Service};
 
-/// What the plane needs of the keeper.
+/// What the plane needs from the keeper.
 pub struct AdminArgs {
     /// Its listener.
     pub listener: AdminListener,
-    /// To the master.
+    /// The channel to the master.
     pub channel: Channel,
-    /// The master.
+    /// The master's process id.
     pub master: Pid,
-    /// Where the configuration is.
+    /// The directory of the configuration.
     pub conf_dir: PathBuf,
-    /// Where the store is.
+    /// The directory of the store.
     pub data_dir: PathBuf,
-    /// The hottest keys, as the keeper's last look at all nodes found them.
+    /// The hottest keys of the keeper's last complete look at all nodes.
     pub hottest: Arc<Mutex<Hottest>>,
 }
 
@@ -44,7 +44,7 @@ pub struct Admin {
     thread: Option<JoinHandle<io::Result<()>>>,
     waker: Arc<Waker>,
     ending: Arc<AtomicBool>,
-    /// What the keeper tells it.
+    /// The keeper's reports to the plane.
     pub pulse: Arc<Pulse>,
 }
 
@@ -52,7 +52,7 @@ impl Admin {
     /// Attaches to the store and starts the thread.
     ///
     /// # Errors
-    /// It cannot attach, or the kernel has no room for it.
+    /// It cannot attach, or the kernel lacks the resources.
     pub fn start(args: AdminArgs) -> Result<Admin, AdminError> {
         let AdminArgs { listener, channel, master, conf_dir, data_dir, hottest } = args;
         let service = Service::attach(&data_dir, Role::Admin)?;
@@ -72,18 +72,18 @@ impl Admin {
         Ok(Admin { thread: Some(thread), waker, ending, pulse })
     }
 
-    /// There is a new configuration.
+    /// Reports a new configuration to the plane.
     ///
     /// # Errors
-    /// The kernel does not let it be told.
+    /// The kernel cannot wake the thread.
     pub fn wake(&self) -> io::Result<()> {
         self.waker.wake()
     }
 
-    /// Is it still there.
+    /// Checks that the thread still runs.
     ///
     /// # Errors
-    /// It has ended: another keeper is to start another one.
+    /// It has ended: a new keeper must start another one.
     pub fn check(&self) -> io::Result<()> {
         match self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             true => Err(io::Error::other("the admin plane has ended")),
@@ -94,7 +94,7 @@ impl Admin {
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        // Release: pairs with the loop's look at it.
+        // Release: pairs with the loop's Acquire load.
         self.ending.store(true, Ordering::Release);
         let _ = self.waker.wake();
         if let Some(thread) = self.thread.take() {

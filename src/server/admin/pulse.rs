@@ -1,26 +1,27 @@
-//! What the keeper is at, as its admin plane sees it.
+//! The pulse shows the admin plane what the keeper is doing.
 //!
-//! Invariant: one word, which the keeper writes and the plane reads: neither waits for the other.
+//! Invariant: it is one word, which the keeper writes and the plane reads. Neither waits for the
+//! other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use frs::base::clock;
 
-/// What the keeper is at, for those who ask whether it is well.
+/// The keeper's activity, for health checks.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// When the flush on its way was begun, on the monotonic clock; 0: none is.
+    /// When the current flush began, on the monotonic clock; 0: none is in progress.
     flushing_since_ns: AtomicU64,
 }
 
 impl Pulse {
-    /// A flush begins, or has ended.
+    /// A flush begins or has ended.
     pub fn set_flushing(&self, flushing: bool) {
         let since_ns = if flushing { clock::monotonic_ns() } else { 0 };
         self.flushing_since_ns.store(since_ns, Ordering::Relaxed);
     }
 
-    /// For how long one has been going on.
+    /// How long the current flush has lasted.
     pub fn flushing_ms(&self) -> Option<u64> {
         match self.flushing_since_ns.load(Ordering::Relaxed) {
             0 => None,

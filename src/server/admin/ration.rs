@@ -1,4 +1,4 @@
-//! Log lines that clients can cause: so many in a while, and how many were left out.
+//! Limits the log lines that clients can cause in a period, and counts those left out.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 pub struct Ration {
     most: u32,
     every: Duration,
-    /// The while in hand.
+    /// The current period.
     window: Option<LogWindow>,
 }
 
-/// A while, and how many lines were asked for in it.
+/// A period, and how many lines were requested in it.
 #[derive(Debug)]
 struct LogWindow {
     end: Instant,
@@ -19,19 +19,19 @@ struct LogWindow {
 }
 
 impl Ration {
-    /// At most so many lines in this time.
+    /// At most `most` lines in each period of `every`.
     pub const fn new(most: u32, every: Duration) -> Ration {
         Ration { most, every, window: None }
     }
 
-    /// Is a line to be written? Ask [`Self::left_out`] before.
+    /// Whether to write a line. Call [`Self::left_out`] before.
     pub fn take(&mut self, now: Instant) -> bool {
         let window = self.window.get_or_insert(LogWindow { end: now + self.every, asked: 0 });
         window.asked += 1;
         window.asked <= u64::from(self.most)
     }
 
-    /// How many lines were left out, once that while is over.
+    /// The number of lines left out, once the period is over.
     pub fn left_out(&mut self, now: Instant) -> Option<u64> {
         let window = self.window.take_if(|window| window.end <= now)?;
         Some(window.asked.saturating_sub(u64::from(self.most))).filter(|&left_out| left_out > 0)
@@ -47,7 +47,7 @@ mod tests {
         let mut ration = Ration::new(10, Duration::from_secs(1));
         let begun = frs::base::clock::instant();
         let (mut written, mut left_out) = (0, Vec::new());
-        // A line each 10 ms for 2 s, then silence.
+        // One line each 10 ms for 2 s, then silence.
         for nth in 0..200 {
             let now = begun + Duration::from_millis(10 * nth);
             left_out.extend(ration.left_out(now));

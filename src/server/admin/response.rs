@@ -1,4 +1,4 @@
-//! What the admin plane answers: a status, some fields, a body; and what it refuses, in words.
+//! Answers of the admin plane: a status, fields and a body, or a refusal in words.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl HeaderField {
     }
 }
 
-/// A document and the status that it is answered with.
+/// A document and the status of its answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusDocument {
     /// HTTP status.
@@ -32,12 +32,12 @@ pub struct StatusDocument {
     pub root: Element,
 }
 
-/// Something for one who has asked, or by one who asks.
+/// A value with the client that asked for it or gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addressed<W, T> {
-    /// Who.
+    /// The client.
     pub who: W,
-    /// What.
+    /// The value.
     pub what: T,
 }
 
@@ -48,9 +48,9 @@ pub struct Response {
     pub status: u16,
     /// Its media type.
     pub kind: &'static str,
-    /// Shared by all who ask for the same.
+    /// Shared by all clients that ask for the same.
     pub body: Arc<[u8]>,
-    /// One more header field.
+    /// An additional header field.
     pub field: Option<HeaderField>,
 }
 
@@ -73,7 +73,7 @@ impl Response {
         }
     }
 
-    /// Text in XML that stands as it is.
+    /// XML text, sent unchanged.
     pub fn xml(text: Arc<[u8]>) -> Response {
         Response { status: 200, kind: XML, body: text, field: None }
     }
@@ -94,51 +94,51 @@ impl Response {
     }
 }
 
-/// Why a request is not served, or a change not made.
+/// Why a request is not served or a change not made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     /// HTTP status.
     pub status: u16,
-    /// The code clients see.
+    /// The code for clients.
     pub code: &'static str,
-    /// In words; several faults are several lines.
+    /// The explanation. Several faults are several lines.
     pub words: String,
-    /// Is it for a token that is not the one: such answers have a brake.
+    /// Whether it reports a wrong token; such answers may be delayed.
     pub wrong_token: bool,
-    /// Is the connection closed after it.
+    /// Whether the connection closes after it.
     pub closes: bool,
     position: Option<protocol::TextPosition>,
     field: Option<HeaderField>,
 }
 
 impl Refusal {
-    /// Of a status, with a code and words.
+    /// A refusal with this status, code and explanation.
     pub fn new(status: u16, code: &'static str, words: impl Into<String>) -> Refusal {
         let (wrong_token, closes, position, field) = (false, false, None, None);
         Refusal { status, code, words: words.into(), wrong_token, closes, position, field }
     }
 
-    /// Nothing is there.
+    /// The thing does not exist.
     pub fn not_found(words: impl Into<String>) -> Refusal {
         Refusal::new(404, "not-found", words)
     }
 
-    /// Who asks may not.
+    /// The client has no access.
     pub fn forbidden(words: impl Into<String>) -> Refusal {
         Refusal::new(403, "forbidden", words)
     }
 
-    /// A parameter or body that is none.
+    /// A parameter or body is invalid.
     pub fn bad(words: impl Into<String>) -> Refusal {
         Refusal::new(400, "bad-request", words)
     }
 
-    /// The system does not let it happen.
+    /// A system call failed.
     pub fn io(words: impl Into<String>) -> Refusal {
         Refusal::new(500, "io", words)
     }
 
-    /// It is not to be had at the moment.
+    /// It is not available at the moment.
     pub fn busy(words: impl Into<String>) -> Refusal {
         Refusal {
             field: Some(HeaderField::new("Retry-After", "1")),
@@ -146,7 +146,7 @@ impl Refusal {
         }
     }
 
-    /// Others need the place.
+    /// Other clients need the place.
     pub fn overloaded() -> Refusal {
         Refusal {
             field: Some(HeaderField::new("Retry-After", "1")),
@@ -160,13 +160,13 @@ impl Refusal {
         Refusal { field, ..Refusal::new(401, "unauthorized", words) }
     }
 
-    /// There is a token, and it is not the one.
+    /// There is a token, but a wrong one.
     pub fn wrong_token() -> Refusal {
         let words = "wrong token: expected Authorization: Bearer TOKEN";
         Refusal { wrong_token: true, ..Refusal::unauthorized(words) }
     }
 
-    /// The path does not take this method.
+    /// The path does not support this method.
     pub fn method(allow: &'static str) -> Refusal {
         let error = protocol::Error::BadMethod { allow };
         Refusal { field: Some(HeaderField::new("Allow", allow)), ..Refusal::from(error) }
@@ -184,14 +184,14 @@ impl From<protocol::Error> for Refusal {
     }
 }
 
-/// How the connection stands after an answer.
+/// How an answer is framed, and whether the connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadOptions {
     /// No body follows.
     pub head_only: bool,
-    /// HTTP/1.0.
+    /// The request was HTTP/1.0.
     pub http10: bool,
-    /// It is closed.
+    /// The connection closes.
     pub closes: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Method and target of a request to what is asked of the admin plane.
+//! Routes: from the method and target of a request to the admin call.
 //!
-//! Invariant: no part of a target ever names a file. A path that is none of those below, in
-//! whatever encoding, is not found.
+//! Invariant: no part of a target ever names a file. Any path not listed below, in any encoding, is
+//! not found.
 
 use super::map_edit::BizName;
 use super::response::Refusal;
@@ -10,7 +10,7 @@ use crate::protocol::route::{Local, Target};
 use frs::inspect::By;
 use frs::service::RecordName;
 
-/// What is asked.
+/// An admin call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Route {
@@ -30,23 +30,23 @@ pub enum Route {
     Change(Change),
 }
 
-/// One record: of a key, or without one of the whole business.
+/// A record: of a key, or without a key of the whole business.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Which {
-    /// The business as asked.
+    /// The business as in the request.
     pub biz: String,
-    /// The key as asked.
+    /// The key as in the request.
     pub key: Option<String>,
 }
 
 impl Which {
-    /// As the service names it.
+    /// The record's name for the service.
     pub fn name(&self) -> RecordName<'_> {
         RecordName { biz: &self.biz, key: self.key.as_deref() }
     }
 }
 
-/// What is changed; such a request needs a token, but over a unix socket.
+/// A change. Such a request needs a token, except over a unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Change {
@@ -65,19 +65,19 @@ pub enum Change {
 }
 
 impl Route {
-    /// Does it read the body.
+    /// Whether the request has a body.
     pub fn takes_body(&self) -> bool {
         matches!(self, Route::Change(Change::PutBiz(_)))
     }
 }
 
-/// Keys that `/top` answers at most, and unless it is asked otherwise.
+/// The most keys in an answer of `/top`, and the default.
 const TOP_MOST: usize = 1000;
 const TOP: usize = 20;
-/// Uses that a limit can be set to: what one Update can charge.
+/// The largest use that a limit can be set to: what one Update can charge.
 const USED_MOST: u64 = i32::MAX as u64;
 
-/// Finds what `method` on `target` asks for.
+/// Finds the route of `method` on `target`.
 pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
     let Local { path, query } = target.local.ok_or_else(unknown)?;
     let query = query.unwrap_or_default();
@@ -129,7 +129,7 @@ fn none(query: &str, route: Route) -> Result<Route, Refusal> {
     Params::of(query, &[]).map(|_| route)
 }
 
-/// The business of a path, decoded.
+/// The decoded business of a path.
 fn biz(segment: &str) -> Result<String, Refusal> {
     let mut decoded = Decoded::default();
     let text = form::segment(segment, &mut decoded).map_err(Refusal::from)?;
@@ -168,7 +168,7 @@ fn degrade(params: &mut Params) -> Result<Route, Refusal> {
     }
 }
 
-/// Parameters, each at most once.
+/// The parameters, each at most once.
 struct Params(Vec<(&'static str, String)>);
 
 impl Params {

@@ -1,9 +1,9 @@
 //! The admin plane's loop: a listener, a few connections, a handler.
 //!
-//! Invariant: it waits for nothing but events and its clock. A client that is slow has its time and
-//! a bounded buffer, and is closed when that is over, or sooner where others need its place; it
-//! delays nobody. Whoever comes is accepted at once, and whoever has asked is answered before it
-//! has to go.
+//! Invariant: it waits only for events and its clock. A slow client has a time limit and a bounded
+//! buffer. It is closed at that limit, or sooner if others need its place, and delays no other
+//! client. Every connection is accepted at once, and a client that has made a request is answered
+//! before it must leave.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,26 +27,26 @@ use crate::net::listeners::AdminListener;
 use crate::process::log::LogThrottle;
 use frs::base::clock;
 
-/// A request, and an answer, must be through within this.
+/// Time limit for a request, and for an answer.
 const BUSY: Duration = Duration::from_secs(10);
-/// A client has this long to take its last answer and close.
+/// Time limit for a client to take its last answer and close.
 const LINGER: Duration = Duration::from_secs(1);
-/// How often what is on its way is looked after.
+/// The interval between looks at work in progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// A pause after the system had no room for a connection.
+/// The pause after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What the admin plane holds: of each connection a head, of some of them a body, doubled as they
-/// grow; map.xml as it was, as it is made and as it is answered, each parsed once.
+/// The memory of the admin plane: for each connection a head, for some of them a body, doubled as
+/// they grow; map.xml before, after and as answered, each parsed once.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
     + 6 * files::MAX_BYTES as usize;
-/// Attachments that map all groups: the plane's own, and that of who looks into them.
+/// The attachments that map all groups: the plane's own, and that of the inspections.
 pub const MAPS: u64 = 2;
-/// Requests of one client in a tick.
+/// The number of requests of one client in a tick.
 const REQUESTS: usize = 8;
-/// Log lines a second of requests that are refused.
+/// The number of log lines per second about refused requests.
 const REFUSALS_TOLD: u32 = 10;
-/// And of clients that are turned away.
+/// The number of log lines per second about clients that are turned away.
 const TURNED_AWAY_TOLD: u32 = 1;
 
 /// What wakes the loop.
@@ -58,7 +58,7 @@ const FIRST_CLIENT: usize = 2;
 pub struct Server {
     poll: Poll,
     listener: Listener,
-    /// Somebody may be waiting.
+    /// A connection may be waiting.
     listener_ready: bool,
     paused_until: Option<Instant>,
     clients: BTreeMap<usize, AdminClient>,
@@ -72,7 +72,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that serves when it is run.
+    /// A server that [`Self::run`] starts.
     pub fn new(
         poll: Poll,
         listener: AdminListener,
@@ -99,7 +99,7 @@ impl Server {
     /// Runs ticks until asked to end.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
-        // Acquire: pairs with the keeper's store; nothing else is handed over by it.
+        // Acquire: pairs with the keeper's Release store, which publishes nothing else.
         while !self.ending.load(Ordering::Acquire) {
             match self.poll.poll(&mut events, self.timeout()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
@@ -159,7 +159,7 @@ impl Server {
 
     // Clients.
 
-    /// Goes on with a client, and bounds what all of them hold.
+    /// Advances a client, and bounds what all of them hold.
     fn serve(&mut self, id: usize, now: Instant) {
         self.go_on(id, now);
         self.make_room(MAX_HOLDING, AdminClient::holds, now);
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Closes the connection of a client that has ended its side, once nothing is left to be said.
+    /// Closes the connection of a client that has closed its side, once nothing is left to write.
     fn part(&mut self, id: usize) {
         let is_done = |client: &AdminClient| {
             client.ended && (client.is_lingering() || client.connection.wants_input())
@@ -194,7 +194,7 @@ impl Server {
         }
     }
 
-    /// Takes the next request of a client, if it is there and can be answered; false: it is not.
+    /// Takes the next request of a client; false if there is none or it cannot be answered.
     fn step(&mut self, id: usize, now: Instant) -> bool {
         let Some(client) = self.clients.get_mut(&id) else { return false };
         if !client.connection.wants_input() || client.is_lingering() {
@@ -240,13 +240,13 @@ impl Server {
     }
 
     fn answer(&mut self, id: usize, response: &Response, now: Instant) {
-        // Who has hung up meanwhile gets none; what was asked is done all the same.
+        // A client that has disconnected gets no answer. Its request is carried out in any case.
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.connection.answer(response, clock::now());
         client.enter(ClientStage::Writing, BUSY, now);
     }
 
-    /// Writes what there is to write, and decides where the client stands.
+    /// Writes the pending output, and sets the client's stage.
     fn settle(&mut self, id: usize, now: Instant) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         if client.stage == ClientStage::Held {
@@ -332,8 +332,9 @@ impl Server {
         }
     }
 
-    /// Turns clients away until at most so many `count`. Each is heard once more before: what it
-    /// has asked meanwhile is answered, and what was on its way may be through.
+    /// Turns clients away until at most `most` of those that `count` selects remain. Each gets one
+    /// more look first: a request that has arrived is answered, and work in progress may have
+    /// completed.
     fn make_room(&mut self, most: usize, count: fn(&AdminClient) -> bool, now: Instant) {
         let mut heard = Vec::new();
         loop {
@@ -343,7 +344,7 @@ impl Server {
             if candidates.len() <= most {
                 return;
             }
-            // Fewer than there are places wait for answers: there is one who can go.
+            // Fewer clients than places wait for answers, so one can leave.
             let Some(id) = client_to_evict(candidates.iter().copied(), now) else { return };
             if heard.contains(&id) {
                 self.turn_away(id, now);
@@ -361,8 +362,8 @@ impl Server {
         }
     }
 
-    /// Closes a connection for want of a place; says so, if the client has no answer yet and
-    /// nothing has to be waited for.
+    /// Closes a connection for lack of a place. Reports that, if the client has no answer yet and
+    /// writing need not wait.
     fn turn_away(&mut self, id: usize, now: Instant) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         if client.candidate(id).state == ClientState::Idle || client.is_lingering() {
@@ -374,12 +375,12 @@ impl Server {
         }
         if client.connection.turn_away(clock::now()) {
             client.stage = ClientStage::Writing;
-            // What cannot be written at once is left unsaid.
+            // What cannot be written at once is dropped.
             let _ = client.write().and_then(|()| client.stream.end_writing());
         }
     }
 
-    /// Says how many lines were left out of the log.
+    /// Logs how many lines were left out.
     fn tell_left_out(&mut self, now: Instant) {
         if let Some(left_out) = self.refusals.left_out(now) {
             tracing::warn!(left_out, "admin: more requests were refused");
@@ -401,7 +402,7 @@ impl Server {
     }
 }
 
-/// Logs a change, and what was refused.
+/// Logs changes and refused changes.
 fn note(who: &Who, response: &Response) {
     let Who { peer, line, .. } = who;
     let status = response.status;

@@ -1,4 +1,4 @@
-//! Hosts, pages and tokens that are let in, and others.
+//! Hosts, pages and tokens that are accepted, and others.
 
 use super::*;
 use crate::protocol::request_head::fields;

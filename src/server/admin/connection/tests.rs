@@ -1,4 +1,4 @@
-//! Requests of the admin plane, in any pieces and in each form.
+//! Requests of the admin plane, in any pieces and each format.
 
 use super::*;
 use crate::protocol::route::Target;
@@ -7,7 +7,7 @@ fn admit(head: &Head<'_, '_>) -> Result<Route, Refusal> {
     super::super::route::route(head.method, &Target::parse(head.target)?)
 }
 
-/// Every request that comes of the pieces, each answered at once; what was written.
+/// Feeds the pieces and answers each request at once; returns the requests and the output.
 fn run(pieces: &[&[u8]]) -> (Vec<AdminRequest>, String, bool) {
     let (mut connection, mut asked, mut out) = (AdminConnection::default(), vec![], vec![]);
     for piece in pieces {

@@ -1,4 +1,4 @@
-//! What an edit changes in map.xml, and that all else stays.
+//! An edit changes one element of map.xml and leaves the rest unchanged.
 
 use super::*;
 use frs::conf::Conf;
@@ -118,7 +118,7 @@ fn elements_are_as_they_are_written() {
 }
 
 proptest! {
-    /// Whatever stands between the elements comes out byte for byte, whatever is put and removed.
+    /// The text between the elements stays byte for byte, whatever is put and removed.
     #[test]
     fn what_is_not_meant_stays(
         between in proptest::collection::vec("( |\n|\r\n|\t|<!-- [a-z<>&/]{0,9} -->|<\\?x y\\?>){0,4}", 5),
@@ -136,7 +136,7 @@ proptest! {
             let name = format!("b{id}");
             if add {
                 let put = put_one(&map, id, &name);
-                // What was written by the same hand is put in place of itself without a trace.
+                // An element replaced by its own text leaves the file unchanged.
                 prop_assert!(put.is_new || put.text == map);
                 if put.is_new {
                     count += 1;
