@@ -1,5 +1,5 @@
-//! What the slots of runtime.mmap count, by the names it is shown under: the one place that knows
-//! which counters there are.
+//! The counters in the slots of runtime.mmap and their display names. No other file knows which
+//! counters there are.
 
 use frs::service::Outcome;
 use frs::store::counter::OUTCOMES;
@@ -22,17 +22,17 @@ const OF_PROCESSES: [(&str, Counter); 4] = [
     ("slots recovered", Counter::Recoveries),
 ];
 
-/// Items of a business, by what came of them.
+/// Items of a business, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Items {
     pub all: u64,
-    /// By a limit or a ban.
+    /// Refused by a limit or a ban.
     pub refused: u64,
     pub errors: u64,
 }
 
 impl Items {
-    /// Of Queries and Updates together.
+    /// Items of Queries and Updates together.
     pub fn of(counts: &[[u64; OUTCOMES]; 2]) -> Items {
         let count = |outcome: Outcome| counts.iter().map(|of| of[outcome as usize]).sum::<u64>();
         Items {
@@ -42,7 +42,7 @@ impl Items {
         }
     }
 
-    /// Of all businesses together.
+    /// Items of all businesses together.
     pub fn of_all(sums: &Sums) -> Items {
         sums.bizs.values().map(Items::of).fold(Items::default(), |all, one| Items {
             all: all.all + one.all,
@@ -51,7 +51,7 @@ impl Items {
         })
     }
 
-    /// What was counted since.
+    /// The difference to an earlier count.
     pub fn since(self, before: Items) -> Items {
         Items {
             all: self.all.saturating_sub(before.all),
@@ -61,7 +61,7 @@ impl Items {
     }
 }
 
-/// A counter as it is shown: its sum over all slots, since runtime.mmap was made.
+/// A counter for display: its sum over all slots since runtime.mmap was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedCount {
     pub name: &'static str,

@@ -1,4 +1,4 @@
-//! `dump`: every live node, one record each, in four formats.
+//! `dump` writes every live node as one record, in one of four formats.
 
 mod csv;
 mod json;
@@ -29,7 +29,7 @@ pub enum Format {
     Xml,
 }
 
-/// Writes records: what comes before all of them, each, and what comes after them.
+/// Writes records: the text before all of them, each record, and the text after them.
 trait Write {
     fn begin(&mut self, out: &mut Out) -> io::Result<()>;
     fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()>;

@@ -1,4 +1,4 @@
-//! `get`: one node, where it stands, what it says, and its words with their meaning.
+//! `get` shows one node: its place, its meaning, and its words.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! frs-inspect: look into the files of a server, live or cold.
+//! frs-inspect looks into the files of a server, live or cold.
 //!
-//! Invariant: but for `verify --repair` and `migrate`, which need the server to be stopped, nothing
-//! is written and no semaphore is taken.
+//! Invariant: nothing is written and no semaphore is taken, except by `verify --repair` and
+//! `migrate`, which require the server to be stopped.
 //!
 //! Exit status: 0 as asked; 1 something is off, not there or cannot be read; 2 wrong usage.
 
@@ -120,13 +120,13 @@ enum By {
 }
 
 fn main() -> ExitCode {
-    // A file that may not grow any more is an error that is told. If it cannot be ignored, it ends
-    // this process, as before.
+    // With the signal ignored, a file that may not grow is an error that gets reported. If the
+    // signal cannot be ignored, it ends this process, as by default.
     let _ = frs::base::sys::process::ignore(frs::base::sys::process::Signal::SIGXFSZ);
     match run(Arguments::parse().command) {
         Ok(Done::Fine) => ExitCode::SUCCESS,
         Ok(Done::Off) => ExitCode::FAILURE,
-        // Whoever read the output has had enough.
+        // The reader of the output needs no more.
         Err(Failed::Closed) => ExitCode::SUCCESS,
         Err(Failed::Said(message)) => {
             output::say(message);

@@ -1,4 +1,4 @@
-//! `migrate`: groups rewritten to the geometry of a changed map.xml, while no server runs.
+//! `migrate` rewrites groups to the geometry of a changed map.xml while no server runs.
 
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
@@ -12,14 +12,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::output::{Done, Failed, Out, finish, out};
 use crate::owner;
 
-/// How far it goes.
+/// What a migration may do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It only says what would happen.
+    /// Only report what would happen.
     Say,
-    /// It does nothing if a live node would be lost.
+    /// Do nothing if a live node would be lost.
     Lossless,
-    /// It leaves those out that would be missed least.
+    /// Leave out the nodes whose loss matters least.
     Lossy,
 }
 
@@ -72,10 +72,10 @@ struct Changed {
     moves: Vec<String>,
 }
 
-/// The changed configuration, for the files where they are: the directory that is named, and the
-/// one of live files that the last server used.
+/// Reads the changed configuration for the files in their present places: the named directory, and
+/// the directory of live files that the last server used.
 fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
-    // Read first: a directory that is none of ours gets no lock file.
+    // Read first: a directory that is not a data directory gets no lock file.
     let old = Reader::open(data_dir)?;
     let mut conf = Conf::load(conf_dir).map_err(Failed::of)?;
     let live = &old.conf().srv.data.live;
@@ -87,7 +87,7 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
         );
         return Err(Failed::Said(message));
     }
-    // Only now: the configuration may be root's alone.
+    // Not earlier: perhaps only root can read the configuration.
     owner::become_owner(&old)?;
     conf.srv.data.dir = data_dir.to_owned();
     conf.srv.data.live.clone_from(live);
@@ -95,7 +95,7 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
     Ok(Changed { conf, moves })
 }
 
-/// The businesses that are in another group than before, which is another one if it was renamed.
+/// The businesses whose group changes. A renamed group counts as another group.
 fn moves(old: &Map, new: &Map) -> Vec<String> {
     let group_of = |map: &Map, biz: &Biz| map.groups[biz.group].name.clone();
     let line = |biz: &Biz| {
@@ -111,8 +111,8 @@ fn moves(old: &Map, new: &Map) -> Vec<String> {
     new.bizs.iter().filter_map(line).collect()
 }
 
-/// Do two settings of `<data live>` mean one directory: that of the last server, and that of the
-/// next, which is relative to a working directory that nobody knows yet.
+/// Whether two settings of `<data live>` mean one directory: the last server's, and the next
+/// server's, which is relative to a working directory that is not known yet.
 fn is_same_place(old: Option<&Path>, new: Option<&Path>) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match (old, new) {
@@ -136,7 +136,7 @@ fn bar() -> ProgressBar {
 fn show_step(bar: &ProgressBar, step: Step<'_>) {
     match step {
         Step::KeyNode { group, done, total } => {
-            // Drawing costs more than a key-node.
+            // Drawing costs more than migrating a key-node.
             if done % 256 == 0 {
                 bar.set_message(group.to_owned());
                 bar.set_length(total);

@@ -1,14 +1,14 @@
-//! How a command ends, and where it writes.
+//! Output: the result of a command, and where it writes.
 //!
-//! Invariant: a closed pipe is no failure: the command ends quietly, as `head` wants it to.
+//! Invariant: a closed pipe is not a failure. The command ends quietly, as `head` expects.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
-/// How a command ended that was carried out.
+/// The result of a command that was carried out.
 pub enum Done {
-    /// Nothing is off.
+    /// It found nothing wrong.
     Fine,
-    /// Something is off, or not there; it has been said.
+    /// It found something wrong or missing, and has reported it.
     Off,
 }
 
@@ -20,9 +20,9 @@ impl Done {
 
 /// Why a command was not carried out.
 pub enum Failed {
-    /// Nobody reads its output any more.
+    /// The reader of its output has closed the pipe.
     Closed,
-    /// For this reason.
+    /// The reason.
     Said(String),
 }
 
@@ -60,7 +60,7 @@ pub fn out() -> Out {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
-/// Says a line on standard error. Whether anybody hears it is no matter of the command's.
+/// Writes a line to standard error, and ignores failures.
 pub fn say(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -71,7 +71,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }
 
-/// Names what of a data directory cannot be read; is there anything?
+/// Reports the parts of a data directory that cannot be read; returns whether there are any.
 pub fn say_faults(reader: &frs::inspect::Reader) -> bool {
     let mut any = false;
     for fault in reader.unread() {
@@ -85,7 +85,7 @@ pub fn say_faults(reader: &frs::inspect::Reader) -> bool {
     any
 }
 
-/// Ends a command: what was written is out.
+/// Ends a command: flushes the output.
 pub fn finish(mut out: Out, done: Done) -> Result<Done, Failed> {
     out.flush()?;
     Ok(done)

@@ -1,7 +1,7 @@
-//! Whose files are changed: a command that writes acts as the user that the server acts as.
+//! The owner of the files: a command that writes acts as the server's user.
 //!
-//! Invariant: what root makes in a data directory is never root's alone, so that the server finds
-//! all of it its own; and no link that its user put there leads root elsewhere.
+//! Invariant: files that root makes in a data directory never belong to root alone, so the server
+//! owns all of its files. A link that its user put there cannot lead root elsewhere.
 
 use frs::conf::active;
 use frs::inspect::Reader;
@@ -9,7 +9,7 @@ use frs_server::process::account::Account;
 
 use crate::output::Failed;
 
-/// As root, becomes the user who published the configuration.
+/// If root, becomes the user that published the configuration.
 pub fn become_owner(reader: &Reader) -> Result<(), Failed> {
     let published = active::path(reader.data_dir(), reader.generation());
     let failed = |error| Failed::Said(format!("cannot act as the owner of the files: {error}"));

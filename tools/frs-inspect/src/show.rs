@@ -1,4 +1,4 @@
-//! Values as people read them: times, durations, bytes, ranks, keys.
+//! Shows values to people: times, durations, bytes, ranks, keys.
 
 use frs::base::figures::grouped;
 use frs::inspect::{NodePlace, Skipped};
@@ -6,13 +6,13 @@ use frs::key::KeyForm;
 use frs::limit::LimitFigures;
 use frs::store::{Fault, Rank};
 
-/// A time in milliseconds since the epoch, as RFC 3339 in UTC; one that no calendar has as it is.
+/// A time in milliseconds since the epoch, as RFC 3339 in UTC; as a number if no calendar has it.
 pub fn time(ms: u64) -> String {
     let instant = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     instant.map_or_else(|| format!("{ms} ms"), |instant| format!("{instant:.3}"))
 }
 
-/// A length of time.
+/// A duration.
 pub fn span(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -23,7 +23,7 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-/// How long ago a time is.
+/// How long ago a time was.
 pub fn ago(ms: u64, now: u64) -> String {
     match now.checked_sub(ms) {
         Some(since) => format!("{} ago", span(since)),
@@ -31,7 +31,7 @@ pub fn ago(ms: u64, now: u64) -> String {
     }
 }
 
-/// A share in hundredths, of which a part that is not 0 is never shown as 0.
+/// A share in hundredths. A part other than 0 is never shown as 0.
 pub fn share(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {
         return "0 %".to_owned();
@@ -43,7 +43,7 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// What would be lost with a node.
+/// What the loss of a node would cost.
 pub const fn rank(rank: Rank) -> &'static str {
     match rank {
         Rank::Expired => "expired",
@@ -66,12 +66,12 @@ pub const fn form(form: KeyForm) -> &'static str {
     }
 }
 
-/// A key on a line of text: quoted, with what would break the line escaped.
+/// A key on a line of text: quoted, with escapes for characters that would break the line.
 pub fn key(key: &str) -> String {
     format!("\"{}\"", key.escape_debug())
 }
 
-/// What a limit says: `3 of 5 used, 2 left, turns in 59.9 s`.
+/// The figures of a limit: `3 of 5 used, 2 left, turns in 59.9 s`.
 pub fn figures(limit: &LimitFigures) -> String {
     let figures = &limit.figures;
     let [used, max, remaining] = [figures.used, figures.max, figures.remaining].map(grouped);
@@ -95,7 +95,7 @@ pub fn place(place: &NodePlace) -> String {
     format!("file {} key-node {} place {}", place.file, place.key_node, place.place)
 }
 
-/// What is wrong with a place of a chain.
+/// The fault of a place in a chain.
 pub fn fault(fault: Fault) -> String {
     match fault {
         Fault::Crc => "the node's CRC fails".to_owned(),
@@ -106,7 +106,7 @@ pub fn fault(fault: Fault) -> String {
     }
 }
 
-/// What a process left that died.
+/// What a dead process left.
 pub fn half_written(slot: u32) -> String {
     format!("half written by slot {slot}, whose process died: undone at its next use or a start")
 }

@@ -1,4 +1,4 @@
-//! `stat`: geometry, occupancy, chains, counters and slots.
+//! `stat` shows geometry, occupancy, chains, counters and slots.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::counters::{self, Items, NamedCount};
 use crate::output::{Done, Failed, Out, finish, out, say_faults};
 use crate::show;
 
-/// Columns of the longest bar of a histogram.
+/// The width of a histogram's longest bar, in columns.
 const BAR: u64 = 40;
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
@@ -80,7 +80,7 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     write_chains(out, stats)
 }
 
-/// The lengths of chains, drawn; rows without a chain between others are left out.
+/// Draws the chain lengths. Omits rows without a chain between others.
 fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     writeln!(out, "  nodes in a chain, and how many key-nodes have such a chain")?;
     let most = stats.chains.iter().copied().max().unwrap_or(0).max(1);
@@ -106,7 +106,7 @@ fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
     Ok(())
 }
 
-/// Items by business, and how many of them were refused.
+/// Writes the items of each business, and how many of them were refused.
 fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
     let counted: Vec<(String, Items)> = stats
         .bizs

@@ -1,4 +1,4 @@
-//! `top`: the most used keys of a business.
+//! `top` shows the most used keys of a business.
 
 use std::io::Write;
 use std::path::Path;

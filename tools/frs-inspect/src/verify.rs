@@ -1,4 +1,4 @@
-//! `verify`: what is off in the files; with `--repair`, putting it right while no server runs.
+//! `verify` finds faults in the files; with `--repair` it repairs them while no server runs.
 
 use std::io::Write;
 use std::path::Path;
@@ -66,9 +66,9 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
 }
 
 pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
-    // Read first: a directory that is none of ours gets no lock file.
+    // Read first: a directory that is not a data directory gets no lock file.
     let reader = match Reader::open(data_dir) {
-        // What it is that cannot be read is among what is in the way.
+        // The unreadable file is among the obstacles.
         Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
             say_obstacles(data_dir);
             return Err(Failed::of(Error::Active(error)));
@@ -132,7 +132,7 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     finish(out, Done::off_if(is_off))
 }
 
-/// Names what no repair puts right, and what its removal costs; is there anything?
+/// Reports what no repair can fix, and the cost of removing it; returns whether there is any.
 fn say_obstacles(data_dir: &Path) -> bool {
     let obstacles = obstacles(data_dir);
     for Obstacle { path, reason, cost } in &obstacles {

@@ -1,7 +1,8 @@
-//! `watch`: a live view, full screen.
+//! `watch` shows a live view, full screen.
 //!
-//! One thread looks into the files, at most half of its time; the other draws and listens for keys,
-//! so that neither a large group nor a slow terminal keeps the other from its work.
+//! One thread looks into the files, for at most half of the time. The other draws and reads the
+//! keyboard. So a large group does not delay the screen, and a slow terminal does not delay the
+//! looks.
 
 mod sample;
 mod view;
@@ -19,11 +20,11 @@ use crate::output::{Done, Failed};
 use sample::{Rates, Sampler};
 use view::View;
 
-/// Between two looks into the files.
+/// The pause between two looks into the files.
 const EVERY: Duration = Duration::from_secs(1);
-/// Leaves the alternate screen and shows the cursor: where a signal ends it.
+/// Leaves the alternate screen and shows the cursor, when a signal ends the program.
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
-/// Between two looks at the keyboard.
+/// The pause between two looks at the keyboard.
 const LISTEN: Duration = Duration::from_millis(100);
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
@@ -40,7 +41,7 @@ pub fn run(data_dir: &Path) -> Result<Done, Failed> {
     result
 }
 
-/// Looks until nobody listens, or the directory cannot be read any more.
+/// Looks until the receiver is gone, or the directory cannot be read any more.
 fn look(reader: Reader, sender: &SyncSender<Result<Rates, frs::inspect::Error>>) {
     let mut sampler = Sampler::new(reader);
     loop {
@@ -75,7 +76,7 @@ fn draw(
     }
 }
 
-/// Takes what the other thread has found; it is an error if nobody looks any more.
+/// Takes the other thread's results; an error if that thread has ended.
 fn take_all(
     receiver: &Receiver<Result<Rates, frs::inspect::Error>>,
     view: &mut View,
@@ -107,7 +108,7 @@ mod tests {
         assert!(take_all(&receiver, &mut view).is_ok());
         sender.send(Ok(Rates::default())).unwrap();
         assert!(take_all(&receiver, &mut view).is_ok());
-        // As when its thread panics.
+        // As when the thread panics.
         drop(sender);
         assert!(take_all(&receiver, &mut view).is_err());
     }

@@ -1,6 +1,6 @@
-//! What is asked of a run, as it is written on the command line.
+//! Arguments: what a run does, as given on the command line.
 //!
-//! Invariant: what clap lets through can be run; only the network can refuse it.
+//! Invariant: a run that clap accepts is possible; only the network can prevent it.
 
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ pub struct Arguments {
     pub plot: Option<PathBuf>,
 }
 
-/// What keys look like, as in map.xml.
+/// The form of the keys, as in map.xml.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KeyType {
     /// `k0`, `k1`, …; for digest keys too
@@ -85,7 +85,7 @@ pub enum KeyType {
 }
 
 impl Arguments {
-    /// Reads the command line; whatever is wrong with it ends the process with status 2.
+    /// Reads the command line. On an error the process ends with status 2.
     pub fn from_command_line() -> Arguments {
         let arguments = Arguments::parse();
         if let Err(what) = arguments.check() {
@@ -96,7 +96,7 @@ impl Arguments {
         arguments
     }
 
-    /// What must fit together.
+    /// Checks that the arguments fit together.
     fn check(&self) -> Result<(), String> {
         if self.query && self.target.command == Some(Command::Update) {
             return Err("--query with a URL that ends in /update".to_owned());
@@ -107,18 +107,18 @@ impl Arguments {
         Ok(())
     }
 
-    /// What is asked.
+    /// The command that requests use.
     pub fn command(&self) -> Command {
         if self.query { Command::Query } else { self.target.command.unwrap_or(Command::Update) }
     }
 
-    /// When to send no more; none where the number of requests ends it.
+    /// When sending ends; none if the number of requests ends it.
     pub fn end_ns(&self) -> Option<u64> {
         let default_ms = self.requests.is_none().then_some(DEFAULT_DURATION_MS);
         self.duration.or(default_ms).map(|ms| ms * 1_000_000)
     }
 
-    /// Threads, each of which has a connection.
+    /// The number of threads. Each of them has a connection.
     pub fn threads(&self) -> u32 {
         let half = || {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -128,7 +128,7 @@ impl Arguments {
     }
 }
 
-/// A biz as map.xml names it: nothing that would have to be escaped.
+/// A biz as map.xml names it, without characters that need escaping.
 fn biz(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {

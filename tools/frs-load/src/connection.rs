@@ -1,23 +1,23 @@
-//! One connection: requests that wait to be written, answers that are not yet whole.
+//! A connection: requests that wait to be written, and answers that are not complete.
 //!
-//! Invariant: answers belong to requests in the order in which these were pushed; a request is
-//! answered once or lost with the connection.
+//! Invariant: answers belong to requests in the order in which the requests were pushed. A request
+//! is answered once or lost with the connection.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 
 use crate::target::Stream;
 
-/// A request on its way.
+/// A request without an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
-    /// Its number in the run, which says its keys.
+    /// Its number in the run, which determines its keys.
     pub number: u64,
     /// Its latency counts from here.
     pub from_ns: u64,
 }
 
-/// What reading has come to.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// There is nothing more at the moment.
@@ -30,7 +30,7 @@ pub enum Received {
     Closed,
 }
 
-/// A stream with what is on its way.
+/// A stream with its unanswered requests.
 pub struct LoadConnection {
     pub stream: Stream,
     /// Requests without an answer, oldest first.
@@ -51,13 +51,14 @@ impl LoadConnection {
         }
     }
 
-    /// Adds a request, which `append` writes to the end of what is to be sent.
+    /// Adds a request. `append` writes it to the end of the output.
     pub fn push(&mut self, sent: Sent, append: impl FnOnce(&mut Vec<u8>)) {
         self.sent.push_back(sent);
         append(&mut self.out);
     }
 
-    /// Writes what the socket takes. An error is a closed connection, and shows when it is read.
+    /// Writes what the socket takes. An error means a closed connection, which the next read
+    /// reports.
     pub fn flush(&mut self) {
         while self.written < self.out.len() {
             match self.stream.write(&self.out[self.written..]) {
@@ -70,7 +71,7 @@ impl LoadConnection {
         self.written = 0;
     }
 
-    /// Reads once, and hands what is there to `take`, which answers how much of it is done.
+    /// Reads once, and passes the input to `take`, which returns how much of it is processed.
     pub fn receive<E>(
         &mut self,
         room: &mut [u8],

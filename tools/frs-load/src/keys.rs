@@ -1,7 +1,7 @@
-//! Which key comes when: Zipf's law over numbered keys.
+//! Keys: which key each item uses, by Zipf's law over numbered keys.
 //!
-//! Invariant: the key at a place depends on seed, place and distribution alone, never on threads,
-//! connections or time; so two runs of as many requests charge the same keys as often.
+//! Invariant: the key at a place depends only on seed, place and distribution, never on threads,
+//! connections or time. So two runs with the same number of requests charge each key equally often.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -39,7 +39,7 @@ pub fn write_key(out: &mut String, key_type: KeyType, key: u32) {
         KeyType::Integer => out.push_str(digits.format(key)),
         KeyType::Ip => {
             let address = Ipv4Addr::from_bits(0x0a00_0000 | key);
-            // A String takes everything.
+            // Writing to a String does not fail.
             let _ = write!(out, "{address}");
         }
     }
@@ -49,15 +49,15 @@ pub fn write_key(out: &mut String, key_type: KeyType, key: u32) {
 ///
 /// Rejection-inversion: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from
 /// monotone discrete distributions", ACM TOMACS 6 (1996). The density's continuous hat x^-s is
-/// inverted; a step of the hat is taken at once where it lies under the histogram for sure.
+/// inverted. A step of the hat that surely lies under the histogram is accepted at once.
 #[derive(Debug, Clone)]
 struct Zipf {
     keys: f64,
     exponent: f64,
-    /// The hat's integral where the first and the last step begin and end.
+    /// The hat's integral at the start of the first step and at the end of the last.
     from: f64,
     to: f64,
-    /// Distance from a step's middle up to which nothing is rejected.
+    /// The distance from a step's middle within which nothing is rejected.
     sure: f64,
 }
 
@@ -88,11 +88,11 @@ impl Zipf {
         x.powf(-self.exponent)
     }
 
-    /// Of the hat, from 1 to x.
+    /// The integral of the hat from 1 to x.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let t = (1.0 - self.exponent) * log;
-        // (x^(1-s) - 1) / (1-s), which is the logarithm at s = 1.
+        // (x^(1-s) - 1) / (1-s), whose limit at s = 1 is the logarithm.
         if t.abs() < TINY { log * (1.0 + t / 2.0) } else { t.exp_m1() / t * log }
     }
 
@@ -104,7 +104,7 @@ impl Zipf {
     }
 }
 
-/// Below this a quotient is its series' first two terms to the last bit.
+/// Below this, the first two terms of the quotient's series are exact to the last bit.
 const TINY: f64 = 1e-8;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -145,7 +145,7 @@ mod tests {
         counts
     }
 
-    /// Pearson's statistic against the law is near its mean, which is the degrees of freedom.
+    /// Checks that Pearson's statistic against the law is near its mean, the degrees of freedom.
     #[track_caller]
     fn assert_zipf(keys: u32, exponent: f64) {
         let weights: Vec<f64> = (1..=keys).map(|k| f64::from(k).powf(-exponent)).collect();

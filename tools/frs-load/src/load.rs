@@ -1,7 +1,7 @@
-//! The loop of one thread: send what is due, read what has come, check it, count it.
+//! A thread's loop: sends requests that are due, reads answers, checks and counts them.
 //!
-//! Invariant: a place is either idle or holds one request on its way, and each connection has as
-//! many places as requests may be on the way on it; so a request goes out as soon as it is due and
+//! Invariant: a place is either idle or holds one unanswered request, and each connection has as
+//! many places as it may have unanswered requests. So a request is sent as soon as it is due and
 //! any place is idle.
 
 use std::collections::VecDeque;
@@ -25,32 +25,32 @@ use crate::schedule::{Next, Schedule};
 use crate::tally::Tally;
 use crate::target::{Stream, Target};
 
-/// How long all connections of a thread may be silent while answers are due.
+/// How long all connections of a thread may be silent while answers are outstanding.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How often a thread looks whether another has failed.
+/// How often a thread checks whether another has failed.
 const LOOK: Duration = Duration::from_millis(100);
 const ROOM_BYTES: usize = 256 << 10;
 const TIMER: Token = Token(usize::MAX);
 
-/// Why a run ends before its time.
+/// Why a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The server cannot be reached.
+    /// The load program cannot reach the server.
     #[error("cannot connect to {target}: {source}")]
     Connect { target: Target, source: io::Error },
-    /// It is connected and does not answer.
+    /// The server accepts connections and does not answer.
     #[error("no answer for {} s", SILENCE.as_secs())]
     Silent,
-    /// It has closed every connection without an answer.
+    /// The server closed every connection without an answer.
     #[error("no request was answered: {items} items were lost with their connections")]
     Unanswered { items: u64 },
-    /// An answer that it must not give.
+    /// The server sent an answer that the protocol forbids.
     #[error("wrong answer: {what}\n--- asked\n{asked}\n--- answered\n{answered}")]
     Wrong { what: String, asked: String, answered: String },
     /// The drawing cannot be written.
     #[error("cannot write the plot: {0}")]
     Plot(io::Error),
-    /// The kernel refuses what every run needs.
+    /// A call to the kernel failed that every run needs.
     #[error("{0}")]
     Kernel(#[from] io::Error),
 }
@@ -62,9 +62,9 @@ pub struct Share {
     pub keys: Keys,
 }
 
-/// What a run came to.
+/// The result of a run.
 pub struct Run {
-    /// What was seen.
+    /// The counts.
     pub tally: Tally,
     /// Why it ended early, if it did.
     pub failure: Option<Failure>,
@@ -78,12 +78,12 @@ pub struct Load<'r> {
     poll: Poll,
     timer: TimerFd,
     connections: Vec<LoadConnection>,
-    /// A connection once for each request more that may be on the way on it.
+    /// A connection's number, once for each request that it may still have unanswered.
     idle: VecDeque<usize>,
-    /// Connections that requests were pushed to.
+    /// Connections with newly pushed requests.
     pushed: Vec<usize>,
     on_the_way: u64,
-    /// The last turn of an open loop was had.
+    /// The last turn of an open loop is over.
     ended: bool,
     heard: Instant,
     room: Vec<u8>,
@@ -91,7 +91,7 @@ pub struct Load<'r> {
     answers: Answers,
 }
 
-/// What becomes of requests and answers.
+/// The parts that make requests and check answers.
 struct Answers {
     keys: Keys,
     items: u64,
@@ -99,12 +99,12 @@ struct Answers {
     requests: Requests,
     checker: Checker,
     tally: Tally,
-    /// The server has said that it closes the connection that was read last.
+    /// The server has announced that it closes the connection read last.
     closes: bool,
 }
 
 impl<'r> Load<'r> {
-    /// Makes everything ready; time counts from `start`.
+    /// Prepares the run. Time counts from `start`.
     pub fn new(
         arguments: &'r Arguments,
         share: Share,
@@ -151,7 +151,7 @@ impl<'r> Load<'r> {
     pub fn run(mut self) -> Run {
         let failure = self.turns().err();
         if failure.is_some() {
-            // Relaxed: nothing but the flag itself is told.
+            // Relaxed: the flag publishes no other data.
             self.failed.store(true, Ordering::Relaxed);
         }
         self.answers.tally.unsent = self.schedule.unsent();
@@ -160,7 +160,7 @@ impl<'r> Load<'r> {
 
     fn turns(&mut self) -> Result<(), Failure> {
         let mut events = Events::with_capacity(256);
-        // Relaxed: as where it is stored.
+        // Relaxed: as at the store.
         while !self.failed.load(Ordering::Relaxed) {
             let next = self.send()?;
             if next == Next::Done && self.on_the_way == 0 {
@@ -180,7 +180,7 @@ impl<'r> Load<'r> {
         Ok(())
     }
 
-    /// Sends what is due as long as there are places.
+    /// Sends the requests that are due as long as there are idle places.
     fn send(&mut self) -> Result<Next, Failure> {
         let now_ns = self.turn_ns();
         let next = loop {
@@ -208,8 +208,8 @@ impl<'r> Load<'r> {
         Ok(next)
     }
 
-    /// Now; but a thread that wakes up behind the end of an open loop has one turn more, since that
-    /// it is late is no fault of the server's.
+    /// The present time. A thread that wakes up after the end of an open loop gets one more turn at
+    /// the last time, since its lateness is not the server's fault.
     fn turn_ns(&mut self) -> u64 {
         let now_ns = self.now_ns();
         match self.schedule.last_ns() {
@@ -221,9 +221,9 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// epoll waits for whole milliseconds; the times of an open loop are finer.
+    /// Sets a timer. epoll waits for whole milliseconds, which is too coarse for an open loop.
     fn wake_at(&self, until_ns: u64) -> Result<(), Failure> {
-        // A timer of nothing would be no timer.
+        // A timer of zero would be disarmed.
         let wait_ns = until_ns.saturating_sub(self.now_ns()).max(1);
         let after = Expiration::OneShot(TimeSpec::from(Duration::from_nanos(wait_ns)));
         let set = self.timer.set(after, TimerSetTimeFlags::empty());
@@ -269,7 +269,7 @@ impl<'r> Load<'r> {
         }
     }
 
-    /// Requests that are on their way on a connection are lost with it.
+    /// Connects again. Unanswered requests of the connection are lost with it.
     fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
         let mut stream = self
             .target
@@ -305,7 +305,7 @@ impl Answers {
         self.asked.extend(places.map(|place| self.keys.draw(place)));
     }
 
-    /// Takes all whole answers; how many bytes they are.
+    /// Takes all complete answers; returns how many bytes they have.
     fn take_all(
         &mut self,
         sent: &mut VecDeque<Sent>,
@@ -366,7 +366,7 @@ fn elapsed_ns(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The beginning of what was sent or received, line by line.
+/// The beginning of a request or an answer, line by line.
 fn shown(bytes: &[u8]) -> String {
     const SHOWN: usize = 2048;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);

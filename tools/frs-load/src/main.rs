@@ -1,7 +1,8 @@
-//! The frs-load command: load for a server, its answers checked, rates and latencies measured.
+//! The frs-load command makes load for a server, checks its answers, and measures rates and
+//! latencies.
 //!
-//! Exit status: 0 all answers were right; 1 one was wrong, or there was none, or no connection; 2
-//! wrong usage.
+//! Exit status: 0 all answers were right; 1 an answer was wrong, or there was no answer or no
+//! connection; 2 wrong usage.
 
 mod answer;
 mod arguments;
@@ -58,8 +59,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// All connections first, then all threads at once: the sum of what they have seen, and the first
-/// failure.
+/// Opens all connections, then starts all threads at once. Returns the sum of their counts and the
+/// first failure.
 fn run(arguments: &Arguments) -> Result<Run, Failure> {
     allow_many_files();
     let mut shares = shares(arguments);
@@ -74,7 +75,7 @@ fn run(arguments: &Arguments) -> Result<Run, Failure> {
         let threads: Vec<_> = loads.into_iter().map(|load| scope.spawn(|| load.run())).collect();
         let mut all = Run { tally: Tally::new(), failure: None };
         for thread in threads {
-            // A thread that panicked has said why; what is left would not be the whole run.
+            // A thread that panicked has printed why. The remaining threads are not the whole run.
             let one = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             all.tally.add(&one.tally);
             all.failure = all.failure.or(one.failure);
@@ -104,14 +105,14 @@ fn connect(arguments: &Arguments) -> Result<Stream, Failure> {
     target.connect().map_err(|source| Failure::Connect { target: target.clone(), source })
 }
 
-/// How long the run was: to its end, where that was a time, and to the last answer at least.
+/// The duration of the run: to its end, if it has one, and at least to the last answer.
 fn elapsed_ns(arguments: &Arguments, tally: &Tally, failed: bool) -> u64 {
     let all_sent = arguments.requests.is_some_and(|total| tally.requests() >= total);
     let end_ns = arguments.end_ns().filter(|_| !failed && !all_sent);
     tally.last_ns.max(end_ns.unwrap_or(0))
 }
 
-/// Every connection is an open file. Where the limit stays, connecting says so.
+/// Every connection is an open file. If the limit cannot be raised, connecting reports that.
 fn allow_many_files() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);

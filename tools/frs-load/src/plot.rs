@@ -1,6 +1,6 @@
-//! A run as a drawing: latency by percentile, and throughput over time.
+//! Plots a run: latency by percentile, and throughput over time.
 //!
-//! Invariant: the drawing is well-formed SVG, whatever was seen and whatever the title says.
+//! Invariant: the drawing is well-formed SVG, whatever the counts and the title.
 
 use frs::base::figures::grouped;
 use plotters::coord::Shift;
@@ -11,24 +11,24 @@ use crate::summary::Summary;
 use crate::tally::SLICE_NS;
 
 const SIZE: (u32, u32) = (860, 620);
-/// Points of the throughput, at most.
+/// The most points of the throughput.
 const TIMES: usize = 120;
-/// Points of the percentiles.
+/// The number of points of the percentiles.
 const SHARES: u32 = 240;
 
 type Area<'d> = DrawingArea<SVGBackend<'d>, Shift>;
 type Fault = DrawingAreaErrorKind<std::io::Error>;
 
-/// The drawing of a run.
+/// Draws a run.
 ///
 /// # Errors
-/// Where plotters cannot draw it.
+/// plotters cannot draw it.
 pub fn draw(summary: &Summary<'_>) -> Result<String, Fault> {
     let mut out = String::new();
     {
         let root = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        // What XML cannot say at all, however it is written.
+        // Characters that XML does not allow, even escaped.
         let odd = |c: char| match c {
             '\t' | '\n' | '\r' => false,
             _ => c < ' ' || matches!(c, '\u{FFFE}' | '\u{FFFF}'),
@@ -43,7 +43,7 @@ pub fn draw(summary: &Summary<'_>) -> Result<String, Fault> {
     Ok(out)
 }
 
-/// Each tenth of what is left is as wide: 90 %, 99 %, 99.9 % …
+/// Each tenth of the remainder has the same width: 90 %, 99 %, 99.9 % …
 fn latencies(area: &Area<'_>, summary: &Summary<'_>) -> Result<(), Fault> {
     let latencies_ns = &summary.tally.latencies_ns;
     let micros = |share| (latencies_ns.value_at_quantile(share) as f64 / 1000.0).max(0.001);
@@ -108,7 +108,7 @@ struct Point {
     y: f64,
 }
 
-/// Middle of each span of time in seconds, and requests a second in it.
+/// The middle of each time span in seconds, and the requests per second in it.
 fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<Point> {
     let width = slices.len().div_ceil(TIMES).max(1);
     let span_ns = width as u64 * SLICE_NS;
@@ -120,7 +120,7 @@ fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<Point> {
         let rate = requests as f64 * 1e9 / length_ns as f64;
         (length_ns, Point { x: middle, y: rate })
     });
-    // A last sliver of time has no rate worth a point.
+    // A last short span has no meaningful rate.
     let whole = |(length_ns, _): &(u64, _)| *length_ns * 2 >= span_ns.min(elapsed_ns);
     spans.filter(whole).map(|(_, point)| point).collect()
 }
@@ -140,7 +140,7 @@ mod tests {
         draw(&Summary { arguments: &arguments, tally, elapsed_ns }).expect("drawn")
     }
 
-    /// Points of the curves; fails where the drawing is not well-formed, or leaves its frame.
+    /// The points of the curves. Fails if the drawing is not well-formed, or leaves its frame.
     fn curves(svg: &str) -> Vec<Vec<Point>> {
         let (mut reader, mut curves, mut depth) = (Reader::from_str(svg), Vec::new(), 0);
         loop {
@@ -149,7 +149,7 @@ mod tests {
                 Event::End(_) => depth -= 1,
                 Event::Empty(tag) if tag.name().into_inner() == "polyline" => {
                     let stroke = tag.try_get_attribute("stroke").unwrap().unwrap().value;
-                    // The marks of the axes are lines as well.
+                    // The marks of the axes are lines, too.
                     if !["#FF0000", "#0000FF"].contains(&&*stroke) {
                         continue;
                     }
@@ -184,7 +184,7 @@ mod tests {
         let curves = curves(&drawing("http://a:1", &tally, 3_000_000_000));
         assert_eq!(curves.len(), 2);
         assert!(curves[0].windows(2).all(|two| two[0].y >= two[1].y), "percentiles rise");
-        // 10,000 in 3 s: a level line.
+        // 10,000 in 3 s give a level line.
         let heights: Vec<f64> = curves[1].iter().map(|point| point.y).collect();
         assert!(heights.len() > 50 && heights.iter().all(|y| (y - heights[0]).abs() < 5.0));
     }

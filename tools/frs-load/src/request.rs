@@ -1,36 +1,36 @@
 //! Requests as they are sent.
 //!
-//! Invariant: a request is well-formed and complete, whatever the keys; nothing in it needs
-//! escaping (arguments.rs lets nothing else through).
+//! Invariant: a request is well-formed and complete, whatever the keys. Nothing in it needs
+//! escaping, since arguments.rs accepts nothing that does.
 
 use frs::service::Command;
 
 use crate::arguments::{Arguments, KeyType};
 use crate::keys::write_key;
 
-/// What stands on both sides of something.
+/// The text before and after something.
 #[derive(Debug, Clone, Copy)]
 struct Around<S> {
     before: S,
     behind: &'static str,
 }
 
-/// What all requests of a run have in common.
+/// The parts that all requests of a run share.
 #[derive(Debug, Clone)]
 pub struct Requests {
-    /// Up to the length of the body.
+    /// The head up to the length of the body.
     head: String,
-    /// Around all items.
+    /// The text around all items.
     document: Around<&'static str>,
     between: &'static str,
-    /// Around a key.
+    /// The text around a key.
     item: Around<String>,
     key_type: KeyType,
     body: String,
 }
 
 impl Requests {
-    /// Of a run.
+    /// The requests of a run.
     pub fn new(arguments: &Arguments) -> Requests {
         let path = match arguments.command() {
             Command::Query => "/query",

@@ -1,6 +1,6 @@
-//! What a run came to, in words.
+//! The summary: the result of a run as text.
 //!
-//! Invariant: the same values come to the same text.
+//! Invariant: the same values give the same text.
 
 use std::fmt::{self, Write};
 
@@ -11,11 +11,11 @@ use crate::answer::VERDICTS;
 use crate::arguments::Arguments;
 use crate::tally::Tally;
 
-/// Latencies that are shown.
+/// The latencies to show.
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// A run and what was seen.
+/// A run and its counts.
 pub struct Summary<'r> {
     pub arguments: &'r Arguments,
     pub tally: &'r Tally,
@@ -23,7 +23,7 @@ pub struct Summary<'r> {
 }
 
 impl Summary<'_> {
-    /// What was run, in one line.
+    /// A description of the run in one line.
     pub fn title(&self) -> String {
         let Arguments { target, biz, keys, zipf, .. } = self.arguments;
         let path = match self.arguments.command() {

@@ -1,7 +1,7 @@
-//! What a thread has seen, and the sum of all.
+//! The tally: the counts of a thread, and their sum over all threads.
 //!
-//! Invariant: requests are the sum over all statuses and those without an answer; their items the
-//! sum over all verdicts and errors.
+//! Invariant: requests are the sum over all statuses plus those without an answer. Their items are
+//! the sum over all verdicts and errors.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,36 @@ use hdrhistogram::Histogram;
 
 use crate::answer::{Outcome, VERDICTS};
 
-/// Latencies above are shown as this.
+/// Higher latencies are counted as this.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
-/// What the throughput over time is counted in.
+/// The time slice in which throughput is counted.
 pub const SLICE_NS: u64 = 10_000_000;
 
 /// Counts and latencies.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Of answered requests, in ns, to three digits.
+    /// Latencies of answered requests, in ns, to three digits.
     pub latencies_ns: Histogram<u64>,
-    /// Answered requests by when they were, in slices.
+    /// Answered requests in each time slice.
     pub slices: Vec<u64>,
-    /// Items, as [`VERDICTS`].
+    /// Items by verdict, in the order of [`VERDICTS`].
     pub verdicts: [u64; VERDICTS.len()],
-    /// Items without a verdict.
+    /// Items without a verdict, by error.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Answered requests.
+    /// Answered requests, by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Connections that were made again.
+    /// The number of connections opened again.
     pub reconnects: u64,
-    /// Requests of an open loop whose time came and that were never sent.
+    /// Requests of an open loop that were due and never sent.
     pub unsent: u64,
-    /// When the last answer came.
+    /// The time of the last answer.
     pub last_ns: u64,
 }
 
 impl Tally {
-    /// Nothing seen yet.
+    /// An empty tally.
     pub fn new() -> Tally {
-        // A lowest value of 1 and three digits are within what every histogram can have.
+        // A lowest value of 1 and three digits are valid bounds.
         let latencies_ns = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("bounds");
         Tally {
             latencies_ns,
@@ -52,7 +52,7 @@ impl Tally {
         }
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub fn answered(&mut self, status: u16, latency_ns: u64, now_ns: u64) {
         self.latencies_ns.saturating_record(latency_ns.max(1));
         *self.statuses.entry(status).or_default() += 1;
@@ -64,7 +64,7 @@ impl Tally {
         self.slices[slice] += 1;
     }
 
-    /// What became of an item.
+    /// Counts the outcome of an item.
     pub fn item(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Verdict(verdict) => self.verdicts[verdict as usize] += 1,
@@ -72,12 +72,12 @@ impl Tally {
         }
     }
 
-    /// So many items got no verdict.
+    /// Counts items without a verdict.
     pub fn failed(&mut self, error: &'static str, items: u64) {
         *self.errors.entry(error).or_default() += items;
     }
 
-    /// Adds what another thread has seen.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Tally) {
         // Both have the same bounds.
         self.latencies_ns.add(&other.latencies_ns).expect("the same bounds");
@@ -97,12 +97,12 @@ impl Tally {
         self.last_ns = self.last_ns.max(other.last_ns);
     }
 
-    /// Requests that were answered.
+    /// The number of answered requests.
     pub fn requests(&self) -> u64 {
         self.statuses.values().sum()
     }
 
-    /// Items that were asked.
+    /// The number of items requested.
     pub fn items(&self) -> u64 {
         self.verdicts.iter().chain(self.errors.values()).sum()
     }

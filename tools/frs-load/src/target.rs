@@ -1,6 +1,6 @@
-//! Where the server is, and a connection to it.
+//! The target: the server's address, and connecting to it.
 //!
-//! Invariant: a stream that is handed out is connected and does not block.
+//! Invariant: a stream that is returned is connected and does not block.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -14,14 +14,14 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
-/// How long a connection may take.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The server, as the URL names it.
+/// The server named by the URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub address: Address,
-    /// What the URL asks, if it says so.
+    /// The command in the URL, if it has one.
     pub command: Option<Command>,
 }
 
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// Connects, and waits until that is done.
+    /// Connects, and waits until connected.
     pub fn connect(&self) -> io::Result<Stream> {
         match &self.address {
             Address::Tcp(authority) => connect_tcp(authority).map(Stream::Tcp),
@@ -72,7 +72,7 @@ impl Target {
 
 const EXPECTED: &str = "expected http://HOST:PORT[/update|/query] or unix:PATH";
 
-/// Host and port; 80 if there is none, as everywhere.
+/// Host and port; the default port is 80.
 fn with_port(authority: &str) -> Result<String, String> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "@?#".contains(c);
     let host_end = authority.rfind(']').map_or(0, |bracket| bracket + 1);

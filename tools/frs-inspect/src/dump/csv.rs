@@ -1,5 +1,5 @@
-//! Comma-separated values as RFC 4180 has them, with a header; a node's limits are one field.
-//! Characters that nobody sees are written as `\u{9b}`.
+//! Comma-separated values as in RFC 4180, with a header. A node's limits are one field. Invisible
+//! characters are written as `\u{9b}`.
 
 use std::io::{self, Write as _};
 

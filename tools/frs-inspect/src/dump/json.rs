@@ -1,5 +1,5 @@
-//! An array of objects, one on each line; numbers are numbers, times milliseconds;
-//! characters that nobody sees are escaped, as `\u009b`.
+//! An array of objects, one on each line. Numbers are numbers, times are milliseconds, and
+//! invisible characters are escaped, as `\u009b`.
 
 use std::io::{self, Write as _};
 

@@ -1,5 +1,5 @@
-//! A `<nodes>` document, with the names that answers have. Characters that nobody sees are
-//! references, as `&#x9b;`.
+//! A `<nodes>` document, with the names that answers have. Invisible characters are references such
+//! as `&#x9b;`.
 
 use std::io::{self, Write as _};
 

@@ -1,8 +1,8 @@
-//! Two looks into the files, and what happened between them.
+//! Samples the files twice and computes the difference.
 //!
-//! Items and requests are told from the server's counters; the uses of keys from nodes: what is
-//! used now against what was used at the look before. A node that came and went between two looks
-//! is not seen.
+//! Items and requests come from the server's counters. The uses of keys come from nodes: the use
+//! now against the use at the previous look. A node that comes and goes between two looks is not
+//! seen.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use frs::store::{Rank, Runtime, Sums};
 
 use crate::counters::{self, Items, NamedCount};
 
-/// Hottest keys of a business that are kept.
+/// The number of hottest keys kept for a business.
 const HOTTEST: usize = 50;
 
 /// How full a group is.
@@ -28,13 +28,13 @@ pub struct GroupLine {
     pub places: u64,
 }
 
-/// One of the keys that are used most.
+/// One of the most used keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hot {
     pub key: String,
     pub used: u64,
     pub uses_per_s: f64,
-    /// Asked for since the look before, if only to be refused.
+    /// Requested since the previous look, even if refused.
     pub is_fresh: bool,
     pub rank: Rank,
     pub last_use_ms: u64,
@@ -45,16 +45,16 @@ pub struct Hot {
 pub struct BizLine {
     pub name: String,
     pub items_per_s: f64,
-    /// Items since the look before.
+    /// Items since the previous look.
     pub items: Items,
-    /// Keys with a node, and those of them that are limited now.
+    /// Keys with a node, and how many of them are limited now.
     pub keys: u64,
     pub limited: u64,
     pub uses_per_s: f64,
     pub hottest: Vec<Hot>,
 }
 
-/// A counter and how fast it grows.
+/// A counter and its growth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterRate {
     pub name: &'static str,
@@ -62,13 +62,13 @@ pub struct CounterRate {
     pub per_s: f64,
 }
 
-/// What happened between two looks, each second.
+/// The differences between two looks, per second.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
     pub now_ms: u64,
     pub generation: u64,
     pub running: Option<i32>,
-    /// Items of all businesses since the look before.
+    /// Items of all businesses since the previous look.
     pub items: Items,
     pub counters: Vec<CounterRate>,
     pub groups: Vec<GroupLine>,
@@ -77,7 +77,7 @@ pub struct Rates {
     pub faults: Vec<String>,
 }
 
-/// Where a node stands and whose it is: a place that was given to another key is another node.
+/// The place and key of a node. A place given to another key is another node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct NodeIdentity {
     group: String,
@@ -86,7 +86,7 @@ struct NodeIdentity {
     key: String,
 }
 
-/// Looks, and remembers what the look before saw.
+/// Looks at the files, and remembers the previous look.
 pub struct Sampler {
     reader: Reader,
     before: Option<Before>,
@@ -95,12 +95,12 @@ pub struct Sampler {
 struct Before {
     at: Instant,
     now_ms: u64,
-    /// What is used of the nodes that were in use lately.
+    /// The use of nodes that were in use lately.
     used: HashMap<NodeIdentity, u64>,
     sums: Sums,
 }
 
-/// What one walk over all nodes finds.
+/// The result of one walk over all nodes.
 #[derive(Default)]
 struct Found {
     groups: BTreeMap<String, GroupLine>,
@@ -131,7 +131,7 @@ impl Sampler {
         let sums = self.reader.runtime().map_or_else(|_| Sums::default(), Runtime::sums);
         let sums_before = used_before.as_ref().map(|before| &before.sums);
         let rates = Rates {
-            // A walk takes its time: nothing that it met is of the future.
+            // A walk takes time: no node that it meets is from the future.
             now_ms: frs::base::clock::now().max(now),
             generation: self.reader.generation(),
             running: frs_server::process::lock::holder(self.reader.data_dir())
@@ -186,7 +186,7 @@ impl Found {
         let NodeRecord { group, place, biz_id, key, .. } = record;
         let node = NodeIdentity { group, place, biz_id, key };
         let earlier = before.and_then(|before| before.get(&node)).copied();
-        // Used since the look before, and all of it if that one did not see it.
+        // The use since the previous look; all of it if that look did not see the node.
         let more = match (before, earlier) {
             (None, _) => 0,
             (Some(_), Some(earlier)) => used.saturating_sub(earlier),
@@ -211,7 +211,7 @@ impl Found {
         self.used.insert(node, used);
     }
 
-    /// In the order of map.xml.
+    /// The businesses in the order of map.xml.
     fn biz_lines(
         &mut self,
         reader: &Reader,
@@ -231,8 +231,8 @@ impl Found {
     }
 }
 
-/// Those asked for since the look before come first, the most used of them at the top: who is
-/// refused all the time uses nothing more, and is what one looks for.
+/// Keys requested since the previous look come first, the most used of them at the top. A key that
+/// is always refused uses nothing more, and is just what the user is looking for.
 fn keep_hottest(hottest: &mut Vec<Hot>) {
     hottest.sort_by_key(|hot| std::cmp::Reverse((hot.is_fresh, hot.used, hot.last_use_ms)));
     hottest.truncate(HOTTEST);

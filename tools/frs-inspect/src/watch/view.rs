@@ -1,4 +1,4 @@
-//! What the screen shows of the latest rates.
+//! The view draws the latest rates on the screen.
 
 use frs::base::figures::grouped;
 use ratatui::Frame;
@@ -16,7 +16,7 @@ pub struct View {
     title: String,
     rates: Option<Rates>,
     biz: usize,
-    /// Somebody has chosen it; else it is the busiest.
+    /// The user has chosen the business; otherwise it is the busiest.
     is_chosen: bool,
 }
 
@@ -28,7 +28,7 @@ impl View {
     pub fn take(&mut self, rates: Rates) {
         self.biz = self.biz.min(rates.bizs.len().saturating_sub(1));
         if !self.is_chosen {
-            // Of equals the first.
+            // Of equals, the first.
             let busiest = (0..rates.bizs.len()).rev().max_by_key(|&nth| rates.bizs[nth].items.all);
             self.biz = busiest.unwrap_or(0);
         }
@@ -41,7 +41,7 @@ impl View {
         (self.biz, self.is_chosen) = ((self.biz + 1) % count, true);
     }
 
-    /// Shows the keys of the business before.
+    /// Shows the keys of the previous business.
     pub fn previous(&mut self) {
         let count = self.rates.as_ref().map_or(1, |rates| rates.bizs.len().max(1));
         (self.biz, self.is_chosen) = ((self.biz + count - 1) % count, true);
@@ -88,7 +88,7 @@ impl View {
     }
 
     fn draw_bizs(&self, frame: &mut Frame<'_>, area: Rect, rates: &Rates) {
-        // As many as there is room for, the chosen one among them.
+        // As many as fit, including the selected one.
         let room = usize::from(area.height.saturating_sub(3)).max(1);
         let first = self.biz.saturating_sub(room - 1);
         let row = |(nth, biz): (usize, &BizLine)| {
@@ -137,13 +137,13 @@ impl View {
     }
 }
 
-/// So many a second, with one decimal.
+/// A rate per second, with one decimal.
 fn rate(per_s: f64) -> String {
     let tenths = (per_s * 10.0).round() as u64;
     format!("{}.{}", grouped(tenths / 10), tenths % 10)
 }
 
-/// The share of the items that were refused; a dash where there were none.
+/// The share of items that were refused; a dash if there were no items.
 fn refused(items: &Items) -> String {
     match items.all {
         0 => "–".to_owned(),

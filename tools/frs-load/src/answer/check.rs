@@ -1,7 +1,7 @@
-//! What an answer may say to what was asked.
+//! Checks which answers a request may get.
 //!
-//! Invariant: each rule follows from the protocol alone, whatever limits the biz has and whoever
-//! else uses it; so an answer that breaks one is wrong, and not a matter of configuration.
+//! Invariant: each rule follows from the protocol alone, whatever limits the biz has and whatever
+//! other clients use it. So an answer that breaks a rule is wrong, whatever the configuration.
 
 use frs::service::Command;
 
@@ -11,7 +11,7 @@ use super::{json, xml};
 use crate::arguments::{Arguments, KeyType};
 use crate::keys::write_key;
 
-/// What became of an item that was judged; the words of the server's own counters.
+/// The verdict on an item, named as in the server's own counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Allowed,
@@ -22,7 +22,7 @@ pub enum Verdict {
     Listed,
 }
 
-/// All of them, with their names, in the order in which they are shown.
+/// All verdicts with their names, in the order in which they are shown.
 pub const VERDICTS: [(Verdict, &str); 6] = [
     (Verdict::Allowed, "allowed"),
     (Verdict::Limited, "limited"),
@@ -32,17 +32,17 @@ pub const VERDICTS: [(Verdict, &str); 6] = [
     (Verdict::Listed, "listed"),
 ];
 
-/// What became of an item.
+/// The outcome of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Verdict(Verdict),
-    /// An error that tells of the server's state, not of the request.
+    /// An error caused by the server's state, not by the request.
     Error(&'static str),
 }
 
-/// Item errors that a right request can meet.
+/// Item errors that a valid request can get.
 const ITEM_ERRORS: [&str; 3] = ["busy", "full", "store"];
-/// Errors of a whole request that a right one can meet.
+/// Errors of a whole request that a valid one can get.
 const REQUEST_ERRORS: [KnownError; 2] =
     [KnownError { status: 408, code: "timeout" }, KnownError { status: 503, code: "overloaded" }];
 
@@ -73,7 +73,8 @@ impl Checker {
         }
     }
 
-    /// Hands `note` the outcome of each item of the request for `keys`, or says what is wrong.
+    /// Passes the outcome of each item of the request for `keys` to `note`, or returns what is
+    /// wrong.
     pub fn check(
         &mut self,
         reply: &Reply<'_>,
@@ -134,7 +135,7 @@ impl Checker {
     }
 }
 
-/// The format of the body. An error can come before the server knew what it is asked in.
+/// The format of the body. An error can precede the server's knowledge of the request's format.
 fn is_json(reply: &Reply<'_>) -> Result<bool, String> {
     match reply.content_type {
         "application/json" => Ok(true),
@@ -143,7 +144,7 @@ fn is_json(reply: &Reply<'_>) -> Result<bool, String> {
     }
 }
 
-/// The error of a whole request, if it is one of the server's state.
+/// The error of a whole request, if the server's state caused it.
 fn error(reply: &Reply<'_>) -> Result<&'static str, String> {
     let read = if is_json(reply)? { json::read_error } else { xml::read_error };
     let RequestError { code, words } = read(reply.body)?;
@@ -161,7 +162,7 @@ fn item_error(error: &str, alone: bool) -> Result<&'static str, String> {
     }
 }
 
-/// As the server counts: the first that applies.
+/// The first verdict that applies, as the server counts.
 fn verdict(said: &Said<'_>, limited: bool) -> Verdict {
     match said {
         Said { degraded: Some(true), .. } => Verdict::Degraded,
@@ -173,7 +174,7 @@ fn verdict(said: &Said<'_>, limited: bool) -> Verdict {
     }
 }
 
-/// Which attributes may stand together.
+/// Which attributes may occur together.
 fn shape_fault(said: &Said<'_>, limited: bool) -> Option<&'static str> {
     let figures = [said.limit, said.used, said.max, said.remaining];
     let some = figures.iter().flatten().count();
@@ -197,7 +198,7 @@ fn shape_fault(said: &Said<'_>, limited: bool) -> Option<&'static str> {
     rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
 }
 
-/// Of the limit that decides.
+/// The figures of the limit that decides.
 struct Figures {
     used: u64,
     max: u64,
@@ -209,7 +210,7 @@ impl Figures {
         Some(Figures { used: said.used?, max: said.max?, remaining: said.remaining? })
     }
 
-    /// What holds under every policy. What may be used is max and, under some, a debt beyond it.
+    /// Rules of every policy. The available use is max plus, under some policies, a debt.
     fn fault(&self, said: &Said<'_>) -> Option<&'static str> {
         let fresh = said.reset == Some(0);
         let rules = [
@@ -242,7 +243,7 @@ impl Figures {
     }
 }
 
-/// The head says of a single item what the document says.
+/// For a single item the head must agree with the document.
 fn single_fields(reply: &Reply<'_>, said: &Said<'_>) -> Result<(), String> {
     let retry = said.retry.map(|ms| ms.div_ceil(1000).max(1));
     if reply.retry_after.map(|seconds| seconds.parse().ok()) != retry.map(Some) {

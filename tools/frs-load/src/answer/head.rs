@@ -1,18 +1,18 @@
-//! The head of an answer, and where the answer ends.
+//! The head of an answer, and the end of the answer.
 //!
-//! Invariant: a reply that is handed out lies whole in the buffer, and has the fields that every
+//! Invariant: a reply that is returned lies completely in the buffer, and has the fields that every
 //! answer has.
 
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 
-/// No answer is longer: 65,536 items of the longest kind fit.
+/// The longest answer: 65,536 items of the longest kind fit.
 const REPLY_BYTES_MAX: usize = 64 << 20;
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reply<'b> {
     pub status: u16,
-    /// Is the connection closed after it.
+    /// Whether the connection closes after it.
     pub closes: bool,
     pub content_type: &'b str,
     pub retry_after: Option<&'b str>,
@@ -24,7 +24,7 @@ pub struct Reply<'b> {
 }
 
 impl<'b> Reply<'b> {
-    /// The answer that `bytes` begin with; none while it is not whole.
+    /// The answer at the start of `bytes`; none while it is incomplete.
     pub fn read(bytes: &'b [u8]) -> Result<Option<Reply<'b>>, String> {
         let mut fields = [EMPTY_HEADER; 48];
         let mut response = Response::new(&mut fields);

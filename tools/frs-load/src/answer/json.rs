@@ -1,12 +1,12 @@
 //! Answers in JSON.
 //!
-//! Invariant: only a document of the protocol's shape is taken, each member of its type.
+//! Invariant: only a document of the protocol's shape is accepted, with each member of its type.
 
 use serde_json::{Map, Value as Json};
 
 use super::said::{RequestError, Said, Value};
 
-/// Hands each item of a response to `judge`.
+/// Passes each item of a response to `judge`.
 pub fn read_items(
     body: &[u8],
     mut judge: impl FnMut(&Said<'_>) -> Result<(), String>,
@@ -38,7 +38,7 @@ fn read(body: &[u8]) -> Result<Map<String, Json>, String> {
     serde_json::from_slice(body).map_err(|error| format!("no JSON: {error}"))
 }
 
-/// The one member.
+/// The only member.
 fn only<'j>(document: &'j Map<String, Json>, name: &str) -> Result<&'j Json, String> {
     let mut members = document.iter();
     match (members.next(), members.next()) {

@@ -1,7 +1,7 @@
-//! Answers as they come: bytes to what they say, and whether they may say it.
+//! Answers: from bytes to attributes, and whether the protocol allows them.
 //!
-//! Invariant: whatever a server sends is either understood wholly and agrees with the protocol, or
-//! is a fault in words; nothing panics and nothing is taken on trust.
+//! Invariant: whatever a server sends is either fully understood and agrees with the protocol, or
+//! is reported as a fault. Nothing panics and nothing is trusted.
 
 mod check;
 mod head;

@@ -1,13 +1,13 @@
-//! What an answer says of one item, whichever format it came in.
+//! The attributes of one item of an answer, in either format.
 //!
-//! Invariant: each attribute stands at most once, is one that the protocol knows, and has a value
-//! of its kind.
+//! Invariant: each attribute occurs at most once, is known to the protocol, and has a value of its
+//! kind.
 
 use std::borrow::Cow;
 
-/// An attribute's value, or a member's.
+/// The value of an attribute or a member.
 pub enum Value<'a> {
-    /// An attribute: text that must look like what it is.
+    /// An attribute: text that must have the form of its kind.
     Xml(Cow<'a, str>),
     /// A member: it has a type.
     Json(&'a serde_json::Value),
@@ -83,7 +83,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A whole number that every reader takes for exact.
+    /// A whole number small enough that every reader keeps it exact.
     fn number(self) -> Option<u64> {
         let number = match self {
             Value::Xml(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),

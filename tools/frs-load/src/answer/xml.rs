@@ -1,6 +1,6 @@
 //! Answers in XML.
 //!
-//! Invariant: only a well-formed document of the protocol's shape is taken, to its last byte.
+//! Invariant: only a well-formed document of the protocol's shape is accepted, to its last byte.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use quick_xml::events::{BytesStart, Event};
 
 use super::said::{RequestError, Said, Value};
 
-/// Hands each item of a response to `judge`.
+/// Passes each item of a response to `judge`.
 pub fn read_items(
     body: &[u8],
     mut judge: impl FnMut(&Said<'_>) -> Result<(), String>,
@@ -83,7 +83,7 @@ fn unescaped(value: Cow<'_, str>) -> Result<Cow<'_, str>, String> {
     .map_err(|error| not_xml(&error))
 }
 
-/// What comes next but white space.
+/// The next event other than white space.
 fn next<'b>(reader: &mut Reader<&'b [u8]>) -> Result<Event<'b>, String> {
     loop {
         match reader.read_event().map_err(|error| not_xml(&error))? {

@@ -1,4 +1,4 @@
-//! Answers that may be given, and one for each way in which one may not.
+//! Allowed answers, and one answer for each way to break a rule.
 
 use clap::Parser;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn checker(words: &str) -> Checker {
     Checker::new(&Arguments::parse_from(words.trim_end().split(' ')))
 }
 
-/// The answer to as many items as there are; the head of a single one fits its attributes.
+/// Checks an answer to this many items. The head of a single one fits its attributes.
 fn check_document(words: &str, body: &str, items: usize) -> Result<Vec<Outcome>, String> {
     let json = words.contains("--json");
     let content_type = if json { "application/json" } else { "application/xml" };
@@ -21,7 +21,7 @@ fn check_document(words: &str, body: &str, items: usize) -> Result<Vec<Outcome>,
     checker(words).check(&reply, &keys, |outcome| outcomes.push(outcome)).map(|()| outcomes)
 }
 
-/// Two items, so that no head is looked at: one with these attributes, one without a fault.
+/// Checks two items, so that no head is compared: one with these attributes, one without a fault.
 fn check(words: &str, attributes: &str) -> Result<Outcome, String> {
     let body = format!(
         "<response><item biz=\"b\" key=\"k0\" {attributes}/><item biz=\"b\" key=\"k1\" \
@@ -172,7 +172,7 @@ fn errors_of_whole_requests() {
     assert_eq!(check_error("", 503, overloaded), twice);
     let json = r#"{"error":{"code":"overloaded","message":"come again"}}"#;
     assert_eq!(check_error("--json", 503, json), twice);
-    // The code does not go with the status, or the fault would be the request's.
+    // The code does not match the status, or the fault is the request's.
     assert!(check_error("", 408, overloaded).is_err());
     let found = check_error("", 413, "<error code=\"too-many-items\">at most 1</error>");
     assert_eq!(found, Err("status 413, too-many-items: at most 1".to_owned()));
@@ -208,7 +208,7 @@ fn the_head_agrees_with_a_single_item() {
 }
 
 proptest! {
-    /// Whatever a server sends is taken or is a fault in words.
+    /// Whatever a server sends is accepted or reported as a fault.
     #[test]
     fn a_damaged_answer_makes_nothing_panic(
         json: bool,
