@@ -1,8 +1,8 @@
-//! The tests of the whole: the real programs on real sockets and files, the limits by their cases,
-//! and what the repository ships.
+//! The integration tests: the real programs on real sockets and files, the limits by their cases,
+//! and the shipped files of the repository.
 //!
-//! All of them are one program, so each works in a directory and on addresses of its own, and none
-//! changes what the process has once: its working directory, environment, limits and signals.
+//! All of them are one program. So each test uses its own directory and addresses, and none changes
+//! state that the process has only once: working directory, environment, limits and signals.
 
 mod admin;
 mod common;

@@ -1,14 +1,14 @@
-//! Addresses to listen on: each is one test's alone, from when it is chosen until it is dropped.
+//! Addresses to listen on. Each belongs to one test from its choice until it is dropped.
 //!
 //! The kernel chooses the port, and a socket that never listens holds it. The server's listeners
-//! share it with that socket (SO_REUSEPORT, the same user); nobody is given it by bind(0) or as a
-//! client's own port meanwhile.
+//! share the port with that socket (SO_REUSEPORT, the same user). Meanwhile neither bind(0) nor a
+//! client's connect gets this port.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 
-/// An address of the loopback interface, held for a server that listens on it.
+/// An address of the loopback interface, reserved for a server.
 pub struct Reserved {
     pub address: SocketAddr,
     _socket: Socket,

@@ -1,22 +1,22 @@
-//! The data's files as words, for tests that look into them or scribble over them.
+//! The data files as words, for tests that read or overwrite them.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Opens a file that is there, for reading and writing.
+/// Opens an existing file for reading and writing.
 pub fn open(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).expect("it is there")
 }
 
-/// The word of this number.
+/// Reads the word with this number.
 pub fn load(file: &File, at: u64) -> u64 {
     let mut bytes = [0; 8];
     file.read_exact_at(&mut bytes, at * 8).expect("read");
     u64::from_le_bytes(bytes)
 }
 
-/// Writes the word of this number.
+/// Writes the word with this number.
 pub fn store(file: &File, at: u64, word: u64) {
     file.write_all_at(&word.to_le_bytes(), at * 8).expect("written");
 }

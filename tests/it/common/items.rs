@@ -1,7 +1,7 @@
 //! Requests of many items and their answers: documents sent by POST, answers as named values.
 //!
-//! An answer is read strictly: a document that is no XML (or JSON), or is not of the shape that the
-//! contract gives it, fails the test.
+//! Answers are read strictly: a document that is not XML (or JSON), or not of the shape that the
+//! contract gives, fails the test.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,15 +12,15 @@ use quick_xml::events::{BytesStart, Event};
 
 use super::{Answer, Client};
 
-/// What one item, or one of its limits, says: XML attributes or JSON members.
+/// The values of one item, or of one of its limits: XML attributes or JSON members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Values(pub BTreeMap<String, String>);
 
-/// One item's answer.
+/// The answer to one item.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Item {
     pub values: Values,
-    /// With detail: of each limit.
+    /// With detail: the values of each limit.
     pub limits: Vec<Values>,
 }
 
@@ -28,7 +28,7 @@ pub struct Item {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
-    /// All or none was asked for, and it was none.
+    /// The request was atomic, and was refused.
     pub refused: bool,
     pub items: Vec<Item>,
 }
@@ -42,8 +42,8 @@ impl Values {
         self.get(name)?.parse().ok()
     }
 
-    /// Holds what the words say, one each: `used=3` is there with this value, `retry=1..=60000` is
-    /// a number within these bounds, `!banned` is not there.
+    /// Checks each of the words: `used=3` requires this value, `retry=1..=60000` a number within
+    /// these bounds, `!banned` that the value is absent.
     #[track_caller]
     pub fn expect(&self, words: &str) {
         for word in words.split_whitespace() {
@@ -74,14 +74,14 @@ impl Item {
 }
 
 impl Response {
-    /// It was not refused as a whole, and each item says this.
+    /// The request was not refused as a whole, and each item fits these words.
     #[track_caller]
     pub fn expect(&self, items: &[&str]) {
         assert!(!self.refused, "{self:?}");
         self.expect_items(items);
     }
 
-    /// It was refused as a whole, and each item says this.
+    /// The request was refused as a whole, and each item fits these words.
     #[track_caller]
     pub fn expect_refused(&self, items: &[&str]) {
         assert!(self.refused, "{self:?}");
@@ -97,12 +97,12 @@ impl Response {
     }
 }
 
-/// POSTs a document; its type is the one that its first character says.
+/// POSTs a document. Its first character determines the type.
 pub fn post(client: &mut Client, path: &str, document: &str) -> Response {
     try_post(client, path, document).unwrap_or_else(|error| panic!("POST {path}: {error}"))
 }
 
-/// The same where the server may be killed meanwhile: then there is no answer.
+/// As [`post`], but the server may be killed meanwhile: then there is no answer.
 pub fn try_post(client: &mut Client, path: &str, document: &str) -> std::io::Result<Response> {
     let json = document.trim_start().starts_with('{');
     let kind = if json { "application/json" } else { "application/xml" };
@@ -113,7 +113,7 @@ pub fn try_post(client: &mut Client, path: &str, document: &str) -> std::io::Res
     Ok(if json { read_json(&answer) } else { read_xml(&answer) })
 }
 
-/// GET: the one item's answer, whatever its status.
+/// GET: the answer to the one item, whatever its status.
 pub fn get(client: &mut Client, target: &str) -> Response {
     read_xml(&client.get(target))
 }
@@ -149,7 +149,7 @@ fn take_tag(response: &mut Response, tag: &BytesStart<'_>, answer: &Answer) {
     }
 }
 
-/// Reads an answer that must be the same in JSON; flags and numbers become words.
+/// Reads an answer in JSON, which must have the same content. Flags and numbers become words.
 pub fn read_json(answer: &Answer) -> Response {
     let body: serde_json::Value =
         serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));

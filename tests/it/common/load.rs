@@ -1,4 +1,4 @@
-//! Load that goes on while something happens to a server.
+//! Load that continues while a test acts on a server.
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,9 +9,9 @@ use super::{Client, wait_until};
 
 pub const CLIENTS: usize = 6;
 
-/// Clients that charge a key of their own, `load0` and so on of `plenty`, without a pause while
-/// `act` runs; how many requests of each were answered. Half of them connect anew for each
-/// request. Any request that fails, fails the test.
+/// Runs clients while `act` runs. Each charges its own key of `plenty`, `load0` and so on, without
+/// a pause. Returns how many requests of each were answered. Half of the clients connect again for
+/// each request. A request that fails, fails the test.
 pub fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) -> Vec<u64> {
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! Real servers for the tests: a configuration in a directory of its own, the frs binary started
-//! on it, clients over plain sockets.
+//! Real servers for the tests: a configuration in its own directory, the frs binary started on it,
+//! and clients over plain sockets.
 //!
-//! Nothing here waits for time, only for conditions, each with a bound.
+//! Nothing here waits for a fixed time, only for conditions, each with a bound.
 
 pub mod address;
 pub mod files;
@@ -24,21 +24,21 @@ use nix::unistd::Pid;
 
 use address::Reserved;
 
-/// Long enough for anything that works, on a machine that is busy.
+/// Long enough for anything that works, on a busy machine.
 pub const BOUND: Duration = Duration::from_secs(20);
 
-/// A directory with a configuration, and an address that nobody else gets.
+/// A directory with a configuration, and an address that no other test gets.
 pub struct Setup {
     pub dir: tempfile::TempDir,
     pub address: SocketAddr,
     _reserved: Reserved,
 }
 
-/// What the tests set in srv.xml.
+/// The settings of srv.xml that tests choose.
 #[derive(Clone)]
 pub struct Settings {
     pub workers: u16,
-    /// Attributes of `<http>`.
+    /// The attributes of `<http>`.
     pub http: String,
     /// More elements.
     pub more: String,
@@ -72,7 +72,7 @@ impl Setup {
         setup
     }
 
-    /// With a map.xml of the test's own.
+    /// A setup with this map.xml.
     pub fn of_map(map: &str) -> Setup {
         let setup = Setup::new(&Settings::default());
         setup.write_map(map);
@@ -96,19 +96,19 @@ impl Setup {
         self.dir.path().join(name)
     }
 
-    /// Runs a command of frs to its end.
+    /// Runs an frs command to its end.
     pub fn frs(&self, arguments: &[&str]) -> Output {
         frs_in(self.dir.path()).args(arguments).output().expect("frs runs")
     }
 
-    /// frs-inspect, in its directory.
+    /// An frs-inspect command, in the setup's directory.
     pub fn inspector(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(tools::tool("frs-inspect"));
         command.current_dir(self.dir.path()).args(arguments);
         command
     }
 
-    /// Runs a command of frs-inspect to its end.
+    /// Runs an frs-inspect command to its end.
     pub fn inspect(&self, arguments: &[&str]) -> Output {
         self.inspector(arguments).output().expect("frs-inspect runs")
     }
@@ -118,8 +118,8 @@ impl Setup {
         self.start_unready().ready()
     }
 
-    /// As [`Setup::start`], in a session of its own, as service managers do: when the master dies,
-    /// the kernel continues none of its children that are stopped.
+    /// As [`Setup::start`], in its own session, as under a service manager. When the master dies,
+    /// the kernel continues none of its stopped children.
     pub fn start_apart(&self) -> Server<'_> {
         let mut command = Command::new("setsid");
         command.current_dir(self.dir.path()).arg(env!("CARGO_BIN_EXE_frs"));
@@ -156,7 +156,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A running server; killed with all its processes when it is dropped.
+/// A running server. Dropping it kills all of its processes.
 pub struct Server<'a> {
     pub setup: &'a Setup,
     child: Child,
@@ -186,7 +186,7 @@ impl Server<'_> {
         Client::connect(self.setup.address)
     }
 
-    /// Process ids of the attached processes of a role, by `frs status`.
+    /// The process ids of a role's attached processes, by `frs status`.
     pub fn attached(&self, role: &str) -> Vec<Pid> {
         let output = self.setup.frs(&["status"]);
         text(&output.stdout)
@@ -201,7 +201,7 @@ impl Server<'_> {
         self.attached("worker")
     }
 
-    /// Waits until there are this many workers, all of them attached.
+    /// Waits until this many workers are attached, and no others.
     pub fn wait_for_workers(&self, count: usize) -> Vec<Pid> {
         wait_until("the workers are attached", || {
             let workers = self.workers();
@@ -209,7 +209,7 @@ impl Server<'_> {
         })
     }
 
-    /// How the master has ended, if it has.
+    /// The exit status of the master, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("waited")
     }
@@ -219,13 +219,14 @@ impl Server<'_> {
         wait_until("the master ends", || self.child.try_wait().expect("waited"))
     }
 
-    /// kill -9 of every process at once.
+    /// Kills every process at once with SIGKILL.
     pub fn kill_all(&mut self) {
         killpg(self.master(), Signal::SIGKILL).expect("killed");
         self.wait();
     }
 
-    /// The same, and waits until none of them is there: only then is nobody attached.
+    /// As [`Self::kill_all`], and waits until all of them are gone: only then is no process
+    /// attached.
     pub fn kill_all_and_wait(&mut self) {
         self.kill_all();
         let group = self.master();
@@ -243,7 +244,7 @@ impl Drop for Server<'_> {
     }
 }
 
-/// Looks until there is an answer; panics when that takes too long.
+/// Looks until there is an answer. Panics if that takes too long.
 #[track_caller]
 pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -256,12 +257,12 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Is a process there (a zombie counts as gone).
+/// Whether a process lives. A zombie counts as gone.
 pub fn is_alive(pid: Pid) -> bool {
     Stat::of(&pid.to_string()).is_some_and(|stat| stat.state != "Z")
 }
 
-/// Is no process of a group there.
+/// Whether a process group has no processes.
 fn group_is_gone(group: Pid) -> bool {
     let group = group.to_string();
     let mut entries = std::fs::read_dir("/proc").expect("readable").flatten();
@@ -271,7 +272,7 @@ fn group_is_gone(group: Pid) -> bool {
     })
 }
 
-/// What /proc/PID/stat says of a process.
+/// The fields of /proc/PID/stat.
 struct Stat {
     state: String,
     group: String,
@@ -300,7 +301,7 @@ impl Answer {
         self.head.to_ascii_lowercase().contains("connection: close")
     }
 
-    /// The value of an attribute of the one item.
+    /// An attribute of the only item.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.body.split(&format!(" {name}=\"")).nth(1)?.split('"').next()
     }
@@ -321,7 +322,7 @@ impl Client {
         Some(Self::over(TcpStream::connect(address).ok()?))
     }
 
-    /// A client on a connection that was made elsewhere.
+    /// A client on an existing connection.
     pub fn over(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(BOUND)).expect("set");
         stream.set_write_timeout(Some(BOUND)).expect("set");
@@ -337,7 +338,7 @@ impl Client {
         self.try_get(target).unwrap_or_else(|error| panic!("GET {target}: {error}"))
     }
 
-    /// Charges a key of a business, which has room for it.
+    /// Charges a key of a business. The key must have room.
     #[track_caller]
     pub fn charge(&mut self, biz: &str, key: &str, count: u64) {
         let answer = self.get(&format!("/update?biz={biz}&key={key}&count={count}"));
@@ -362,7 +363,7 @@ impl Client {
             match self.stream.read(&mut room) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => self.received.extend_from_slice(&room[..read]),
-                // A child that is stopped or continued may interrupt it.
+                // A child that stops or continues may interrupt the call.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -383,7 +384,7 @@ impl Client {
         Some(Answer { status, head, body })
     }
 
-    /// Is the connection closed by the server, after everything it sent was taken.
+    /// Whether the server has closed the connection, once its output has been read.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0))
     }

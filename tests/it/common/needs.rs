@@ -1,10 +1,10 @@
-//! What a test needs of the machine. Where that is missing the test is skipped and says so by name;
-//! with FRS_REQUIRE_ALL=1 it fails.
+//! Requirements of tests. If one is missing the test is skipped and reports its name. With
+//! FRS_REQUIRE_ALL=1 it fails instead.
 
 use std::io::{ErrorKind, Write};
 use std::process::{Child, Command, Output};
 
-/// Tells that the test of this thread cannot run for want of something.
+/// Reports that this thread's test cannot run, and why.
 #[track_caller]
 pub fn skip(why: &str) {
     let all_must_run = std::env::var_os("FRS_REQUIRE_ALL").is_some_and(|value| value == "1");
@@ -12,20 +12,20 @@ pub fn skip(why: &str) {
     say_skipped(why);
 }
 
-/// Tells that the test of this thread leaves out what this kernel cannot do: that fails nowhere.
+/// Reports that this thread's test leaves out what this kernel cannot do. This never fails.
 pub fn say_skipped(why: &str) {
     let thread = std::thread::current();
-    // Not by a macro: those are heard of failed tests only.
+    // Not by a macro: the harness shows a macro's output for failed tests only.
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// Runs a program to its end; none where it is not installed.
+/// Runs a program to its end; none if it is not installed.
 #[track_caller]
 pub fn output(command: &mut Command) -> Option<Output> {
     installed(command.output(), command)
 }
 
-/// Starts a program; none where it is not installed.
+/// Starts a program; none if it is not installed.
 #[track_caller]
 pub fn spawn(command: &mut Command) -> Option<Child> {
     installed(command.spawn(), command)

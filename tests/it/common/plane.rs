@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use super::address::Reserved;
 use super::{Answer, Client, Server, Settings, Setup, wait_until};
 
-/// The token of its srv.xml.
+/// The token for its srv.xml.
 pub const TOKEN: &str = "a-token-of-the-tests-0123456789";
 
-/// A server with an admin plane on an address that nobody else gets.
+/// A server with an admin plane on an address that no other test gets.
 pub struct Plane {
     pub setup: Setup,
     pub address: SocketAddr,
@@ -45,7 +45,7 @@ impl Plane {
         Client::connect(self.address)
     }
 
-    /// Asks with the token.
+    /// Sends a request with the token.
     pub fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
         let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
         ask(&mut self.client(), method, target, &bearer, body).expect("an answer")
@@ -60,7 +60,7 @@ impl Plane {
     }
 }
 
-/// Asks over a connection.
+/// Sends a request over a connection.
 pub fn ask(
     client: &mut Client,
     method: &str,

@@ -1,5 +1,5 @@
-//! Programs that attach beside a server: ignored tests of this binary, each started as a process of
-//! its own.
+//! Programs that attach beside a server. They are ignored tests of this binary, each started as its
+//! own process.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ pub fn test_name(module: &str, test: &str) -> String {
     format!("{module}::{test}")
 }
 
-/// Such a program, not yet started.
+/// Such a program, not started.
 pub fn program(module: &str, test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command.args(["--ignored", "--exact", &test_name(module, test), "--nocapture"]);

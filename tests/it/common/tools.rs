@@ -1,19 +1,19 @@
-//! The programs of other packages, built where these tests were built, and found there.
+//! The programs of other packages, built and found where these tests were built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-/// A tool's program. Cargo builds it where it is missing or older than its sources: once a process.
+/// A tool's program. Cargo builds it if it is missing or older than its sources, once per process.
 pub fn tool(name: &str) -> PathBuf {
     built(name, &["--package", name]).join(name)
 }
 
-/// Has cargo build something, once; the directory of binaries.
+/// Has cargo build packages, once; the directory of the binaries.
 pub fn built(name: &str, which: &[&str]) -> &'static Path {
     static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let directory = Path::new(env!("CARGO_BIN_EXE_frs")).parent().expect("a directory of binaries");
-    // After a panic while it was locked there is nothing half done.
+    // A panic while it was locked leaves nothing half done.
     let mut built = BUILT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !built.iter().any(|known| known == name) {
         build(which, directory);

@@ -1,7 +1,7 @@
-//! The worked cases of `calendar` and of `count`, by name, and both against a model that steps from
-//! window to window.
+//! The worked cases of `calendar` and `count` by name, and both policies against a model that steps
+//! from window to window.
 //!
-//! [`Record`] stands for service and store, as in the cases of the other policies.
+//! [`Record`] replaces service and store, as in the cases of the other policies.
 
 use std::ops::Range;
 
@@ -128,7 +128,7 @@ fn debt_lasts_over_several_windows_of_unequal_length() {
     assert_eq!(retry(7), Some(utc("2026-03-09T04:00Z") - now));
     assert_eq!(retry(8), Some(utc("2026-03-10T04:00Z") - now));
     assert_eq!(retry(15), Some(utc("2026-03-10T04:00Z") - now));
-    assert_eq!(retry(16), None); // over max and debt
+    assert_eq!(retry(16), None); // above max and debt
     // The window's turn comes first.
     assert_eq!(record.query(now, 0).figures.reset_ms, Some(utc("2026-03-07T05:00Z") - now));
 }
@@ -240,7 +240,7 @@ fn no_step_of_the_clock_locks_a_key_out_for_longer_than_two_windows() {
     // December has 31 days.
     assert!(record.query(utc("9998-10-31T00:00:00.001Z"), 1).limited);
     assert!(!record.query(utc("9998-10-31T00:00Z"), 1).limited);
-    // A window without an end is no measure.
+    // A window without an end cannot be measured.
     for debt in [0, 1] {
         let limit = calendar(turns(Unit::Month, "UTC"), 1, debt);
         let mut hostile = Record::new(&[limit]);
@@ -261,7 +261,7 @@ fn another_time_zone_starts_a_new_window_under_live_state() {
         record.rules.shape(Scope::Key),
         Record::new(std::slice::from_ref(&tokyo)).rules.shape(Scope::Key)
     );
-    // Tokyo's day began at 15:00Z the day before: the state's start is another.
+    // Tokyo's day began at 15:00Z the day before, so the state has another start.
     let mut moved = record.under(&[tokyo]);
     assert_eq!(brief(&moved.update(now + 1, 1)), (1, 8, Some(3 * HOUR - 1), None));
     assert_eq!(moved.node, [utc("2026-03-03T15:00Z"), 1]);
@@ -272,13 +272,13 @@ fn another_time_zone_settles_debt_by_its_own_turns() {
     let now = utc("2026-03-04T12:00Z");
     let mut record = of(turns(Unit::Day, "UTC"), 10, 5);
     record.force(now, 38);
-    // None of Tokyo's days began since 2026-03-04T00:00Z, then one at 15:00Z.
+    // No day of Tokyo began since 2026-03-04T00:00Z, then one at 15:00Z.
     let mut tokyo = record.under(&[calendar(turns(Unit::Day, "Asia/Tokyo"), 10, 5)]);
     assert_eq!(brief(&tokyo.query(now, 0)), (38, 0, Some(3 * HOUR), Some(3 * HOUR + 2 * DAY)));
     assert_eq!(tokyo.query(utc("2026-03-04T15:00Z"), 0).figures.used, 28);
     tokyo.force(now, 1);
     assert_eq!(tokyo.node, [utc("2026-03-03T15:00Z"), 39]);
-    // One of New York's did, at 05:00Z.
+    // A day of New York did, at 05:00Z.
     let mut new_york = record.under(&[calendar(turns(Unit::Day, "America/New_York"), 10, 5)]);
     new_york.force(now, 1);
     assert_eq!(new_york.node, [utc("2026-03-04T05:00Z"), 29]);
@@ -316,7 +316,7 @@ fn a_count_never_refuses() {
     assert!(!record.update(noon, 1).limited);
     assert_eq!(brief(&record.query(noon + 12 * HOUR, 0)), (0, 0, Some(0), None));
     assert_eq!(brief(&record.update(noon + 13 * HOUR, 2)), (2, 0, Some(23 * HOUR), None));
-    // Set back: the state's time.
+    // Set back: the state's time applies.
     assert_eq!(brief(&record.update(noon, 1)), (3, 0, Some(DAY), None));
 }
 
@@ -341,7 +341,7 @@ fn a_node_last_used_a_longest_life_ago_is_expired() {
     assert_eq!(life(calendar(turns(Unit::Year, "UTC"), 1, 1)), None);
     assert!(life(calendar(turns(Unit::Hour, "UTC"), MAX_USED, 1)).unwrap() >= 2 * HOUR);
 
-    // The worst case: the longest day, and the clock set back for the last use.
+    // The worst case: the longest day, with the clock set back at the last use.
     let (sunday, length) = (utc("2026-11-01T04:00Z"), 25 * HOUR);
     let mut record = of(turns(Unit::Day, "America/New_York"), 1, 0);
     record.update(sunday, 1);
@@ -407,7 +407,7 @@ fn an_untold_time_is_no_panic() {
     }
 }
 
-/// A limit as its definition reads, whose windows begin at local midnights, or are hours of UTC.
+/// A limit by its definition. Its windows begin at local midnights, or are hours of UTC.
 #[derive(Debug, Clone)]
 struct Model {
     turns: Turns,
@@ -416,14 +416,14 @@ struct Model {
     state: Option<Window>,
 }
 
-/// What is used in the window that begins at a time.
+/// The use in the window that begins at a time.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     start: i64,
     used: i64,
 }
 
-/// What a command does with what it asks for.
+/// What a command does with the requested count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Charge {
     Never,
@@ -464,7 +464,7 @@ impl Model {
         midnight(&first)..midnight(&next)
     }
 
-    /// The time that counts, and the state at it.
+    /// The effective time, and the state at that time.
     fn at(&self, now: i64) -> (i64, Window) {
         let fresh = |time| (time, Window { start: self.window(time).start, used: 0 });
         let Some(Window { mut start, mut used }) = self.state else { return fresh(now) };
@@ -482,7 +482,7 @@ impl Model {
         (time, Window { start: current, used })
     }
 
-    /// After a command that asks for `count`.
+    /// The figures after a command with this `count`.
     fn command(&mut self, now: i64, count: i64, charge: Charge) -> Shown {
         let (time, Window { start, mut used }) = self.at(now);
         let most = self.max + self.debt;
@@ -542,7 +542,7 @@ fn limits() -> impl Strategy<Value = (Turns, u64, u64)> {
     (turns, 1..20_u64, prop_oneof![Just(0), 0..30_u64])
 }
 
-/// Steps of the clock in thousandths of the limit's unit, counts, and the command.
+/// Steps of the clock in thousandths of the limit's unit, with counts and commands.
 fn commands() -> impl Strategy<Value = Vec<(i64, i32, u8)>> {
     let step = prop_oneof![
         4 => 0..300_i64,

@@ -1,7 +1,7 @@
 //! The worked cases of the policies, of bans and of the clock, by name.
 //!
-//! [`Record`] stands for service and store: it keeps the words of one key and writes back only
-//! what a command may change.
+//! [`Record`] replaces service and store: it keeps the words of one key and writes back only what a
+//! command may change.
 
 use super::record::{HOUR, T0, brief};
 use frs::conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
@@ -174,7 +174,7 @@ fn interval_retry_with_debt_counts_the_turns_until_the_count_fits() {
     assert_eq!(retry(7), Some(600 + 2000));
     assert_eq!(retry(8), Some(600 + 3000));
     assert_eq!(retry(15), Some(600 + 3000));
-    assert_eq!(retry(16), None); // over max and debt
+    assert_eq!(retry(16), None); // above max and debt
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn an_update_charges_all_limits_or_none() {
     let refused = record.update(T0, 1);
     assert_eq!((refused.limited, refused.limit), (true, 2));
     assert_eq!((record.biz[0], record.key[1]), (2, 2));
-    // Another window of the key's, the same total of the biz's.
+    // Another window for the key, the same total for the biz.
     let both = record.update(T0 + 1000, 2);
     assert_eq!((both.limited, both.limit, both.retry_ms), (true, 1, None));
     assert_eq!(record.biz[0], 2);
@@ -283,7 +283,7 @@ fn the_first_refusing_limit_decides_and_the_largest_retry_counts() {
     let refused = record.query(T0 + 10, 2);
     assert_eq!((refused.limit, refused.figures.max), (1, 2));
     assert_eq!((refused.figures.reset_ms, refused.retry_ms), (Some(90), Some(990)));
-    // One that never passes leaves no retry at all.
+    // A limit that never passes leaves no retry.
     assert_eq!(record.query(T0 + 10, 3).retry_ms, None);
 }
 
@@ -381,7 +381,7 @@ fn a_ban_that_ends_later_than_the_longest_from_now_is_none() {
     record.update(T0, 1);
     assert!(record.query(T0 - 1000, 0).limited);
     assert!(!record.query(T0 - 1001, 0).limited);
-    // The map's ban was shortened.
+    // The ban in the map was shortened.
     let mut shorter = Record::new(&[interval(1000, 1, 0).ban(1000)]);
     shorter.set_ban_until(record.ban_until());
     assert!(!shorter.query(T0, 1).limited);
@@ -485,7 +485,7 @@ fn a_node_last_used_a_longest_life_ago_is_expired() {
     let banning = of(&[interval(1000, 1, 0).ban(HOUR)], Scope::Key).unwrap();
     assert!((HOUR..HOUR + 2000).contains(&banning));
 
-    // The worst case: the clock set back for the last use.
+    // The worst case: the clock was set back at the last use.
     let mut record = Record::new(&plain);
     record.update(T0, 1);
     let last_use = T0 - 59_999;

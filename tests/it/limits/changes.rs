@@ -1,5 +1,5 @@
-//! What a reload does to states that are in use: new numbers go on with the old counts, another
-//! shape starts fresh, and the words that come and go leave those beside them alone.
+//! The effect of a reload on states in use: new numbers continue with the old counts, another shape
+//! starts fresh, and added or removed words leave the words beside them alone.
 //!
 //! [`Node`] adopts other rules as the service does: at its next use, by the shape and the flag that
 //! it was written with.
@@ -19,14 +19,14 @@ const HOUR: u64 = 3_600_000;
 /// A time to begin at: 2023-11-14, 22:13:20 in UTC.
 const T0: u64 = 1_700_000_000_000;
 
-/// Words behind the key field of every node, most of them unused.
+/// The words after the key field of every node, most of them unused.
 const NODE_WORDS: usize = 64;
 
 #[derive(Debug, Clone)]
 struct Node {
     scope: Scope,
     words: Vec<u64>,
-    /// Of its last writer.
+    /// The shape of its last writer.
     shape: u16,
     has_ban: bool,
 }
@@ -49,7 +49,7 @@ impl Node {
     }
 }
 
-/// One key under rules that change.
+/// One key under changing rules.
 #[derive(Debug, Clone)]
 struct Record {
     rules: Rules,
@@ -108,12 +108,12 @@ impl Record {
         self.run(now, count, |_| true)
     }
 
-    /// What an Update would say.
+    /// The verdict on an Update, without its effect.
     fn ask(&self, now: u64, count: i32) -> Verdict {
         self.clone().update(now, count)
     }
 
-    /// Used, remaining, and is a count of 1 refused.
+    /// Used, remaining, and whether a count of 1 is refused.
     fn look(&self, now: u64) -> (u64, u64, bool) {
         let zero = self.clone().force(now, 0).figures;
         (zero.used, zero.remaining, self.ask(now, 1).limited)
@@ -168,7 +168,7 @@ fn of_biz(limit: Limit) -> Limit {
     Limit { scope: Scope::Biz, ..limit }
 }
 
-/// A record of 5 uses at T0 whose rules have changed since.
+/// A record of 5 uses at T0 whose rules have since changed.
 fn changed(before: &Limit, after: &Limit) -> Record {
     let mut record = Record::new(std::slice::from_ref(before));
     assert!(!record.update(T0, 5).limited);
@@ -220,7 +220,7 @@ fn another_burst_goes_on_with_the_level() {
     assert_eq!(larger.look(T0), (5, 3, false));
     let smaller = changed(&token(1, 1000, 5), &token(1, 1000, 3));
     assert_eq!(smaller.look(T0), (3, 0, true));
-    // Five tokens are owed to a bucket of three.
+    // A bucket of three must be refilled by five tokens.
     assert_eq!(smaller.ask(T0, 1).retry_ms, Some(3000));
     assert_eq!(smaller.ask(T0, 1).figures.reset_ms, Some(5000));
 }
@@ -258,7 +258,7 @@ fn a_ban_that_goes_ends_at_once_and_leaves_the_counts() {
         let refused = record.ask(T0 + 2, 1);
         assert_eq!((refused.banned, refused.figures.used), (false, 5), "{plain:?}");
         assert!(!record.ask(T0 + 2, 0).limited);
-        // A use between makes it forgotten: a ban that comes again starts none of old.
+        // A use in between erases it, so a ban that returns starts without an old end.
         assert!(!record.update(T0 + 3, 0).limited);
         record.reload(&[ban(plain.clone(), 2 * HOUR)]);
         assert_eq!((record.look(T0 + 4).0, record.ask(T0 + 4, 0).banned), (5, false));
@@ -274,7 +274,7 @@ fn a_longer_ban_holds_those_that_run_and_a_shorter_one_ends_them() {
     assert_eq!(record.ask(T0 + 4000, 0).retry_ms, Some(6000));
     record.reload(&[ban(interval(1000, 1, 0), 3000)]);
     assert!(!record.ask(T0 + 4000, 0).limited);
-    // Three seconds before its end, and one of leave, it may have been started by these rules.
+    // Three seconds before its end, plus one of tolerance, these rules may have started it.
     assert_eq!(record.ask(T0 + 7000, 0).retry_ms, Some(3000));
 }
 
@@ -405,7 +405,7 @@ fn a_smaller_ring_keeps_the_newest() {
     assert_eq!(refused.figures.reset_ms, Some(HOUR + 5000 - 6000));
     assert!(!record.update(T0 + HOUR + 2000, 1).limited);
     assert_eq!(record.ask(T0 + HOUR + 2000, 1).retry_ms, Some(1000));
-    // None is left of those that were dropped.
+    // None of the dropped uses is left.
     record.reload(&[sliding(HOUR, 6)]);
     assert_eq!(record.look(T0 + HOUR + 2000), (4, 2, false));
 }
@@ -413,14 +413,14 @@ fn a_smaller_ring_keeps_the_newest() {
 #[test]
 fn a_larger_ring_keeps_all_in_their_order() {
     let mut record = six_uses();
-    // Round the ring once, so that it begins in the middle.
+    // Once round the ring, so that it begins in the middle.
     assert!(!record.update(T0 + HOUR + 1000, 2).limited);
     record.reload(&[sliding(HOUR, 9)]);
     assert_eq!(record.look(T0 + HOUR + 1000), (6, 3, false));
     assert!(!record.update(T0 + HOUR + 1500, 3).limited);
     assert_eq!(record.ask(T0 + HOUR + 1500, 1).retry_ms, Some(500));
     assert_eq!(record.ask(T0 + HOUR + 1500, 5).retry_ms, Some(HOUR - 500));
-    // The last appended are the first to be given back.
+    // The last uses appended are the first given back.
     assert_eq!(record.update(T0 + HOUR + 1500, -4).figures.used, 5);
     assert_eq!(record.ask(T0 + HOUR + 1500, 9).retry_ms, Some(HOUR - 500));
     assert_eq!(record.ask(T0 + HOUR + 1500, 8).retry_ms, Some(3500));
@@ -463,12 +463,12 @@ fn a_ban_comes_and_goes_before_a_ring() {
     let refused = record.update(T0 + 6000, 1);
     assert_eq!((refused.banned, refused.figures.used), (true, 6));
     assert_eq!(refused.retry_ms, Some(HOUR - 6000));
-    // The ban goes, and the ring becomes smaller, at once.
+    // At once the ban goes and the ring becomes smaller.
     record.reload(&[sliding(HOUR, 4)]);
     let refused = record.ask(T0 + 7000, 1);
     assert_eq!((refused.banned, refused.retry_ms), (false, Some(HOUR + 2000 - 7000)));
     assert!(!record.update(T0 + 7000, 0).limited);
-    // It comes, and the ring becomes larger, at once.
+    // At once the ban returns and the ring becomes larger.
     record.reload(&[ban(sliding(HOUR, 7), 10_000)]);
     let asked = record.ask(T0 + 8000, 0);
     assert_eq!((asked.limited, asked.figures.used, asked.figures.remaining), (false, 4, 3));
@@ -490,7 +490,7 @@ fn a_ban_comes_and_goes_behind_states_of_other_policies() {
             for (_, limit) in limits.iter_mut().enumerate().filter(|(at, _)| *at != each) {
                 limit.policy = limit.policy.with_max(50).unwrap();
             }
-            // The one whose max is left is the tightest.
+            // The limit that keeps its max is the tightest.
             one.reload(&limits);
             assert_eq!(one.ask(T0, 0).figures.used, 5, "limit {}", each + 1);
         }
@@ -512,8 +512,8 @@ fn any_change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// A ring is the newest uses that fit it, through any changes of its length and of the ban
-    /// before it; the total beside it loses nothing.
+    /// A ring holds the newest uses that fit, through any changes of its length and of the ban
+    /// before it. The total beside it loses nothing.
     #[test]
     fn a_ring_is_its_newest_uses_through_all_changes(changes in vec(any_change(), 1..60)) {
         let limits = |max, bans| {
@@ -546,7 +546,7 @@ proptest! {
     }
 }
 
-/// Used of the total of a record that stands before a sliding limit.
+/// The total's use in a record where it precedes a sliding limit.
 fn total_of(record: &Record) -> u64 {
     record.key.words[0]
 }

@@ -1,4 +1,4 @@
-//! The policies: their cases by name, and all of them against plain models.
+//! The policies: their cases by name, and all of them against simple models.
 
 mod calendar;
 mod cases;

@@ -1,6 +1,6 @@
-//! What other limiters publish of themselves in tables and tests, asked of these rules.
+//! Cases that other limiters publish in tables and tests, checked against these rules.
 //!
-//! Numbers are theirs, each with its source; where they limit otherwise it says how.
+//! The numbers are theirs, each with its source. Comments say where their limits differ.
 
 use frs::conf::{Interval, Limit, Policy, Scope};
 use frs::limit::Verdict;
@@ -10,8 +10,8 @@ use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, token};
 /// When, how many, and then: remaining, reset, retry, limited.
 type Row = (u64, i32, u64, u64, Option<u64>, bool);
 
-/// A table of the generic cell rate algorithm: 1 a second, 4 beyond the first at once. Their burst
-/// is one less than the bucket's; their retry of -1 is none.
+/// A table of the generic cell rate algorithm: 1 per second, 4 beyond the first at once. Their
+/// burst is one less than the bucket's. Their retry of -1 means none.
 ///
 /// Sources: throttled, `rate_test.go`, TestRateLimit (<https://github.com/throttled/throttled>),
 /// and with the same numbers redis-cell, `src/cell/mod.rs`, it_rate_limits
@@ -64,7 +64,7 @@ fn redis_cell_the_time_between_two_tokens_of_a_rate() {
         (24, DAY, HOUR),
         (6, HOUR, 10 * MINUTE),
         (6, MINUTE, 10 * SECOND),
-        // 6 in 2 minutes there.
+        // Their limit is 6 in 2 minutes.
         (3, MINUTE, 20 * SECOND),
         (5, SECOND, 200),
     ];
@@ -75,10 +75,10 @@ fn redis_cell_the_time_between_two_tokens_of_a_rate() {
     }
 }
 
-/// The tests of governor's direct limiter; a rate of N a second has there a burst of N.
+/// The tests of governor's direct limiter, with their names. In governor a rate of N per second has
+/// a burst of N.
 ///
-/// Source: governor, `governor/tests/direct.rs` (<https://github.com/boinkor-net/governor>), whose
-/// names they have.
+/// Source: governor, `governor/tests/direct.rs` (<https://github.com/boinkor-net/governor>).
 mod governor {
     use super::*;
 
@@ -90,7 +90,7 @@ mod governor {
         !verdict.limited
     }
 
-    /// Milliseconds from the start, and whether so many pass then.
+    /// Each call has milliseconds from the start, and whether `count` passes then.
     fn check(record: &mut Record, count: i32, calls: &[(u64, bool)]) {
         for &(ms, expected) in calls {
             assert_eq!(passes(&record.update(T0 + ms, count)), expected, "at {ms}");
@@ -194,7 +194,7 @@ mod governor {
                 assert!(passes(&record.update(now, 1)));
             }
         }
-        // 5 at once, then 15 at 5 a second since the first.
+        // 5 at once, then 15 at 5 per second since the first.
         assert_eq!(now, T0 + 1 + 15 * 200);
     }
 
@@ -218,7 +218,7 @@ mod governor {
         passes(&verdict).then_some(verdict.figures.remaining)
     }
 
-    /// Source: the same, `governor/tests/middleware.rs`.
+    /// Source: as above, `governor/tests/middleware.rs`.
     #[test]
     fn state_information() {
         let mut record = per_second(4);
@@ -227,8 +227,8 @@ mod governor {
         }
     }
 
-    /// Source: the same, `governor/tests/middleware.rs`. That test has a sixth call pass after
-    /// the pause and says itself that this is wrong: here it does not.
+    /// Source: as above, `governor/tests/middleware.rs`. In that test a sixth call passes after the
+    /// pause, and its comment says that this is wrong. Here it is refused.
     #[test]
     fn state_snapshot_tracks_quota_accurately() {
         let mut record = Record::new(&[token(5, MINUTE, 5)]);
@@ -241,9 +241,9 @@ mod governor {
     }
 }
 
-/// 25 calls under 20 a minute, and 15 under 20 a minute and 10 an hour, here two limits of one
-/// record. There the first of the two goes on counting what the second refuses, 9 left after the
-/// 11th call down to 5 after the 15th; here nothing refused is counted, and 10 stay.
+/// 25 calls under 20 a minute, and 15 calls under 20 a minute and 10 an hour, which are two limits
+/// of one record here. In Envoy the first of the two also counts what the second refuses: 9 left
+/// after the 11th call, 5 after the 15th. Here refused calls are not counted, and 10 stay.
 ///
 /// Source: Envoy's ratelimit, `test/integration/integration_test.go`, TestBasicConfig
 /// (<https://github.com/envoyproxy/ratelimit>).

@@ -1,5 +1,5 @@
-//! The node of one key under limits, standing for service and store: what a command may not change
-//! is as it was before it.
+//! The node of one key under limits, in place of service and store. What a command may not change
+//! stays as before.
 
 use frs::conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
 use frs::limit::Worth;
@@ -27,7 +27,7 @@ fn rules(limits: &[Limit]) -> Rules {
 #[derive(Debug, Clone)]
 pub struct Record {
     pub rules: Rules,
-    /// All of the node's words behind its key field, of which the first are those of the rules.
+    /// All words after the node's key field. The rules use the first of them.
     pub node: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Record {
         self.rules.words(Scope::Key)
     }
 
-    /// Other limits of the same shape; the node has room for both.
+    /// Replaces the limits by others of the same shape. The node has room for both.
     pub fn reload(&mut self, limits: &[Limit]) {
         let (old, new) = (self.rules.clone(), rules(limits));
         assert_eq!(old.shape(Scope::Key), new.shape(Scope::Key));
@@ -59,7 +59,7 @@ impl Record {
         Record { node: self.node.clone(), ..Record::new(limits) }
     }
 
-    /// A copy whose limits have been told the time.
+    /// A copy whose limits know the time.
     fn at(&self, now: u64) -> Record {
         let mut copy = self.clone();
         copy.rules.set_now(now);
@@ -72,7 +72,7 @@ impl Record {
         work(&self.rules, &mut states)
     }
 
-    /// The answer to a command; what it charges is kept if it is not refused.
+    /// The answer to a command. Its charge is kept if it is not refused.
     fn command(&mut self, now: u64, count: i32, charges: impl Fn(bool) -> bool) -> Verdict {
         let mut copy = self.at(now);
         let (charged, verdict) = copy.on_states(|rules, states| {
@@ -102,7 +102,7 @@ impl Record {
         self.command(now, count, |_| true)
     }
 
-    /// What each limit says of a Query.
+    /// The figures of each limit for a Query.
     pub fn details(&self, now: u64, count: i32) -> Vec<LimitFigures> {
         let mut details = Vec::new();
         self.at(now).on_states(|rules, states| {

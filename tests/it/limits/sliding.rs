@@ -1,4 +1,5 @@
-//! `sliding`: the cases that the policy promises, by name, and all it shows against a plain log.
+//! `sliding`: the cases that the policy promises, by name, and all its figures against a simple
+//! log.
 
 use std::collections::VecDeque;
 
@@ -208,7 +209,7 @@ fn a_clock_set_back_counts_uses_within_an_interval_on_either_side() {
     assert_eq!(brief(&record.query(T0 - 999, 1)), (1, 2, Some(1999), None));
     assert_eq!(brief(&record.query(T0 - 1000, 1)), (0, 3, Some(0), None));
     assert_eq!(record.update(T0 - 999, 2).figures.used, 3);
-    // The oldest is the one that came last.
+    // The oldest use is the one that came last.
     assert_eq!(record.query(T0 - 500, 1).retry_ms, Some(501));
     assert_eq!(record.query(T0 - 500, 3).retry_ms, Some(1500));
     assert!(!record.update(T0 + 1, 2).limited);
@@ -220,7 +221,7 @@ fn a_clock_set_far_back_starts_afresh_and_nothing_comes_back_with_it() {
     record.update(T0, 2);
     let back = T0 - DAY;
     assert!(!record.update(back, 1).limited);
-    // That dropped those of the future.
+    // That dropped the future uses.
     assert_eq!(used(&record, T0), [0]);
 }
 
@@ -250,7 +251,7 @@ fn no_step_of_the_clock_locks_out_for_longer_than_two_intervals() {
 
 #[test]
 fn retry_looks_past_uses_that_are_counted_only_later() {
-    // Set back by ten seconds under a log of a minute: two a second are still to come again.
+    // Set back by ten seconds under a log of one minute: two each second are still to return.
     let mut record = Record::new(&[sliding(SECOND, 2), sliding(MINUTE, 50)]);
     for half in 0..20 {
         assert!(!record.update(T0 + half * 500, 1).limited);
@@ -285,7 +286,7 @@ fn a_log_of_4096_is_exact() {
 #[test]
 fn a_log_of_4096_in_no_order_is_exact() {
     let mut record = Record::new(&[sliding(HOUR, 4096)]);
-    // Each time of 4096 once, 2731 being prime to it.
+    // Each time of 4096 once, since 2731 is prime to it.
     for step in 0..4096 {
         assert!(!record.update(T0 + step * 2731 % 4096, 1).limited);
     }
@@ -305,7 +306,7 @@ fn a_node_last_used_a_longest_life_ago_is_expired() {
     record.update(T0, 1);
     assert_eq!(record.rank(T0), Worth::Limiting);
     assert_eq!(record.rank(T0 + MINUTE), Worth::Expired);
-    // The worst case: the clock set back for the last use.
+    // The worst case: the clock was set back at the last use.
     let last_use = T0 - MINUTE + 1;
     record.update(last_use, 1);
     let life_ms = record.longest_life_ms().unwrap();
@@ -321,7 +322,7 @@ struct Written {
     max: u64,
 }
 
-/// Limits as written, and the log that they are judged by here.
+/// Limits as written, and the log that judges them here.
 struct Pair {
     limits: Vec<Written>,
     record: Record,
@@ -377,7 +378,7 @@ impl Pair {
         assert_eq!(self.record.is_fresh(now), log.is_empty());
     }
 
-    /// All that is shown, of each limit; retry by trying one millisecond after the other.
+    /// Checks all figures of each limit. It finds retry by trying each millisecond in turn.
     fn check(&self, now: u64, count: i32) {
         let log = self.rolled(now);
         for (detail, &limit) in self.record.details(now, count).iter().zip(&self.limits) {

@@ -4,7 +4,7 @@ use frs::limit::Worth;
 
 use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, token};
 
-/// What a rate can be written per, in milliseconds.
+/// The periods in which a rate can be written, in milliseconds.
 const PERS: [u64; 5] = [1, SECOND, MINUTE, HOUR, DAY];
 
 #[test]
@@ -45,7 +45,7 @@ fn part_of_a_token_is_none_and_is_not_lost() {
 fn a_query_or_an_update_of_0_between_loses_nothing() {
     let mut record = Record::new(&[token(7, MINUTE, 3)]);
     record.update(T0, 3);
-    // The third token is whole after 25,714 2/7 ms.
+    // The third token is complete after 25,714 2/7 ms.
     for ms in 0..25_714 {
         record.update(T0 + ms, 0);
     }
@@ -67,7 +67,7 @@ fn the_level_is_in_units_of_86_400_000_a_token() {
 
 #[test]
 fn a_change_of_the_rates_unit_keeps_its_meaning() {
-    // 86,400 a day are 1 a second.
+    // 86,400 per day are 1 per second.
     let mut record = Record::new(&[token(DAY / SECOND, DAY, 10)]);
     record.update(T0, 10);
     for (rate, per_ms) in [(1, SECOND), (60, MINUTE), (3600, HOUR), (86_400, DAY)] {

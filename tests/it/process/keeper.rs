@@ -1,4 +1,4 @@
-//! The keeper, end to end: what it tells of flushes, and slots of programs that were killed.
+//! The keeper, end to end: reports of flushes, and slots of killed programs.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
@@ -10,16 +10,16 @@ use crate::common::programs::program;
 use crate::common::{BOUND, Client, Server, Settings, Setup, text, wait_until};
 use frs::service::{Role, Service};
 
-/// Names the data directory to the program that a test starts.
+/// Passes the data directory to the program that a test starts.
 const DATA: &str = "FRS_TEST_ATTACH_TO";
-/// Byte of runtime.mmap that tells of a failed flush: the map of src/store/layout.rs.
+/// The byte of runtime.mmap that records a failed flush: the map of src/store/layout.rs.
 const FLUSH_FAILED: u64 = 72 * 8;
 
 fn with_flush(flush: &str) -> Settings {
     Settings { more: format!("<data flush=\"{flush}\"/>"), ..Settings::default() }
 }
 
-/// What /health answers to some connections, at least one of each worker.
+/// The answers of /health on some connections, at least one of each worker.
 fn healths(server: &Server<'_>) -> Vec<(u16, String)> {
     let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
     let ask = |client: &mut Client| {
@@ -29,8 +29,8 @@ fn healths(server: &Server<'_>) -> Vec<(u16, String)> {
     clients.iter_mut().map(ask).collect()
 }
 
-/// No call to the kernel can be made to fail here in a way that works everywhere: what the keeper
-/// notes of one that failed is written in its stead.
+/// No system call can be made to fail here in a portable way. So the test itself writes what the
+/// keeper records after a failure.
 #[test]
 fn health_is_bad_from_a_failed_flush_to_the_next_good_one() {
     let setup = Setup::new(&with_flush("24h"));
@@ -51,7 +51,7 @@ fn health_is_bad_from_a_failed_flush_to_the_next_good_one() {
     });
 }
 
-/// No test: the program that the one below starts.
+/// Not a test: the program that the test below starts.
 #[test]
 #[ignore = "a program that another test starts"]
 fn attaches_and_waits() {
@@ -66,7 +66,7 @@ fn the_slot_of_a_killed_program_becomes_free_by_itself() {
     let setup = Setup::new(&Settings::default());
     let server = setup.start();
     server.wait_for_workers(2);
-    // A keeper that has just been started looks for the dead of its predecessor for two seconds.
+    // For two seconds after its start, a keeper looks for the dead of its predecessor.
     let begun = Instant::now();
     let mut program = program(module_path!(), "attaches_and_waits")
         .env(DATA, setup.path("data"))
@@ -85,7 +85,7 @@ fn the_slot_of_a_killed_program_becomes_free_by_itself() {
     assert!(is_shown());
     program.kill().expect("killed");
     program.wait().expect("reaped");
-    // Nobody attaches, dies or waits for it.
+    // No process attaches, dies or waits for the slot.
     let killed = Instant::now();
     wait_until("its slot is free", || (!is_shown()).then_some(()));
     assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());

@@ -1,5 +1,5 @@
-//! The processes that a killed master leaves behind: those that are stopped cannot notice, and must
-//! not keep the next start from serving.
+//! The processes that a killed master leaves behind. Stopped ones cannot notice its end, and must
+//! not prevent the next start from serving.
 
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use frs::service::{Role, Service};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Stops a process and waits until it stands still.
+/// Stops a process and waits until it has stopped.
 fn stop(pid: Pid) {
     kill(pid, Signal::SIGSTOP).expect("stopped");
     wait_until("it stands still", || {
@@ -19,17 +19,17 @@ fn stop(pid: Pid) {
     });
 }
 
-/// kill -9 of the master alone, and a start at once.
+/// Kills the master alone with SIGKILL, and starts a server at once.
 fn start_again<'a>(setup: &'a Setup, server: &mut Server<'_>) -> Server<'a> {
     server.signal(Signal::SIGKILL);
     server.wait();
     setup.start_apart()
 }
 
-/// The first of the items, as `charge_all` charges them, and as one of them is asked for.
+/// The number of keys that `charge_all` charges.
 const KEYS: usize = 64;
 
-/// Charges all of them at once; whether it did.
+/// Charges all of them at once; whether the server answered.
 fn charge_all(client: &mut Client) -> bool {
     let items: String =
         (0..KEYS).map(|key| format!("<item biz=\"plenty\" key=\"{key}\"/>")).collect();
@@ -44,7 +44,7 @@ fn charge_all(client: &mut Client) -> bool {
     })
 }
 
-/// Semaphores that are taken, by the files.
+/// The number of taken semaphores, read from the files.
 fn taken(setup: &Setup) -> usize {
     let mut taken = 0;
     for file in 0..2 {
@@ -110,7 +110,7 @@ fn nor_does_one_that_was_stopped_in_the_middle_of_a_transaction() {
         charging.join().expect("joined");
         again
     });
-    // Undone or committed, whole, and nobody waits for it.
+    // The transaction was undone or committed as a whole, and nothing waits for it.
     let mut client = again.client();
     let used = |client: &mut Client, key: usize| {
         let answer = client.get(&format!("/query?biz=plenty&key={key}"));
@@ -123,7 +123,7 @@ fn nor_does_one_that_was_stopped_in_the_middle_of_a_transaction() {
     assert!(charge_all(&mut client));
 }
 
-/// A program that is attached: started by the test below, does nothing on its own.
+/// An attached program, started by the test below. It does nothing.
 #[test]
 #[ignore = "started by another test"]
 fn program() {

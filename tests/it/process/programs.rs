@@ -1,5 +1,5 @@
-//! Programs that attach beside the server: so many as srv.xml says, and never in the place of one
-//! of the server's own processes.
+//! Programs that attach beside the server: as many as srv.xml allows, and never in a slot that the
+//! server's own processes need.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::common::{Settings, Setup, text, wait_until};
 use frs::service::{Role, Service};
 use nix::sys::signal::{Signal, kill};
 
-/// Attaches until that is refused; what the refusal says.
+/// Attaches until that is refused; returns the words of the refusal.
 fn attach_all(data: &Path) -> (Vec<Service>, String) {
     let mut attached = Vec::new();
     loop {
@@ -19,7 +19,7 @@ fn attach_all(data: &Path) -> (Vec<Service>, String) {
     }
 }
 
-/// The server replaces its dead and takes reloads, however many programs there are.
+/// The server replaces dead processes and takes reloads, however many programs are attached.
 fn expect_a_server_that_is_whole(setup: &Setup, server: &crate::common::Server<'_>) {
     let before = [server.workers(), server.attached("keeper")].concat();
     before.iter().for_each(|&pid| kill(pid, Signal::SIGKILL).expect("killed"));
@@ -45,7 +45,7 @@ fn programs_take_no_place_that_the_server_needs() {
     assert!(said.contains("runtime.mmap: all 192 places for programs are taken"), "{said}");
     assert!(said.contains("max-programs"), "{said}");
     expect_a_server_that_is_whole(&setup, &server);
-    // A place that is given back is there for the next one.
+    // A released place is available to the next program.
     drop(attached);
     assert_eq!(attach_all(&setup.path("data")).0.len(), 192);
 }

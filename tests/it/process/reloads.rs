@@ -1,7 +1,7 @@
-//! Hundreds of reloads under load, good ones and bad ones: no request fails, and no process holds
+//! Hundreds of reloads under load, good ones and bad ones. No request fails, and no process holds
 //! more afterwards than before.
 //!
-//! `FRS_RELOADS` is how many there are, a multiple of three: `just reloads 999`.
+//! `FRS_RELOADS` is the number of reloads, a multiple of three: `just reloads 999`.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -12,15 +12,15 @@ use nix::unistd::Pid;
 use crate::common::load::{under_load, wait_for_more};
 use crate::common::{Server, Settings, Setup, text, wait_until};
 
-/// Reloads until whatever is made once has been made.
+/// Reloads after which every one-time allocation has been made.
 const FIRST: usize = 99;
-/// And those after which nothing more may be held.
+/// Further reloads, after which a process must hold no more.
 const THEN: usize = 201;
-/// What the memory of a process may differ by and yet not grow: an allocator's page here or there.
-/// A kilobyte lost in each reload is more than that.
+/// The tolerance for the memory of a process: an allocator's page here or there. A kilobyte lost in
+/// each reload would exceed it.
 const SLACK_BYTES: u64 = 192 << 10;
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Debug)]
 struct Held {
     heap_bytes: u64,
@@ -41,7 +41,8 @@ fn proc(pid: Pid, name: &str) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it is there")
 }
 
-/// How many parts of files a process has mapped; an allocator's own maps part and join as it likes.
+/// The number of mapped parts of files. An allocator splits and joins its own maps freely, so they
+/// do not count.
 fn maps(pid: Pid, of: &str) -> usize {
     proc(pid, "maps").lines().filter(|line| line.contains(of)).count()
 }
@@ -60,7 +61,7 @@ fn held(server: &Server<'_>) -> BTreeMap<String, Held> {
 
 /// A configuration with more groups, businesses, lists and limits, and one with fewer.
 fn configurations() -> [String; 3] {
-    // Nobody gets there, however long it takes.
+    // This max is never reached.
     let fewer = crate::common::MAP.replace("max=\"1000000\"", "max=\"9007199254740991\"");
     let more = fewer.replace(
         "</map>",
@@ -75,7 +76,8 @@ fn configurations() -> [String; 3] {
     [more, fewer, bad]
 }
 
-/// Reloads so often under load, every third one refused; the last one taken has fewer groups.
+/// Reloads this often under load. Every third reload is refused. The last accepted one has fewer
+/// groups.
 fn reload(server: &Server<'_>, times: usize) {
     let configurations = configurations();
     under_load(server.setup.address, |answered| {
@@ -89,18 +91,18 @@ fn reload(server: &Server<'_>, times: usize) {
                 wait_for_more(answered, 10);
             }
         }
-        // A process looks after each second whether all others have left a group that is gone.
+        // Each second a process checks whether all others have released a group that is gone.
         wait_until("nobody maps a group that is gone", || {
             look(server);
             let mapped = |(_, pid): &(String, Pid)| maps(*pid, "/second.") > 0;
             (!processes(server).iter().any(mapped)).then_some(())
         });
     });
-    // Idle again, with all connections closed and nothing half read.
+    // Idle again: all connections are closed and no request is half read.
     wait_until("nobody is connected", || look(server).contains(" connections=\"0\"").then_some(()));
 }
 
-/// What the admin plane tells, the files looked into.
+/// The admin plane's figures, including those from the files.
 fn look(server: &Server<'_>) -> String {
     let ask = |target: &str| {
         let mut stream = UnixStream::connect(server.setup.path("admin.sock")).expect("it listens");

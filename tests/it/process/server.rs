@@ -153,7 +153,7 @@ fn reloads_good_and_bad_fail_no_request() {
 
             setup.write_map(&more.replace("max=\"4\"", "max=\"many\""));
             server.signal(Signal::SIGHUP);
-            // Refused to this signal, and to a signal and two commands in each round before.
+            // Refused to this signal, and to a signal and two commands in each earlier round.
             wait_until("the fault is logged", || {
                 (setup.log().matches("stays in force").count() == 3 * round + 1).then_some(())
             });
@@ -203,7 +203,7 @@ fn a_killed_worker_is_replaced_and_others_notice_nothing() {
     let setup = Setup::new(&Settings::default());
     let server = setup.start();
     let workers = server.wait_for_workers(2);
-    // One connection to each worker: which is whose shows when one of them is killed.
+    // Connections to every worker. Killing a worker shows which of them it served.
     let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
     for client in &mut clients {
         charge(client, "kept", 1);
@@ -275,7 +275,7 @@ fn a_server_starts_again_right_after_its_master_was_killed() {
     charge(&mut server.client(), "kept", 3);
     let mut begun = server.client();
     charge(&mut begun, "kept", 1);
-    // Keeps one of the old workers for as long as they may take to end.
+    // Keeps one of the old workers for as long as old workers may take to end.
     begun.send("GET /query?biz=plenty&key=kept HT");
     server.signal(Signal::SIGKILL);
     server.wait();
@@ -320,7 +320,7 @@ fn a_request_that_has_begun_is_answered_before_the_end() {
     charge(&mut idle, "a", 1);
     charge(&mut begun, "a", 1);
     begun.send("GET /query?biz=plenty&key=a HTTP/1.1\r\n");
-    // Answered after it: the half request has been read, too.
+    // This was answered later, so the half request has been read, too.
     charge(&mut idle, "a", 1);
     server.signal(Signal::SIGTERM);
     assert!(idle.is_closed());
@@ -358,7 +358,7 @@ fn a_stopped_worker_delays_others_at_most_by_the_lock_timeout() {
     let stop = AtomicBool::new(false);
     let address = setup.address;
     thread::scope(|scope| {
-        // Keeps both workers busy on one key-node; who is stopped may hold its semaphore.
+        // Keeps both workers busy on one key-node. The stopped one may hold its semaphore.
         for _ in 0..8 {
             scope.spawn(|| {
                 let mut client = Client::connect(address);
@@ -370,7 +370,7 @@ fn a_stopped_worker_delays_others_at_most_by_the_lock_timeout() {
         for round in 0..20 {
             let stopped = workers[round % 2];
             kill(stopped, Signal::SIGSTOP).expect("stopped");
-            // New connections: none waits in the queue of the one that is stopped.
+            // New connections: none waits in the queue of the stopped worker.
             for _ in 0..8 {
                 let begun = Instant::now();
                 let answer = Client::connect(address).get("/update?biz=plenty&key=hot");

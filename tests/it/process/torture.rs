@@ -1,12 +1,13 @@
-//! Programs that share a small group and are killed at any moment, one by one and several at once,
-//! while they charge, evict, wait, attach and recover each other: nothing acknowledged is lost,
-//! nothing is half there, no semaphore stays taken, nobody hangs.
+//! Programs that share a small group are killed at any moment, one by one and several at once,
+//! while they charge, evict, wait, attach and recover each other. No acknowledged use is lost, no
+//! change is half done, no semaphore stays taken, and no program hangs.
 //!
-//! Each program has a seat in a page that it shares with this process. It notes there what it is
-//! about to charge, and when it was told so, that it was charged: one store, which a kill leaves
-//! done or not done. Of a killed program at most the one request that it had begun is uncertain.
+//! Each program has a seat in a page that it shares with this process. There it notes what it is
+//! about to charge and, after the answer, that it was charged. Each note is one store, which a kill
+//! leaves done or not done. For a killed program, at most the one request that it had begun is
+//! uncertain.
 //!
-//! `FRS_TORTURE_KILLS` is how many are killed, `FRS_TORTURE_SEED` repeats the choices of a run (not
+//! `FRS_TORTURE_KILLS` is the number of kills. `FRS_TORTURE_SEED` repeats the choices of a run (not
 //! its timing): `just torture`.
 
 use std::fs::File;
@@ -30,16 +31,16 @@ const DIR: &str = "FRS_TORTURE_DIR";
 const SEED: &str = "FRS_TORTURE_SEED";
 const KILLS: &str = "FRS_TORTURE_KILLS";
 
-/// Kills over one store, then it is looked at and another is made.
+/// The number of kills on one store before it is checked and replaced.
 const KILLS_OF_A_ROUND: usize = 500;
-/// Programs that charge, and such that do nothing but recover the dead.
+/// Programs that charge, and programs that only recover the dead.
 const CHARGERS: usize = 5;
 const RECOVERERS: usize = 2;
 const SEATS: usize = CHARGERS + RECOVERERS;
-/// Longer than any wait, on a machine that is busy.
+/// Longer than any wait, on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Two files of two key-nodes: sixteen places, of which at most three in a chain are for good.
+/// Two files of two key-nodes: sixteen places. At most three nodes of a chain are permanent.
 const MAP: &str = r#"<map>
   <group name="small" files="2" key-nodes="2" chain="4" node-size="128"/>
   <biz id="1" name="sum" key="integer"><limit policy="total" max="1000000000"/></biz>
@@ -50,22 +51,23 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// Keys that are charged together, by atomic requests only: one in each key-node.
+/// Keys that only atomic requests charge, all together: one in each key-node.
 const TOGETHER: [u64; 4] = [0, 1, 2, 3];
-/// A key that is charged alone, and the key of which there are few uses.
+/// A key that is charged alone, and a key with few uses.
 const ALONE: u64 = 4;
 const FEW_KEY: u64 = 5;
 const FEW: u64 = 400;
-/// Keys that push each other out.
+/// Keys that evict each other.
 const CHURNING: u64 = 200;
 
-/// What is counted exactly: the four together, the one alone, the few, all uses of `churn`.
+/// The counts that are checked exactly: the four together, the one alone, the few, all uses of
+/// `churn`.
 const SUBJECTS: usize = 7;
 const SUBJECT_ALONE: usize = 4;
 const SUBJECT_FEW: usize = 5;
 const SUBJECT_CHURN: usize = 6;
 
-/// Small, and the same for the same seed.
+/// A small generator. The same seed gives the same numbers.
 struct Random(u64);
 
 impl Random {
@@ -81,7 +83,8 @@ impl Random {
     }
 }
 
-/// A seat's words: what was begun, what was told, twice the counts of which `told` names one.
+/// The words of the seats: what was begun, what was told, and two sets of counts. `told` selects
+/// one of the sets.
 struct Page {
     words: Region,
 }
@@ -89,14 +92,14 @@ struct Page {
 impl Page {
     const STOP: usize = 0;
     const SEATS_START: usize = 8;
-    /// Number of the request that was begun, or of the recoverer's look.
+    /// The number of the request that was begun, or of the recoverer's look.
     const BEGUN: usize = 0;
-    /// Number of the last request that ended; its lowest bit names the counts.
+    /// The number of the last request that ended. Its lowest bit selects the counts.
     const TOLD: usize = 1;
-    /// What the request that was begun may charge, a word a subject.
+    /// What the begun request may charge, one word for each subject.
     const ASKED: usize = 2;
     const COUNTS: [usize; 2] = [16, 32];
-    /// Items that were busy, and items for which there was no place.
+    /// The number of items that were busy, and of items for which there was no place.
     const BUSY: usize = 10;
     const FULL: usize = 11;
     const SEAT_WORDS: usize = 48;
@@ -130,13 +133,13 @@ impl Page {
         self.words.load(Self::STOP) != 0
     }
 
-    /// What was told to have been charged.
+    /// What the program was told it had charged.
     fn counts(&self, seat: usize) -> [u64; SUBJECTS] {
         let counts = Self::COUNTS[(self.load(seat, Self::TOLD) & 1) as usize];
         std::array::from_fn(|subject| self.load(seat, counts + subject))
     }
 
-    /// What was begun and not told of: none of it was charged, or all.
+    /// What was begun without an answer: either none of it was charged, or all.
     fn uncertain(&self, seat: usize) -> [u64; SUBJECTS] {
         let is_over = self.load(seat, Self::TOLD) >> 1 == self.load(seat, Self::BEGUN);
         std::array::from_fn(|subject| match is_over {
@@ -145,7 +148,7 @@ impl Page {
         })
     }
 
-    /// Notes what is about to be asked.
+    /// Notes what the program is about to request.
     fn begin(&self, seat: usize, asked: &[u64; SUBJECTS]) {
         for (subject, &count) in asked.iter().enumerate() {
             self.store(seat, Self::ASKED + subject, count);
@@ -153,7 +156,7 @@ impl Page {
         self.store(seat, Self::BEGUN, self.load(seat, Self::BEGUN) + 1);
     }
 
-    /// Notes what it was told: by one store.
+    /// Notes what the program was told, by one store.
     fn tell(&self, seat: usize, charged: &[u64; SUBJECTS]) {
         let told = self.load(seat, Self::TOLD);
         let (counts, other) = (self.counts(seat), (told & 1) ^ 1);
@@ -164,7 +167,7 @@ impl Page {
         self.store(seat, Self::TOLD, self.load(seat, Self::BEGUN) << 1 | other);
     }
 
-    /// Makes a dead owner's seat one that has begun nothing.
+    /// Clears a dead owner's seat.
     fn settle(&self, seat: usize) {
         let counts = self.load(seat, Self::TOLD) & 1;
         self.store(seat, Self::TOLD, self.load(seat, Self::BEGUN) << 1 | counts);
@@ -175,7 +178,7 @@ impl Page {
     }
 }
 
-/// A request of a program: what it asks and what that charges, if it does.
+/// A request of a program: its items, and what they charge if it is allowed.
 struct Ask {
     request: Request,
     charges: [u64; SUBJECTS],
@@ -194,7 +197,7 @@ impl Ask {
         ask
     }
 
-    /// The four, in any order, and a node that may have to be made.
+    /// Adds the four keys in any order, and a node that may have to be made.
     fn add_together(&mut self, random: &mut Random) {
         self.request.atomic = true;
         let first = random.below(4) as usize;
@@ -213,7 +216,7 @@ impl Ask {
     }
 }
 
-/// The program that is killed: started by the test below, does nothing on its own.
+/// The program to be killed, started by the test below. It does nothing on its own.
 #[test]
 #[ignore = "started by programs_are_killed_at_any_moment_and_nothing_is_lost"]
 fn victim() {
@@ -240,7 +243,7 @@ fn victim() {
     }
 }
 
-/// What an answer says was charged.
+/// What was charged according to the answers.
 fn charged(ask: &Ask, answers: &Answers, (page, seat): (&Page, usize)) -> [u64; SUBJECTS] {
     let count = |word| page.store(seat, word, page.load(seat, word) + 1);
     for answer in &answers.items {
@@ -262,14 +265,14 @@ struct Round {
     page: Page,
     random: Random,
     programs: Vec<Option<Child>>,
-    /// What killed programs had begun and were not told of, all of it together.
+    /// The sum of all that killed programs had begun without an answer.
     uncertain: [u64; SUBJECTS],
-    /// How many of them had begun something.
+    /// The number of killed programs that had begun a request.
     lost: u64,
     kills: usize,
 }
 
-/// What a run came by.
+/// The figures of a run.
 #[derive(Debug, Default)]
 struct Figures {
     kills: usize,
@@ -307,7 +310,7 @@ impl Round {
         round
     }
 
-    /// Nodes that are for good: later there may be no place for them.
+    /// Creates the permanent nodes. Later there may be no place for them.
     fn create_nodes(&self) {
         let mut service = self.attach();
         let keys = TOGETHER.iter().map(|&key| ("sum", key)).chain([("sum", ALONE)]);
@@ -336,7 +339,7 @@ impl Round {
         self.programs[seat] = Some(child);
     }
 
-    /// Waits until it has begun so many requests more.
+    /// Waits until the program has begun this many more requests.
     fn wait_for_more(&mut self, seat: usize, more: u64) {
         let goal = self.page.load(seat, Page::BEGUN) + more;
         let begun = Instant::now();
@@ -352,7 +355,7 @@ impl Round {
         }
     }
 
-    /// Kills the programs of these seats: all of them before the first is waited for.
+    /// Kills the programs of these seats, all of them before it waits for the first.
     fn kill(&mut self, seats: &[usize]) {
         for &seat in seats {
             self.programs[seat].as_mut().expect("it was started").kill().expect("killed");
@@ -369,7 +372,7 @@ impl Round {
         }
     }
 
-    /// One attack: some programs at once, after one of them has gone on for a while; then perhaps
+    /// One attack: kills some programs at once, after one of them has run for a while; then perhaps
     /// those that now recover them.
     fn attack(&mut self) {
         let first = self.random.below(SEATS as u64) as usize;
@@ -385,7 +388,7 @@ impl Round {
         }
         self.kill(&seats);
         if self.random.below(3) == 0 {
-            // Between nothing and what a waiter takes to find out that the holder is dead.
+            // From zero to the time in which a waiter finds out that the holder is dead.
             let pause = Duration::from_micros(self.random.below(6000));
             let begun = Instant::now();
             while begun.elapsed() < pause {
@@ -402,7 +405,7 @@ impl Round {
         seats.into_iter().for_each(|seat| self.spawn(seat));
     }
 
-    /// All of it: then the programs end by themselves.
+    /// Runs all attacks. Then the programs end by themselves.
     fn run(&mut self, kills: usize) {
         (0..SEATS).for_each(|seat| self.spawn(seat));
         while self.kills < kills {
@@ -424,7 +427,7 @@ impl Round {
         }
     }
 
-    /// What is stored is what was told, but for what was begun by those who were killed.
+    /// The stored counts equal the told ones, except for requests that killed programs had begun.
     fn compare(&mut self, figures: &mut Figures) {
         let mut service = self.attach();
         let begun = Instant::now();
@@ -438,7 +441,7 @@ impl Round {
         });
         let stored = stored(&mut service);
         for subject in 0..SUBJECTS {
-            // One of each stood there before.
+            // Each of them was charged once at creation.
             let least = told[subject] + 1;
             let most: RangeInclusive<u64> = least..=least + self.uncertain[subject];
             let found = stored[subject];
@@ -489,7 +492,7 @@ fn run(service: &mut Service, request: &Request) -> Answers {
     answers
 }
 
-/// What each subject has used; nobody is busy any more.
+/// The use of each subject. No key-node is busy any more.
 fn stored(service: &mut Service) -> [u64; SUBJECTS] {
     let mut request = Request::default();
     request.begin(Command::Query);

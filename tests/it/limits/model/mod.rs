@@ -1,8 +1,8 @@
-//! Limits against a plain model, written from the rules in words and not from the code: signed
-//! 128-bit numbers, lists of times, waits that are searched for, no shared helper.
+//! Limits against a simple model, written from the rules in words and not from the code. It uses
+//! signed 128-bit numbers, lists of times, waits found by search, and no shared helper.
 //!
-//! A usual run takes some thousands of steps. At night, millions:
-//! `PROPTEST_CASES=100000 cargo test --release --test it limits::model`, or `just model 100000`.
+//! A normal run takes some thousands of steps. At night, millions: `PROPTEST_CASES=100000 cargo
+//! test --release --test it limits::model`, or `just model 100000`.
 
 mod plain;
 mod policies;
@@ -27,7 +27,7 @@ use steps::{
 const SAVED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/limits/model/regressions.txt");
 
-/// So many cases, unless the environment asks for others.
+/// The number of cases, unless the environment sets another.
 fn cases(cases: u32) -> ProptestConfig {
     let saved = Box::new(FileFailurePersistence::Direct(SAVED));
     let config = ProptestConfig {
@@ -41,7 +41,7 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Where the clock is not set back.
+/// Times for cases where the clock is not set back.
 fn forward(now: i64, next: i64) -> i64 {
     (now + (next - now).abs()).min(LAST_MS)
 }
@@ -54,7 +54,7 @@ proptest! {
         assert_agreement(&case, &steps)?;
     }
 
-    /// Hours with a change of the offset amid them, days without a midnight, debts over both.
+    /// Hours in which the offset changes, days without a midnight, debts over both.
     #[test]
     fn calendars_turn_as_the_models_do_where_offsets_change(
         case in any_change(), steps in vec(any_step_at_a_change(), 1..40),
@@ -62,7 +62,7 @@ proptest! {
         assert_agreement(&case, &steps)?;
     }
 
-    /// Retry means what it says: a millisecond earlier the item would still be refused.
+    /// Retry is exact: a millisecond earlier the item would still be refused.
     #[test]
     fn an_item_passes_exactly_after_its_retry(
         case in any_case(), steps in vec(any_step(), 1..60),
@@ -91,9 +91,10 @@ proptest! {
         }
     }
 
-    /// What a quick look at the last use calls expired, a full look does too. Where the clock may
-    /// be set back, only uses that were charged count, and no limit bans: a refusal far back leaves
-    /// states that the clock meets again, though they were fresh when it stamped the last use.
+    /// What a quick look at the last use calls expired, a full look also calls expired. If the
+    /// clock may be set back, this covers only charged uses and limits without bans. A refusal far
+    /// back leaves states that the clock meets again, though they were fresh when the last use was
+    /// stamped.
     #[test]
     fn no_node_outlives_its_longest_life(
         case in any_case(), steps in vec(any_step(), 1..60), back in any::<bool>(),
@@ -116,7 +117,7 @@ proptest! {
         assert_long_lives(&real, last_use, LAST_MS)?;
     }
 
-    /// However uses fall, exactly max of a sliding limit pass in any interval.
+    /// However uses are spread, exactly max of a sliding limit pass in any interval.
     #[test]
     fn exactly_max_pass_in_any_interval(
         (max, interval_ms) in (0_u64..50, 1_u64..300), ticks in vec(0_i64..20, 100..200),
@@ -138,7 +139,8 @@ proptest! {
     }
 }
 
-/// At `now`, and as soon as the longest life is over.
+/// Checks that a node has expired as soon as its longest life is over, and at `now` if that is
+/// later.
 fn assert_long_lives(real: &Real, last_use: i64, now: i64) -> Result<(), TestCaseError> {
     for scope in [Scope::Key, Scope::Biz] {
         let Some(life_ms) = real.longest_life_ms(scope) else { continue };
@@ -159,7 +161,7 @@ fn assert_long_lives(real: &Real, last_use: i64, now: i64) -> Result<(), TestCas
     Ok(())
 }
 
-/// Every figure of every answer, and what the nodes are worth, is the model's.
+/// Every figure of every answer, and the worth of the nodes, agrees with the model.
 fn assert_agreement(case: &Case, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut model = Model::new(case.biz.clone());
     let mut real = Real::new(&case.biz);

@@ -1,4 +1,4 @@
-//! All limits of a biz in words: who refuses, who decides, what is charged and what is banned.
+//! All limits of a biz in words: which refuse, which decides, what is charged and what is banned.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use frs::limit::Worth;
 use super::policies::{self, State, View};
 use super::steps::{Command, Step};
 
-/// A second of leave for turns whose clocks were read out of order.
+/// A tolerance of one second for turns whose clocks were read out of order.
 const SKEW_MS: i128 = 1000;
 
-/// Whose states: those of a key, or (none) of the whole biz.
+/// The owner of states: a key, or (none) the whole biz.
 type Owner = Option<usize>;
 
 /// The states of one biz, its rings and its bans.
@@ -30,7 +30,7 @@ pub struct Answer {
     pub limited: bool,
     pub banned: bool,
     pub shadow: bool,
-    /// Would an atomic request be refused.
+    /// Whether an atomic request would be refused.
     pub refuses: bool,
     pub limit: usize,
     pub advised: usize,
@@ -40,7 +40,7 @@ pub struct Answer {
     pub window_ms: Option<i128>,
 }
 
-/// Times beyond this are as good as for ever: what does not fit 64 bits saturates.
+/// Times beyond this count as for ever: what does not fit 64 bits saturates.
 pub fn far(ms: i128) -> i128 {
     ms.min(1 << 62)
 }
@@ -63,13 +63,13 @@ pub struct Detail {
     pub shown: Shown,
 }
 
-/// What the limits say of an item before it is charged.
+/// The judgement of the limits on an item before it is charged.
 struct Judged {
     /// Limits that do not admit it and do not only advise.
     refusing: Vec<usize>,
     advised: usize,
     ban_left: i128,
-    /// Of each refusing limit.
+    /// The retry of each refusing limit.
     retries: BTreeMap<usize, Option<i128>>,
 }
 
@@ -108,7 +108,7 @@ impl Model {
         policies::view(&self.limit(index).policy, state, &self.ring(owner, now), now)
     }
 
-    /// The latest time before that of a limit's state at which it would be forgotten.
+    /// The latest time, before that of a limit's state, at which the state would be forgotten.
     pub fn forgetting(&self, index: usize, key: usize, now: i128) -> Option<i128> {
         let owner = self.owner(index, key);
         let state = self.states.get(&(index, owner)).copied();
@@ -165,7 +165,7 @@ impl Model {
         }
     }
 
-    /// The sliding limits of a scope: interval, and the largest max that any key has.
+    /// The sliding limits of a scope: interval, and the largest max of any key.
     fn slidings(&self, owner: Owner) -> Vec<(u64, u64)> {
         let scope = if owner.is_some() { Scope::Key } else { Scope::Biz };
         let own = self.indices().filter_map(|index| match self.limit(index) {
@@ -181,7 +181,7 @@ impl Model {
         own.collect()
     }
 
-    /// The uses of a ring; those that no limit counts are gone.
+    /// The uses of a ring, without those that no limit counts.
     fn ring(&self, owner: Owner, now: i128) -> Vec<i128> {
         let ring = self.rings.get(&owner).map_or(&[][..], |ring| ring);
         let slidings = self.slidings(owner);
@@ -190,7 +190,7 @@ impl Model {
         ring.iter().filter(counts).copied().collect()
     }
 
-    /// Charges a ring: the oldest above its length are gone too.
+    /// Charges a ring. The oldest uses beyond its length are dropped, too.
     fn append(&mut self, owner: Owner, now: i128, count: i128) {
         let slidings = self.slidings(owner);
         let Some(&(_, most)) = slidings.iter().max_by_key(|(_, max)| max) else { return };
@@ -211,7 +211,7 @@ impl Model {
         Some(longest.into())
     }
 
-    /// A command: its answer, and the detail.
+    /// Runs a command; returns its answer and the detail.
     pub fn run(&mut self, step: &Step, now: i128) -> (Answer, Vec<Detail>) {
         let (key, count) = (step.key, i128::from(step.count));
         let judged = self.judge(key, now, count);
@@ -276,7 +276,7 @@ impl Model {
             return self.biz.limits.iter().position(|limit| limit.ban_ms.is_some()).unwrap();
         }
         let mut all: Vec<usize> = self.indices().collect();
-        // Stable: of equals the first.
+        // A stable sort: of equals, the first.
         all.sort_by_key(|&index| {
             let limit = self.limit(index);
             let remaining = self.view(index, key, now).remaining(&limit.policy);
@@ -329,7 +329,8 @@ impl Model {
     }
 }
 
-/// Linear between the points, in thousandths, to the nearest; of two as near the larger.
+/// Linear between the points, in thousandths, rounded to the nearest; of two equally near, the
+/// larger.
 fn weight_at(points: &[Weight], used: i128) -> u32 {
     let at = |point: &Weight| i128::from(point.at);
     let (first, last) = (points.first().unwrap(), points.last().unwrap());

@@ -1,7 +1,7 @@
-//! Each policy in words: what a state is at a time, what it admits, and what it shows.
+//! Each policy in words: its state at a time, what it admits, and its figures.
 //!
-//! Waiting times are searched for by their meaning, the first time at which something holds, not
-//! computed by the formula that the code has for them.
+//! Waiting times are searched for by their meaning, the first time at which a condition holds. They
+//! are not computed by the code's formula.
 
 use frs::conf::{Calendar, Count, Policy, Token, Turns};
 
@@ -12,31 +12,31 @@ pub const MOST_USED: i128 = (1 << 53) - 1;
 /// Parts of a token.
 const TOKEN: i128 = 86_400_000;
 
-/// A state in which something is used; one that is not there is fresh.
+/// A state with uses. An absent state is fresh.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum State {
-    /// Of an interval or a calendar.
+    /// The state of an interval or a calendar.
     Window { start: i128, used: i128 },
-    /// Of a sliding-counter.
+    /// The state of a sliding-counter.
     Counters { start: i128, cur: i128, prev: i128 },
-    /// Of a token bucket, in parts of a token.
+    /// The state of a token bucket, in parts of a token.
     Bucket { level: i128, last: i128 },
-    /// Of what never resets.
+    /// The state of a policy that never resets.
     Ever { used: i128 },
 }
 
-/// One limit as an item meets it: with the clock it goes by.
+/// One limit as an item meets it, with its effective time.
 #[derive(Debug, Clone)]
 pub struct View {
     pub now: i128,
     pub state: Option<State>,
-    /// Of a sliding limit: the uses it counts, from the oldest.
+    /// For a sliding limit: the uses that it counts, oldest first.
     pub uses: Vec<i128>,
-    /// All that its ring holds.
+    /// Everything in its ring.
     ring: Vec<i128>,
 }
 
-/// What a state becomes by `now`, as the clock section has it.
+/// The state at `now`, by the rules for the clock.
 pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> View {
     let (now, state) = match state {
         Some(state) => set_back(policy, state, now),
@@ -50,7 +50,7 @@ pub fn view(policy: &Policy, state: Option<State>, ring: &[i128], now: i128) -> 
     View { now, state, uses, ring }
 }
 
-/// The time the state goes by, and the state unless the clock was set back too far.
+/// The state's effective time, and the state, unless the clock was set back too far.
 fn set_back(policy: &Policy, state: State, now: i128) -> (i128, Option<State>) {
     match time(state) {
         Some(time) if now < time && time - now < leave(policy, time) => (time, Some(state)),
@@ -67,7 +67,7 @@ fn time(state: State) -> Option<i128> {
     }
 }
 
-/// By how much the clock can be set back from a state's time before the state is fresh.
+/// How far the clock can be set back from a state's time before the state is fresh.
 fn leave(policy: &Policy, time: i128) -> i128 {
     match policy {
         Policy::Interval(limit) => limit.interval_ms.into(),
@@ -81,8 +81,8 @@ fn leave(policy: &Policy, time: i128) -> i128 {
     }
 }
 
-/// The latest time to which the clock can be set back and a state is fresh, or the newest use of a
-/// ring counts no more.
+/// The latest time to which the clock can be set back such that a state is fresh, or the newest use
+/// of a ring no longer counts.
 pub fn forgetting(policy: &Policy, state: Option<State>, ring: &[i128]) -> Option<i128> {
     let time = match policy {
         Policy::Sliding(_) => ring.last().copied(),
@@ -127,7 +127,8 @@ fn roll(policy: &Policy, state: State, now: i128) -> Option<State> {
     }
 }
 
-/// One calendar window after the other: each settles max uses of a debt, and all without one.
+/// Steps through the calendar windows. Each settles max uses of a debt, or everything without a
+/// debt.
 fn turn_by_turn(
     turns: &Turns,
     limit: &Calendar,
@@ -150,7 +151,7 @@ fn settled(limit: &Calendar, used: i128) -> i128 {
     if limit.debt > 0 { (used - i128::from(limit.max)).max(0) } else { 0 }
 }
 
-/// The uses less than the interval away from now, on either side.
+/// The uses that are less than the interval away from now, on either side.
 pub fn counted(interval_ms: u64, ring: &[i128], now: i128) -> Vec<i128> {
     let near = |&&time: &&i128| (now - time).abs() < i128::from(interval_ms);
     let mut uses: Vec<i128> = ring.iter().filter(near).copied().collect();
@@ -159,7 +160,7 @@ pub fn counted(interval_ms: u64, ring: &[i128], now: i128) -> Vec<i128> {
 }
 
 fn drained(limit: &Token, ms: i128) -> i128 {
-    // Divides for every unit of a rate.
+    // Divides evenly for every unit of a rate.
     (i128::from(limit.rate) * TOKEN / i128::from(limit.per_ms)).saturating_mul(ms)
 }
 
@@ -168,7 +169,7 @@ fn fill_ms(limit: &Token) -> i128 {
     first(1, full, |ms| drained(limit, ms) >= full)
 }
 
-/// The calendar of a policy that has one.
+/// The calendar of a policy, if it has one.
 pub fn turns(policy: &Policy) -> Option<&Turns> {
     match policy {
         Policy::Calendar(limit) => Some(&limit.turns),
@@ -177,7 +178,7 @@ pub fn turns(policy: &Policy) -> Option<&Turns> {
     }
 }
 
-/// The least number from `low` on for which it holds, as it does for `high` and all above it.
+/// The least number from `low` on for which the condition holds. It holds for `high` and above.
 fn first(low: i128, high: i128, holds: impl Fn(i128) -> bool) -> i128 {
     let (mut low, mut high) = (low, high);
     while low < high {
@@ -191,7 +192,7 @@ fn first(low: i128, high: i128, holds: impl Fn(i128) -> bool) -> i128 {
     low
 }
 
-/// What fits in all, debt included.
+/// The largest use that fits, debt included.
 pub fn most(policy: &Policy) -> i128 {
     let debt = match policy {
         Policy::Interval(limit) => limit.debt,
@@ -213,13 +214,13 @@ pub fn max(policy: &Policy) -> i128 {
     })
 }
 
-/// Part of the window that a sliding-counter has left, in milliseconds.
+/// The remaining part of a sliding-counter's window, in milliseconds.
 fn ahead(interval_ms: u64, start: i128, now: i128) -> i128 {
     start + i128::from(interval_ms) - now
 }
 
 impl View {
-    /// The state of a sliding limit is the ring that it shares.
+    /// The state of a sliding limit is its shared ring.
     pub fn is_fresh(&self) -> bool {
         self.state.is_none() && self.ring.is_empty()
     }
@@ -245,7 +246,7 @@ impl View {
             (_, None) => 0,
             (_, Some(State::Window { used, .. } | State::Ever { used })) => used,
             (Policy::SlidingCounter(limit), Some(State::Counters { start, cur, prev })) => {
-                // Whole uses that cover the part: rounded up.
+                // Whole uses that cover the part, rounded up.
                 let interval = i128::from(limit.interval_ms);
                 let part = prev * ahead(limit.interval_ms, start, self.now);
                 (cur + first(0, prev, |whole| whole * interval >= part)).min(MOST_USED)
@@ -293,7 +294,7 @@ impl View {
         }
     }
 
-    /// Milliseconds until a count that is not admitted is. None: never.
+    /// Milliseconds until a refused count is admitted. None: never.
     pub fn retry(&self, policy: &Policy, count: i128) -> Option<i128> {
         if count > most(policy) {
             return None;
@@ -316,7 +317,7 @@ impl View {
                 Some(turn - self.now)
             }
             Policy::Sliding(limit) => {
-                // Where the clock was set back, uses of a later time come to count again.
+                // If the clock was set back, uses of a later time count again.
                 let interval = i128::from(limit.interval_ms);
                 let leaves = self.ring.iter().map(|time| time + interval).filter(|&t| t > self.now);
                 let admits =
@@ -339,7 +340,7 @@ impl View {
         first(1, latest, |ms| view(policy, self.state, &[], self.now + ms).admits(policy, count))
     }
 
-    /// The state after `count` more, or given back.
+    /// The state after `count` more uses, or after giving them back.
     pub fn charged(&self, policy: &Policy, count: i128) -> Option<State> {
         let more = |used: i128| (used + count).clamp(0, MOST_USED);
         match (policy, self.state) {
@@ -349,7 +350,7 @@ impl View {
                     Some(State::Bucket { level, last }) => (level, last),
                     _ => (0, self.now),
                 };
-                // What a state can hold.
+                // The range of a state.
                 let level = (level + count * TOKEN).clamp(0, u64::MAX.into());
                 (level > 0).then_some(State::Bucket { level, last })
             }
@@ -377,7 +378,7 @@ impl View {
         }
     }
 
-    /// Length of the window, where the policy has one to show.
+    /// The length of the window, if the policy has one to show.
     pub fn window_ms(&self, policy: &Policy) -> Option<i128> {
         Some(match policy {
             Policy::Interval(limit) => limit.interval_ms.into(),

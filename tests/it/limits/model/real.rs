@@ -1,4 +1,4 @@
-//! The code under test, with words kept for each key as a store would.
+//! The code under test, with the words of each key kept as in a store.
 
 use frs::conf::{Biz, Mode, Scope};
 use frs::limit::Worth;
@@ -10,14 +10,14 @@ use super::steps::{Command, KEYS, Step};
 #[derive(Debug, Clone)]
 pub struct Real {
     rules: Rules,
-    /// For so long the rules need not be told the time again.
+    /// The time span in which the rules need not be told the time again.
     told: Span,
     mode: Mode,
     keys: Vec<Vec<u64>>,
     biz: Vec<u64>,
 }
 
-/// A verdict, does it refuse an atomic request, and the details.
+/// A verdict, whether it refuses an atomic request, and the details.
 pub type Outcome = (Verdict, bool, Vec<LimitFigures>);
 
 impl Real {
@@ -80,7 +80,7 @@ impl Real {
         (verdict, refuses, details)
     }
 
-    /// What passes all at once has come to the same as step by step: `copy` and `verdict`.
+    /// The single-step path gives the same as the step-by-step one: `copy` and `verdict`.
     fn check_pass(&self, step: &Step, now: u64, copy: &Real, verdict: Verdict) {
         let (mut words, mut told) = (self.keys[step.key].clone(), None);
         let demand = Demand { count: step.count, charges: step.command != Command::Query };
@@ -115,7 +115,7 @@ impl Real {
         self.rules.has_ban()
     }
 
-    /// Would the item pass `wait` milliseconds from `now`?
+    /// Whether the item would pass `wait` milliseconds from `now`.
     pub fn would_pass(&self, step: &Step, now: u64, wait: u64) -> bool {
         let judgement = self.clone().judge(step, now + wait).0;
         !judgement.limited || self.mode == Mode::Shadow

@@ -1,4 +1,4 @@
-//! Random businesses, and what random clients and clocks do to them.
+//! Random businesses, clients and clocks.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::plain::Model;
 use super::policies::{MOST_USED, turns};
 use super::windows::window;
 
-/// Keys of one biz, whose wide limits they share.
+/// The keys of one biz, which share its wide limits.
 pub const KEYS: usize = 2;
-/// The clock goes from here, so that no window began before the epoch,
+/// The clock starts here, so that no window began before the epoch,
 const FIRST_MS: i64 = 400 * DAY_MS;
-/// to here, so that none ends beyond the last year that a date can have.
+/// and ends here, so that no window ends beyond the last year of a date.
 pub const LAST_MS: i64 = 1 << 47;
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 86_400_000;
 const MOST: u64 = MOST_USED as u64;
 
 /// Zones with turns of every kind: none, an hour at night or at midnight, half an hour, two hours,
-/// quarters of an hour, a minute past, seconds, a day that never was, and a winter time.
+/// quarters of an hour, a minute past, seconds, a skipped day, and a winter time.
 const ZONES: [&str; 14] = [
     "UTC",
     "Asia/Shanghai",
@@ -59,27 +59,27 @@ pub struct Step {
     pub tick: Tick,
 }
 
-/// How the clock goes before a step.
+/// How the clock moves before a step.
 #[derive(Debug, Clone, Copy)]
 pub enum Tick {
     By(i64),
-    /// By thousandths of a limit's window, and a little more or less.
+    /// By thousandths of a limit's window, plus or minus a little.
     Windows {
         limit: usize,
         thousandths: i64,
         more: i64,
     },
-    /// To a limit's turn, and a little more or less.
+    /// To a limit's turn, plus or minus a little.
     Turn {
         limit: usize,
         more: i64,
     },
-    /// Back to where a limit's state is forgotten, and a little more or less.
+    /// Back to where a limit's state is forgotten, plus or minus a little.
     Forget {
         limit: usize,
         more: i64,
     },
-    /// To the end of the last wait, and a little more or less.
+    /// To the end of the last wait, plus or minus a little.
     Retry {
         more: i64,
     },
@@ -93,7 +93,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Where a window's debt is settled one turn at a time, millions of them would take too long.
+    /// Bounds the count if a window's debt is settled one turn at a time: millions would take too
+    /// long.
     pub fn fit(&self, step: &Step) -> Step {
         let slow = |limit: &Limit| match &limit.policy {
             Policy::Calendar(limit) => limit.debt > 0 && limit.max < 1 << 28,
@@ -158,7 +159,7 @@ fn any_interval() -> impl Strategy<Value = Policy> {
     let small = (1_u64..300, 0_u64..12, prop_oneof![Just(0), 0_u64..15]);
     let large = (any_size(1, MOST), any_size(0, MOST), prop_oneof![Just(0), any_size(0, MOST)]);
     prop_oneof![4 => small.boxed(), 1 => large.boxed()].prop_map(|(interval_ms, max, debt)| {
-        // As the configuration has it: a debt needs a max, and is paid back in a duration.
+        // As in the configuration: a debt needs a max, and is paid back within some duration.
         let turns = debt.checked_div(max).unwrap_or(0) + 2;
         let fits = max > 0 && turns.saturating_mul(interval_ms) <= MOST;
         Policy::Interval(Interval { interval_ms, max, debt: if fits { debt } else { 0 } })
@@ -212,7 +213,7 @@ fn any_token() -> impl Strategy<Value = Policy> {
         .prop_map(|(rate, per_ms, burst)| Policy::Token(Token { rate, per_ms, burst }))
 }
 
-/// What a level can hold.
+/// The largest level.
 const MOST_BURST: u64 = u64::MAX / 86_400_000;
 
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -228,7 +229,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     ]
 }
 
-/// Of limits with a word of advice none bans.
+/// A limit that advises does not ban.
 fn any_limit() -> impl Strategy<Value = Limit> {
     let scope = prop_oneof![3 => Just(Scope::Key), 1 => Just(Scope::Biz)];
     let ban = prop_oneof![3 => 1_u64..400, 1 => any_size(1, MOST)];
@@ -331,7 +332,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
 pub fn any_change() -> impl Strategy<Value = Case> {
     let near = prop_oneof![-3 * DAY_MS..2 * DAY_MS, -2 * HOUR_MS..HOUR_MS];
     let time = FIRST_MS..25_000 * DAY_MS;
-    // Half an hour, which cuts hours, is rare in the world.
+    // Zones with half hours, which cut hours, are rare.
     let zones =
         prop_oneof![2 => prop::sample::select(&ZONES[..]), 1 => Just("Australia/Lord_Howe")];
     let calendar = (turns_in(zones), 1_u64..6, prop_oneof![Just(0), 0_u64..15]);

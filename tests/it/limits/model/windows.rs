@@ -1,8 +1,8 @@
-//! Calendar windows by their definition: a window turns at the first instant at which the local
-//! clock has come to the turn.
+//! Calendar windows by definition: a window turns at the first instant at which the local clock has
+//! reached the turn.
 //!
-//! An instant is found by walking the stretches of constant offset around it, never by asking the
-//! time zone library to resolve a gap or a fold.
+//! An instant is found by walking the stretches of constant offset around it. The time zone library
+//! is never asked to resolve a gap or a fold.
 
 use frs::conf::{Turns, Unit};
 use jiff::civil::{Date, date};
@@ -10,10 +10,10 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 const HOUR_MS: i64 = 3_600_000;
-/// More than any two offsets differ.
+/// More than the difference of any two offsets.
 const FAR_MS: i64 = 60 * HOUR_MS;
 
-/// A time without changes of the offset: from, until and the offset, in milliseconds.
+/// A time span with a constant offset: from, until and the offset, in milliseconds.
 type Stretch = (i64, i64, i64);
 
 /// The window containing `now`: its start, and its turn.
@@ -39,8 +39,8 @@ fn stretches(zone: &TimeZone, from: i64, until: i64) -> Vec<Stretch> {
     edges.windows(2).map(|edge| (edge[0], edge[1], offset(edge[0]))).collect()
 }
 
-/// Turns of minutes or hours around `now`: where the local clock shows a whole one, and where its
-/// offset changes by no whole hour.
+/// Turns of minutes or hours around `now`: instants at which the local clock shows a whole one, or
+/// its offset changes by other than whole hours.
 fn natural(zone: &TimeZone, unit_ms: i64, now: i64) -> Vec<i64> {
     let mut cuts = Vec::new();
     let mut offset_before = None;
@@ -101,19 +101,20 @@ mod tests {
         let day = |zone, at, now| window_of(Unit::Day, zone, at, now);
         let short = ["2024-03-30T23:00:00Z", "2024-03-31T22:00:00Z"];
         assert_eq!(day("Europe/Berlin", 0, "2024-03-31T12:00:00Z"), short);
-        // 02:30 is in the gap: at its end. Twice in autumn: the first.
+        // 02:30 is in the gap: the turn is at its end. In autumn it occurs twice: the first one
+        // counts.
         let gap = ["2024-03-31T01:00:00Z", "2024-04-01T00:30:00Z"];
         assert_eq!(day("Europe/Berlin", 150, "2024-03-31T01:00:00Z"), gap);
         let fold = ["2024-10-27T00:30:00Z", "2024-10-28T01:30:00Z"];
         assert_eq!(day("Europe/Berlin", 150, "2024-10-27T01:00:00Z"), fold);
-        // The 30th of December never was.
+        // The 30th of December did not exist.
         let skip = ["2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"];
         assert_eq!(day("Pacific/Apia", 0, "2011-12-30T09:59:59Z"), skip);
         let week = ["2026-11-15T16:00:00Z", "2026-11-22T16:00:00Z"];
         assert_eq!(window_of(Unit::Week, "Asia/Shanghai", 0, "2026-11-20T15:00:00Z"), week);
         let year = ["2023-01-01T23:59:00Z", "2024-01-01T23:59:00Z"];
         assert_eq!(window_of(Unit::Year, "UTC", 1439, "2024-01-01T23:58:00Z"), year);
-        // Half an hour back at 02:00, which is 15:00 the day before in UTC.
+        // Half an hour back at 02:00, which is 15:00 of the day before in UTC.
         let cut = ["2024-04-06T14:00:00Z", "2024-04-06T15:00:00Z"];
         assert_eq!(window_of(Unit::Hour, "Australia/Lord_Howe", 0, "2024-04-06T14:40:00Z"), cut);
         let half = ["2024-04-06T15:00:00Z", "2024-04-06T15:30:00Z"];
