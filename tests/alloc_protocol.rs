@@ -1,7 +1,7 @@
 //! In the steady state, reading requests and writing their answers allocates nothing.
 //!
-//! A test binary of its own, because it replaces the allocator. Counted is what the test's own
-//! thread allocates: the harness has another one.
+//! A separate test binary, because it replaces the allocator. Only allocations of the test's own
+//! thread count: the harness has another thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,7 +18,7 @@ thread_local! {
 }
 
 fn count() {
-    // A thread that is ending has none any more.
+    // A thread that is ending no longer has a counter.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
@@ -108,7 +108,7 @@ fn post(fields: &str, body: &str) -> String {
 
 const ADMIN: Listen = Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7601));
 
-/// Allocations of this input in so many turns, once the buffers have grown.
+/// The number of allocations for this input in `turns` turns, after the buffers have grown.
 fn allocations(input: &[u8], turns: u64) -> usize {
     allocations_by(&HTTP, input, turns)
 }
@@ -152,7 +152,7 @@ fn the_steady_state_allocates_nothing() {
         "GET /authz/login:403/x HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n\r\n"
             .to_owned(),
         "HEAD /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".to_owned(),
-        // Faults cost no more.
+        // Faults cost nothing more.
         "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         post("", "<request><item biz='b' kay='k'/></request>"),
@@ -207,7 +207,7 @@ fn the_steady_state_in_json_allocates_nothing() {
     assert_eq!(allocations(input.as_bytes(), 99), 0);
 }
 
-/// The parser has no buffer of ours for what it decodes, nor for a fault.
+/// The JSON parser cannot decode into the server's buffer, and a fault needs a buffer of its own.
 #[test]
 fn escapes_and_faults_in_json_cost_little() {
     let key = "\\u4e2d".repeat(20);

@@ -1,7 +1,7 @@
-//! In the steady state, serving allocates nothing: from the bytes of requests over the real service
-//! and a real store to the bytes of answers.
+//! In the steady state, serving allocates nothing, from the bytes of requests through the real
+//! service and a real store to the bytes of answers.
 //!
-//! A test binary of its own, because it counts every allocation of the process.
+//! A separate test binary, because it counts every allocation of the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{IpAddr, Ipv4Addr};
@@ -92,7 +92,7 @@ fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// What clients send in turn number `turn`, always of the same length.
+/// The clients' input in this turn. Its length is always the same.
 fn input(turn: u64) -> Vec<u8> {
     let get = |target: String| format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n");
     let items: String = (0..40)
@@ -101,7 +101,7 @@ fn input(turn: u64) -> Vec<u8> {
                 format!("<item biz=\"login\" key=\"user{:03}\" detail=\"true\"/>", turn % 50 + nth)
             }
             1 => format!("<item biz=\"sms\" key=\"{:05}\" count=\"2\"/>", turn * 7 + nth),
-            // More keys than there is room for: old ones give way.
+            // More keys than places: old nodes are evicted.
             2 => format!("<item biz=\"crowded\" key=\"k{:05}\"/>", turn * 40 + nth),
             _ => "<item biz=\"nope\" key=\"&#x41;&amp;\" count=\"many\"/>".to_owned(),
         })
@@ -136,7 +136,7 @@ fn input(turn: u64) -> Vec<u8> {
         get("/update?biz=login&key=".to_owned()),
         get("/authz/login/some/path?and=more".to_owned()),
         get("/nope".to_owned()),
-        // Pipelined, one after another.
+        // Pipelined requests.
         get("/update?biz=sms&key=1".to_owned()).repeat(30),
     ]
     .concat()
@@ -182,7 +182,7 @@ fn serving_allocates_nothing() {
         turn(nth, input);
     }
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
-    // Nor does a program's client, whose verdicts are values.
+    // A program's client allocates nothing either: its verdicts are values.
     let client = frs::Client::attach(dir.path()).expect("attached");
     let keys: Vec<String> = (0..64).map(|nth| format!("user-{nth}")).collect();
     let run = |times: usize| {
@@ -196,7 +196,7 @@ fn serving_allocates_nothing() {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     run(10_000);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
-    // It was no idle run.
+    // The run evicted nodes.
     let evicted = runtime.count_of_groups(GroupCounter::EvictionsLimiting)
         + runtime.count_of_groups(GroupCounter::EvictionsIdle);
     assert!(evicted > 1000, "{evicted}");

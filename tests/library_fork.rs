@@ -1,8 +1,8 @@
-//! A client of the library over forks: a child attaches anew, its parent's attachment is neither
-//! used nor released, and no lock that a thread of the parent held stops it.
+//! A client of the library across forks. A child attaches again, the parent's attachment is neither
+//! used nor released, and no lock held by a parent's thread blocks the child.
 //!
-//! A program of its own without a harness, because it forks: first its one thread, then beside
-//! others that are in the middle of calls.
+//! This is a separate program without a harness, because it forks: first with its one thread, then
+//! beside threads that are in the middle of calls.
 
 #[allow(dead_code, unused_imports, reason = "a part of what all tests share")]
 #[path = "it/common/mod.rs"]
@@ -17,12 +17,12 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
 
 fn main() {
-    // As with a harness, where only some tests are to run.
+    // As in a harness, a filter selects the tests.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     if filter.is_some_and(|filter| !"library_fork".contains(&*filter)) {
         return;
     }
-    // However slow the machine is, nobody is busy.
+    // No key-node is busy, however slow the machine is.
     let http = "lock-timeout=\"10s\"".to_owned();
     let setup = Setup::new(&Settings { http, ..Settings::default() });
     let server = setup.start();
@@ -44,24 +44,24 @@ fn charge(client: &Client, key: &str) -> Option<u64> {
     client.update(Item::new("plenty", key)).expect("charged").used()
 }
 
-/// Runs `work` in a forked child, which then ends; its id.
+/// Runs `work` in a forked child, which then ends; returns the child's id.
 #[expect(unsafe_code)]
 fn forked(work: impl FnOnce()) -> Pid {
-    // SAFETY: where other threads run the child uses nothing that they may have locked but the heap
-    // and the client: the C library keeps the heap whole over forks, and the client is what is
-    // tested.
+    // SAFETY: if other threads run, the child uses nothing that they may have locked, except the
+    // heap and the client. The C library keeps the heap consistent across forks, and the client is
+    // what is tested.
     match unsafe { fork() }.expect("forked") {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
             let work = std::panic::AssertUnwindSafe(work);
             let done = std::panic::catch_unwind(work);
-            // Nothing of the parent's is dropped: not the server, not its directory.
+            // Nothing of the parent's is dropped: neither the server nor its directory.
             std::process::exit(if done.is_ok() { 0 } else { 1 });
         }
     }
 }
 
-/// How a child ends.
+/// The exit status of a child.
 fn end_of(child: Pid) -> WaitStatus {
     wait_until("a child ends", || {
         let status = waitpid(child, Some(WaitPidFlag::WNOHANG)).expect("waited");

@@ -1,5 +1,5 @@
-//! The inputs that fuzzing kept, once more: whoever changes the code hears of a find without a
-//! fuzzer. `just fuzz` looks for new ones.
+//! Runs the inputs that fuzzing kept, so a change that breaks one is noticed without a fuzzer.
+//! `just fuzz` looks for new ones.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn every_kept_input_passes_its_target() {
     }
 }
 
-/// It is in the repository for good, and is read at each `cargo test`.
+/// The corpus is kept in the repository, and is read at each `cargo test`.
 #[test]
 fn the_corpus_is_small() {
     let (mut bytes, mut files) = (0, 0);

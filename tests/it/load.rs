@@ -1,5 +1,5 @@
-//! frs-load against real servers, whose limits must agree with what it counts, and against servers
-//! that answer wrongly, which it must catch.
+//! frs-load against real servers, whose limits must agree with its counts, and against servers that
+//! answer wrongly, which it must detect.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ fn load(url: &str, words: &str) -> Output {
     command.arg(url).args(words.split_whitespace()).output().expect("frs-load runs")
 }
 
-/// The rows of a right run: verdicts, errors and statuses with their numbers.
+/// The rows of a successful run: verdicts, errors and statuses with their numbers.
 #[track_caller]
 fn rows(setup: &Setup, words: &str) -> BTreeMap<String, u64> {
     let output = load(&format!("http://{}", setup.address), words);
@@ -101,7 +101,7 @@ fn the_server_has_counted_what_was_sent() {
     let first = [used("k0"), used("k1"), used("k2")];
     assert_eq!(first.iter().sum::<u64>(), 2000);
     assert!(first[0] > first[1] && first[1] > first[2], "Zipf's order: {first:?}");
-    // The same keys again, whatever threads and connections there are.
+    // The same keys again, with other threads and connections.
     rows(&setup, &words.replace("--threads 2", "--threads 1 --connections 3 --pipeline 7"));
     assert_eq!([used("k0"), used("k1"), used("k2")], first.map(|used| 2 * used));
 }
@@ -136,7 +136,7 @@ fn an_open_loop_sends_at_its_rate() {
     assert_eq!(found, expected(&[("allowed", 200), ("200", 200)]));
     assert!(begun.elapsed() >= Duration::from_micros(99_500), "the last one is meant for then");
 
-    // What could not be sent in time, because this machine or the server was late, is told.
+    // Requests that this machine or the server delayed beyond the end are reported.
     let words = "--biz plenty --rate 2000 --duration 250ms --connections 2";
     let output = load(&format!("http://{}", setup.address), words);
     let summary = text(&output.stdout);
@@ -203,11 +203,11 @@ fn exit_statuses() {
     assert!(text(&unknown.stderr).contains("unknown-biz"), "{unknown:?}");
 }
 
-/// A server that answers requests in turn with what a function makes of their number.
+/// A server that answers the n-th request with what the function returns for n.
 fn answering(answer: impl Fn(usize) -> Option<String> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
-    // Ends with the test's process.
+    // This thread ends with the test's process.
     thread::spawn(move || {
         let mut number = 0;
         for stream in listener.incoming() {
@@ -217,7 +217,7 @@ fn answering(answer: impl Fn(usize) -> Option<String> + Send + 'static) -> Strin
     format!("http://{address}")
 }
 
-/// Serves requests without a body of two packets; closes where there is no answer.
+/// Serves requests without a body, in two packets each. Closes if there is no answer.
 fn serve(
     mut stream: TcpStream,
     number: &mut usize,
@@ -241,7 +241,7 @@ fn http(status: u16, fields: &str, body: &str) -> String {
     )
 }
 
-/// With the fields that go with [`ITEM`].
+/// An answer with the fields that match [`ITEM`].
 fn ok(body: &str) -> String {
     let fields = "RateLimit-Policy: \"b\";q=5;w=60\r\nRateLimit: \"b\";r=4;t=60\r\n";
     http(200, fields, body)
@@ -322,8 +322,8 @@ fn a_server_that_answers_nothing_fails_the_run() {
     assert!(said.contains("no request was answered: 20 items"), "{said}");
 }
 
-/// A stall that half of the requests were meant for is in the median of an open loop, and not in
-/// that of a closed one, which sends nothing meanwhile.
+/// A stall at the time of half of the requests shows in the median of an open loop. It does not
+/// show in that of a closed one, which sends nothing meanwhile.
 #[test]
 fn a_stall_is_seen_by_all_whom_it_would_have_met() {
     let median_us = |words: &str| {

@@ -1,5 +1,5 @@
-//! Files that are cut, swapped, scribbled over, missing or of another boot: noticed, named, never
-//! served from, and never overwritten.
+//! Files that are cut, swapped, overwritten, missing or of another boot are noticed and named,
+//! never served from, and never overwritten.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -16,7 +16,7 @@ const MAP: &str = r#"<map>
   <biz id="2" name="other" group="second" key="string"><limit policy="total" max="1000"/></biz>
 </map>"#;
 
-// Where things stand in the files, in words: the map of src/store/layout.rs.
+// Offsets in the files, in words: the map of src/store/layout.rs.
 const PAGE: u64 = 512;
 const NODE: u64 = 128 / 8;
 const KEY_NODE: u64 = 8 + 8 * NODE;
@@ -46,7 +46,7 @@ fn used(client: &mut Client, biz: &str) -> u64 {
     answer.attribute("used").and_then(|used| used.parse().ok()).expect("used")
 }
 
-/// A server that has counted seven uses in each group, and was killed.
+/// A setup whose server counted seven uses in each group, and was killed.
 fn killed() -> Setup {
     let setup = setup();
     let mut server = setup.start();
@@ -68,13 +68,13 @@ fn runtime_file(setup: &Setup) -> PathBuf {
     setup.path("data/runtime.mmap")
 }
 
-/// Writes the CRC of a header again, over the words before it.
+/// Writes a header's CRC again, over the words before it.
 fn seal(file: &File, crc_at: u64) {
     let bytes: Vec<u8> = (0..crc_at).flat_map(|at| load(file, at).to_le_bytes()).collect();
     store(file, crc_at, u64::from(crc32fast::hash(&bytes)));
 }
 
-/// File and first word of the node of key `kept` of biz 1.
+/// The file and the first word of the node of key `kept` of biz 1.
 fn find_node(setup: &Setup) -> (u32, File, u64) {
     let key = u64::from_le_bytes(*b"kept\0\0\0\0");
     for number in 0..2 {
@@ -91,11 +91,11 @@ fn find_node(setup: &Setup) -> (u32, File, u64) {
     panic!("no node of the key");
 }
 
-/// Word of a node that holds what is used, with a key of 24 bytes.
+/// The word of a node that holds its use, with a key of 24 bytes.
 const USED: u64 = 3 + 3 + 1;
 
-/// A server that is to start with all groups must not start, and say this; no group file is
-/// touched.
+/// A server that is told to start only with all groups must refuse to start, with these words, and
+/// change no group file.
 fn expect_refusal(setup: &Setup, said: &[&str]) {
     let files = ["default.0", "default.1", "second.0"];
     let bytes = || files.map(|name| std::fs::read(setup.path(&format!("data/{name}.mmap"))).ok());
@@ -141,7 +141,7 @@ fn scribbled_headers_are_named_and_left_alone() {
         (2, 7, false, "header CRC: found "),
         (4, 63 | 8 << 32, false, "header CRC: found "),
         (GROUP_CRC, 7, false, "header CRC: found 7, expected "),
-        // Whole, but not of this file, this group or this configuration.
+        // Intact, but for another file, group or configuration.
         (2, 7, true, "default.1.mmap: group id: found "),
         (3, 2 | 1 << 32, true, "file index: found 1, expected 0"),
         (4, 65 | 8 << 32, true, "length: found "),
@@ -185,8 +185,8 @@ fn a_missing_file_is_a_fault_and_a_creation_that_was_not_finished_is_redone() {
     assert_ne!(second.metadata().expect("there").ino(), inode, "made anew, too");
 }
 
-/// Makes the dead worker's slot look as if it had died in the middle of a transaction: its undo
-/// log would take a word of the node of `kept` away.
+/// Makes the dead worker's slot look as if it had died in the middle of a transaction. Its undo log
+/// would change a word of the node of `kept`.
 fn leave_transaction_open(setup: &Setup) -> (u32, u64) {
     let (number, group, node) = find_node(setup);
     let (id, runtime) = (load(&group, 2), open(&runtime_file(setup)));
@@ -210,7 +210,7 @@ fn leave_transaction_open(setup: &Setup) -> (u32, u64) {
 
 #[test]
 fn an_open_transaction_of_this_boot_is_undone() {
-    // That the next two tests leave something behind that would be undone.
+    // Shows that the next two tests leave a log that would be undone.
     let setup = killed();
     let (number, node) = leave_transaction_open(&setup);
     let server = setup.start();
@@ -244,7 +244,7 @@ fn after_another_boot_semaphores_are_free_and_nothing_is_undone() {
         store(&file, GROUP_BOOT, 1);
         assert_eq!(load(&file, GROUP_CLEAN), 0, "not closed");
         for key_node in 0..KEY_NODES {
-            // Taken, by somebody of that boot, and somebody waited.
+            // Taken by a process of that boot, with a waiter.
             store(&file, PAGE + key_node * KEY_NODE, 0x8000_0103);
         }
     }
@@ -290,7 +290,7 @@ fn a_scribbled_node_is_never_believed() {
     let mut server = setup.start();
     let mut client = server.client();
     for round in 0..NODE {
-        // The last use may be anything: it is no part of what the CRC covers.
+        // The last use may have any value: the CRC does not cover it.
         if round == 2 {
             continue;
         }
@@ -302,7 +302,7 @@ fn a_scribbled_node_is_never_believed() {
     charge(&mut client, "plenty", 3);
     server.kill_all();
     drop(server);
-    // And by the scan.
+    // The scan drops it, too.
     let (_, file, node) = find_node(&setup);
     store(&file, node + USED, 999);
     std::fs::remove_file(runtime_file(&setup)).expect("removed");
@@ -312,7 +312,7 @@ fn a_scribbled_node_is_never_believed() {
     assert!(log.contains("node dropped") && log.contains("dropped=1"), "{log}");
 }
 
-/// Several items of each group: looked up ahead of each other.
+/// Sends several items of each group, which are looked up ahead.
 fn ask_many(client: &mut Client) -> Answer {
     let pair = "<item biz=\"other\" key=\"kept\"/><item biz=\"plenty\" key=\"many\"/>";
     let body = format!("<request>{}</request>", pair.repeat(20));
@@ -323,7 +323,7 @@ fn ask_many(client: &mut Client) -> Answer {
     client.answer()
 }
 
-/// Cuts the one file of the second group under a running server, and lets somebody see it.
+/// Cuts the only file of the second group under a running server, and makes a worker use it.
 fn cut_live(server: &Server<'_>, length: u64) {
     open(&group_file(server.setup, "second", 0)).set_len(length).expect("cut");
     let mut first = server.client();
@@ -349,10 +349,10 @@ fn a_file_cut_while_serving_costs_its_group_only() {
             let named = log.contains("a process received SIGBUS") && log.contains("second.0.mmap");
             (named && log.contains(&format!("length: found {length}"))).then_some(())
         });
-        // The one who met it is replaced, and the new one serves the other group.
+        // The worker that met the SIGBUS is replaced, and the new one serves the other group.
         let replaced = wait_until("it is replaced", || {
             let now = server.workers();
-            // The keeper looks at all nodes, too, and may have come first.
+            // The keeper also looks at all nodes, and may have met it first.
             let met = now != workers || setup.log().contains("keeper died");
             (now.len() == 2 && met).then_some(now)
         });
@@ -391,7 +391,7 @@ fn all_damaged_groups_are_named_after_a_sigbus() {
             client.try_get(&format!("/update?biz={biz}&key=kept")).is_ok_and(|a| is_store(&a))
         });
         let health = client.try_get("/health").ok()?;
-        // No group is left.
+        // No group remains.
         let told = health.status == 503 && health.body.contains("default, second");
         (stores == [true, true] && told).then_some(())
     });

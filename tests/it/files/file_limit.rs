@@ -1,12 +1,12 @@
-//! A limit on the size of files (RLIMIT_FSIZE): what does not fit is an error that says so, and no
-//! process dies of SIGXFSZ.
+//! A limit on the size of files (RLIMIT_FSIZE): a write that does not fit is an error that is
+//! reported, and no process dies of SIGXFSZ.
 
 use std::process::Command;
 
 use crate::common::{Settings, Setup, needs, text, wait_until};
 use nix::unistd::Pid;
 
-/// Sets the limit of a running process; false where that is not to be had.
+/// Sets the limit of a running process; false if that is not permitted.
 fn limit(pid: Pid, bytes: u64) -> bool {
     let mut command = Command::new("prlimit");
     command.args([format!("--pid={pid}"), format!("--fsize={bytes}:unlimited")]);

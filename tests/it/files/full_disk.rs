@@ -1,7 +1,8 @@
-//! A full disk: an error that says so, nothing left behind, and no harm to who serves already.
+//! A full disk causes an error that says so, leaves nothing behind, and does not harm running
+//! servers.
 //!
-//! On a small file system in memory, which only root may mount: elsewhere these tests say that they
-//! are skipped, and fail if FRS_REQUIRE_ALL=1.
+//! These tests use a small file system in memory, which only root may mount. Otherwise they report
+//! that they are skipped, and fail if FRS_REQUIRE_ALL=1.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -14,7 +15,7 @@ use crate::common::{Server, Settings, Setup, needs, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 
-/// Both groups at once do not fit beside runtime.mmap, one of them does.
+/// One of the groups fits beside runtime.mmap, both do not.
 const DISK_BYTES: u64 = 32 << 20;
 const GROUP: &str = r#"files="2" key-nodes="1024" chain="56" node-size="64""#;
 
@@ -22,7 +23,7 @@ const GROUP: &str = r#"files="2" key-nodes="1024" chain="56" node-size="64""#;
 struct Disk(PathBuf);
 
 impl Disk {
-    /// None: not permitted.
+    /// None: the mount is not permitted.
     fn mount(at: &Path) -> Option<Disk> {
         std::fs::create_dir(at).expect("created");
         let mounted = Command::new("mount")
@@ -36,11 +37,11 @@ impl Disk {
         None
     }
 
-    /// XFS on a file: it asks for room even where a file has its blocks. None: not to be had.
+    /// XFS on a file. It needs free room even if a file has its blocks. None: not available.
     fn mount_xfs(at: &Path) -> Option<Disk> {
         std::fs::create_dir(at).expect("created");
         let image = at.with_extension("image");
-        // The smallest that mkfs.xfs makes.
+        // The smallest size that mkfs.xfs accepts.
         File::create(&image).expect("created").set_len(300 << 20).expect("sparse");
         let run = |command: &str, arguments: &[&str], path: &Path| {
             let mut command = Command::new(command);
@@ -54,8 +55,9 @@ impl Disk {
         None
     }
 
-    /// Removes a file and waits until its blocks are free, half of them at least, as others write:
-    /// a process that was just killed, or one that another test starts, holds it a moment longer.
+    /// Removes a file and waits until at least half of its blocks are free, since others write,
+    /// too. A process that was just killed, or one that another test starts, holds the file a
+    /// moment longer.
     fn remove(&self, path: &Path) {
         let bytes = path.metadata().expect("there").blocks() * 512;
         let before = self.free_bytes();
@@ -70,7 +72,7 @@ impl Disk {
         told.blocks_free() * told.fragment_size()
     }
 
-    /// Takes all of its blocks but so many bytes.
+    /// Allocates all free blocks except for this many bytes.
     fn fill(&self, but_bytes: u64) -> PathBuf {
         let path = self.0.join("ballast");
         let mut file = File::options().create(true).append(true).open(&path).expect("created");
@@ -102,7 +104,7 @@ fn map(groups: &[&str]) -> String {
     format!("<map>{elements}</map>")
 }
 
-/// Names in the data directory.
+/// The names in the data directory.
 fn files(disk: &Disk) -> Vec<String> {
     let entries = std::fs::read_dir(disk.0.join("data")).expect("readable");
     let mut names: Vec<String> = entries
@@ -130,7 +132,7 @@ fn setup() -> Option<(Disk, Setup)> {
 #[test]
 fn a_start_on_a_full_disk_says_so_and_leaves_nothing() {
     let Some((disk, setup)) = setup() else { return };
-    // From no room at all to not quite enough.
+    // From no room to almost enough.
     for room in [0, 4096, 64 << 10, 512 << 10, 1 << 20, 2 << 20, 5 << 20] {
         let ballast = disk.fill(room);
         let status = setup.start_unready().wait();
@@ -167,7 +169,7 @@ fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
         assert_eq!(answer.attribute("used"), Some(nth.to_string().as_str()), "{answer:?}");
         assert_eq!(client.get("/update?biz=two&key=k").attribute("error"), Some("unknown-biz"));
     }
-    // What fits is taken, then as ever.
+    // A map that fits is accepted, and works as usual.
     setup.write_map(&map(&["one", "two"]));
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -175,7 +177,7 @@ fn a_reload_that_does_not_fit_is_refused_and_the_old_configuration_serves_on() {
     assert!(files(&disk).len() > before.len());
 }
 
-/// A server with an admin plane, its data on a disk that has no byte left.
+/// A server with an admin plane whose data is on a full disk.
 fn on_a_full_disk<'a>(plane: &'a Plane, disk: &Disk) -> Server<'a> {
     let more = format!(
         "<admin listen=\"{}\" token-file=\"conf/token\"/><data dir=\"{}\"/>",
@@ -236,7 +238,7 @@ fn kept(server: &Server<'_>) -> String {
     answer.attribute("used").expect("used").to_owned()
 }
 
-/// Killed, and what was left of the disk is taken by somebody else.
+/// Kills the server, and fills the free room of the disk.
 fn kill_and_fill(mut server: Server<'_>, disk: &Disk) {
     server.kill_all();
     drop(server);
@@ -249,11 +251,11 @@ fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
     let server = setup.start();
     server.client().charge("one", "kept", 7);
     kill_and_fill(server, &disk);
-    // As it was.
+    // The files as they were.
     let server = setup.start();
     assert_eq!(kept(&server), "7");
     kill_and_fill(server, &disk);
-    // With slots and logs of another boot, or without a header that holds.
+    // With slots and logs of another boot, or with a damaged header.
     for (at, word) in [(16, 1), (0, 7)] {
         let path = disk.0.join("data/runtime.mmap");
         let file = File::options().write(true).open(&path).expect("there");
@@ -273,8 +275,7 @@ fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
     assert_eq!(kept(&server), "7", "after an end in order, too");
 }
 
-/// What is not there of a file in memory cannot be read on a full disk: as of a disk with bad
-/// blocks.
+/// On a full disk, absent blocks of a file in memory cannot be read, as on a disk with bad blocks.
 #[test]
 fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     let Some((disk, setup)) = setup() else { return };
@@ -286,7 +287,7 @@ fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     let aside = setup.path("aside");
     std::fs::copy(&path, &aside).expect("copied");
     let (bytes, inode) = (std::fs::read(&path).expect("readable"), path.with_extension("inode"));
-    // Another file with a whole header and nothing behind it.
+    // Another file, with an intact header and nothing after it.
     disk.remove(&path);
     let file = File::create(&inode).expect("created");
     file.write_all_at(&bytes[..4096], 0).expect("written");
@@ -306,7 +307,7 @@ fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     let output = setup.frs(&["serve", "--strict"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("group two: a part of a file"), "{output:?}");
-    // With its blocks it is scanned, and served.
+    // Once it has its blocks, it is scanned and served.
     std::fs::remove_file(disk.0.join("ballast")).expect("removed");
     std::fs::copy(&aside, &path).expect("copied");
     let server = setup.start();
@@ -384,7 +385,7 @@ fn a_switch_that_cannot_be_written_down_is_refused_at_once_and_not_half_done() {
     assert_eq!(server.client().get("/update?biz=three&key=k").status, 200);
 }
 
-/// There is room for the switch, and none for the generation that it is to be in force with.
+/// There is room for the switch, but none for the generation that would put it in force.
 #[test]
 fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
     let plane = Plane::new(1);
@@ -400,7 +401,7 @@ fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
     let mut server = plane.start(1);
     assert_eq!(plane.ask("POST", "/biz/plenty/reset", "").status, 200);
     let overlay = std::fs::read_to_string(data.join("overlay")).expect("there");
-    // It would make room.
+    // If the server removed it later, that would make room.
     std::fs::remove_file(data.join("conf.active.1")).expect("there");
     let ballast = disk.fill(8192);
     let answer = plane.ask("POST", "/degrade?on=true", "");

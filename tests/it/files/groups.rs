@@ -1,5 +1,5 @@
-//! A group whose files cannot be opened or are damaged: it costs that group, which answers `store`
-//! and is named; the others are served, at a start and while the server runs.
+//! A group whose files cannot be opened or are damaged costs only that group, which answers `store`
+//! and is named. The others are served, at a start and while the server runs.
 
 use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -17,10 +17,10 @@ const MAP: &str = r#"<map>
   <biz id="2" name="other" group="second" key="string"><limit policy="total" max="1000"/></biz>
 </map>"#;
 
-/// Puts something in the place of a file.
+/// Replaces a file by something else.
 type Put = fn(&Path);
 
-/// What may stand in the place of a file, and one of these is said of it.
+/// Replacements of a file, with the words by which they are reported.
 const DAMAGES: [(&str, Put); 9] = [
     ("directory", |path| std::fs::create_dir(path).expect("created")),
     ("symbolic link", |path| symlink(path, path).expect("linked")),
@@ -51,7 +51,7 @@ fn file(plane: &Plane, name: &str) -> PathBuf {
     plane.setup.path(&format!("data/{name}.mmap"))
 }
 
-/// Puts something in the place of a file, which is kept aside.
+/// Replaces a file and keeps the original aside.
 fn damage(path: &Path, put: Put) {
     std::fs::rename(path, path.with_extension("aside")).expect("moved");
     put(path);
@@ -71,7 +71,7 @@ fn kill_children(server: &Server<'_>) {
     });
 }
 
-/// `default` is served, `second` is not, and everybody says so.
+/// `default` is served, `second` is not, and every report says so.
 fn expect_only_default(plane: &Plane, server: &Server<'_>, said: &str) {
     server.wait_for_workers(2);
     for _ in 0..8 {
@@ -140,7 +140,7 @@ fn a_group_that_cannot_be_opened_while_serving_costs_that_group_only() {
         let output = plane.setup.frs(&["reload"]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         expect_only_default(&plane, &server, said);
-        // What is put back is looked at by a start.
+        // A restored file is examined at a start.
         heal(&path);
         kill_children(&server);
         assert!(is_store(&server.client().get("/query?biz=other&key=kept")));
@@ -163,7 +163,7 @@ fn a_group_that_must_be_scanned_waits_for_the_orphans_of_a_killed_master() {
     let path = file(&plane, "second.0");
     std::fs::copy(&path, path.with_extension("copy")).expect("copied");
     std::fs::rename(path.with_extension("copy"), &path).expect("swapped");
-    // A worker waits for the rest of a request as long as it may.
+    // A worker waits as long as allowed for the rest of a request.
     let mut client = server.client();
     client.send("POST /update HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n<request>");
     kill(server.master(), Signal::SIGKILL).expect("killed");
@@ -222,7 +222,7 @@ fn a_clean_end_marks_the_other_groups_clean() {
         "{}",
         plane.setup.log()
     );
-    // Where nothing tells what was done, only a clean mark spares a scan.
+    // Without a record of the past, only a clean mark avoids a scan.
     std::fs::remove_file(plane.setup.path("data/runtime.mmap")).expect("removed");
     std::fs::remove_file(plane.setup.path("log")).expect("a log");
     let server = plane.setup.start();

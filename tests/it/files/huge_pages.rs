@@ -1,7 +1,8 @@
-//! Groups in memory stand in huge pages, which the keeper asks the kernel for; files and what is
-//! counted in them are the same as in small ones.
+//! Groups in memory use huge pages, which the keeper requests from the kernel. Files and counts are
+//! the same as with small pages.
 //!
-//! Where the kernel refuses, the tests say so and look only whether all works with small pages.
+//! If the kernel refuses, the tests report that and only check that everything works with small
+//! pages.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +18,7 @@ use nix::unistd::Pid;
 const NOW: u64 = 1_700_000_000_000;
 const HUGE_BYTES: u64 = 2 << 20;
 
-/// Two files of ten huge pages and a rest each.
+/// Two files, each of ten huge pages and a remainder.
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="6000" chain="56" node-size="64"/>
   <biz id="1" name="plenty" key="string">
@@ -36,7 +37,8 @@ fn memory() -> Option<tempfile::TempDir> {
     Some(tempfile::tempdir_in("/dev/shm").expect("a directory"))
 }
 
-/// Has this kernel what is asked of it: Linux 6.1 on, huge pages of 2 MiB, not forbidden for tmpfs.
+/// Whether this kernel supports the requests: Linux 6.1 or later, huge pages of 2 MiB, not disabled
+/// for tmpfs.
 fn kernel_can() -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let release = read("/proc/sys/kernel/osrelease");
@@ -47,7 +49,7 @@ fn kernel_can() -> bool {
         && !read(&format!("{settings}/shmem_enabled")).contains("[deny]")
 }
 
-/// Bytes of the files below `dir` that a process has mapped in huge pages.
+/// The number of bytes of the files below `dir` that a process has mapped in huge pages.
 fn huge_bytes(process: &str, dir: &Path) -> u64 {
     let maps = std::fs::read_to_string(format!("/proc/{process}/smaps")).unwrap_or_default();
     let (mut is_below, mut kib) = (false, 0);
@@ -66,7 +68,7 @@ fn huge_bytes(process: &str, dir: &Path) -> u64 {
     kib << 10
 }
 
-/// Of a server whose groups are in memory, with these attributes of `<data>`.
+/// A setup whose groups are in memory, with these attributes of `<data>`.
 fn setup(live: &Path, more: &str) -> Setup {
     let live = live.display();
     let more = format!("<data live=\"{live}\" {more}/><log level=\"debug\"/>");
@@ -79,9 +81,9 @@ fn keeper(server: &Server<'_>) -> Pid {
     wait_until("the keeper is attached", || server.attached("keeper").pop())
 }
 
-/// Waits until a process has `expected` bytes in huge pages; false if the kernel refuses. It must
-/// not have found the request wrong where it knows such requests, and of pages that others use just
-/// then it leaves some as they are, not most.
+/// Waits until a process has `expected` bytes in huge pages; false if the kernel refuses. A kernel
+/// that knows such requests must not have rejected them as wrong. It may leave pages small that
+/// other processes use at that moment, but not most of them.
 fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
     wait_until("all is asked for", || {
         let huge = huge_bytes(&process.to_string(), dir);
@@ -127,7 +129,7 @@ fn a_group_that_comes_by_a_reload_is_asked_for_too() {
         let (group, more) = (MAP.lines().nth(1).expect("a group"), "name=\"more\"");
         let both = format!("{group}\n{}", group.replace("name=\"default\"", more));
         setup.write_map(&MAP.replace(group, &both));
-        // Until the keeper is through with the first group.
+        // Until the keeper has finished the first group.
         std::thread::sleep(Duration::from_millis(500));
         assert!(setup.frs(&["reload"]).status.success());
         become_huge(&setup, keeper, live.path(), 2 * EXPECTED);
@@ -163,7 +165,7 @@ fn a_program_is_not_charged_for_huge_pages() {
     assert!(program.ask_for_huge_pages(), "all is still to be asked for");
 }
 
-/// Prepares the directory, as a start of the server does, with these attributes of `<data>`.
+/// Prepares the directory as a server's start does, with these attributes of `<data>`.
 fn prepared(dir: &Path, more: &str) -> std::path::PathBuf {
     let srv = format!("<srv><data dir=\"{}\" {more}/></srv>", dir.display());
     let texts =
@@ -180,7 +182,7 @@ fn attached(dir: &Path) -> Service {
     Service::attach(dir, Role::Program).expect("attached")
 }
 
-/// Asks for one key; what is used of it then.
+/// Sends a command for one key; returns the key's use.
 fn ask(service: &mut Service, command: Command, key: usize) -> u64 {
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
@@ -201,7 +203,7 @@ fn what_is_counted_stays_while_pages_become_huge() {
     let updated: HashMap<usize, u64> = std::thread::scope(|scope| {
         let updater = scope.spawn(|| {
             let (mut service, mut updated) = (attached(&dir), HashMap::new());
-            // Every other key, again and again; the others are left as they are.
+            // Every other key, repeatedly. The others are left unchanged.
             for key in (0..KEYS).step_by(2).cycle() {
                 let used = updated.entry(key).or_insert(1);
                 *used += 1;

@@ -1,5 +1,5 @@
-//! What the master needs on disk is killed, removed, cut, replaced or scribbled over while it
-//! serves.
+//! Files that the master needs are removed, cut, replaced or overwritten while it serves, or it is
+//! killed.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -34,7 +34,7 @@ fn a_killed_master_never_keeps_the_next_one_out() {
     let setup = setup();
     let mut server = setup.start();
     for round in 0..40 {
-        // Nobody has reaped it yet: it is still to be seen.
+        // Not reaped yet, so its id still exists.
         server.signal(Signal::SIGKILL);
         let mut next = setup.start_unready();
         wait_for_name(&mut next);
@@ -52,7 +52,7 @@ fn a_lock_file_that_is_removed_lets_no_second_master_in_and_is_written_again() {
     for round in 0..3 {
         fs::remove_file(lock_of(&setup)).expect("removed");
         if round == 1 {
-            // Nobody writes it again meanwhile.
+            // So no process writes it again meanwhile.
             server.signal(Signal::SIGSTOP);
         }
         let output = setup.frs(&["serve"]);
@@ -95,7 +95,7 @@ fn the_data_have_a_directory_of_their_own() {
     }
 }
 
-// Where things stand in runtime.mmap, in words: the map of src/store/layout.rs.
+// Offsets in runtime.mmap, in words: the map of src/store/layout.rs.
 const GENERATION: u64 = 64;
 
 fn runtime_of(setup: &Setup) -> File {
@@ -103,7 +103,7 @@ fn runtime_of(setup: &Setup) -> File {
     OpenOptions::new().read(true).write(true).open(path).expect("it is there")
 }
 
-/// What becomes of runtime.mmap.
+/// Damages runtime.mmap.
 fn damage(setup: &Setup, how: &str) {
     let (path, other) = (setup.path("data/runtime.mmap"), setup.path("data/other"));
     let whole = runtime_of(setup).metadata().expect("open").len();
@@ -141,7 +141,7 @@ fn ends_and_starts_anew(how: &str) {
     let mut server = setup.start();
     server.client().charge("plenty", "kept", 7);
     let workers = server.wait_for_workers(1);
-    // What is cut ends a process that has it mapped.
+    // A cut file ends a process that has it mapped.
     let program = (!how.starts_with("cut"))
         .then(|| Service::attach(&setup.path("data"), Role::Program).expect("attached"));
     damage(&setup, how);
@@ -153,7 +153,7 @@ fn ends_and_starts_anew(how: &str) {
     assert!(!log.contains("and marked clean"), "{how}: nobody knows what is in them: {log}");
     drop(server);
     if how == "damaged" {
-        // It holds a slot of the file that is to be made anew.
+        // It holds a slot of the file that must be created again.
         drop(program);
         let server = setup.start();
         return assert_eq!(used(&mut server.client()), 7, "{how}");
@@ -204,7 +204,7 @@ fn a_configuration_in_force_that_is_lost_is_written_again_and_processes_start_by
                 fs::rename(setup.path("data/other"), &path).expect("renamed");
             }
         }
-        // Who is started meanwhile begins by it, too.
+        // A process that starts meanwhile also begins with it.
         kill(server.wait_for_workers(1)[0], Signal::SIGKILL).expect("killed");
         wait_until("it is written again", || {
             (fs::read(&path).ok().as_ref() == Some(&whole)).then_some(())
@@ -224,7 +224,7 @@ fn a_configuration_in_force_that_is_lost_is_written_again_and_processes_start_by
 fn a_damaged_generation_is_put_right_within_a_second_and_no_older_configuration_serves() {
     let setup = setup();
     let mut server = setup.start();
-    // Of the older one three were allowed, and of the one in force thirty.
+    // The older generation allowed three, the one in force allows thirty.
     let map = crate::common::MAP.replace(r#"max="3""#, r#"max="30""#);
     for generation in 2..=3u64 {
         let text = if generation == 3 { map.clone() } else { crate::common::MAP.to_owned() };
@@ -241,7 +241,7 @@ fn a_damaged_generation_is_put_right_within_a_second_and_no_older_configuration_
     let mut client = server.client();
     let mut charged = 0;
     for damaged in [2, 3 ^ 1 << 1, 3 ^ 1 << 2, 3 ^ 1 << 40, 3 ^ 1 << 63, 0, u64::MAX] {
-        // While nobody puts it right.
+        // The master is stopped, so it cannot repair the word.
         server.signal(Signal::SIGSTOP);
         file.write_all_at(&damaged.to_le_bytes(), GENERATION * 8).expect("written");
         let answer = client.get("/update?biz=three&key=k");
@@ -275,7 +275,7 @@ fn a_start_after_a_kill_counts_on_from_the_last_configuration_whatever_the_word_
         let file = runtime_of(&setup);
         file.write_all_at(&damaged.to_le_bytes(), GENERATION * 8).expect("written");
         server = setup.start();
-        // 0 is what a clean end leaves: nobody is attached, and it begins anew.
+        // A clean end leaves 0: no process is attached, and the count begins again.
         last = if damaged == 0 { 1 } else { last + 1 };
         let output = setup.frs(&["status"]);
         let said = text(&output.stdout);

@@ -1,5 +1,4 @@
-//! The data's files and the file systems that hold them: damage, want of room, other kinds of
-//! disks.
+//! The data files and their file systems: damage, lack of room, other kinds of disks.
 
 mod damage;
 mod file_limit;
@@ -13,7 +12,7 @@ mod slots;
 
 use crate::common::Answer;
 
-/// Does an item say that its group cannot be used?
+/// Whether an item reports that its group cannot be used.
 fn is_store(answer: &Answer) -> bool {
     (answer.status, answer.attribute("error")) == (503, Some("store"))
 }

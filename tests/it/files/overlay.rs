@@ -1,7 +1,7 @@
-//! On overlayfs, which containers have and whose maps do not keep a lock: who is alive is told
-//! apart from the dead all the same.
+//! On overlayfs, which containers use and whose maps do not keep a lock, live processes are still
+//! distinguished from dead ones.
 //!
-//! Only root may mount one: elsewhere this test says that it is skipped, and fails if
+//! Only root may mount one. Otherwise this test reports that it is skipped, and fails if
 //! FRS_REQUIRE_ALL=1.
 
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Drop for Mount {
     }
 }
 
-/// An overlay over a file system in memory. None: not permitted.
+/// An overlay over a file system in memory. None: the mount is not permitted.
 fn overlay(below: &Path) -> Option<(Mount, Mount)> {
     let memory = Mount::new("tmpfs", "size=512m", below.join("memory"))?;
     let [lower, upper, work] = ["lower", "upper", "work"].map(|name| memory.0.join(name));
@@ -73,7 +73,7 @@ fn workers_count_together_and_the_dead_are_recovered() {
         clients.into_iter().map(|client| client.join().expect("a client")).sum()
     });
     assert_eq!(admitted, 500);
-    // Each of them has a slot of its own, and is known to live.
+    // Each of them has its own slot, and is known to live.
     let data = overlay.0.join("data");
     let slots = frs::store::Runtime::open(&data).expect("there").slots();
     assert_eq!(slots.len(), 4, "three workers and the keeper: {slots:?}");

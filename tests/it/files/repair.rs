@@ -1,6 +1,5 @@
-//! Whatever stands in the place of a file of the data directory: frs-inspect never hangs on it, and
-//! after `verify --repair` the server serves, or it has been said what to remove, and with what
-//! loss.
+//! With any replacement of a file of the data directory, frs-inspect never hangs. After `verify
+//! --repair` either the server serves, or the tool has said what to remove, and at what loss.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -15,7 +14,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// A server that has charged a key, was reset and degraded once, and was killed.
+/// A setup whose server charged a key, was reset and degraded once, and was killed.
 fn killed() -> Setup {
     let setup = Setup::of_map(MAP);
     std::fs::create_dir(setup.path("data")).expect("made");
@@ -28,7 +27,7 @@ fn killed() -> Setup {
     setup
 }
 
-/// Runs frs-inspect to its end, which comes whatever stands in its way.
+/// Runs frs-inspect to its end, whatever it meets.
 fn inspect(setup: &Setup, arguments: &[&str]) -> Output {
     let mut child = setup
         .inspector(arguments)
@@ -42,12 +41,12 @@ fn inspect(setup: &Setup, arguments: &[&str]) -> Output {
 
 const KINDS: [&str; 4] = ["garbage", "nothing", "directory", "pipe"];
 
-/// Puts something else in the place of a file.
+/// Replaces a file by something else.
 fn replace(path: &Path, kind: &str) {
     let _ = std::fs::remove_file(path);
     match kind {
         "garbage" => {
-            // No two bytes alike that follow each other, of which many are no UTF-8.
+            // No two adjacent bytes are equal, and many are not UTF-8.
             let bytes: Vec<u8> = (0..20_000_u32).map(|n| (n * 151 + n / 256) as u8).collect();
             std::fs::write(path, bytes).expect("written");
         }
@@ -61,7 +60,7 @@ fn replace(path: &Path, kind: &str) {
     }
 }
 
-/// Damages a file in each way; what is to be used of the key afterwards.
+/// Damages a file in each way. `used` gives the expected use of the key afterwards.
 fn damaged(name: &str, mut used: impl FnMut(&str) -> &'static str) {
     let setup = killed();
     let data = setup.path("data");
@@ -104,11 +103,11 @@ fn damaged(name: &str, mut used: impl FnMut(&str) -> &'static str) {
 
 #[test]
 fn in_place_of_what_was_switched_and_reset() {
-    // Written again as it was published; a directory is not replaced: the reset is forgotten, and
-    // what was counted since is of another epoch.
+    // It is written again as published. A directory is not replaced: then the reset is forgotten,
+    // and later counts are of another epoch.
     damaged("overlay", |kind| match kind {
         "directory" => "0",
-        // As if nothing had ever been reset: an empty file is a sound one.
+        // As if there had been no reset: an empty file is valid.
         "nothing" => "0",
         _ => "7",
     });

@@ -1,4 +1,5 @@
-//! Slots of runtime.mmap that hold what no owner wrote: it is named, and nothing of it is replayed.
+//! Slots of runtime.mmap with contents that no owner wrote: they are named, and nothing is
+//! replayed.
 
 use std::fs::File;
 
@@ -13,7 +14,7 @@ const MAP: &str = r#"<map>
 </map>"#;
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-// Where things stand in the files, in words: the map of src/store/layout.rs.
+// Offsets in the files, in words: the map of src/store/layout.rs.
 const PAGE: u64 = 512;
 const KEY_NODE: u64 = 8 + 8 * 128 / 8;
 const GROUP_ID: u64 = 2;
@@ -67,7 +68,7 @@ fn what_stands_in_free_slots_undoes_no_charge_later() {
     assert!(!setup.log().contains("slot damaged"), "{}", setup.log());
 }
 
-/// A server that has charged each key twice, and was killed.
+/// A setup whose server charged each key twice, and was killed.
 fn killed() -> Setup {
     let setup = Setup::of_map(MAP);
     let mut server = setup.start();
@@ -78,8 +79,8 @@ fn killed() -> Setup {
     setup
 }
 
-/// A slot whose owner was killed, made to look as if it had died in a transaction over key-node 0
-/// of the first group: its log would put 0xdead into this word of this file.
+/// Makes the slot of a killed owner look as if it had died in a transaction over key-node 0 of the
+/// first group. Its log would write 0xdead into this word of this file.
 fn leave_entry(setup: &Setup, file: u64, word: u64) -> (File, u64) {
     let group = open(&setup.path("data/default.0.mmap"));
     let (id, runtime) = (load(&group, GROUP_ID), open(&setup.path("data/runtime.mmap")));
@@ -87,7 +88,7 @@ fn leave_entry(setup: &Setup, file: u64, word: u64) -> (File, u64) {
         .map(|slot| SLOTS + slot * SLOT)
         .find(|&slot| load(&runtime, slot) as u32 == 1)
         .expect("the slot of one who was killed");
-    // It still holds the key-node.
+    // The owner still holds the key-node.
     let (owner, epoch) = ((slot - SLOTS) / SLOT, load(&runtime, slot) >> 32);
     store(&group, PAGE, owner | epoch << 8);
     store(&runtime, slot + INTENT_LIST, id);
@@ -137,7 +138,7 @@ fn a_log_that_its_owner_cannot_have_written_is_named_and_not_replayed() {
             },
             "intent 1: found a key-node that is not behind the one before it",
         ),
-        // The entry is right; the intent list is not.
+        // The entry is right; the intent list is wrong.
         (
             (0, first + 9),
             |runtime, slot| store(runtime, slot + INTENT_LIST, 7),
@@ -173,7 +174,7 @@ fn where_no_transaction_was_open_damage_is_named_and_no_group_suffers() {
     for scribble in scribbles {
         let setup = killed();
         let (runtime, slot) = leave_entry(&setup, 0, PAGE + 9);
-        // It holds nothing.
+        // The owner holds no key-node.
         store(&open(&setup.path("data/default.0.mmap")), PAGE, 0);
         scribble(&runtime, slot);
         let server = setup.start();

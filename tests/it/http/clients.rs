@@ -1,4 +1,4 @@
-//! Clients of all kinds against a worker, end to end: slow, many, forbidden, greedy.
+//! Clients of all kinds against a worker, end to end: slow, numerous, forbidden, greedy.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -52,7 +52,7 @@ fn beyond_max_connections_is_503() {
     let setup = one_worker("max-connections=\"4\"");
     let server = setup.start();
     let mut clients: Vec<Client> = Vec::new();
-    // Who asked whether the server serves may not be gone yet.
+    // The connection that checked whether the server serves may still be open.
     wait_until("four are served", || {
         let mut client = server.client();
         if client.get("/health").status == 200 {
@@ -78,7 +78,7 @@ fn beyond_max_connections_is_503() {
 fn empty_lines_do_not_keep_an_idle_client() {
     let setup = one_worker("idle-timeout=\"1s\"");
     let server = setup.start();
-    // Whole ones, and in halves.
+    // Whole line ends, and halves.
     for pieces in [&["\r\n"][..], &["\r", "\n"]] {
         let mut client = server.client();
         assert_eq!(client.get("/health").status, 200);
@@ -86,7 +86,7 @@ fn empty_lines_do_not_keep_an_idle_client() {
         let mut pieces = pieces.iter().cycle();
         let begun = Instant::now();
         wait_until("it is closed", || {
-            // It may be closed already.
+            // The connection may be closed already.
             let _ = client.stream.write_all(pieces.next()?.as_bytes());
             is_gone(&mut client).then_some(())
         });
@@ -94,7 +94,7 @@ fn empty_lines_do_not_keep_an_idle_client() {
     }
 }
 
-/// Is the connection closed, be it by a reset: what was sent may be unread. It does not wait.
+/// Whether the connection is closed, possibly by a reset because input was unread. Does not wait.
 fn is_gone(client: &mut Client) -> bool {
     match client.stream.read(&mut [0]) {
         Ok(read) => read == 0,
@@ -120,8 +120,8 @@ fn who_goes_on_sending_but_takes_no_answers_is_closed() {
     let mut greedy = Client::over(socket.into());
     let requests = "GET /nope HTTP/1.1\r\nHost: test\r\n\r\n".repeat(100);
     let health = "GET /health HTTP/1.1\r\nHost: test\r\n\r\n".len() as u64;
-    // Until its answers wait to be taken: it is not read from any more, though all others are. What
-    // is asked for last may be counted a moment later.
+    // Until its answers fill the buffers and the server stops reading from it, while it reads from
+    // all others. The last requests may be counted a moment later.
     let mut read_at_least = 0;
     wait_until("answers wait", || {
         greedy.send(&requests);
@@ -150,7 +150,7 @@ fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
         (client.get("/health").status == 200).then_some(client)
     });
     let before = refused(&server);
-    // More than are given time to take their answer at once; none of them closes.
+    // More clients than get time to take their answers at once. None of them closes.
     let mut clients: Vec<Client> = (0..MANY).map(|_| server.client()).collect();
     for (nth, client) in clients.iter_mut().enumerate() {
         let answer = client.answer();
@@ -159,7 +159,7 @@ fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
     }
     assert_eq!(refused(&server) - before, MANY as u64);
     drop(first);
-    // Those who asked whether the place is free are told of, too.
+    // Includes the connections that check whether the place is free.
     let told = || -> (usize, u64) {
         let log = setup.log();
         let lines = log.lines().filter(|line| line.contains("refused connections with 503"));
@@ -189,7 +189,7 @@ fn who_is_turned_away_and_stays_has_nobody_s_place() {
     let mut away: Vec<Client> = (0..50).map(|_| server.client()).collect();
     away.iter_mut().for_each(|client| assert_eq!(client.answer().status, 503));
     drop(first);
-    // Each one that is turned away till then stays, too.
+    // Each connection that is turned away meanwhile also stays open.
     wait_until("the place is free again", || {
         let mut client = server.client();
         let served = client.get("/health").status == 200;
@@ -216,7 +216,7 @@ fn peers_that_are_not_allowed_have_nobody_s_place() {
     assert_eq!(Client::over(socket.into()).get("/health").status, 200);
 }
 
-/// Connections that a server has refused.
+/// The number of connections that a server has refused.
 fn refused(server: &Server<'_>) -> u64 {
     let stats = snapshot::collect(&server.setup.path("data")).expect("it runs");
     stats.sums.count(Counter::ConnectionsRefused)
@@ -272,7 +272,7 @@ fn who_does_not_read_is_not_read_from_and_loses_nothing() {
     writer.set_write_timeout(Some(Duration::from_millis(500))).expect("set");
     let request = b"GET /update?biz=plenty&key=g HTTP/1.1\r\nHost: t\r\n\r\n";
     let (mut sent, bound) = (0, 64 << 20);
-    // Until the server's and both kernels' buffers are full.
+    // Until the buffers of the server and of both kernels are full.
     loop {
         let at = sent % request.len();
         match writer.write(&request[at..]) {
@@ -289,7 +289,7 @@ fn who_does_not_read_is_not_read_from_and_loses_nothing() {
     }
 }
 
-/// Anonymous memory of a process.
+/// The anonymous memory of a process.
 fn anonymous_bytes(pid: nix::unistd::Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux");
@@ -313,7 +313,7 @@ fn clients_who_never_read_cost_no_more_memory_than_frs_check_prints() {
     for client in &mut clients {
         client.stream.set_nonblocking(true).expect("set");
     }
-    // Until nobody is read from any more.
+    // Until the server reads from none of them.
     let (mut quiet, mut at) = (Instant::now(), vec![0; clients.len()]);
     while quiet.elapsed() < Duration::from_millis(500) {
         for (client, at) in clients.iter_mut().zip(&mut at) {
@@ -359,7 +359,7 @@ fn the_answer_to_a_body_too_large_is_not_lost_to_a_reset() {
     for _ in 0..20 {
         let mut client = server.client();
         client.send("POST /update HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
-        // The server has answered and stops listening while this is still on its way.
+        // The server has answered and stops reading while this is still being sent.
         let _ = client.stream.write_all(&vec![b'x'; 1_000_000]);
         let answer = client.answer();
         assert_eq!(answer.status, 413);

@@ -1,5 +1,5 @@
 //! The contract of the data plane against the real binary: every error of a whole request, item
-//! errors, statuses, fields, and what becomes of the connection.
+//! errors, statuses, fields, and whether the connection stays open.
 
 use std::io::{Read, Write};
 
@@ -37,8 +37,8 @@ fn items(count: usize) -> String {
     format!("<request>{}</request>", item.repeat(count))
 }
 
-/// An answer of the whole request must say this; else the connection goes on, as shown by a
-/// request behind it.
+/// Checks the error of a whole request. If the connection must stay open, a further request on it
+/// must be answered.
 fn expect(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool) -> Answer {
     let answer = expect_status(server, sent, status, closes);
     assert!(answer.body.contains(&format!("<error code=\"{code}\"")), "{sent}\n{answer:?}");
@@ -46,7 +46,7 @@ fn expect(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool
     answer
 }
 
-/// The same in JSON; its error.
+/// The same in JSON; returns the error.
 fn expect_json(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool) -> Value {
     let answer = expect_status(server, sent, status, closes);
     assert_eq!(field(&answer, "Content-Type"), Some("application/json"), "{answer:?}");
@@ -112,7 +112,7 @@ fn heads_that_could_be_read_in_two_ways_are_400_and_closed() {
         "GET /health\r\n\r\n".to_owned(),
         "GET  /health HTTP/1.1\r\nHost: t\r\n\r\n".to_owned(),
     ] {
-        // What stands behind is not taken for a request.
+        // The bytes after the request are not taken for a request.
         let smuggled = request("GET /update?biz=plenty&key=smuggled", "", "");
         expect(&server, &(sent + &smuggled), 400, "bad-http", true);
     }
@@ -237,7 +237,7 @@ fn other_errors_are_in_the_format_of_the_request() {
     ] {
         expect_json(&server, &sent, status, code, closes);
     }
-    // What is known of a request in another format, or of none, is said in XML.
+    // Errors of a request in an unknown format, or in none, are in XML.
     let json = "Accept: application/json\r\n";
     for (sent, status, code, closes) in [
         (request("GET /query?biz=plenty", json, ""), 400, "bad-request", false),
@@ -251,7 +251,7 @@ fn other_errors_are_in_the_format_of_the_request() {
     }
 }
 
-/// Asks for what must be answered in JSON with a 200; its items.
+/// Sends a request that must be answered in JSON with a 200; returns the items.
 fn items_of(client: &mut Client, body: &str) -> Vec<Value> {
     client.send(&post("/update", "Content-Type: application/json; charset=UTF-8\r\n", body));
     let answer = client.answer();
@@ -279,7 +279,7 @@ fn json_is_read_charged_and_answered() {
             assert_eq!(&item[name], value, "{item}");
         }
     }
-    // A number is a key of integer keys only.
+    // A number is a key only for integer keys.
     let item = &items_of(&mut client, r#"{"items":[{"biz":"three","key":7}]}"#)[0];
     assert_eq!((&item["key"], &item["error"]), (&Value::from(7), &Value::from("bad-key")));
     let long = r#"{"items":[{"biz":4,"key":18446744073709551616}]}"#;
@@ -387,7 +387,7 @@ fn too_large_is_413_and_nothing_is_read_past_the_limit() {
     let server = setup.start();
     let behind = request("GET /update?biz=plenty&key=behind", "", "");
     for (sent, code) in [
-        // Answered without the body.
+        // Answered without reading the body.
         (request("POST /query", "Content-Length: 1025\r\n", ""), "too-large"),
         (request("POST /query", "Content-Length: 99999999999999999999\r\n", ""), "too-large"),
         (request("GET /query?biz=plenty&key=k", "Content-Length: 1025\r\n", ""), "too-large"),
@@ -440,7 +440,7 @@ fn overload_and_draining_are_503_with_retry_after() {
     let http = "max-connections=\"1\"".to_owned();
     let setup = Setup::new(&Settings { workers: 1, http, ..Settings::default() });
     let server = setup.start();
-    // Who asked whether the server serves may not be gone yet.
+    // The connection that checked whether the server serves may still be open.
     let mut first = wait_until("the place is free", || {
         let mut client = server.client();
         (client.get("/health").status == 200).then_some(client)
@@ -490,13 +490,13 @@ fn a_get_tells_by_its_status() {
         assert_eq!(answer.attribute("limited"), Some("true"));
         assert!(!answer.closes());
     }
-    // Where nothing ever resets there is nothing to wait for.
+    // Without a reset there is no time to wait for.
     client.get("/update?biz=ever&key=k&count=2");
     let never = client.get("/update?biz=ever&key=k");
     assert_eq!((never.status, field(&never, "Retry-After")), (429, None));
     assert_eq!(field(&never, "RateLimit-Policy"), Some("\"ever\";q=2"));
     assert_eq!(field(&never, "RateLimit"), Some("\"ever\";r=0"));
-    // Of a POST with one item the fields, but neither its status nor what proxies ask for.
+    // A POST with one item gets the fields, but neither the item's status nor the proxies' field.
     client.send(&post("/update", "", "<request><item biz=\"three\" key=\"k\"/></request>"));
     let posted = client.answer();
     assert_eq!((posted.status, field(&posted, "FRS-Limited")), (200, None));
@@ -540,7 +540,7 @@ fn item_errors_of_a_get_are_never_2xx_nor_denied() {
     assert_eq!((posted.status, posted.attribute("error")), (200, Some("unknown-biz")));
 }
 
-/// All that comes for `sent`, which must end the connection.
+/// All bytes that are received for `sent`, which must end the connection.
 fn everything(server: &Server<'_>, sent: &str) -> String {
     let mut client = server.client();
     client.send(sent);
@@ -633,7 +633,7 @@ fn a_gateways_key_is_never_a_clients_choice() {
     }
 }
 
-/// Without what differs from second to second.
+/// The answers without the parts that change each second.
 fn undated(answers: &str) -> String {
     answers.lines().filter(|line| !line.starts_with("Date: ")).collect::<Vec<_>>().join("\n")
 }
@@ -666,7 +666,7 @@ fn answers_do_not_depend_on_the_pieces_of_a_pipeline() {
         let (first, second) = pipeline.split_at(at);
         let mut client = server.client();
         client.send(first);
-        // The one worker has read the first piece when it answers what was sent after it.
+        // When this answer arrives, the only worker has read the piece sent before.
         assert_eq!(beside.get("/health").status, 200);
         client.send(second);
         let mut all = Vec::new();

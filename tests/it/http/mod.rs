@@ -6,12 +6,12 @@ mod named;
 
 use crate::common::Answer;
 
-/// A request by its first line, more header fields and its body.
+/// A request with this first line, these header fields and this body.
 fn request(line: &str, fields: &str, body: &str) -> String {
     format!("{line} HTTP/1.1\r\nHost: t\r\n{fields}\r\n{body}")
 }
 
-/// A body that is sent whole.
+/// A request whose body is sent whole.
 fn post(path: &str, fields: &str, body: &str) -> String {
     let fields = format!("{fields}Content-Length: {}\r\n", body.len());
     request(&format!("POST {path}"), &fields, body)

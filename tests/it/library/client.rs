@@ -1,4 +1,4 @@
-//! Clients of the library beside a server that is reloaded, ended and killed.
+//! Clients of the library beside a server that is reloaded, stopped and killed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ fn used(client: &Client, key: &str) -> Option<u64> {
     client.query(Item::new("plenty", key)).expect("answered").used()
 }
 
-/// Places of programs, by `frs status`.
+/// The number of slots held by programs, by `frs status`.
 fn places(server: &Server<'_>) -> usize {
     server.attached("program").len()
 }
@@ -69,7 +69,7 @@ fn a_client_outlives_servers_that_end_and_servers_that_are_killed() {
     let charge = || client.update(Item::new("plenty", "k")).map(|verdict| verdict.used());
     assert_eq!(charge().expect("charged"), Some(1));
 
-    // The files are there: it goes on without a server.
+    // The files still exist, so it continues without a server.
     assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
     server.wait();
     drop(server);
@@ -83,7 +83,7 @@ fn a_client_outlives_servers_that_end_and_servers_that_are_killed() {
     server.client().charge("plenty", "k", 1);
     assert_eq!((charge().expect("charged"), places(&server)), (Some(6), 1));
 
-    // A server that ends when nobody is attached leaves nothing to attach to.
+    // A server that ends when no process is attached leaves nothing to attach to.
     drop(client);
     assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
     server.wait();

@@ -1,4 +1,4 @@
-//! The examples of the library, as somebody runs them who has read them.
+//! The library's examples, run as a reader would run them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ fn run(name: &str, data: &Path, input: &str) -> Output {
     let piped =
         command.arg(data).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("it starts");
-    // It may end without reading.
+    // The example may end without reading.
     let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
     child.wait_with_output().expect("it ends")
 }
 
 #[test]
 fn login_answers_each_user() {
-    // Built before the window of what is charged begins.
+    // Built before the charged window begins.
     example("login");
     let setup = setup_of(MAP);
     let server = setup.start();

@@ -1,5 +1,5 @@
-//! The library beside a real server: clients that outlive it, the examples, what the package
-//! brings.
+//! The library beside a real server: clients that outlive it, the examples, and the package's
+//! dependencies.
 
 mod client;
 mod examples;
@@ -7,7 +7,7 @@ mod package;
 
 use crate::common::{Settings, Setup};
 
-/// With a long lock-timeout: however slow the machine is, nobody is busy.
+/// A setup with a long lock-timeout: no key-node is busy, however slow the machine is.
 fn setup_of(map: &str) -> Setup {
     let http = "lock-timeout=\"10s\"".to_owned();
     let setup = Setup::new(&Settings { http, ..Settings::default() });

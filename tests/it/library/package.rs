@@ -1,10 +1,10 @@
-//! What a program brings in with the package frs alone.
+//! The dependencies that a program gets with the package frs alone.
 
 use std::process::Command;
 
 use crate::common::text;
 
-/// What only the server and the tools need.
+/// Packages that only the server and the tools need.
 const FOREIGN: [&str; 12] = [
     "clap",
     "crossterm",

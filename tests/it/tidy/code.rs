@@ -1,4 +1,4 @@
-//! What holds in each Rust source: clocks, unsafe, length, columns, openings, tests, parameters.
+//! Rules for each Rust source: clocks, unsafe, length, columns, openings, tests, parameters.
 
 use super::source::{Code, Token, group, rust};
 use super::{Allowed, assert_none};
@@ -6,16 +6,16 @@ use super::{Allowed, assert_none};
 const MAX_LINES: usize = 700;
 const MAX_COLUMNS: usize = 100;
 
-/// Where a clock is read: everywhere else time is an argument, or comes from there.
+/// The files that read a clock. Everywhere else time is an argument, or comes from these files.
 const CLOCKS: [&str; 3] = [
     "src/core/base/clock.rs",
-    // A client, which measures latency.
+    // A client that measures latency.
     "tools/frs-load/src/load.rs",
     "tools/frs-load/src/main.rs",
 ];
 
-/// Where `unsafe` may stand: the kernel's calls, pointers into maps; in tests, allocators that
-/// count and a fork.
+/// The files that may contain `unsafe`: system calls and pointers into maps; in tests, counting
+/// allocators and a fork.
 const UNSAFE: [&str; 5] = [
     "src/core/base/sys/",
     "src/core/store/region.rs",
@@ -24,10 +24,10 @@ const UNSAFE: [&str; 5] = [
     "tests/library_fork.rs",
 ];
 
-/// Functions with parameters that can be given in the wrong order, and are still to be mended.
+/// Functions with parameters that can be given in the wrong order, still to be fixed.
 const STILL_UNNAMED: &[&str] = &[];
 
-/// Is a file compiled for tests only, by its name?
+/// Whether a file is compiled for tests only, judged by its name.
 fn is_test(path: &str) -> bool {
     let within = ["src/", "tools/"].iter().any(|directory| path.starts_with(directory));
     let names = ["/tests/", "/tests.rs", "/testing.rs", "/played.rs", "/crash.rs", "/model.rs"];
@@ -38,7 +38,7 @@ fn at(source: &Code, line: usize) -> String {
     format!("{}:{line}", source.path)
 }
 
-/// Where words stand in the tokens, `:` written once each.
+/// The lines where `words` occur in the tokens. `:` is written once each.
 fn lines_with(tokens: &[Token<'_>], words: &[&str]) -> Vec<usize> {
     let is_here =
         |some: &&[Token<'_>]| some.iter().zip(words).all(|(token, word)| token.text == *word);
@@ -98,8 +98,7 @@ fn no_file_is_long_and_each_says_what_it_is_for() {
     assert_none("files that do not open with what they are for", silent, Allowed(&[]));
 }
 
-/// Lines that are wider than a window: comments, and code that is not a string, which nobody breaks
-/// in two for its length.
+/// Lines that are too wide: comments, and code other than strings, which are not split for length.
 fn wide(source: &Code) -> Vec<usize> {
     let lines = source.text.lines().enumerate();
     let wide = lines.filter(|(nth, line)| {
@@ -122,10 +121,10 @@ fn no_line_of_code_is_wide() {
     assert_eq!(wide(&Code::new("a.rs", text)), [1, 2]);
 }
 
-/// Tests of a file that are longer have a file of their own, `x/tests.rs` beside `x.rs`.
+/// Longer tests of a file go into a separate file, `x/tests.rs` beside `x.rs`.
 const MAX_INLINE_LINES: usize = 150;
 
-/// How many lines the tests take that stand in the file itself.
+/// The number of lines of the tests in the file itself.
 fn inline_tests(text: &str) -> usize {
     let mut lines = text.lines().skip_while(|line| *line != "mod tests {");
     lines.by_ref().take_while(|line| *line != "}").count()
@@ -149,7 +148,7 @@ const PRIMITIVES: [&str; 14] = [
     "usize",
 ];
 
-/// Functions for others with parameters that nobody can tell apart: a tuple of two or more of one
+/// Public functions with parameters that are easily confused: a tuple of two or more of one
 /// primitive type, or two bare `bool`s.
 fn unnamed(source: &Code) -> Vec<String> {
     let tokens = &source.compiled;
@@ -158,7 +157,7 @@ fn unnamed(source: &Code) -> Vec<String> {
         let is_function = tokens[at].text == "fn" && is_public(&tokens[..at]);
         let Some(name) = tokens.get(at + 1).filter(|_| is_function) else { continue };
         let Some(open) = tokens[at..].iter().position(|token| token.text == "(") else { continue };
-        // Behind `<…>`, where closures of the bounds have parentheses of their own.
+        // After `<…>`, where closures in bounds have parentheses, too.
         let open = at + parameters(&tokens[at..]).unwrap_or(open);
         let list = &tokens[open + 1..open + group(&tokens[open..]) - 1];
         if has_tuple(list) || bools(list) > 1 {
@@ -168,7 +167,7 @@ fn unnamed(source: &Code) -> Vec<String> {
     found
 }
 
-/// Does `pub`, with what may stand between, come right before a function?
+/// Whether `pub`, with its possible modifiers, comes right before a function.
 fn is_public(before: &[Token<'_>]) -> bool {
     let mut rest = before;
     while let Some((last, others)) = rest.split_last() {
@@ -185,7 +184,7 @@ fn is_public(before: &[Token<'_>]) -> bool {
     false
 }
 
-/// Where the list of parameters opens, from `fn`.
+/// The start of the parameter list, counted from `fn`.
 fn parameters(tokens: &[Token<'_>]) -> Option<usize> {
     let (mut depth, mut at) = (0_i32, 2);
     while let Some(token) = tokens.get(at) {
@@ -216,7 +215,7 @@ fn has_tuple(list: &[Token<'_>]) -> bool {
     })
 }
 
-/// How many parameters are bare `bool`s.
+/// The number of parameters that are bare `bool`s.
 fn bools(list: &[Token<'_>]) -> usize {
     let is_bare = |three: &&[Token<'_>]| {
         three[0].text == ":" && three[1].text == "bool" && three[2].text == ","

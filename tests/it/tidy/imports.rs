@@ -1,30 +1,31 @@
-//! Which file of a crate uses which other one, by the paths that stand in them.
+//! Finds which file of a crate uses which other file, by the paths in their text.
 //!
-//! A name that a module hands on (`pub use part::Name`) counts as a use of the part it comes from.
+//! A name that a module re-exports (`pub use part::Name`) counts as a use of the part that defines
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{Code, Token, group};
 
-/// A module by its names from the crate's root.
+/// A module, by its names from the crate's root.
 pub type Module = Vec<String>;
 
-/// Who uses whom among the modules of a crate, its tests left out.
+/// The uses among the modules of a crate, without its tests.
 pub struct Crate {
     pub uses: BTreeMap<Module, BTreeSet<Module>>,
 }
 
-/// What stands in a module.
+/// The contents of a module.
 #[derive(Default)]
 struct Content {
-    /// Absolute paths from the crate's root.
+    /// Absolute paths, from the crate's root.
     paths: Vec<Module>,
-    /// Names that it has by `use`, and where each comes from.
+    /// The names that a `use` introduces, and where each comes from.
     names: BTreeMap<String, Module>,
 }
 
 impl Crate {
-    /// Reads the crate that stands in a directory (`src/core/`).
+    /// Reads the crate in a directory (`src/core/`).
     pub fn read(sources: &[Code], directory: &str) -> Crate {
         let mut paths = BTreeMap::new();
         for source in sources.iter().filter(|source| source.path.starts_with(directory)) {
@@ -46,7 +47,7 @@ impl Crate {
         Crate { uses }
     }
 
-    /// Uses that are part of a circle. A module and what stands within it may use each other.
+    /// The uses that are part of a cycle. A module and its submodules may use each other.
     pub fn circles(&self) -> Vec<(&Module, &Module)> {
         let next = |from: &Module| -> Vec<&Module> {
             let used = self.uses.get(from).into_iter().flatten();
@@ -122,7 +123,7 @@ fn content(module: &Module, tokens: &[Token<'_>], is_there: &impl Fn(&Module) ->
                 path.push(tokens[at + 3].text.to_owned());
                 at += 3;
             }
-            // A name that stands alone is found by its `use`.
+            // A single name is found by its `use`.
             let is_named = ["crate", "self", "super"].contains(&path[0].as_str());
             content.paths.extend(absolute(module, &path, is_there).filter(|_| is_named));
             at += 1;
@@ -133,7 +134,7 @@ fn content(module: &Module, tokens: &[Token<'_>], is_there: &impl Fn(&Module) ->
     content
 }
 
-/// The paths of a `use`, each with the name that it gets.
+/// The paths of a `use`, each with the name that it introduces.
 fn used(tokens: &[Token<'_>]) -> Vec<(Module, String)> {
     let mut prefix = Vec::new();
     let mut at = 0;
@@ -147,7 +148,7 @@ fn used(tokens: &[Token<'_>]) -> Vec<(Module, String)> {
                     .flat_map(used)
                     .map(|(path, name)| {
                         let whole: Module = prefix.iter().cloned().chain(path).collect();
-                        // `self` in braces is what stands before them.
+                        // `self` in braces means the path before them.
                         let name =
                             if name == "self" { prefix[prefix.len() - 1].clone() } else { name };
                         (whole, name)
@@ -168,7 +169,7 @@ fn used(tokens: &[Token<'_>]) -> Vec<(Module, String)> {
     vec![(prefix, name)]
 }
 
-/// What stands between the commas of a list.
+/// The parts of a list, split at its commas.
 fn parts<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
     let (mut parts, mut from, mut at) = (Vec::new(), 0, 0);
     while at < tokens.len() {
@@ -187,7 +188,7 @@ fn parts<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
     parts
 }
 
-/// A path from the crate's root; none where it leads out of the crate.
+/// A path from the crate's root; none if it leads out of the crate.
 fn absolute(
     module: &Module,
     path: &[String],
@@ -219,7 +220,7 @@ fn absolute(
     Some(from)
 }
 
-/// The module that a path leads to, through the names that others hand on.
+/// The module that a path leads to, through re-exported names.
 fn resolve(path: &Module, contents: &BTreeMap<&Module, Content>, steps: u32) -> Module {
     let mut len = path.len();
     while len > 0 && !contents.contains_key(&path[..len].to_vec()) {

@@ -1,15 +1,15 @@
-//! The floors and rooms of the house: who may use whom, and nobody in a circle.
+//! The layers: which floors and rooms may use which, without cycles.
 
 use super::imports::{Crate, Module};
 use super::source::{Code, rust};
 use super::{Allowed, assert_none};
 
-/// A crate: where it stands, and its rooms, the lowest first, each with those that it uses. What is
-/// not a room is at the top and may use all of them.
+/// A crate: its directory, and its rooms, lowest first, each with the rooms that it uses. Anything
+/// else is at the top and may use all of them.
 struct Floor {
     directory: &'static str,
     rooms: &'static [(&'static str, &'static [&'static str])],
-    /// What may use everything, and is used by nobody.
+    /// Modules that may use everything and that no other module uses.
     top: &'static [&'static str],
 }
 
@@ -37,7 +37,7 @@ const FLOORS: [Floor; 4] = [
             ("stats", &["protocol"]),
             ("worker", &["net", "process", "protocol", "stats"]),
             ("admin", &["net", "process", "protocol", "stats"]),
-            // The sizes of all buffers, from who owns them.
+            // The sizes of all buffers, from the rooms that own them.
             ("memory", &["protocol", "worker", "admin"]),
             ("keeper", &["net", "process", "protocol", "stats", "admin"]),
             (
@@ -51,13 +51,13 @@ const FLOORS: [Floor; 4] = [
     Floor { directory: "tools/frs-load/src/", rooms: &[], top: &[] },
 ];
 
-/// What the tools may use of the server's rooms.
+/// The rooms of the server that the tools may use.
 const OF_TOOLS: [&str; 3] = ["process", "protocol", "stats"];
 
-/// Uses that are against the table and are still to go.
+/// Uses that break the table and are still to be removed.
 const STILL_THERE: &[&str] = &[];
 
-/// Uses in a circle that are still to go.
+/// Cyclic uses that are still to be removed.
 const STILL_ROUND: &[&str] = &[];
 
 fn shown(module: &Module) -> String {

@@ -1,7 +1,7 @@
-//! What a reader may rely on in every file, held by looking at the files.
+//! Rules that hold in every file, checked by reading the files.
 //!
-//! A rule that is broken names each place. What is still to be mended is listed beside the rule,
-//! and the list may only become shorter: an entry that nothing needs any more fails as well.
+//! A broken rule names each place. Known faults are listed beside the rule, and the list may only
+//! become shorter: an entry that is no longer needed also fails.
 
 mod code;
 mod imports;
@@ -9,10 +9,10 @@ mod layers;
 mod source;
 mod text;
 
-/// Faults that are known and still to go.
+/// Known faults that are still to be fixed.
 struct Allowed(&'static [&'static str]);
 
-/// No faults but those, and all of those.
+/// Checks that the faults are exactly the known ones.
 #[track_caller]
 fn assert_none(what: &str, faults: impl IntoIterator<Item = String>, allowed: Allowed) {
     let mut faults: Vec<String> = faults.into_iter().collect();

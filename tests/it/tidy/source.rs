@@ -1,12 +1,11 @@
-//! The files of the repository, and Rust as its tokens: without comments and the insides of
-//! strings.
+//! The files of the repository, and Rust as tokens, without comments and the contents of strings.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A text of the repository.
+/// A text file of the repository.
 pub struct Source {
-    /// From the root, with `/` between the names.
+    /// The path from the root, with `/` as separator.
     pub path: String,
     pub text: String,
 }
@@ -15,26 +14,26 @@ pub struct Source {
 pub struct Code {
     pub path: String,
     pub text: String,
-    /// All of it.
+    /// All tokens.
     pub tokens: Vec<Token<'static>>,
-    /// What is compiled without tests.
+    /// The tokens compiled without tests.
     pub compiled: Vec<Token<'static>>,
 }
 
 impl Code {
-    /// Its text stays for good: there is one look at the repository in a run.
+    /// The text is kept for the whole run: the repository is read once.
     pub fn new(path: &str, text: String) -> Code {
         let tokens = tokens(String::leak(text.clone()));
         Code { path: path.to_owned(), text, compiled: without_tests(&tokens), tokens }
     }
 }
 
-/// Where what is made, or kept by a server that was tried out, is found; and what fuzzing has
-/// found.
+/// Directories left out: build results, the data of servers that were tried out, and the findings
+/// of fuzzing.
 const LEFT_OUT: [&str; 7] =
     ["target", "corpus", "artifacts", "data", "run", "__pycache__", "node_modules"];
 
-/// All texts, sorted by their paths.
+/// All texts, sorted by path.
 pub fn all() -> Vec<Source> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let (mut sources, mut directories) = (Vec::new(), vec![PathBuf::new()]);
@@ -70,11 +69,11 @@ pub fn rust() -> &'static [Code] {
     })
 }
 
-/// A word, or a single other character. A string or character is one token: `"`.
+/// A word, or a single other character. A string or a character literal is one token: `"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Token<'a> {
     pub text: &'a str,
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
 }
 
@@ -105,7 +104,7 @@ enum Kind {
     Quoted,
 }
 
-/// How long what a text begins with is, and what it is.
+/// The length and the kind of the next piece of a text.
 fn next(text: &str) -> (usize, Kind) {
     if text.starts_with("//") {
         return (text.find('\n').unwrap_or(text.len()), Kind::Space);
@@ -128,7 +127,7 @@ fn next(text: &str) -> (usize, Kind) {
         let third = text[word..].chars().nth(2);
         match text[word..].chars().next() {
             Some('"') => return (word + quoted(&text[word..], '"'), Kind::Quoted),
-            // A character, or else a lifetime.
+            // A character literal; otherwise a lifetime.
             Some('\'') if second == Some('\\') || third == Some('\'') => {
                 return (word + quoted(&text[word..], '\''), Kind::Quoted);
             }
@@ -140,7 +139,7 @@ fn next(text: &str) -> (usize, Kind) {
     (word, Kind::Word)
 }
 
-/// A string or character with its quotes.
+/// The length of a string or a character literal with its quotes.
 fn quoted(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -154,8 +153,8 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// The tokens of what is compiled without tests: without each item, statement or block that an
-/// attribute leaves to them.
+/// The tokens compiled without tests: without each item, statement or block that an attribute
+/// restricts to tests.
 pub fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     let (mut kept, mut at) = (Vec::new(), 0);
     while at < tokens.len() {
@@ -170,7 +169,7 @@ pub fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     kept
 }
 
-/// The length of an attribute that stands here, or 0.
+/// The length of an attribute at the start, or 0.
 fn attribute(tokens: &[Token<'_>]) -> usize {
     match tokens {
         [hash, open, ..] if hash.text == "#" && open.text == "[" => 1 + group(&tokens[1..]),
@@ -178,7 +177,8 @@ fn attribute(tokens: &[Token<'_>]) -> usize {
     }
 }
 
-/// Is an attribute `cfg` of tests, of the library's for others included?
+/// Whether an attribute is a `cfg` for tests, including those the library has for other crates'
+/// tests.
 fn is_for_tests(attribute: &[Token<'_>]) -> bool {
     let words: Vec<&str> = attribute.iter().map(|token| token.text).collect();
     let is_inverted = |at: usize| at >= 2 && words[at - 2] == "not";
@@ -186,7 +186,7 @@ fn is_for_tests(attribute: &[Token<'_>]) -> bool {
     words.get(2) == Some(&"test") || (words.get(2) == Some(&"cfg") && names_tests)
 }
 
-/// The length of an item or statement with the attributes before it.
+/// The length of an item or a statement with the attributes before it.
 fn item(tokens: &[Token<'_>]) -> usize {
     let mut at = 0;
     while attribute(&tokens[at..]) > 0 {
@@ -194,7 +194,7 @@ fn item(tokens: &[Token<'_>]) -> usize {
     }
     while let Some(token) = tokens.get(at) {
         match token.text {
-            // Of an enum or a structure: what follows is not its.
+            // Part of an enum or a structure: what follows does not belong to it.
             ";" | "," => return at + 1,
             "}" | ")" => return at,
             "{" => return at + group(&tokens[at..]),
@@ -205,7 +205,7 @@ fn item(tokens: &[Token<'_>]) -> usize {
     at
 }
 
-/// The length of a group in brackets, from its opening one.
+/// The length of a bracketed group, from its opening bracket.
 pub fn group(tokens: &[Token<'_>]) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! What holds in every text of the repository: no registry's host, no path of one machine; prose
-//! that fits a window.
+//! Rules for every text of the repository: no host of a registry, no path of a particular machine,
+//! and prose that fits a window.
 
 use super::source::{Source, all};
 use super::{Allowed, assert_none};
 
 const MAX_COLUMNS: usize = 100;
 
-/// Hosts of registries: who builds from a mirror never meets one. Written in parts, or this file
-/// would hold them.
+/// Hosts of registries, which builds from a mirror never reach. They are written in parts, or this
+/// file would contain them.
 const HOSTS: [&str; 10] = [
     concat!("crates", ".io"),
     concat!("docs", ".rs"),
@@ -21,7 +21,7 @@ const HOSTS: [&str; 10] = [
     concat!("static.rust-lang", ".org"),
 ];
 
-/// Directories of somebody's machine.
+/// Directories of a particular machine.
 const PLACES: [&str; 5] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -60,8 +60,7 @@ fn no_path_of_a_machine_is_named() {
     assert_eq!(faults(&bad, &PLACES).len(), 1);
 }
 
-/// Lines of prose that are wider than a window: not tables, what is shown in a fence, or a line
-/// that is one long word.
+/// Lines of prose that are too wide. Tables, fenced blocks and lines of one long word do not count.
 fn wide(text: &str) -> Vec<usize> {
     let (mut is_fenced, mut found) = (false, Vec::new());
     for (nth, line) in text.lines().enumerate() {
