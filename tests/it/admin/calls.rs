@@ -1,5 +1,5 @@
-//! The admin plane, end to end: every route and every refusal, many clients at once, and what must
-//! hold when it has answered.
+//! The admin plane, end to end: every route and every refusal, many clients at once, and the state
+//! after its answers.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -19,13 +19,13 @@ fn biz(id: u32, max: u64) -> String {
     )
 }
 
-/// What connections to several workers answer.
+/// The answers on connections to several workers.
 fn of_all_workers(server: &Server<'_>, target: &str) -> Vec<Answer> {
     let mut clients: Vec<Client> = (0..24).map(|_| server.client()).collect();
     clients.iter_mut().map(|client| client.get(target)).collect()
 }
 
-/// By the tool of those who made the format.
+/// Checks the text with the tool of the format's authors.
 fn check_metrics(text: &str) {
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped());
@@ -86,7 +86,7 @@ fn what_is_there_can_be_looked_at() {
     let most = top.find("key=\"most\" used=\"3\"").expect("it is there");
     assert!(most < top.find("key=\"more\" used=\"2\"").expect("so is that"), "{top}");
     assert!(!top.contains("least"), "{top}");
-    // The keeper looks at all nodes anew when a configuration is taken.
+    // The keeper looks at all nodes again when it takes a configuration.
     assert_eq!(plane.ask("POST", "/reload", "").status, 200);
     let stats = wait_until("the hottest keys are known", || {
         let stats = plane.get("/stats").body;
@@ -156,7 +156,7 @@ fn who_may_not_is_refused_and_named_in_the_log() {
     assert_eq!(plane.get("/health").status, 200);
     assert_eq!(plane.map(), before);
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("used"), Some("0"));
-    // Ten a second; of the others there is the number.
+    // Ten lines a second. The others are only counted.
     let log = wait_until("all are told of", || {
         let log = plane.setup.log();
         let left_out = log.lines().filter_map(|line| line.split("left_out=").nth(1));
@@ -253,8 +253,7 @@ fn a_file_that_somebody_else_has_written_is_left_alone() {
     assert_eq!(answer.status, 422);
     assert!(answer.body.matches("conf/map.xml:1:").count() > 1, "all faults: {answer:?}");
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("max"), Some("4"));
-    // What is asked of the command is not taken for an answer to the plane, and the other way
-    // round.
+    // The answer to a command is not taken for an answer to the plane, nor the reverse.
     plane.setup.write_map(&map);
     let mut command = std::thread::scope(|scope| {
         let commands =
@@ -269,8 +268,8 @@ fn a_file_that_somebody_else_has_written_is_left_alone() {
     assert!(command.drain(..).all(|output| output.status.success()));
 }
 
-/// What passes the check and is refused by the master all the same: something stands where the
-/// configuration would be put in force.
+/// A map that passes the check, but that the master refuses: a directory is in the place of the
+/// file of the next generation.
 #[test]
 fn a_map_that_the_master_refuses_does_not_stay() {
     let plane = Plane::new(1);
@@ -289,7 +288,7 @@ fn a_map_that_the_master_refuses_does_not_stay() {
     assert_eq!(plane.ask("PUT", "/biz/9", &biz(9, 5)).status, 201);
 }
 
-/// A group that is damaged answers `store` whatever is put in force: it keeps no change out.
+/// A damaged group answers `store` under any configuration, so it blocks no change.
 #[test]
 fn a_damaged_group_keeps_no_change_out() {
     use std::os::unix::fs::FileExt;
@@ -300,7 +299,7 @@ fn a_damaged_group_keeps_no_change_out() {
     file.write_all_at(b"FRSGROUX", 0).expect("written");
     assert_eq!(plane.ask("PUT", "/biz/9", &biz(9, 5)).status, 201);
     assert!(plane.map().contains("id=\"9\""), "{}", plane.map());
-    // The switch needs nothing of the files.
+    // The switch needs no group file.
     assert_eq!(plane.ask("POST", "/degrade?on=true", "").status, 200);
 }
 
@@ -368,7 +367,7 @@ fn degraded_is_every_worker_before_it_is_answered_and_so_it_stays() {
             assert_eq!(answer.attribute("degraded").is_some(), expected, "{answer:?}");
         }
     };
-    // Busy workers are among those who must have heard of it.
+    // Busy workers must have taken it, too.
     let (done, checked) = (AtomicBool::new(false), AtomicU64::new(0));
     let is_on = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -560,7 +559,7 @@ fn a_slow_client_delays_nobody_and_keeps_nobody_out() {
     idle[79].send("host\r\n\r\n");
     assert_eq!(idle[79].answer().status, 200);
     drop(idle);
-    // The plane comes back with another keeper, and its address was never closed.
+    // The plane returns with a new keeper. Its address was never closed.
     let keeper = server.attached("keeper")[0];
     nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
     wait_until("it serves again", || {
@@ -576,7 +575,7 @@ fn health_tells_of_a_worker_that_is_not_there() {
     let plane = Plane::new(2);
     let server = plane.start(2);
     let worker = server.workers()[0];
-    // Stopped, it is there and does not answer: who waits for it is told so.
+    // A stopped worker exists and does not answer. The client that waits is told so.
     nix::sys::signal::kill(worker, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
     let answer = plane.ask("POST", "/degrade?on=true", "");
     assert_eq!(answer.status, 202, "{answer:?}");

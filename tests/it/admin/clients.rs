@@ -1,5 +1,4 @@
-//! The admin plane and clients that mean no good, or have no time; and what its log says of those
-//! who change something.
+//! The admin plane with hostile or slow clients, and its log of the clients that make changes.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -12,7 +11,7 @@ use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, wait_until};
 use frs::conf::Conf;
 use nix::sys::signal::{Signal, kill};
 
-/// What a client hears that says this and ends its side before any of it is read.
+/// The answer to a client that sends `said` and closes its side before any of it is read.
 fn said_and_ended<S: Read + Write>(
     server: &Server<'_>,
     mut stream: S,
@@ -78,7 +77,7 @@ fn requests_that_are_never_finished_keep_nobody_out() {
     let _slow: Vec<Client> = (0..48).map(begin).collect();
     let begun = Instant::now();
     assert_eq!(plane.get("/health").status, 200);
-    // Three times sixteen of them, ten seconds each, were thirty.
+    // Three groups of sixteen clients with ten seconds each would take thirty.
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
 }
 
@@ -111,7 +110,7 @@ fn looks_into_the_files_keep_nobody_out() {
     assert_eq!(plane.get("/health").status, 200);
     let at_once = plane.ask("POST", "/degrade?on=true", "");
     assert_eq!(at_once.status, 200);
-    // Who has not asked yet when others come may be closed to make room for them.
+    // A client that has not sent its request when others arrive may be closed to make room.
     let answers = looking.iter_mut().filter_map(|client| client.try_answer().ok());
     let statuses: Vec<u16> = answers.map(|answer| answer.status).collect();
     let refused = statuses.iter().filter(|&&status| status == 503).count();
@@ -184,7 +183,7 @@ fn a_keeper_that_is_killed_in_the_middle_of_changes_leaves_a_map_that_is_whole()
                 let client = Client::try_connect(plane.address);
                 match client.and_then(|mut client| put(&mut client, max).ok()) {
                     Some(200 | 201) => said.store(max, Ordering::SeqCst),
-                    // The one before was written, and its keeper died before it was in force.
+                    // The previous change was written, and its keeper died before it was in force.
                     Some(409) => assert_eq!(plane.ask("POST", "/reload", "").status, 200),
                     Some(other) => panic!("{other}"),
                     None => {}
@@ -215,10 +214,10 @@ fn a_keeper_that_is_killed_in_the_middle_of_changes_leaves_a_map_that_is_whole()
     assert_eq!(std::fs::read_dir(plane.setup.path("conf")).expect("readable").count(), 3);
 }
 
-/// More clients than there are places.
+/// More clients than places.
 const CROWD: usize = 80;
 
-/// Tells threads to end when it is dropped, by a panic too.
+/// Tells threads to end when it is dropped, including by a panic.
 struct UntilDropped<'a>(&'a AtomicBool);
 
 impl Drop for UntilDropped<'_> {
@@ -227,7 +226,7 @@ impl Drop for UntilDropped<'_> {
     }
 }
 
-/// Answers of newcomers that are all there before the first of them speaks.
+/// The answers to newcomers that are all connected before the first of them sends a request.
 #[track_caller]
 fn newcomers(plane: &Plane) -> Vec<Answer> {
     let mut newcomers: Vec<Client> = (0..8).map(|_| plane.client()).collect();
@@ -302,10 +301,10 @@ fn clients_that_do_not_read_their_answers_keep_no_newcomer_out() {
     let deaf: Vec<Client> = (0..CROWD).map(|_| plane.client()).collect();
     for client in &deaf {
         client.stream.set_nonblocking(true).expect("set");
-        // What does not fit is not needed, and some are turned away meanwhile.
+        // Bytes that do not fit are not needed, and some clients are turned away meanwhile.
         let _ = (&client.stream).write(request.as_bytes());
     }
-    // Within its first second no client is known to be deaf: a newcomer may be told to come again.
+    // In its first second no client is known to be deaf, so a newcomer may be told to retry.
     let refused = newcomers(&plane).into_iter().find(|answer| answer.status != 200);
     if let Some(refused) = refused {
         assert!(refused.head.contains("Retry-After: 1\r\n"), "{refused:?}");
@@ -328,7 +327,7 @@ fn in_a_storm_of_newcomers_who_speaks_is_served() {
             let mut storm = std::collections::VecDeque::new();
             while !done.load(Ordering::SeqCst) {
                 let Some(client) = Client::try_connect(plane.address) else { continue };
-                // Every other one begins a request.
+                // Every second one begins a request.
                 if storm.len() % 2 == 0 {
                     let _ = (&client.stream).write(b"G");
                 }
@@ -346,7 +345,7 @@ fn in_a_storm_of_newcomers_who_speaks_is_served() {
         assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
         statuses.iter().filter(|&&status| status == 200).count()
     });
-    // This machine may keep one from speaking until hundreds have come after it.
+    // This machine may delay a client's request until hundreds of others have connected.
     assert!(served >= 50, "{served} of 100");
 }
 
@@ -415,7 +414,7 @@ fn requests_in_every_form_that_http_knows_are_read_as_the_data_plane_reads_them(
         ("GET /health HTTP/1.1\r\nHost: local host\r\n\r\n".to_owned(), 400),
     ] {
         let mut client = plane.client();
-        // What stands behind is served but where it cannot be told from what is wrong.
+        // What follows is served, unless it cannot be separated from the faulty request.
         client.send(&(request.clone() + "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         let answer = client.answer();
         assert_eq!(answer.status, expected, "{request}");

@@ -1,8 +1,8 @@
-//! A real browser without a window: Chromium, told what to do over its debugging pipe.
+//! A real headless browser: Chromium, controlled through its debugging pipe.
 //! (<https://chromedevtools.github.io/devtools-protocol/>: messages in JSON, each ended by a zero
 //! byte, read from file 3 and written to file 4.)
 //!
-//! It ends with its value, and every answer has its time.
+//! Dropping the value ends the browser. Every answer has a time limit.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use crate::common::{needs, wait_until};
 
-/// A browser starts slowly on a machine that is busy.
+/// A browser starts slowly on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Where Chromium is; without it a test is skipped, but where all must run.
+/// The path of Chromium. Without it a test is skipped, unless all tests must run.
 pub fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -40,16 +40,16 @@ pub struct Browser {
     child: Child,
     orders: File,
     said: Receiver<Value>,
-    /// Numbers of orders.
+    /// The number of the last command.
     last: u64,
     session: String,
-    /// What the page complained of.
+    /// Errors that the page reported.
     pub complaints: Vec<String>,
     _dir: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Starts it on an empty page.
+    /// Starts the browser on an empty page.
     pub fn start(program: &Path) -> Browser {
         let dir = tempfile::tempdir().expect("a directory");
         let pipes = ["orders", "answers"].map(|name| dir.path().join(name));
@@ -69,7 +69,7 @@ impl Browser {
             .process_group(0)
             .spawn()
             .expect("the browser starts");
-        // Opened both ways, so that neither waits for the other.
+        // Opened for reading and writing, so that neither side waits for the other.
         let open = |pipe| OpenOptions::new().read(true).write(true).open(pipe).expect("opened");
         let (orders, answers) = (open(&pipes[0]), open(&pipes[1]));
         let (tell, said) = channel();
@@ -94,7 +94,7 @@ impl Browser {
         browser
     }
 
-    /// Gives an order and waits for its answer.
+    /// Sends a command and waits for its answer.
     #[track_caller]
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
@@ -126,7 +126,7 @@ impl Browser {
         }
     }
 
-    /// Goes to a page.
+    /// Opens a page.
     pub fn go(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url}));
     }
@@ -140,7 +140,7 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true there.
+    /// Waits until an expression is true on the page.
     #[track_caller]
     pub fn wait(&mut self, expression: &str) {
         wait_until(&format!("{expression} on the page"), || {
@@ -148,7 +148,7 @@ impl Browser {
         });
     }
 
-    /// Presses the button that a selector finds, as a pointer or a key would.
+    /// Clicks the button that a selector finds, as a pointer or a key would.
     #[track_caller]
     pub fn press(&mut self, selector: &str) {
         let button = format!("document.querySelector({})", json!(selector));
@@ -156,7 +156,7 @@ impl Browser {
         self.value(&format!("{button}.click()"));
     }
 
-    /// The shape of the window, and light or dark.
+    /// Sets the width of the window and the color scheme, light or dark.
     pub fn look_like(&mut self, width: u32, scheme: &str) {
         let shape =
             json!({"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": width < 500});
@@ -168,7 +168,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It and its helpers: it was started as the first of a group of its own.
+        // The browser and its helpers: it was started as the leader of its own group.
         let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: what it shows is what /stats tells, what is changed on it is in
-//! force in the workers, and it says so when something is down.
+//! The dashboard in a real browser: it shows the values of /stats, its changes take effect in the
+//! workers, and it reports when a process is down.
 
 mod browser;
 
@@ -10,9 +10,9 @@ use crate::common::plane::{Plane, TOKEN, ask};
 use crate::common::{Answer, Client, Server, wait_until};
 use browser::{Browser, chromium};
 
-/// A key that would be an element, where it is not taken for text; the files keep it as it is.
+/// A key that would become an element if it were not treated as text. The files keep it unchanged.
 const HOSTILE: &str = "<img src onerror=h=1>\u{202E}";
-/// As the page shows it.
+/// The key as the page shows it.
 const SHOWN: &str = "<img src onerror=h=1>\\u{202e}";
 
 fn stats(plane: &Plane) -> Value {
@@ -21,7 +21,7 @@ fn stats(plane: &Plane) -> Value {
     serde_json::from_str(&answer.expect("an answer").body).expect("JSON")
 }
 
-/// A browser that shows figures.
+/// Opens a browser, and waits until it shows figures.
 fn open(plane: &Plane, program: &std::path::Path) -> Browser {
     let mut browser = Browser::start(program);
     browser.go(&format!("http://{}/", plane.address));
@@ -29,7 +29,7 @@ fn open(plane: &Plane, program: &std::path::Path) -> Browser {
     browser
 }
 
-/// Percent-encodes all of a text.
+/// Percent-encodes every byte of a text.
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
@@ -115,7 +115,7 @@ fn the_page_shows_what_stats_tells() {
     shows_hostile_keys_as_text(&mut browser);
     takes_a_clock_that_steps_back(&mut browser);
     fits_any_screen(&mut browser);
-    // Of the page's own attempt, which was stopped.
+    // The complaint comes from the page's own attempt, which was blocked.
     browser.complaints.retain(|words| !words.contains("TrustedHTML"));
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
@@ -138,7 +138,7 @@ fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
         "document.querySelectorAll('[data-group=default] rect').length == {}",
         chain + 1
     ));
-    // What the first look at all nodes found, and what a later one does.
+    // The result of the first look at all nodes, or of a later one.
     browser.wait("/ 42 live,/.test(document.querySelector('[data-of=nodes]').textContent)");
     let requests = texts(browser, "#requests tr");
     for expected in ["update200", "update429", "update400", "query200"] {
@@ -149,7 +149,7 @@ fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
     assert_eq!(texts(browser, "#latency .tile").len(), 5);
 }
 
-/// The chart begins anew, and nothing else happens.
+/// The chart starts again, and nothing else changes.
 fn takes_a_clock_that_steps_back(browser: &mut Browser) {
     let stepped = "(() => { const back = structuredClone(stats); back.server.now -= 3600000; \
                    note(back); return looks.length })()";
@@ -163,7 +163,7 @@ fn shows_hostile_keys_as_text(browser: &mut Browser) {
     assert_eq!(browser.value(&format!("{first}.nextSibling.textContent")), "1,500");
     assert_eq!(browser.value("document.querySelectorAll('img').length"), 0);
     assert_eq!(browser.value("typeof h"), "undefined");
-    // Not even the page itself could: its policy forbids it.
+    // Not even the page itself can: its policy forbids it.
     let injected = browser.value(
         "(() => { try { document.body['inner' + 'HTML'] = '<b>'; return 'done' } \
          catch (e) { return e.name } })()",
@@ -188,7 +188,7 @@ fn fits_any_screen(browser: &mut Browser) {
     assert_eq!(browser.value(nameless), 0, "controls without a name");
 }
 
-/// The figures of one item's answers to some connections, at least one of each worker.
+/// The figures of one item in the answers on some connections, at least one of each worker.
 fn answers(server: &Server<'_>, target: &str) -> Vec<Answer> {
     let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
     clients.iter_mut().map(|client| client.get(target)).collect()
@@ -211,7 +211,7 @@ fn what_is_changed_on_the_page_is_in_force() {
     let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
     assert!(map.contains("max=\"5\"") && map.contains("max=\"1000000\""), "{map}");
 
-    // A key: fresh again, and no other.
+    // A single key becomes fresh again, and no other.
     let key = "[data-biz=three] input";
     browser.value(&format!("document.querySelector('{key}').value = 'alice'"));
     let buttons = "[data-biz=three] .row:has(input) button";
@@ -233,14 +233,14 @@ fn what_is_changed_on_the_page_is_in_force() {
     assert!(
         answers(&server, "/update?biz=three&key=bob").iter().all(|answer| answer.status == 429)
     );
-    // All of it.
+    // The whole business.
     browser.press("[data-biz=three] > .row:last-child button:nth-of-type(3)");
     browser.press("#ask-yes");
     browser.wait("document.getElementById('toast').textContent.includes('all counters are fresh')");
     for answer in answers(&server, "/query?biz=three&key=bob") {
         assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("0"), Some("5")));
     }
-    // A business that is gone leaves its counters, and nothing to press.
+    // A business that is gone leaves its counters, and no buttons.
     let map = std::fs::read_to_string(plane.setup.path("conf/map.xml")).expect("readable");
     let (rest, _) = map.split_once("<biz id=\"2\"").expect("it is the last one");
     plane.setup.write_map(&format!("{rest}</map>"));
@@ -248,12 +248,12 @@ fn what_is_changed_on_the_page_is_in_force() {
     browser.wait("!!document.querySelector('[data-biz=\"2\"]')");
     assert_eq!(browser.value("document.querySelector('[data-biz=\"2\"] button')"), Value::Null);
     assert_eq!(browser.value("document.querySelector('[data-biz=three]')"), Value::Null);
-    // The browser notes each refusal of the server; the page itself has thrown nothing.
+    // The browser records each refusal of the server. The page itself threw nothing.
     browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
-/// Of `three` from 3 to 5: with a fault, then with wrong tokens, then rightly.
+/// Changes the limit of `three` from 3 to 5: with a fault, then with wrong tokens, then correctly.
 fn changes_a_limit(browser: &mut Browser, server: &Server<'_>) {
     let text = "document.getElementById('edit-text').value";
     browser.press("[data-biz=three] > .row:last-child button:nth-of-type(1)");
@@ -295,7 +295,7 @@ fn the_page_says_what_is_down() {
     let mut browser = open(&plane, &program);
     let alerts = "document.getElementById('alerts').textContent";
     assert_eq!(browser.value(alerts), "");
-    // A master that is stopped puts no other worker in its place.
+    // A stopped master does not replace a worker.
     server.signal(Signal::SIGSTOP);
     kill(server.workers()[0], Signal::SIGKILL).expect("killed");
     browser.wait(&format!("{alerts}.includes('A worker is down.')"));

@@ -1,8 +1,7 @@
-//! What the documents show is what happens: their commands are run against the shipped
-//! configuration and answered as the page says, their configurations have no faults, their links
-//! lead somewhere.
+//! The documents match reality: their commands run against the shipped configuration and give the
+//! shown answers, their configurations have no faults, and their links have targets.
 //!
-//! Each page has a server of its own, and its commands work when that page alone is followed.
+//! Each page has its own server, and its commands work if only that page is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use frs::conf::{Conf, duration};
 use frs::service::{ItemOptions, Request, Service};
 use frs::testing::World;
 
-/// The pages with commands, and how many answers each of them shows.
+/// The pages with commands, and the number of answers that each shows.
 const PAGES: [(&str, usize); 7] = [
     ("README.md", 7),
     ("docs/admin.md", 7),
@@ -24,7 +23,7 @@ const PAGES: [(&str, usize); 7] = [
     ("docs/protocol.md", 12),
 ];
 
-/// The languages of blocks. `console` holds what nobody can run here.
+/// The languages of blocks. `console` blocks cannot be run here.
 const LANGUAGES: [&str; 9] =
     ["sh", "console", "xml", "json", "http", "text", "ini", "yaml", "rust,no_run"];
 
@@ -36,7 +35,7 @@ fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
 }
 
-/// Every document, by its path from the root.
+/// The path of every document, from the root.
 fn pages() -> Vec<String> {
     let mut pages = Vec::new();
     for directory in ["", "docs/", "conf/examples/", "conf/examples/gateways/"] {
@@ -51,7 +50,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// A fenced block: its language and text, and whether it stands right behind another.
+/// A fenced block: its language, its text, and whether it directly follows another.
 struct Block {
     language: String,
     text: String,
@@ -90,7 +89,7 @@ fn prose(page: &str) -> String {
     lines.map(|line| line.to_owned() + "\n").collect()
 }
 
-/// Without white space, and without the numbers that depend on when it was asked.
+/// The text without white space, and without the numbers that depend on the time.
 fn timeless(text: &str) -> String {
     let mut text: String = text.split_whitespace().collect();
     for before in ["reset=\"", "retry=\"", "\"reset\":", ";t=", "Retry-After:"] {
@@ -103,7 +102,7 @@ fn timeless(text: &str) -> String {
     text
 }
 
-/// Is it what the page shows, where `…` stands for anything?
+/// Whether the page shows this answer. `…` matches anything.
 fn is_shown(answer: &str, shown: &str) -> bool {
     let (answer, shown) = (timeless(answer), timeless(shown));
     let mut parts = shown.split('…');
@@ -111,7 +110,7 @@ fn is_shown(answer: &str, shown: &str) -> bool {
     let Some(mut rest) = answer.strip_prefix(first) else { return false };
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
-        // The last part is at the end, wherever else it may be.
+        // The last part must be at the end, even if it also occurs before.
         let found = match parts.peek() {
             None => rest.ends_with(part).then_some(""),
             Some(_) => rest.split_once(part).map(|(_, rest)| rest),
@@ -122,13 +121,13 @@ fn is_shown(answer: &str, shown: &str) -> bool {
     rest.is_empty()
 }
 
-/// What lines of a page print.
+/// The output of the lines of a page.
 fn run(setup: &Setup, lines: &str) -> String {
     let program = |path: &Path| format!("'{}'", path.display());
     let mut lines = lines
         .replace("127.0.0.1:7600", &setup.address.to_string())
         .replace("127.0.0.1:7601", &admin_address(setup));
-    // The longer names first.
+    // Longer names first.
     for tool in ["frs-inspect", "frs-load"] {
         let path = format!("target/release/{tool}");
         if lines.contains(&path) {
@@ -141,18 +140,18 @@ fn run(setup: &Setup, lines: &str) -> String {
         .current_dir(setup.dir.path())
         .output()
         .expect("sh runs");
-    // As the page knows them.
+    // With the addresses of the page.
     text(&output.stdout)
         .replace(&setup.address.to_string(), "127.0.0.1:7600")
         .replace(&admin_address(setup), "127.0.0.1:7601")
 }
 
-/// The same port, which is nobody else's, of another loopback address.
+/// The same port, which no other test gets, of another loopback address.
 fn admin_address(setup: &Setup) -> String {
     format!("127.0.0.2:{}", setup.address.port())
 }
 
-/// The shipped configuration, in a directory of the test's own.
+/// A setup with the shipped configuration.
 fn shipped() -> Setup {
     let setup = Setup::new(&Settings::default());
     let srv = include_str!("../../../conf/srv.xml");
@@ -163,7 +162,7 @@ fn shipped() -> Setup {
     setup
 }
 
-/// Runs the commands of a page, in order, and holds each answer against the block behind them.
+/// Runs the commands of a page in order, and compares each answer with the block after them.
 fn follow(page: &str) {
     if needs::output(Command::new("curl").arg("--version")).is_none() {
         return;
@@ -179,7 +178,8 @@ fn follow(page: &str) {
                 server.get_or_insert_with(|| setup.start());
             }
             answer = Some(run(&setup, &block.text));
-            // Where all processes are killed; of some, the server replaces them.
+            // If all processes are killed, the server is gone. If only some are, the server
+            // replaces them.
             if block.text.contains("kill -9 ") && !block.text.contains("^worker") {
                 server.take().expect("a server to kill").wait();
             }
@@ -244,7 +244,7 @@ fn every_page_with_commands_is_followed() {
         let blocks = blocks(&read(page));
         blocks.iter().any(|block| block.language == "sh" && !block.text.contains("cargo "))
     };
-    // The examples have configurations of their own, and tests of their own.
+    // The examples have their own configurations and tests.
     let pages = pages().into_iter().filter(|page| !page.starts_with("conf/"));
     let found: Vec<String> = pages.filter(commands).collect();
     assert_eq!(found, PAGES.map(|(name, _)| name.to_owned()));
@@ -269,7 +269,7 @@ fn rust_is_compiled_by_the_doc_tests() {
     }
 }
 
-/// A whole map.xml of what a page shows of one; none: it is something else, such as an answer.
+/// A complete map.xml from a part that a page shows. None: it is something else, such as an answer.
 fn map_of(shown: &str) -> Option<String> {
     let element = shown.trim_start().split([' ', '>', '/']).next()?;
     let group = r#"<group name="default" files="1" key-nodes="16" node-size="512"/>"#;
@@ -306,7 +306,7 @@ fn every_configuration_shown_has_no_fault() {
     assert!(shown >= 20, "{shown} configurations");
 }
 
-/// The time at which worked cases begin: a Thursday, the first of a month and of a year.
+/// The time at which worked cases begin: a Thursday, and the first of a month and of a year.
 const BEGIN: &str = "2026-01-01T00:00:00Z";
 
 fn instant(at: &str) -> u64 {
@@ -323,7 +323,7 @@ struct Cases {
     rows: Vec<BTreeMap<String, String>>,
 }
 
-/// The worked cases of a page: each limit or business that a table of cases follows.
+/// The worked cases of a page: each limit or business that is followed by a table of cases.
 fn cases(page: &str) -> Vec<Cases> {
     let (mut found, mut limits) = (Vec::<Cases>::new(), None);
     let mut columns: Vec<String> = Vec::new();
@@ -358,7 +358,7 @@ fn cases(page: &str) -> Vec<Cases> {
     found
 }
 
-/// Asks as a row says: `3`, `query 3`, `force 3`.
+/// Runs the command of a row: `3`, `query 3`, `force 3`.
 fn ask(service: &mut Service, asks: &str, key: &str, now: u64) -> BTreeMap<&'static str, String> {
     use frs::service::Command::{Query, Update};
     let (command, force, count) = match asks.split_once(' ') {
@@ -406,7 +406,7 @@ fn worked_cases_come_to_what_they_show() {
             for (column, shown) in &row {
                 let shown = match column.as_str() {
                     "at" | "asks" | "key" => continue,
-                    // Durations are milliseconds, however they are written.
+                    // Durations are in milliseconds, whatever their written form.
                     "reset" | "retry" if !shown.is_empty() && shown != "0" => {
                         duration(0, 1 << 50)(shown).expect("a duration").to_string()
                     }
@@ -424,7 +424,7 @@ fn worked_cases_come_to_what_they_show() {
     assert!(rows >= 50, "{rows} worked cases");
 }
 
-/// The words that stand alone in back quotes.
+/// The single words in back quotes.
 fn quoted(text: &str) -> BTreeSet<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -456,7 +456,7 @@ fn every_metric_is_described_and_no_other() {
     });
     let families = metrics.body.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let families = families.filter_map(|family| family.split(' ').next());
-    // There are none yet.
+    // These do not exist yet.
     let families = families.filter(|family| !family.starts_with("frs_checkpoint_"));
     let page = read("docs/operations.md");
     let described = quoted(&page).into_iter().filter(|name| {
@@ -465,7 +465,7 @@ fn every_metric_is_described_and_no_other() {
     assert_eq!(described.collect::<BTreeSet<_>>(), families.collect::<BTreeSet<_>>());
 }
 
-/// The anchor of a heading, as hosts of repositories make it.
+/// The anchor of a heading, as repository hosts form it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -517,7 +517,7 @@ fn every_path_that_is_named_exists() {
     let roots = ["", "src/core", "src/server"].map(|below| root().join(below));
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/testing.md"] {
         let text = read(page);
-        // Neither a pattern nor a path of HTTP, nor what a running server writes.
+        // Not a pattern, a path of HTTP or a file that a running server writes.
         let is_path = |name: &&str| {
             let is_there = name.ends_with(".rs") || name.contains('/') && !name.starts_with('/');
             is_there
@@ -553,7 +553,7 @@ fn every_test_that_is_named_exists() {
         .into_iter()
         .map(|path| (path.clone(), std::fs::read_to_string(path).expect("readable")))
         .collect();
-    // `test`, or `module::test` where other modules have a test of that name.
+    // `test`, or `module::test` if other modules have a test of that name.
     let exists = |name: &str| {
         let (module, test) = name.rsplit_once("::").unwrap_or(("", name));
         texts.iter().any(|(path, text)| {

@@ -1,14 +1,16 @@
-//! Atomic requests from many clients to many workers, over overlapping sets of keys in any order:
-//! never a deadlock, never a charge in part, totals exact; also while workers are killed.
+//! Atomic requests from many clients to many workers, over overlapping sets of keys in any order.
+//! There is never a deadlock nor a partial charge, and totals are exact, even while workers are
+//! killed.
 //!
-//! How a charge in part would show, three ways:
-//! - The keys of a plane come in seven fixed sets of three, of which any two share one key (the
-//!   Fano plane). Its seven totals have one solution only: how often each set was charged. A set
-//!   charged in part has none in whole numbers.
-//! - Each request holds a key of its own besides, its receipt. Who lost his answer asks for it
-//!   afterwards: then it is known of every request whether it was charged, and what every
-//!   total must be, exactly.
-//! - An onlooker reads all keys of a plane by one atomic Query after the other all along. At every
+//! Three checks would detect a partial charge:
+//! - The keys of a plane form seven fixed sets of three, of which any two share one key (the Fano
+//!   plane). The seven totals have only one solution: how often each set was charged. After a
+//!   partial charge there is no solution in whole numbers.
+//! - Each request also contains a key of its own, its receipt. A client that lost an answer queries
+//!   the receipt afterwards. So the test knows of every request whether it was charged, and exactly
+//!   what every total must be.
+//! - An onlooker constantly reads all keys of a plane by one atomic Query. At every moment the sets
+//!   must be whole, and no count may ever decrease.
 //!   moment the sets must be whole, and none may ever become less.
 
 use std::net::SocketAddr;
@@ -26,18 +28,18 @@ const PLANES: usize = 12;
 const POINTS: usize = 7;
 const KEYS: usize = PLANES * POINTS;
 
-/// The seven sets of a plane: each pair of points is in one of them, any two of them share a point.
+/// The seven sets of a plane. Each pair of points is in one set, and any two sets share a point.
 const LINES: [[usize; 3]; 7] =
     [[0, 1, 2], [0, 3, 4], [0, 5, 6], [1, 3, 5], [1, 4, 6], [2, 3, 6], [2, 4, 5]];
 
-/// Sets of one request, at most: with its receipt that is 64 items or less.
+/// The most sets of one request: with its receipt that is at most 64 items.
 const SETS: usize = 21;
 
-/// The one key of which there are few uses: it refuses whole requests, early.
+/// The only key with few uses. It soon causes whole requests to be refused.
 const FEW_KEY: usize = KEYS - 1;
 const FEW: u64 = 100;
 
-/// Key-nodes that many keys share, in files of two groups; and receipts, for which there is room.
+/// Key-nodes that many keys share, in files of two groups, and receipts, for which there is room.
 const MAP: &str = r#"<map>
   <group name="narrow" files="1" key-nodes="3" chain="56" node-size="64" on-full="refuse"/>
   <group name="wide" files="2" key-nodes="64" chain="8" node-size="128" on-full="refuse"/>
@@ -57,7 +59,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// Key number `nth` as an item: the points of every plane stand in all groups.
+/// Key number `nth` as an item. The points of every plane are spread over all groups.
 fn item(nth: usize) -> String {
     let biz = match nth % POINTS {
         0..3 => "narrow",
@@ -67,7 +69,7 @@ fn item(nth: usize) -> String {
     format!("<item biz=\"{biz}\" key=\"{nth}\"/>")
 }
 
-/// The same as a question that would charge nothing: how much is used.
+/// The same item as a query that would charge nothing and shows the use.
 fn glance(nth: usize) -> String {
     item(nth).replace("/>", " count=\"0\"/>")
 }
@@ -76,7 +78,7 @@ fn document(items: impl Iterator<Item = String>) -> String {
     format!("<request atomic=\"true\">{}</request>", items.collect::<String>())
 }
 
-/// Small, and the same for the same seed.
+/// A small generator. The same seed gives the same numbers.
 struct Random(u64);
 
 impl Random {
@@ -98,15 +100,15 @@ impl Random {
     }
 }
 
-/// A set: plane and line.
+/// A set: the numbers of its plane and its line.
 type Set = (usize, usize);
 
 fn keys((plane, line): Set) -> [usize; 3] {
     LINES[line].map(|point| plane * POINTS + point)
 }
 
-/// A request: some sets, all of their keys and its receipt in random order. Sets of one plane
-/// have keys in common: those it holds twice.
+/// A request: some sets, with all of their keys and its receipt in random order. Sets of one plane
+/// may share keys, which the request then holds twice.
 struct Ask {
     name: String,
     sets: Vec<Set>,
@@ -126,7 +128,7 @@ impl Ask {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Charged,
@@ -136,7 +138,7 @@ enum Told {
     Nothing,
 }
 
-/// What an answer tells; panics where its parts do not agree.
+/// The outcome according to an answer. Panics if its parts contradict each other.
 fn told(response: &Response) -> Told {
     let says = |name: &str, value: &str| {
         response.items.iter().filter(|item| item.values.get(name) == Some(value)).count()
@@ -155,8 +157,8 @@ fn told(response: &Response) -> Told {
     Told::Charged
 }
 
-/// Of a refused request: those items are limited, and only those, that do not fit behind the ones
-/// before them into what is stored.
+/// Checks a refused request: exactly those items are limited that do not fit into the stored count
+/// after the items before them.
 fn expect_few(response: &Response) {
     let mut before: Vec<&str> = Vec::new();
     for item in &response.items {
@@ -172,19 +174,19 @@ fn expect_few(response: &Response) {
     }
 }
 
-/// All that was asked and told, by all clients.
+/// All requests and outcomes of all clients.
 #[derive(Default)]
 struct Run {
     asked: Mutex<Vec<(Ask, Told)>>,
     answered: AtomicU64,
     glances: AtomicU64,
     stop: AtomicBool,
-    /// Nobody is killed: `busy` would be two who wait for each other.
+    /// No process is killed, so `busy` would mean that two requests wait for each other.
     undisturbed: bool,
 }
 
 impl Run {
-    /// One client: asks until it has asked so many or is stopped.
+    /// One client: sends requests until it has sent this many or is stopped.
     fn ask(&self, address: SocketAddr, client: u64, requests: usize) {
         let mut random = Random::new(client);
         let mut connection = Client::connect(address);
@@ -192,7 +194,7 @@ impl Run {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            // Another worker now and then: connections are spread over them.
+            // Sometimes another worker, since connections are spread over the workers.
             if random.below(50) == 0 {
                 connection = Client::connect(address);
             }
@@ -212,7 +214,7 @@ impl Run {
         }
     }
 
-    /// The onlooker: takes one plane after the other until it is stopped.
+    /// The onlooker: reads one plane after another until it is stopped.
     fn look_on(&self, address: SocketAddr) {
         let mut connection = Client::connect(address);
         let mut before = [[0; LINES.len()]; PLANES];
@@ -227,7 +229,7 @@ impl Run {
             };
             let used: Option<Vec<u64>> =
                 response.items.iter().map(|item| item.values.number("used")).collect();
-            // Without figures it was busy: one of the keys' holders is dying.
+            // Without figures the answer was `busy`: the holder of one of the keys is dying.
             let Some(used) = used else { continue };
             let sets = charges(&used).unwrap_or_else(|| panic!("in part: plane {plane}: {used:?}"));
             let grows = sets.iter().zip(&before[plane]).all(|(now, before)| now >= before);
@@ -237,7 +239,7 @@ impl Run {
         }
     }
 
-    /// All clients and the onlooker at once, and `act` beside them; then it is over.
+    /// Runs all clients and the onlooker at once, with `act` beside them, and waits for their end.
     fn all(&self, address: SocketAddr, requests: usize, act: impl FnOnce()) {
         thread::scope(|scope| {
             let stop = Stop(&self.stop);
@@ -279,12 +281,12 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// How often each set of a plane was charged, by the totals of its points; none where no whole
-/// numbers of whole sets give these totals.
+/// How often each set of a plane was charged, computed from the totals of its points. None if no
+/// whole numbers of whole sets give these totals.
 ///
 /// With x of the sets and u of the points, u is the sum of x over the sets through a point. All
-/// others meet set l in one point each: summing u over the points of l counts l three times, and
-/// each other set once.
+/// other sets meet set l in one point each: summing u over the points of l counts l three times,
+/// and each other set once.
 fn charges(used: &[u64]) -> Option<[u64; LINES.len()]> {
     let sum: u64 = used.iter().sum();
     if !sum.is_multiple_of(3) {
@@ -302,7 +304,7 @@ fn charges(used: &[u64]) -> Option<[u64; LINES.len()]> {
     Some(sets)
 }
 
-/// `used` of items of one biz, by Queries of many.
+/// The `used` of items of one biz, by Queries of many items.
 fn used(client: &mut Client, items: &[String]) -> Vec<u64> {
     let query = |items: &[String]| {
         let document = format!("<request>{}</request>", items.concat());
@@ -313,7 +315,8 @@ fn used(client: &mut Client, items: &[String]) -> Vec<u64> {
     items.chunks(500).flat_map(query).collect()
 }
 
-/// What is stored is what was told: every total exactly, every receipt, every set whole.
+/// Compares the stored counts with the outcomes: every total exactly, every receipt, every set
+/// whole.
 fn compare(server: &Server<'_>, run: &Run) {
     let mut client = server.client();
     let asked = run.asked.lock().expect("no panic");
@@ -374,7 +377,7 @@ fn setup(http: &str) -> Setup {
 #[test]
 fn undisturbed_nobody_waits_for_ever_and_totals_are_exact() {
     const REQUESTS: usize = 400;
-    // Were two requests to wait for each other, only the lock-timeout would end it.
+    // If two requests waited for each other, only the lock-timeout would end that.
     let setup = setup("lock-timeout=\"10s\"");
     let server = setup.start();
     server.wait_for_workers(WORKERS.into());
@@ -386,12 +389,13 @@ fn undisturbed_nobody_waits_for_ever_and_totals_are_exact() {
     assert!(charged > 300 && refused > 100, "{charged} and {refused}");
     assert!(run.glances.load(Ordering::Relaxed) > 10, "the onlooker saw too little");
     compare(&server, &run);
-    // As many as there are, and not one more.
+    // Exactly as many as there are.
     let few = used(&mut server.client(), &[glance(FEW_KEY)]);
     assert_eq!(few, [FEW]);
 }
 
-/// Kills workers while the clients ask: one after another, each after a random number of answers.
+/// Kills workers while the clients send requests, one after another, each after a random number of
+/// answers.
 fn kill_workers(server: &Server<'_>, run: &Run, kills: usize) {
     let mut random = Random::new(77);
     for _ in 0..kills {
@@ -409,7 +413,7 @@ fn kill_workers(server: &Server<'_>, run: &Run, kills: usize) {
 
 #[test]
 fn while_workers_are_killed_requests_are_whole_or_absent() {
-    // Two servers: who kills one's workers too often waits for their replacement.
+    // Two servers: a server whose workers are killed too often waits before it replaces them.
     const ROUNDS: usize = 2;
     const KILLS: usize = 20;
     for _ in 0..ROUNDS {
@@ -417,7 +421,7 @@ fn while_workers_are_killed_requests_are_whole_or_absent() {
         let server = setup.start();
         server.wait_for_workers(WORKERS.into());
         let run = Run::default();
-        // More than are asked till the last kill; receipts have room for them.
+        // More than the clients send before the last kill. Receipts have room for them.
         run.all(setup.address, 6_000, || {
             kill_workers(&server, &run, KILLS);
             run.stop.store(true, Ordering::Relaxed);
@@ -472,14 +476,14 @@ fn of_20_a_minute_and_10_an_hour_the_first_keeps_10_from_the_11th_call_on() {
             "limited=true used=10 max=10 remaining=0 retry=1..=3600000",
         ]);
     }
-    // The other order of the items, and Query: the same.
+    // The other order of the items, and a Query: the same result.
     let turned = "<request atomic=\"true\"><item biz=\"hour\" key=\"k2\"/>\
                   <item biz=\"minute\" key=\"k1\"/></request>";
     for command in ["/update", "/query"] {
         post(&mut client, command, turned)
             .expect_refused(&["limited=true remaining=0", "limited=false remaining=10"]);
     }
-    // The first by itself has its ten left.
+    // The first one alone has its ten left.
     let alone = "<request><item biz=\"minute\" key=\"k1\" count=\"10\"/></request>";
     post(&mut client, "/update", alone).expect(&["limited=false used=20 remaining=0"]);
 }
@@ -491,7 +495,7 @@ fn totals_that_no_whole_sets_give_are_found() {
         line.iter().for_each(|&point| used[point] += times as u64 * 5);
     }
     assert_eq!(charges(&used), Some([0, 5, 10, 15, 20, 25, 30]));
-    // One or two keys of any set too many.
+    // One or two keys of any set are too many.
     for line in LINES {
         for leave in 0..3 {
             let (mut one, mut two) = (used, used);

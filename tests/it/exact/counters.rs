@@ -1,5 +1,5 @@
-//! What a server counts, end to end: exactly what was asked of it, over all workers, and over the
-//! deaths of any of them.
+//! A server's counters, end to end: they count exactly what it was asked, over all workers, and
+//! across the death of any of them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn stats(setup: &Setup) -> Stats {
     snapshot::collect(&setup.path("data")).expect("there is a server")
 }
 
-/// What is counted so exactly that a death changes nothing of it.
+/// The counts that must be exact even after a death.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Exact {
     requests: BTreeMap<(&'static str, &'static str), u64>,
@@ -34,7 +34,7 @@ impl Exact {
                 .map(|(kind, count)| ((call.word(), status_word(kind)), *count))
         });
         Exact {
-            // The tests' own waiting asks /health.
+            // The tests' own waiting sends requests to /health.
             requests: all.filter(|((call, _), count)| *call != "health" && *count > 0).collect(),
             items: stats.bizs.iter().map(|biz| (biz.label(), biz.items)).collect(),
             errors: stats.sums.item_errors,
@@ -43,7 +43,7 @@ impl Exact {
     }
 }
 
-/// Asks one of each, and adds what that must have been counted as.
+/// Sends one request of each kind, and adds what the server must have counted.
 fn ask_each(client: &mut Client, round: u64, expected: &mut Exact) {
     let mut request = |asked, status| *expected.requests.entry((asked, status)).or_default() += 1;
     assert_eq!(client.get(&format!("/update?biz=plenty&key=k{round}")).status, 200);
@@ -83,7 +83,7 @@ fn ask_each(client: &mut Client, round: u64, expected: &mut Exact) {
     expected.creates += 1;
 }
 
-/// Connections until each of the workers has one that is open.
+/// Connects until each of the workers has an open connection.
 fn clients_of_all(server: &Server<'_>, workers: usize) -> Vec<Client> {
     let mut clients = Vec::new();
     wait_until("each worker has a client", || {
@@ -129,7 +129,8 @@ fn sums_are_exact_over_all_workers_and_their_deaths() {
         kill(worker, Signal::SIGKILL).expect("killed");
         let stats_then = wait_until("it is replaced", || {
             let stats = stats(&setup);
-            // The dead one is told of until its slot is free, a new one before its place is noted.
+            // The dead worker is listed until its slot is free, a new one before its place is
+            // recorded.
             let is_gone =
                 stats.processes.iter().all(|process| process.pid != worker.as_raw() as u32);
             let placed = stats.processes.iter().filter(|process| process.restarts.is_some());
@@ -175,7 +176,7 @@ fn connections_bytes_and_times_are_those_of_the_clients() {
     }
     let accepted = before.count(Counter::Connections) + 3;
     let bytes_in = before.count(Counter::BytesIn) + 3 * request.len() as u64;
-    // Counted when they are written: a moment after they are read.
+    // Requests are counted when answers are written, a moment after they were read.
     wait_until("all of it is counted", || {
         let stats = stats(&setup);
         let timed = stats.sums.request_times.count() == before.request_times.count() + 3;
@@ -200,7 +201,7 @@ fn who_is_late_or_one_too_many_is_counted() {
         let sums = stats(&setup).sums;
         [Counter::ConnectionsRefused, Counter::Timeouts].map(|counter| sums.count(counter))
     };
-    // Until the one who waited for the server is gone, others are refused.
+    // Until the connection that waited for the server is gone, others are refused.
     let mut client = wait_until("there is room", || {
         let mut client = server.client();
         client.try_get("/health").ok().filter(|answer| answer.status == 200).map(|_| client)

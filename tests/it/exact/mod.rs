@@ -1,4 +1,4 @@
-//! Exactly what was admitted is counted, by whichever processes and over their deaths.
+//! Counts are exactly what was admitted, by any processes and across their deaths.
 
 mod atomic;
 mod counters;

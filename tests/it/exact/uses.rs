@@ -1,8 +1,8 @@
-//! Exactly M uses are admitted where M are allowed: many workers, many clients, one by one and
+//! Exactly M uses are admitted if M are allowed: with many workers and many clients, one by one and
 //! pipelined, while workers are killed or left alone.
 //!
-//! A use whose answer was lost may have been charged, so it is never asked again in its own name:
-//! what is stored lies between the uses acknowledged and those plus the unanswered ones.
+//! A use whose answer was lost may have been charged, so it is never requested again. The stored
+//! count lies between the acknowledged uses and those plus the unanswered ones.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,19 +17,19 @@ use nix::sys::signal::{Signal, kill};
 /// Clients that wait for each answer, and clients that do not.
 const DEPTHS: [usize; 6] = [1, 1, 1, 8, 8, 8];
 const KILLS: usize = 24;
-/// Requests answered between two kills: the server serves all along.
+/// Requests answered between two kills: the server serves at all times.
 const BETWEEN_KILLS: u64 = 60;
 
-/// What is limited to `max` uses, and what has become of the requests for it.
+/// A subject limited to `max` uses, and the outcomes of the requests for it.
 struct Subject {
     biz: String,
-    /// Asked under so many keys in turn.
+    /// The number of keys that requests use in turn.
     keys: u64,
     name: usize,
     max: u64,
     asked: AtomicU64,
     unanswered: AtomicU64,
-    /// `used` of each acknowledged admission.
+    /// The `used` of each acknowledged admission.
     admitted: Mutex<BTreeSet<u64>>,
 }
 
@@ -46,7 +46,7 @@ impl Subject {
         format!("GET /{command}?biz={biz}&key=k{name}-{key} HTTP/1.1\r\nHost: t\r\n\r\n")
     }
 
-    /// Takes in the answer to an Update; whether there is still room.
+    /// Notes the answer to an Update; returns whether there is still room.
     fn note(&self, answer: &Answer) -> bool {
         let used = answer.attribute("used").and_then(|used| used.parse().ok());
         match answer.status {
@@ -61,7 +61,7 @@ impl Subject {
                 assert_eq!(used, Some(self.max), "refused before the maximum: {answer:?}");
                 false
             }
-            // Charged nothing: the one who holds its key-node is dying.
+            // Charged nothing: the holder of its key-node is dying.
             503 if answer.attribute("error") == Some("busy") => true,
             _ => panic!("{answer:?}"),
         }
@@ -71,7 +71,7 @@ impl Subject {
         self.admitted.lock().expect("no panic").len() as u64
     }
 
-    /// What is stored, by Query.
+    /// The stored count, by Query.
     fn used(&self, client: &mut Client) -> u64 {
         client.send(&self.request("query"));
         let answer = client.answer();
@@ -79,8 +79,8 @@ impl Subject {
     }
 }
 
-/// The subjects in the order they are asked for: each by all clients at about the same time, more
-/// often than it admits.
+/// The subjects in request order. All clients request each at about the same time, more often than
+/// it admits.
 struct Course {
     subjects: Vec<Subject>,
     next: AtomicU64,
@@ -100,7 +100,7 @@ impl Course {
         subject.max * 3 / 2 + 3
     }
 
-    /// The next one to ask; none after the last or when stopped.
+    /// The next subject; none after the last or when stopped.
     fn take(&self) -> Option<&Subject> {
         let asks = Self::asks(self.subjects.first()?);
         let at = self.next.fetch_add(1, Ordering::Relaxed) / asks;
@@ -108,7 +108,7 @@ impl Course {
         (!self.stop.load(Ordering::Relaxed)).then_some(subject)
     }
 
-    /// One client's way through it.
+    /// One client's run through the course.
     fn run(&self, address: SocketAddr, depth: usize) {
         let mut client = Client::connect(address);
         loop {
@@ -128,7 +128,7 @@ impl Course {
         }
     }
 
-    /// How many of the requests were answered.
+    /// Sends requests; returns how many of them were answered.
     fn ask(&self, client: &mut Client, requests: &str, batch: &[&Subject]) -> usize {
         if client.stream.write_all(requests.as_bytes()).is_err() {
             return 0;
@@ -141,7 +141,7 @@ impl Course {
         batch.len()
     }
 
-    /// All clients at once, and `act` beside them.
+    /// Runs all clients at once, with `act` beside them.
     fn run_all(&self, address: SocketAddr, act: impl FnOnce()) {
         thread::scope(|scope| {
             for depth in DEPTHS {
@@ -154,7 +154,7 @@ impl Course {
     }
 }
 
-/// Lets the clients end, also when the one who acts fails.
+/// Lets the clients end, also when `act` fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -168,7 +168,7 @@ impl Drop for Stop<'_> {
 const TOTALS: usize = 24;
 
 fn setup() -> Setup {
-    // Room for all keys: an eviction would be a use forgotten.
+    // Room for all keys: an eviction would forget a use.
     let mut map = r#"<map>
       <group name="default" files="2" key-nodes="256" chain="56" node-size="128"/>
       <biz id="1" name="m1" key="string"><limit policy="interval" interval="24h" max="1"/></biz>
@@ -215,8 +215,8 @@ fn undisturbed_exactly_m_are_admitted_and_acknowledged() {
     }
 }
 
-/// Kills one worker after another while the clients ask, each time after some more were answered;
-/// more of them where none was at work on a request.
+/// Kills one worker after another while the clients send requests, each time after some more
+/// answers. If no kill has hit a request, it kills more of them.
 fn kill_workers(server: &Server<'_>, course: &Course) {
     for nth in 0.. {
         let has_hit = course.lost.load(Ordering::Relaxed) > 0;
@@ -262,7 +262,7 @@ fn while_workers_are_killed(subjects: Vec<Subject>) {
         let used = subject.used(&mut client);
         assert!(used >= known, "{what}: {known} acknowledged, only {used} stored");
         assert!(used <= known + lost, "{what}: {known} and {lost} unanswered, {used} stored");
-        // Nobody is killed any more: the rest is admitted to the last one.
+        // No process is killed any more: the rest is admitted to the last use.
         wait_until("it is used up", || {
             client.send(&subject.request("update"));
             (!subject.note(&client.answer())).then_some(())

@@ -1,4 +1,4 @@
-//! Advertising: uses counted by user and advertisement, and a weight that fades.
+//! Advertising: uses counted by user and advertisement, and a weight that decreases.
 
 use super::{DAY, play_in_a_day};
 
@@ -12,7 +12,7 @@ fn what_was_seen_often_fades_and_is_never_refused() {
         }
         stage.get("/update?biz=seen&key=alice%7Csummer&count=4", 200, "used=4 weight=0.3");
 
-        // Before the next one is chosen: all candidates at once, as they are.
+        // Before the choice of the next one: all candidates at once, unchanged.
         let candidates = r#"<request>
             <item biz="seen" key="alice|spring"/>
             <item biz="seen" key="alice|summer"/>
@@ -27,7 +27,7 @@ fn what_was_seen_often_fades_and_is_never_refused() {
         let in_json = r#"{"items": [{"biz": "seen", "key": "alice|summer"}]}"#;
         stage.query(in_json).expect(&["limited=false used=4 weight=0.3"]);
 
-        // 25 hours: a day on which the clock is set back is as long.
+        // 25 hours: a day on which the clock is set back has this length.
         let next_day = stage.later(DAY + DAY / 24, "seen", "alice|spring");
         assert_eq!((next_day.figures.used, next_day.weight), (0, Some(1000)));
     });

@@ -1,9 +1,9 @@
-//! Flash sales: 10,000 in all, one for each user of a sale, three for each user in a natural day.
+//! Flash sales: 10,000 in all, one for each user of a sale, three for each user in a calendar day.
 
 use super::{DAY, Stage, play_in_a_day, together};
 use crate::common::items::Response;
 
-/// Buys one, or gives one back.
+/// Orders one, or returns one.
 fn order(stage: &mut Stage, sale: &str, user: &str, count: i32) -> Response {
     let rows = [format!("sale-{sale} {user} {count}"), format!("buyer-day {user} {count}")];
     stage.update(&together(&[&rows[0], &rows[1]]))
@@ -18,7 +18,7 @@ fn one_for_each_user_and_three_a_day() {
     play(|stage| {
         let own = "limited=false limit=2 used=1 max=1 remaining=0 !reset";
         order(stage, "phone", "alice", 1).expect(&[own, "used=1 max=3 remaining=2"]);
-        // Never again: there is nothing to wait for.
+        // Never again, so there is no time to wait for.
         let again = "limited=true limit=2 used=1 max=1 remaining=0 !retry";
         order(stage, "phone", "alice", 1).expect_refused(&[again, "limited=false used=1"]);
 
@@ -27,7 +27,7 @@ fn one_for_each_user_and_three_a_day() {
         let day = "limited=true used=3 max=3 remaining=0 reset=1..=86400000 retry=1..=86400000";
         order(stage, "bag", "alice", 1).expect_refused(&["limited=false used=0 reset=0", day]);
 
-        // The phone is sent back on the same day: the bag can be had for it.
+        // The phone is returned on the same day, so the user can order the bag instead.
         order(stage, "phone", "alice", -1).expect(&["limited=false used=0", "used=2"]);
         order(stage, "bag", "alice", 1).expect(&[own, "used=3"]);
 
@@ -40,7 +40,7 @@ fn one_for_each_user_and_three_a_day() {
 #[test]
 fn the_last_piece_is_sold_once() {
     play(|stage| {
-        // What the shops in town have sold is reported.
+        // Sales of the shops in town are reported.
         let shops = r#"<request>
             <item biz="sale-phone" key="shops" count="9999" force="true"/></request>"#;
         stage.update(shops);
@@ -50,11 +50,11 @@ fn the_last_piece_is_sold_once() {
         for user in ["carol", "dave", "erin"] {
             order(stage, "phone", user, 1).expect_refused(&[sold, "limited=false used=0"]);
         }
-        // An order that is not paid goes to the next one who asks.
+        // An order that is not paid becomes available to the next user.
         order(stage, "phone", "bob", -1).expect(&["limited=false", "used=0"]);
         order(stage, "phone", "carol", 1).expect(&["limited=false", "used=1"]);
         order(stage, "phone", "bob", 1).expect_refused(&[sold, "used=0"]);
-        // Other sales are others.
+        // Other sales have counts of their own.
         order(stage, "tv", "bob", 1).expect(&["limited=false", "used=1"]);
     });
 }

@@ -16,10 +16,10 @@ fn the_same_content_twice_and_fifteen_messages_a_minute() {
             let content = format!("limited=false limit=1 used={nth} max=2");
             stage.update(&hello).expect(&[&recipient, &content]);
         }
-        // A third one goes out to nobody, and takes none of the recipient's fifteen.
+        // A third one is not sent to anyone, and uses none of the recipient's fifteen.
         let content = "limited=true limit=1 used=2 remaining=0 retry=1..=59000";
         stage.update(&hello).expect_refused(&["limited=false used=2 remaining=13", content]);
-        // To somebody else it goes, and other words to the same one.
+        // It may go to another recipient, and other words may go to this one.
         stage.update(&message("18829340002", "hello")).expect(&["used=1", "used=1"]);
         for nth in 3..=15 {
             let other = message("18829340001", &format!("code {nth}").replace(' ', "-"));
@@ -33,7 +33,7 @@ fn the_same_content_twice_and_fifteen_messages_a_minute() {
         assert!(stage.later(50 * SECOND, "content", content).limited);
         let free = stage.later(59 * SECOND, "content", content);
         assert!(!free.limited, "{free:?}");
-        // The longer limit decides now: two of five are used.
+        // Now the longer limit decides: two of five are used.
         assert_eq!((free.figures.used, free.figures.remaining), (0, 2));
         assert!(!stage.later(MINUTE, "recipient", "18829340001").limited);
     });
@@ -54,7 +54,7 @@ fn an_undelivered_message_is_given_back() {
 #[test]
 fn fifty_in_a_day_whatever_the_minute_says_and_the_same_in_json() {
     play("messages", |stage| {
-        // What went out by another gateway is reported afterwards.
+        // Messages sent by another gateway are reported afterwards.
         let reported = r#"{"items": [
             {"biz": "recipient", "key": "18829340004", "count": 50, "force": true}]}"#;
         stage.update(reported).expect(&["limited=true used=50"]);
@@ -62,7 +62,7 @@ fn fifty_in_a_day_whatever_the_minute_says_and_the_same_in_json() {
             {"biz": "recipient", "key": "18829340004", "detail": true},
             {"biz": "content", "key": "18829340004|hello"}]}"#;
         let refused = stage.update(asked);
-        // Both limits refuse; waiting for the first does not help, so `retry` is the day's.
+        // Both limits refuse. Waiting for the first is not enough, so `retry` is that of the day.
         let items = ["limited=true limit=1 retry=86000000..=86400000", "limited=false used=0"];
         refused.expect_refused(&items);
         let [minute, day] = &refused.items[0].limits[..] else { panic!("{refused:?}") };

@@ -1,8 +1,8 @@
-//! The worked examples of conf/examples: each is checked, of the shape its schemas say, and
-//! started; its story is told by HTTP requests as its comments and README.md say.
+//! The worked examples of conf/examples. Each is checked, matches the shape of its schemas, and is
+//! started. HTTP requests play its story as told by its comments and README.md.
 //!
-//! No story waits: its windows are longer than it takes. What comes after a window is asked from
-//! the server's own files, by a Query of the library at a later time.
+//! No story waits: its windows are longer than the test. The state after a window is read from the
+//! server's own files, by a Query of the library with a later time.
 
 mod advertising;
 mod api_tokens;
@@ -31,12 +31,12 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Where an example's files stand.
+/// The directory of an example's files.
 fn example(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf/examples").join(name)
 }
 
-/// The example's files as they are, on an address of its own.
+/// The example's files, unchanged except for the address.
 fn setup(name: &str) -> Setup {
     let read = |file: &str| std::fs::read_to_string(example(name).join(file)).expect("shipped");
     let setup = Setup::new(&Settings::default());
@@ -62,8 +62,8 @@ fn play(name: &str, story: impl FnOnce(&mut Stage)) {
     story(&mut Stage { client: server.client(), data });
 }
 
-/// The same for a story with limits that turn with the local date: told once more where it failed
-/// and the date has changed meanwhile. `at` is the local hour of the turn.
+/// As [`play`], for a story with limits that turn with the local date. It is played once more if it
+/// fails and the date has changed meanwhile. `at` is the local hour of the turn.
 fn play_in_a_day(name: &str, zone: &str, at: i64, story: impl Fn(&mut Stage)) {
     let zone = TimeZone::get(zone).expect("a time zone");
     let date = || -> Date {
@@ -81,17 +81,17 @@ fn play_in_a_day(name: &str, zone: &str, at: i64, story: impl Fn(&mut Stage)) {
 }
 
 impl Stage {
-    /// POST /update of a document.
+    /// POSTs a document to /update.
     fn update(&mut self, document: &str) -> Response {
         items::post(&mut self.client, "/update", document)
     }
 
-    /// POST /query of a document.
+    /// POSTs a document to /query.
     fn query(&mut self, document: &str) -> Response {
         items::post(&mut self.client, "/query", document)
     }
 
-    /// GET: the one item must say what the words do.
+    /// GET: the one item must fit the words.
     #[track_caller]
     fn get(&mut self, target: &str, status: u16, words: &str) {
         let response = items::get(&mut self.client, target);
@@ -99,12 +99,12 @@ impl Stage {
         response.expect(&[words]);
     }
 
-    /// GET: the answer as it came.
+    /// GET: the answer as received.
     fn raw(&mut self, target: &str) -> Answer {
         self.client.get(target)
     }
 
-    /// What a Query will answer so many milliseconds from now, if nothing comes in between.
+    /// The answer to a Query this many milliseconds from now, if nothing happens before.
     fn later(&self, after_ms: u64, biz: &str, key: &str) -> Verdict {
         let mut service = Service::attach(&self.data, Role::Program).expect("attached");
         let (mut request, mut answers) = (Request::default(), Answers::default());

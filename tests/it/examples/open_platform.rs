@@ -1,5 +1,5 @@
 //! An open platform: 10,000 an hour for each address and application; 1,000 an hour and 300 of debt
-//! for each application, user and interface; calls of an application counted by the day.
+//! for each application, user and interface; calls of an application counted by day.
 
 use super::{DAY, HOUR, Stage, play_in_a_day, together};
 use crate::common::items::Response;
@@ -23,7 +23,7 @@ fn debt_is_lent_and_taken_off_the_next_hour() {
             "limited=false used=1200 max=1000 remaining=100",
             "limited=false used=1200 max=0 remaining=0",
         ]);
-        // One part too many: none of them is charged, to nobody, and not billed.
+        // One part too many: no part is charged to any limit, nor billed.
         let user = "limited=true used=1200 remaining=100 retry=3000000..=3600000";
         let others = "limited=false used=1200";
         call(stage, ADDRESS, "alice", 101).expect_refused(&[others, user, others]);

@@ -1,5 +1,5 @@
-//! The files and the page of the examples: complete, checked, of the schemas' shape; and what the
-//! page asks is answered.
+//! The files and the page of the examples: complete, checked, of the schemas' shape. The page's
+//! requests are answered.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::common::{needs, text};
 
 const PAGE: &str = include_str!("../../../conf/examples/README.md");
 
-/// The examples that there are.
+/// The names of the examples.
 fn names() -> BTreeSet<String> {
     let entries = std::fs::read_dir(example("")).expect("readable");
     let directories =

@@ -1,4 +1,4 @@
-//! A tiny application behind the gateway: it notes each request and answers it.
+//! A small application behind the gateway: it records each request and answers it.
 //!
 //! `?status=S` is answered with that status, everything else with 200.
 
@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::common::BOUND;
 
-/// A request as it arrived.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub struct Arrival {
     pub target: String,
@@ -37,15 +37,15 @@ impl Application {
         Application { address, arrivals }
     }
 
-    /// What has arrived, but for what asks whether the gateway is there.
+    /// The requests received, except those that check whether the gateway is up.
     pub fn arrivals(&self) -> Vec<Arrival> {
         let all = self.arrivals.lock().expect("no panic");
         all.iter().filter(|arrival| arrival.target != "/ready").cloned().collect()
     }
 }
 
-/// One request, and the end of the connection. Who says nothing (a look whether the port is open)
-/// is not noted.
+/// Answers one request and closes the connection. A connection without a request (a check whether
+/// the port is open) is not recorded.
 fn answer(stream: &TcpStream, noted: &Mutex<Vec<Arrival>>) {
     stream.set_read_timeout(Some(BOUND)).expect("set");
     let Some(arrival) = read(stream) else { return };
@@ -54,7 +54,7 @@ fn answer(stream: &TcpStream, noted: &Mutex<Vec<Arrival>>) {
         "HTTP/1.1 {status} Said\r\nContent-Length: 12\r\nConnection: close\r\n\r\napplication\n"
     );
     noted.lock().expect("no panic").push(arrival);
-    // A gateway that has gone meanwhile needs no answer.
+    // A gateway that has disconnected needs no answer.
     let _ = { stream }.write_all(answer.as_bytes());
 }
 

@@ -1,8 +1,9 @@
-//! The gateways of conf/examples/gateways: nginx, HAProxy and Envoy, each with its shipped file, in
-//! front of an application and asking a real frs; the story of their page is told to each.
+//! The gateways of conf/examples/gateways: nginx, HAProxy and Envoy. Each runs with its shipped
+//! file in front of an application and queries a real frs. The stories of their page are played
+//! with each.
 //!
-//! The shipped files are changed in their addresses only, and in the one line of a variant. What
-//! reached the application is what the application says, not what the gateway answered.
+//! Only the addresses in the shipped files are changed, and the one line of a variant. What reached
+//! the application is read from the application, not from the gateway's answers.
 
 mod application;
 mod pages;

@@ -1,4 +1,4 @@
-//! The page of the gateways: it names every file, and says of each what is in it.
+//! The page of the gateways names every file, and describes the contents of each.
 
 use std::path::Path;
 

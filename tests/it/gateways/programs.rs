@@ -1,4 +1,4 @@
-//! The gateways: which files each takes, how it is started, and the line of its open variant.
+//! The gateways: the files and the start of each, and the line of its open variant.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,18 +8,18 @@ use crate::common::needs;
 /// A gateway and its example.
 pub struct Gateway {
     pub name: &'static str,
-    /// What the body of a refusal holds; it has none where this is empty.
+    /// The body of a refusal contains this. If this is empty, there is no body.
     pub refusal: &'static str,
-    /// Of the example, the main one first.
+    /// The files of the example, the main one first.
     pub files: &'static [&'static str],
-    /// Replacements that make the closed variant open.
+    /// Replacements that turn the closed variant into the open one.
     pub open: &'static [(&'static str, &'static str)],
-    /// A file of the example, and a replacement in it that hands a client's header fields on to
+    /// A file of the example, and a replacement in it that passes a client's header fields on to
     /// frs.
     pub handing_on: (&'static str, &'static str, &'static str),
-    /// A path within the example that is another in the test.
+    /// A path within the example that the test replaces.
     pub installed: &'static str,
-    /// The arguments that start it in the foreground, on the files of a directory.
+    /// The arguments that start it in the foreground with the files of a directory.
     pub arguments: fn(&Path) -> Vec<String>,
 }
 
@@ -44,7 +44,8 @@ pub fn nginx() -> Gateway {
     }
 }
 
-/// What /etc/nginx/nginx.conf does on a machine, with every file it writes in the directory.
+/// The contents of /etc/nginx/nginx.conf on a machine, with every file that it writes in the
+/// directory.
 fn around_nginx(dir: &Path) -> String {
     let dir = dir.display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -91,7 +92,7 @@ pub fn envoy() -> Gateway {
             "[{ exact: frs-key }, { exact: origin }, { prefix: sec-fetch- }]",
         ),
         installed: "/etc/envoy/",
-        // Hot restart shares memory by a number that every Envoy of the machine has by default.
+        // Hot restart shares memory under a number that every Envoy of the machine has by default.
         arguments: |dir| {
             let fixed = ["--disable-hot-restart", "--concurrency", "1", "-l", "warning", "-c"];
             let fixed = fixed.map(Into::into);
@@ -105,11 +106,11 @@ fn file(dir: &Path, name: &str) -> String {
 }
 
 impl Gateway {
-    /// The program; none where there is none, said by name.
+    /// The program. If it is missing: none, and the test reports its name.
     pub fn program(&self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = std::env::split_paths(&path).collect::<Vec<_>>();
-        // Servers stand where the PATH of a user who is not root may not look.
+        // A normal user's PATH may not contain the directories of servers.
         let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
         let found = places.into_iter().chain(system).map(|place| place.join(self.name));
         let found = found.into_iter().find(|program| runs(program));

@@ -1,4 +1,4 @@
-//! A running gateway between clients and the application, beside an frs that can be taken away.
+//! A running gateway between clients and the application, with an frs that can be stopped.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
@@ -14,16 +14,16 @@ use super::programs::{Gateway, example};
 use crate::common::address::Reserved;
 use crate::common::{Answer, Client, Server, Settings, Setup, wait_until};
 
-/// Which of the two lines of an example is in force.
+/// The line of an example that is in force.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Away {
     Closed,
     Open,
-    /// Closed; and clients' header fields are handed on, as they are by many a gateway.
+    /// Closed, with clients' header fields passed on, as many gateways do.
     HandingOn,
 }
 
-/// The configuration of frs as shipped, on an address of its own.
+/// The configuration of frs as shipped, on its own address.
 pub fn frs(change: impl FnOnce(String) -> String) -> Setup {
     let read = |file: &str| std::fs::read_to_string(example().join(file)).expect("shipped");
     let setup = Setup::new(&Settings::default());
@@ -33,13 +33,13 @@ pub fn frs(change: impl FnOnce(String) -> String) -> Setup {
     setup
 }
 
-/// The text with `from`, which must be there, replaced.
+/// The text with `from` replaced. `from` must occur.
 pub fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from} in {text}");
     text.replace(from, to)
 }
 
-/// All that runs in a test; ended when it is dropped.
+/// All processes of a test. Dropping it ends them.
 pub struct Stage<'a> {
     pub application: Application,
     pub frs: Option<Server<'a>>,
@@ -51,7 +51,7 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// None where the gateway is not installed.
+    /// None if the gateway is not installed.
     pub fn start(gateway: &Gateway, setup: &'a Setup, away: Away) -> Option<Stage<'a>> {
         let program = gateway.program()?;
         let (dir, application) = (tempfile::tempdir().expect("a directory"), Application::start());
@@ -85,7 +85,7 @@ impl<'a> Stage<'a> {
         Some(stage)
     }
 
-    /// Waits until the gateway passes requests on.
+    /// Waits until the gateway forwards requests.
     fn wait(&mut self) {
         let address = self.address;
         wait_until("the gateway serves", || {
@@ -96,19 +96,19 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// A request of a client at 127.0.0.1.
+    /// Sends a request as a client at 127.0.0.1.
     pub fn get(&self, target: &str) -> Answer {
         self.get_from([127, 0, 0, 1].into(), target, "")
     }
 
-    /// A request from an address, with more header fields.
+    /// Sends a request from an address, with these header fields.
     pub fn get_from(&self, from: IpAddr, target: &str, fields: &str) -> Answer {
         let mut client = self.connect(from);
         client.send(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"));
         client.answer()
     }
 
-    /// A form is sent.
+    /// Sends a form.
     pub fn post(&self, target: &str, body: &str) -> Answer {
         let mut client = self.connect([127, 0, 0, 1].into());
         let length = body.len();
@@ -125,7 +125,7 @@ impl<'a> Stage<'a> {
         Client::over(socket.into())
     }
 
-    /// Five logins pass.
+    /// Makes five logins, which pass.
     pub fn use_up(&self) {
         for nth in 1..=5 {
             let answer = self.get("/login");
@@ -133,19 +133,19 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// So many requests have reached the application.
+    /// Checks that this many requests have reached the application.
     #[track_caller]
     pub fn expect_arrived(&self, count: usize) {
         let arrivals = self.application.arrivals();
         assert_eq!(arrivals.len(), count, "{arrivals:?}");
     }
 
-    /// Ends frs with all its processes, at once.
+    /// Kills frs with all its processes at once.
     pub fn end_frs(&mut self) {
         self.frs.take().expect("it runs").kill_all();
     }
 
-    /// Starts it again on the same files.
+    /// Starts frs again on the same files.
     pub fn restart_frs(&mut self) {
         self.frs = Some(self.setup.start());
     }
@@ -166,7 +166,7 @@ fn render(gateway: &Gateway, dir: &Path, ports: &[(&str, u16)], away: Away) {
             text = replaced(&text, from, to);
         }
         text = text.replace(gateway.installed, &format!("{}/", dir.display()));
-        // In two steps: a new port may hold the digits of an old one.
+        // In two steps, since a new port may contain the digits of an old one.
         for (nth, (from, _)) in ports.iter().enumerate() {
             text = text.replace(from, &format!("<PORT{nth}>"));
         }

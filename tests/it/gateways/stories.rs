@@ -1,4 +1,4 @@
-//! What every gateway must do.
+//! The stories: what every gateway must do.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     answer.head.lines().find_map(named)
 }
 
-/// Refused, with the time to wait.
+/// Checks that the answer is a refusal with the time to wait.
 #[track_caller]
 fn expect_limited(answer: &Answer) {
     assert_eq!(answer.status, 429, "{answer:?}");
@@ -53,7 +53,7 @@ pub fn other_paths_pass_freely(gateway: &Gateway) {
     for target in all.iter().cycle().take(20) {
         assert_eq!(stage.get(target).status, 200, "{target}");
     }
-    // They do not even ask.
+    // The gateway does not even query frs for them.
     stage.end_frs();
     for target in all {
         assert_eq!(stage.get(target).status, 200, "{target}");
@@ -96,7 +96,7 @@ pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
     let claim = |nth: u8| {
         let names = ["FRS-Key", "frs-key", "X-Forwarded-For", "X-Real-IP", "Forwarded"];
         let fields: String = names.map(|name| format!("{name}: 192.0.2.{nth}\r\n")).concat();
-        // More than frs takes (max-head), and no gateway's business.
+        // More than frs accepts (max-head), but no concern of the gateway.
         let cookies = format!("Cookie: c={}\r\n", "c".repeat(5000)).repeat(2);
         fields + "Sec-Fetch-Site: cross-site\r\n" + &cookies
     };
@@ -107,7 +107,7 @@ pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
     for nth in 6..=8 {
         expect_limited(&stage.get_from(alice, "/login", &claim(nth)));
     }
-    // Nor can a client use up what is another's: who claims to be Bob is still Alice.
+    // Nor can a client use up another's limit: Alice, who claims to be Bob, is still Alice.
     let bob = [127, 0, 0, 2].into();
     let claim = "FRS-Key: 127.0.0.2\r\nX-Forwarded-For: 127.0.0.2\r\n";
     expect_limited(&stage.get_from(alice, "/login", claim));
@@ -120,7 +120,7 @@ pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
 
 pub fn what_a_browser_says_of_its_page_is_the_applications_business(gateway: &Gateway) {
     let setup = frs(|map| map);
-    // The shipped file, and one that hands on whatever a client sends, where there is such a way.
+    // The shipped file and, if there is one, a variant that passes on all of a client's fields.
     for away in [Away::Closed, Away::HandingOn] {
         let Some(stage) = Stage::start(gateway, &setup, away) else { return };
         let client = [127, 0, 2, away as u8].into();
@@ -170,7 +170,7 @@ pub fn without_frs_it_is_closed_and_the_count_goes_on_after_it(gateway: &Gateway
     assert!(begun.elapsed() < BOUND / 2, "{:?}", begun.elapsed());
     stage.expect_arrived(3);
     stage.restart_frs();
-    // A gateway may take a moment until it tries again.
+    // A gateway may take a moment to try again.
     wait_until("a login passes", || (stage.get("/login").status == 200).then_some(()));
     assert_eq!(stage.get("/login").status, 200);
     expect_limited(&stage.get("/login"));
@@ -198,16 +198,16 @@ pub fn a_stopped_frs_is_waited_for_shortly_and_asked_once(gateway: &Gateway) {
     for (away, status) in [(Away::Closed, 503), (Away::Open, 200)] {
         let Some(stage) = Stage::start(gateway, &setup, away) else { return };
         let frs = stage.frs.as_ref().expect("it runs");
-        // For each variant an address of its own.
+        // Each variant uses its own address.
         let client = [127, 0, 1, away as u8].into();
         killpg(frs.master(), Signal::SIGSTOP).expect("stopped");
         let begun = Instant::now();
         let answer = stage.get_from(client, "/login", "");
         assert_eq!(answer.status, status, "{answer:?}");
-        // The gateway waits for one second; the rest is for machines that are busy.
+        // The gateway waits for one second. The rest is for busy machines.
         assert!(begun.elapsed() < BOUND / 2, "{:?}", begun.elapsed());
         killpg(frs.master(), Signal::SIGCONT).expect("continued");
-        // What was asked may still be charged, once.
+        // The request may still be charged, once.
         for nth in 2..=5 {
             assert_eq!(stage.get_from(client, "/login", "").status, 200, "login {nth}");
         }

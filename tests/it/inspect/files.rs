@@ -29,7 +29,7 @@ fn setup() -> Setup {
     Setup::of_map(MAP)
 }
 
-/// What it writes, when all is well.
+/// The output of a command that finds nothing wrong.
 fn fine(setup: &Setup, arguments: &[&str]) -> String {
     let output = setup.inspect(arguments);
     let said = text(&output.stderr);
@@ -37,14 +37,14 @@ fn fine(setup: &Setup, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Everything it writes, when something is off.
+/// The whole output of a command that finds something wrong.
 fn off(setup: &Setup, arguments: &[&str]) -> String {
     let output = setup.inspect(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Charges some keys, one of them with characters that every format has to write with care.
+/// Charges some keys. One of them has characters that every format must escape.
 fn charge_some(server: &Server<'_>) {
     let mut client = server.client();
     client.charge("plenty", "alice", 7);
@@ -54,7 +54,7 @@ fn charge_some(server: &Server<'_>) {
     client.charge("both", "17", 4);
 }
 
-/// A server that has charged some keys and was killed.
+/// A setup whose server charged some keys and was killed.
 fn killed() -> Setup {
     let setup = setup();
     let mut server = setup.start();
@@ -65,7 +65,7 @@ fn killed() -> Setup {
     setup
 }
 
-/// (business, key) → what is used.
+/// The use of each (business, key).
 type Uses = BTreeMap<(String, String), u64>;
 
 fn expected() -> Uses {
@@ -171,14 +171,14 @@ fn every_format_says_the_same_live_and_cold() {
     server.kill_all_and_wait();
     look();
     drop(server);
-    // A server that ended in order has published nothing that is in force.
+    // A server that ended in order leaves no generation in force.
     let mut server = setup.start();
     server.signal(nix::sys::signal::Signal::SIGTERM);
     server.wait();
     look();
 }
 
-/// A terminal acts on some of these characters, and nobody sees the others.
+/// A terminal acts on some of these characters, and the others are invisible.
 #[test]
 fn no_output_holds_a_character_that_nobody_sees() {
     const KEY: &str = "\u{9B}31m\u{7F}\u{85}\u{202E}nimda\u{2066}\u{200F}\u{61C}";
@@ -245,7 +245,7 @@ fn top_and_stat_tell_of_a_running_server() {
     assert!(top.lines().nth(1).is_some_and(|line| line.contains("7  \"alice\"")), "{top}");
     assert_eq!(top.lines().count(), 2);
     let mut client = server.client();
-    // The first of the two may be in the same millisecond as what came before.
+    // The first of the two may fall into the same millisecond as the use before it.
     crate::common::wait_until("the latest use comes first", || {
         client.charge("plenty", "a%26%3C%22%2C%0A%5C%C3%A9%3B", 1);
         let last = fine(&setup, &["top", "data", "plenty", "--by", "last"]);
@@ -282,7 +282,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Keys that threads charge while others look.
+/// The number of keys that threads charge while others look.
 const KEYS: usize = 40;
 const PROGRAMS: usize = 2;
 
@@ -290,7 +290,7 @@ const PROGRAMS: usize = 2;
 fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
     let setup = setup();
     setup.write_map(&MAP.replace("max=\"1000000\"", "max=\"1000000000000\""));
-    // A holder may be without a processor for longer than is usual to wait.
+    // A holder may be without a processor for longer than the normal lock-timeout.
     let http = "lock-timeout=\"10s\"".to_owned();
     setup.write_srv(&Settings { http, ..Settings::default() });
     let server = setup.start();
@@ -298,7 +298,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
     let sent: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let acknowledged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let over = AtomicBool::new(false);
-    // Half of all go to one key, so that its semaphore is seldom free.
+    // Half of all requests use one key, so its semaphore is seldom free.
     let next = |at: usize| (at * 5 + 3) % (2 * KEYS);
     let key_of = |at: usize| if at < KEYS { at } else { 0 };
     let ask = || {
@@ -336,7 +336,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
         uses.get(&("plenty".to_owned(), format!("key-{key}"))).copied().unwrap_or(0)
     };
     std::thread::scope(|scope| {
-        // Also when an assertion fails: the scope waits for its threads.
+        // Also when an assertion fails, since the scope waits for its threads.
         let _end = End(&over);
         scope.spawn(ask);
         for seed in 0..PROGRAMS {
@@ -385,7 +385,7 @@ fn a_closed_pipe_ends_a_dump_quietly() {
     }
 }
 
-/// Changes a byte of what is used of a key, in the file; the place as `get` shows it.
+/// Changes a byte of a key's use in the file; returns the place as `get` shows it.
 fn damage(setup: &Setup, biz: &str, key: &str) -> String {
     let shown = fine(setup, &["get", "data", biz, key]);
     let place = shown.split("group default: ").nth(1).and_then(|rest| rest.lines().next());

@@ -1,5 +1,5 @@
-//! frs-inspect where something is in its way: counters that were reset, other users' directories,
-//! files cut under it, nobody who reads what it says.
+//! frs-inspect under difficult conditions: counters that were reset, other users' directories,
+//! files cut while it reads them, and a closed output.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -26,12 +26,12 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// Both of what it writes, and its exit status.
+/// The exit status, and both outputs.
 fn heard(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// A server that has charged two keys and was killed.
+/// Makes a server charge two keys, and kills it.
 fn charged(setup: &Setup) {
     let mut server = setup.start();
     server.wait_for_workers(2);
@@ -47,7 +47,7 @@ fn used(setup: &Setup, biz: &str, key: &str) -> String {
     answer.attribute("used").expect("used").to_owned()
 }
 
-/// Where runtime.mmap holds the generation in force.
+/// The byte offset of the generation in force in runtime.mmap.
 const GENERATION: u64 = 64 * 8;
 
 const LARGER: [&str; 2] = ["key-nodes=\"64\"", "key-nodes=\"100\""];
@@ -72,7 +72,7 @@ fn root_leaves_the_files_to_whose_directory_it_is() {
     }
     let setup = Setup::of_map(MAP);
     charged(&setup);
-    // The other user must be able to come by.
+    // The other user must be able to pass through the directory.
     let modes = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(setup.dir.path(), modes).expect("set");
     let nobody = |path: &std::path::Path| {
@@ -91,7 +91,7 @@ fn root_leaves_the_files_to_whose_directory_it_is() {
         };
         entries.map(owner).filter(|&(_, owner)| owner != 65_534).collect()
     };
-    // As after a reboot whose clean-up took these two.
+    // As after a reboot whose clean-up removed these two.
     std::fs::remove_file(setup.path("data/runtime.mmap")).expect("removed");
     std::fs::remove_file(setup.path("data/lock")).expect("removed");
     let (status, said) = heard(&setup.inspect(&["verify", "data", "--repair"]));
@@ -141,7 +141,7 @@ fn nobody_who_hears_of_faults_is_no_fault() {
 fn a_generation_that_is_not_there_keeps_nobody_from_looking() {
     let setup = Setup::of_map(MAP);
     charged(&setup);
-    // After a power cut either of the two files may be the older one.
+    // After a power cut, either of the two files may be the older one.
     let bytes = 77_u64.to_le_bytes();
     let file = std::fs::File::options().write(true).open(setup.path("data/runtime.mmap"));
     file.and_then(|file| file.write_all_at(&bytes, GENERATION)).expect("written");
@@ -203,7 +203,7 @@ fn a_disk_that_is_full_for_one_group_leaves_all_of_them_as_they_are() {
     let second = "name=\"second\" files=\"1\" key-nodes=\"64\"";
     let larger = MAP.replace(second, &second.replace("64", "9000"));
     setup.write_map(&larger.replace(LARGER[0], LARGER[1]));
-    // No file may become larger than some MiB; the signal that would tell so is ignored.
+    // Files are limited to some MiB. The signal for larger ones is ignored.
     let limited = "trap '' XFSZ; ulimit -f 4000; exec \"$@\"";
     let output = Command::new("sh")
         .current_dir(setup.dir.path())
@@ -235,8 +235,8 @@ fn a_start_gives_back_what_a_broken_migration_took() {
     assert!(!draft.exists());
 }
 
-/// `watch` on a terminal of its own, once it has drawn: what ends it, then its exit status, what it
-/// wrote, and whether the terminal is set as it was.
+/// Runs `watch` on its own terminal, and ends it by `end` once it has drawn. Returns its exit
+/// status, its output, and whether the terminal's settings were restored.
 fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> (ExitStatus, String, bool) {
     let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(Some(&size), None).expect("a terminal");
@@ -254,7 +254,7 @@ fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> (ExitStatus, String, bool) {
     let slave = terminal.slave;
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
-        // Ends with the last of those who could write.
+        // Ends when the last writer has closed the terminal.
         while let Ok(read @ 1..) = master.read(&mut bytes) {
             let _ = sender.send(text(&bytes[..read]));
         }

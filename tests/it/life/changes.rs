@@ -1,4 +1,4 @@
-//! Businesses that are put while new binaries take over.
+//! Businesses that are changed while new binaries take over.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ fn biz(max: u64) -> String {
     format!("<biz id=\"9\" name=\"b9\" key=\"string\">{limit}</biz>")
 }
 
-/// What the admin plane on a unix socket answers.
+/// The answer of the admin plane on a unix socket.
 fn ask(setup: &Setup, method: &str, target: &str, body: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(setup.path("admin.sock"))?;
     stream.set_read_timeout(Some(BOUND))?;
@@ -49,7 +49,7 @@ fn what_is_put_while_new_binaries_take_over_is_in_force_or_was_refused() {
         let old = life.master();
         kill(old, Signal::SIGUSR2).expect("signalled");
         let begun = Instant::now();
-        // None: who asked the old keeper last may be left without an answer.
+        // None: the last request to the old keeper may get no answer.
         let mut is_known = true;
         while life.try_master().is_none_or(|pid| pid == old) {
             assert!(begun.elapsed() < BOUND, "no other master in round {round}");

@@ -1,4 +1,4 @@
-//! Logs that are rotated.
+//! Log rotation.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ fn logs_rotated_under_load_lose_no_line_and_cut_none() {
             let old = setup.path(&format!("frs.log.{round}"));
             fs::rename(setup.path("frs.log"), &old).expect("renamed");
             rotated.push(old);
-            // Lines of all processes while they change over.
+            // All processes write lines while they switch files.
             for _ in 0..3 {
                 assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
                 reloads += 1;

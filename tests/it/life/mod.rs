@@ -1,5 +1,5 @@
-//! Life on a server: new binaries taking over under load, systemd's notification and sockets, logs
-//! that are rotated.
+//! Life on a server: new binaries that take over under load, systemd's notifications and sockets,
+//! and log rotation.
 
 mod changes;
 mod logs;
@@ -20,14 +20,14 @@ use nix::unistd::Pid;
 
 use crate::common::{Client, Setup, is_alive, load, text, wait_until};
 
-/// A server whose master may become another process; killed with all of them when it is dropped.
+/// A server whose master may be replaced by another process. Dropping it kills all of them.
 struct Life<'a> {
     setup: &'a Setup,
     first: Child,
 }
 
 impl<'a> Life<'a> {
-    /// Starts the test's own copy of the binary, which may be replaced.
+    /// Starts the test's own copy of the binary, which the test may replace.
     fn start(setup: &'a Setup) -> Life<'a> {
         install(setup, Path::new(env!("CARGO_BIN_EXE_frs")));
         Self::start_command(setup, &mut Command::new("./frs"))
@@ -37,7 +37,7 @@ impl<'a> Life<'a> {
         Self::spawn_quietly(setup, command).ready()
     }
 
-    /// Its standard output is nobody's.
+    /// Starts it with the standard output discarded.
     fn spawn_quietly(setup: &'a Setup, command: &mut Command) -> Life<'a> {
         Self::spawn(setup, command.stdout(Stdio::null()))
     }
@@ -88,7 +88,7 @@ impl<'a> Life<'a> {
         workers.filter_map(pid).collect()
     }
 
-    /// Asks for the binary that is installed now, and waits until it is the only one.
+    /// Requests an upgrade to the installed binary, and waits until that is the only master.
     fn upgrade(&self) -> Pid {
         let old = self.master();
         kill(old, Signal::SIGUSR2).expect("signalled");
@@ -124,17 +124,17 @@ impl Drop for Life<'_> {
     }
 }
 
-/// Puts a program under the name of the server's binary, as a package manager does.
+/// Installs a program under the name of the server's binary, as a package manager does.
 fn install(setup: &Setup, program: &Path) {
     let draft = setup.path("frs.new");
     std::os::unix::fs::symlink(program, &draft).expect("linked");
     fs::rename(draft, setup.path("frs")).expect("renamed");
 }
 
-/// Puts a script there.
+/// Installs a script there.
 fn install_script(setup: &Setup, script: &str, mode: &str) {
-    // By a program: a file that this process had open for writing could still be so in a child
-    // that another test has just forked, and cannot be run then.
+    // Written by another program. If this process had the file open for writing, a child that
+    // another test has just forked could still have it open, and the file could not be executed.
     let made = Command::new("sh")
         .args(["-c", "printf %s \"$0\" > frs.new && chmod \"$1\" frs.new && mv -f frs.new frs"])
         .args([script, mode])
@@ -144,7 +144,7 @@ fn install_script(setup: &Setup, script: &str, mode: &str) {
     assert!(made.success());
 }
 
-/// As [`load::under_load`]; a request that is counted other than once fails the test too.
+/// As [`load::under_load`]. A request that is not counted exactly once fails the test, too.
 fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) {
     let key = |nth: usize| format!("load{nth}");
     let before: Vec<u64> = (0..load::CLIENTS).map(|nth| used(address, &key(nth))).collect();

@@ -1,4 +1,4 @@
-//! A newly started binary takes over from the one that runs, or does not and harms nothing.
+//! A newly started binary takes over from the running one, or fails without harm.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -135,7 +135,7 @@ fn unix_sockets_and_new_addresses_live_on_in_the_new_binary() {
     assert!(!setup.path("frs.sock").exists());
 }
 
-/// What the admin plane on a unix socket answers.
+/// The answer of the admin plane on a unix socket.
 fn ask_admin(setup: &Setup, method: &str, target: &str) -> String {
     try_ask_admin(setup, method, target).expect("answered")
 }
@@ -198,8 +198,9 @@ fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     };
     for round in 0..6 {
-        // Where it stays on, nothing is ever in doubt: who forgets it is found out in any order of
-        // events. Where it is switched to and fro, whoever reads it too early is.
+        // If the switch stays on, its state is never in doubt, and a master that forgets it is
+        // detected in any order of events. If it is switched repeatedly, a master that reads it too
+        // early is detected.
         let stays_on = round % 2 == 0;
         let mut is_on = Some(stays_on);
         change(stays_on);
@@ -214,7 +215,7 @@ fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten
                 Ok(said) if said.starts_with("HTTP/1.1 422 ") => {
                     assert!(said.contains("taking over"), "{said}");
                 }
-                // Who asked the old keeper last may be left without an answer.
+                // The last request to the old keeper may get no answer.
                 _ => is_on = is_on.filter(|&is_on| is_on == wanted),
             }
             is_on.into_iter().for_each(check);
@@ -308,7 +309,7 @@ fn parent_of(pid: Pid) -> Pid {
     Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
 }
 
-/// Waits until the process reads its signals instead of being ended by them.
+/// Waits until the process reads its signals and is no longer ended by them.
 fn wait_for_signalfd(pid: Pid) {
     wait_until("it reads its signals", || {
         let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
@@ -317,7 +318,7 @@ fn wait_for_signalfd(pid: Pid) {
     });
 }
 
-/// Asks for a new binary, and stops the older master before that one can begin.
+/// Requests an upgrade, and stops the older master before the new binary can begin.
 fn begin_and_halt(life: &Life<'_>) -> Pid {
     let frs = env!("CARGO_BIN_EXE_frs");
     let script =
@@ -337,7 +338,7 @@ fn begin_and_halt(life: &Life<'_>) -> Pid {
     new
 }
 
-/// It asks for the server then, and hears signals when it has an answer.
+/// Waits until the new binary asks for the server. After the answer it handles signals.
 fn wait_until_prepared(setup: &Setup, new: Pid) {
     wait_until("it is prepared", || {
         let children = fs::read_to_string(format!("/proc/{new}/task/{new}/children")).ok()?;
@@ -404,7 +405,7 @@ fn whichever_of_both_masters_is_killed_the_other_one_serves() {
     life.stop();
 }
 
-/// Is a new binary that never says a word.
+/// A new binary that never sends a message.
 const SILENT: &str = "#!/bin/sh\nexec sleep 1000\n";
 
 #[test]
@@ -415,7 +416,7 @@ fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
     kill(life.first(), Signal::SIGUSR2).expect("signalled");
     life.wait_for_log("a new binary is started");
     let silent = newcomer(&setup);
-    // systemd waits for the end of a main process, and sees it, only where that is its own child.
+    // systemd sees and awaits the end of a main process only if that is its own child.
     assert_ne!(parent_of(silent), life.first(), "whoever adopts orphans is its parent");
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(1));
@@ -460,12 +461,12 @@ fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
     life.stop();
 }
 
-/// Tells the program below what it does when it has the server.
+/// Tells the program below what to do once it has the server.
 const PRETEND: &str = "FRS_TEST_PRETEND";
-/// What it leaves behind when it has the server: the tests below are about that.
+/// The file that it leaves once it has the server. The tests below depend on that.
 const PRETENDED: &str = "pretended";
 
-/// No test: a new binary that fails when it has the server already.
+/// Not a test: a new binary that fails after it has got the server.
 #[test]
 #[ignore = "a program that other tests start"]
 fn pretends_to_take_over() {
@@ -492,7 +493,7 @@ fn pretends_to_take_over() {
         runtime.publish(generation);
     }
     if manner == "serves" {
-        // What it says last is heard together with its end.
+        // Its last message arrives together with its end.
         let old = fs::read_to_string(data.join("lock")).expect("readable");
         let old = Pid::from_raw(old.trim().parse().expect("a pid"));
         kill(old, Signal::SIGSTOP).expect("stopped");
@@ -500,7 +501,7 @@ fn pretends_to_take_over() {
     }
 }
 
-/// Removes what the program has left, and fails if that is nothing.
+/// Removes the file that the program left, and fails if there is none.
 fn assert_pretended(setup: &Setup) {
     fs::remove_file(setup.path(PRETENDED)).expect("the program has had the server");
 }
@@ -547,7 +548,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
 fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
     let setup = Setup::new(&Settings::default());
     let life = Life::start(&setup);
-    // What a new binary takes and a reload does not.
+    // A setting that a new binary takes and a reload does not.
     let more = "<listen>unix:other.sock</listen>".to_owned();
     setup.write_srv(&Settings { more, ..Settings::default() });
     setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));

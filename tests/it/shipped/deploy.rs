@@ -1,4 +1,4 @@
-//! What deploy/ holds is sound: the packaged configuration, the systemd units, logrotate's
+//! The files of deploy/ are correct: the packaged configuration, the systemd units, logrotate's
 //! settings.
 
 use std::path::Path;
@@ -28,7 +28,7 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     let (mut packaged, shipped) = (parse(&deploy("srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(packaged.srv.data.dir, Path::new("/var/lib/frs"));
     packaged.srv.data.dir = shipped.srv.data.dir.clone();
-    // Whoever installs the package decides whether there is an admin plane.
+    // The administrator who installs the package decides about an admin plane.
     assert_eq!(packaged.srv.admin, None);
     packaged.srv.admin = shipped.srv.admin.clone();
     assert_eq!(packaged.srv, shipped.srv);
@@ -41,7 +41,7 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
     let dir = tempfile::tempdir().expect("a directory");
-    // The one setting that names what is there only once the package is installed.
+    // The only setting whose target exists only after the package is installed.
     let unit = deploy("frs.service").replace("/usr/bin/frs", env!("CARGO_BIN_EXE_frs"));
     let (service, socket) = (dir.path().join("frs.service"), dir.path().join("frs.socket"));
     std::fs::write(&service, &unit).expect("written");
@@ -88,7 +88,7 @@ fn logrotate_understands_its_settings() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("frs.log");
     std::fs::write(&log, "a line\n").expect("written");
-    // The directories and the user of this machine in place of the package's.
+    // The directories and the user of this machine instead of the package's.
     let settings: String = deploy("frs.logrotate")
         .replace("/var/log/frs", &dir.path().display().to_string())
         .lines()

@@ -1,4 +1,4 @@
-//! What is shipped with the programs is sound.
+//! The files shipped with the programs are correct.
 
 mod deploy;
 mod schema;

@@ -1,4 +1,4 @@
-//! The shipped configuration: it is checked, warned of nothing, and of the shape its schemas say.
+//! The shipped configuration passes the check without warnings, and matches its schemas.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn shipped(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf").join(name)
 }
 
-/// Does xmllint find the text of the shape? None where there is no xmllint.
+/// Whether xmllint finds the text valid. None if there is no xmllint.
 fn valid(schema: &str, text: &str) -> Option<bool> {
     let mut xmllint = Command::new("xmllint");
     xmllint
@@ -27,7 +27,7 @@ fn valid(schema: &str, text: &str) -> Option<bool> {
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("xmllint reads");
     let output = child.wait_with_output().expect("xmllint ends");
     let said = String::from_utf8_lossy(&output.stderr);
-    // 3 and 4: not valid. Anything else would be a fault of the schema or of the test.
+    // 3 and 4 mean not valid. Any other status is a fault of the schema or of the test.
     match output.status.code() {
         Some(0) => Some(true),
         Some(3 | 4) => {
@@ -69,7 +69,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
     }
 }
 
-/// Schema and check agree on what a schema can say.
+/// Schema and check agree on everything that a schema can express.
 #[test]
 fn schemas_take_and_refuse_what_the_check_does() {
     const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
@@ -158,14 +158,14 @@ fn schemas_take_and_refuse_what_the_check_does() {
     }
 }
 
-/// Check and schema of map.xml find the text good, or neither does.
+/// Both the check and the schema of map.xml accept the text, or both reject it.
 fn agreed(map: &str, good: bool) {
     let found = Conf::parse("srv.xml", "<srv/>", "map.xml", map);
     assert_eq!(found.is_ok(), good, "{map} {found:?}");
     assert!(valid("map.xsd", map).is_none_or(|valid| valid == good), "{map}");
 }
 
-/// The same of limits, lists and modes.
+/// The same for limits, lists and modes.
 #[test]
 fn schemas_know_every_policy() {
     let limits = [
