@@ -11,7 +11,6 @@
 //!   what every total must be.
 //! - An onlooker constantly reads all keys of a plane by one atomic Query. At every moment the sets
 //!   must be whole, and no count may ever decrease.
-//!   moment the sets must be whole, and none may ever become less.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
