@@ -10,7 +10,7 @@
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
 //! | [`keeper`] | flushes and sweeps, and serves the admin plane |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
-//! | [`memory`] | the sizes of all buffers, for `frs check` |
+//! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 
 pub mod admin;
 pub mod buffer_sizes;

@@ -1,8 +1,8 @@
 //! Client eviction decides which client must leave when more clients arrive than there are places.
 //!
 //! Invariant: a client that waits for an answer keeps its place. A client that is new, or works on
-//! a request or an answer, has a grace period in which others leave first. Of clients in the same
-//! state, the newest leaves last.
+//! a request or an answer, has a grace period in which others leave first. A newcomer
+//! leaves last.
 
 use std::time::{Duration, Instant};
 

@@ -19,7 +19,7 @@
 //! | [`response`] | answers and refusals |
 //! | [`health`] | the server's health |
 //! | [`page`] | the dashboard |
-//! | [`map_changes`] | changes of the configuration, one at a time |
+//! | [`change_queue`] | changes of the configuration, one at a time |
 //! | [`files`] | map.xml on the disk |
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
 //! | [`inspections`] | inspections of the group files, on a thread of their own |

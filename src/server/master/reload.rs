@@ -26,7 +26,7 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(2);
 /// Interval between looks at the acknowledgements.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Who gets the result of a reload or of an admin request.
+/// The recipients of the result of a reload or of an admin request.
 #[derive(Clone, Copy)]
 pub(super) struct ReportTo {
     /// The commands that wait for a reload begun no earlier than this.

@@ -160,7 +160,7 @@ fn take_signals() -> io::Result<Signals> {
         Signal::SIGUSR1,
         Signal::SIGUSR2,
     ];
-    // When a file may not grow, the write fails with an error in each process; no signal.
+    // In all processes, a write beyond the file limit is an error and not a signal.
     Signals::take(&read, &[Signal::SIGXFSZ])
 }
 
@@ -291,7 +291,8 @@ fn make_directory(path: &Path, account: Option<&Account>) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    // A process that may read a directory may lock it, so others may not. Files are opened by name.
+    // A process that can read a directory can lock it, so only its owner can read it. Files are
+    // opened by name.
     std::fs::DirBuilder::new().recursive(true).mode(0o711).create(path)?;
     // An existing directory keeps its owner: its maker chose that owner.
     account.map_or(Ok(()), |account| account.give(path))

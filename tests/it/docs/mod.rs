@@ -1,3 +1,3 @@
-//! What the documents show is what happens.
+//! The documents match reality.
 
 mod readme;
