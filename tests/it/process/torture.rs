@@ -3,8 +3,8 @@
 //! change is half done, no semaphore stays taken, and no program hangs.
 //!
 //! Each program has a seat in a page that it shares with this process. There it notes what it is
-//! about to charge and, after the answer, that it was charged. Each note is one store, which a kill
-//! leaves done or not done. For a killed program, at most the one request that it had begun is
+//! about to charge and, after the answer, that it was charged. The latter is one store, which a
+//! kill leaves done or not done. For a killed program, at most the one request that it had begun is
 //! uncertain.
 //!
 //! `FRS_TORTURE_KILLS` is the number of kills. `FRS_TORTURE_SEED` repeats the choices of a run (not
