@@ -1,6 +1,6 @@
 //! One attachment with its buffers.
 //!
-//! Invariant: every run begins a tick and reads the clock first.
+//! Invariant: a tick begins before every run, and the run reads the clock.
 
 use std::path::Path;
 
@@ -32,9 +32,21 @@ impl Attachment {
         self.service.has_ended()
     }
 
-    /// The configuration in force.
+    /// Begins a tick, and takes the configuration in force if that is a newer one.
+    #[inline]
+    pub fn begin_tick(&mut self) {
+        self.service.begin_tick();
+    }
+
+    /// The configuration that the last tick took.
     pub fn conf(&self) -> &Conf {
         self.service.conf()
+    }
+
+    /// The generation of that configuration.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.service.generation()
     }
 
     #[inline]
@@ -48,10 +60,9 @@ impl Attachment {
         answers.items.first().map_or(Err(ItemError::Store), |answer| Verdict::of(answers, answer))
     }
 
-    /// Runs a request.
+    /// Runs a request in the tick that has begun.
     pub fn run_all(&mut self, request: &Request) -> super::Answers {
         let Attachment { service, answers, .. } = self;
-        service.begin_tick();
         service.run(request, clock::now(), answers);
         let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
         super::Answers { refused: answers.refused, items: verdicts.collect() }

@@ -82,6 +82,7 @@ impl<'c> Batch<'c> {
             return Ok(Answers { refused: false, items: Vec::new() });
         }
         client.with(|attachment| {
+            attachment.begin_tick();
             let http = &attachment.conf().srv.http;
             let atomic = http.max_atomic_items.min(http.max_items);
             let most = if request.atomic { atomic } else { http.max_items } as usize;

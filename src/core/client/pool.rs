@@ -31,6 +31,9 @@ pub(super) struct Pool {
     places: Box<[Place]>,
     /// This many places, the first ones, are in use. The number only grows.
     used: AtomicUsize,
+    /// The latest generation that an attachment has taken. Attachments of an older one are brought to
+    /// it: the server keeps what a generation names until nobody is attached by it.
+    generation: AtomicU64,
     /// When an additional attachment was last refused, by the monotonic clock. 0 means never.
     refused_ns: AtomicU64,
 }
@@ -53,6 +56,7 @@ impl Pool {
         Pool {
             places: places.map(Mutex::new).collect(),
             used: AtomicUsize::new(1),
+            generation: AtomicU64::new(0),
             refused_ns: AtomicU64::new(0),
         }
     }
@@ -69,8 +73,32 @@ impl Pool {
             None => self.add_or_wait(data_dir),
         };
         match &mut *held {
-            Some(attachment) if !attachment.has_ended() => Ok(work(attachment)),
+            Some(attachment) if !attachment.has_ended() => {
+                let result = work(attachment);
+                if attachment.generation() != self.generation.load(Ordering::Relaxed) {
+                    self.catch_up(held);
+                }
+                Ok(result)
+            }
             _ => self.with_another(held, data_dir, work),
+        }
+    }
+
+    /// Brings the attachment, or all others, to the latest generation.
+    #[cold]
+    fn catch_up(&self, mut held: Held<'_>) {
+        let Some(attachment) = &mut *held else { return };
+        attachment.begin_tick();
+        let generation = attachment.generation();
+        drop(held);
+        if self.generation.fetch_max(generation, Ordering::Relaxed) >= generation {
+            return;
+        }
+        // An attachment in use is not waited for: it looks at the end of its own call.
+        for place in &self.places[..self.used.load(Ordering::Relaxed)] {
+            if let Some(Some(attachment)) = try_lock(place).as_deref_mut() {
+                attachment.begin_tick();
+            }
         }
     }
 

@@ -428,3 +428,47 @@ fn a_client_ends_after_so_many_generations_of_children() {
     drop(client);
     assert_eq!(places(&world), 0);
 }
+
+/// Publishes the map with this bound of items.
+fn publish_max_items(world: &World, max_items: u32, generation: u64) {
+    let srv = format!(
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>\
+         <http lock-timeout=\"20s\" max-items=\"{max_items}\" max-atomic-items=\"2\"/></srv>",
+        world.dir.display()
+    );
+    let texts = crate::conf::Texts {
+        srv_name: "srv.xml".into(),
+        srv,
+        map_name: "map.xml".into(),
+        map: MAP.into(),
+    };
+    crate::conf::active::write(&world.dir, generation, &texts).unwrap();
+    world.runtime().publish(generation);
+}
+
+#[test]
+fn a_batch_is_bounded_by_the_configuration_in_force() {
+    let world = world();
+    let client = client_of(&world, 1);
+    let run = |items| {
+        let items = std::iter::repeat_n(Item::new("many", "k"), items);
+        client.batch().items(items).query().run()
+    };
+    assert!(run(1024).is_ok());
+    publish_max_items(&world, 2000, 2);
+    assert!(run(1500).is_ok(), "the first call after the reload");
+    publish_max_items(&world, 10, 3);
+    assert!(matches!(run(11), Err(Error::TooMany { items: 11, most: 10 })));
+}
+
+#[test]
+fn an_attachment_that_no_call_uses_takes_a_new_generation_with_the_others() {
+    let world = world();
+    let client = client_of(&world, 2);
+    client.with(|_| client.with(|_| ()).unwrap()).unwrap();
+    assert_eq!(places(&world), 2);
+    world.publish(MAP, 2);
+    let _ = client.query(Item::new("many", "k")).unwrap();
+    let generations = world.runtime().slots().into_iter().map(|slot| slot.generation);
+    assert_eq!(generations.collect::<Vec<_>>(), [2, 2]);
+}

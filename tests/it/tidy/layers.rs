@@ -38,11 +38,20 @@ const FLOORS: [Floor; 4] = [
             ("worker", &["net", "process", "protocol", "stats"]),
             ("admin", &["net", "process", "protocol", "stats"]),
             // The sizes of all buffers, from the rooms that own them.
-            ("memory", &["protocol", "worker", "admin"]),
+            ("buffer_sizes", &["protocol", "worker", "admin"]),
             ("keeper", &["net", "process", "protocol", "stats", "admin"]),
             (
                 "master",
-                &["net", "process", "protocol", "stats", "memory", "worker", "admin", "keeper"],
+                &[
+                    "net",
+                    "process",
+                    "protocol",
+                    "stats",
+                    "buffer_sizes",
+                    "worker",
+                    "admin",
+                    "keeper",
+                ],
             ),
         ],
         top: &["main"],
