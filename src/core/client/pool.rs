@@ -31,8 +31,8 @@ pub(super) struct Pool {
     places: Box<[Place]>,
     /// This many places, the first ones, are in use. The number only grows.
     used: AtomicUsize,
-    /// The latest generation that an attachment has taken. Attachments of an older one are brought to
-    /// it: the server keeps what a generation names until nobody is attached by it.
+    /// The latest generation that an attachment has taken. Attachments with an older one take it
+    /// too: the server keeps what a generation names while an attachment is at that generation.
     generation: AtomicU64,
     /// When an additional attachment was last refused, by the monotonic clock. 0 means never.
     refused_ns: AtomicU64,
