@@ -316,6 +316,24 @@ pub struct Exchange {
     pub request: Request,
     /// The answers.
     pub answers: Answers,
+    /// The client. Of the exchanges that are run together, those of one lane run in their order:
+    /// none begins behind one that waits.
+    pub lane: usize,
+    /// How far it is.
+    pub stage: Stage,
+}
+
+/// How far an exchange is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// Not run, or run and answered.
+    #[default]
+    Answered,
+    /// Some of its items wait for a lease. It is to be run again when that has come, or when it is
+    /// late; what its other items were answered stays.
+    Waiting,
+    /// Not begun: an exchange before it waits.
+    Behind,
 }
 
 /// The kind of process that attaches. Its slot holds it, for tools.

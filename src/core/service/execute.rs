@@ -83,11 +83,11 @@ impl Service {
         if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {
             self.run_singles(exchanges, now);
         } else {
-            for Exchange { request, answers } in &mut *exchanges {
+            for Exchange { request, answers, .. } in &mut *exchanges {
                 self.run_uncounted(request, now, answers);
             }
         }
-        for Exchange { request, answers } in exchanges {
+        for Exchange { request, answers, .. } in exchanges {
             if self.generation != generation {
                 self.name_again(request, answers);
             }
@@ -103,7 +103,7 @@ impl Service {
                 self.fetch_head(request, &request.items()[0], at);
             }
             self.fetch_nodes(exchanges.len());
-            for (at, Exchange { request, answers }) in exchanges.iter_mut().enumerate() {
+            for (at, Exchange { request, answers, .. }) in exchanges.iter_mut().enumerate() {
                 answers.clear();
                 self.run_one(request, &request.items()[0], at, now, answers);
             }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::buffer_pool::{Pool, make_room};
 use super::buffers::{Arena, Buffers};
-use super::connection::{Connection, Progress, Serve};
+use super::connection::{Connection, Parked, Progress, Serve};
 use crate::net::stream::Stream;
 use frs::conf::Srv;
 
@@ -157,20 +157,39 @@ impl Client {
         !self.unsent.is_empty()
     }
 
+    /// A request waits for a lease.
+    #[inline]
+    pub fn is_parked(&self) -> bool {
+        !self.connection.parked().is_empty()
+    }
+
+    /// What waits, in order.
+    pub fn parked(&self) -> &[Parked] {
+        self.connection.parked()
+    }
+
+    /// Parks what its batch has left to it.
+    #[cold]
+    pub fn park(&mut self, parked: Parked) {
+        self.connection.park(parked);
+        (self.more, self.begun, self.closing) = (false, false, false);
+    }
+
     /// Whether it may be closed without failing a request that was read.
     pub fn is_idle(&self) -> bool {
-        !self.begun && !self.more && !self.is_blocked() && !self.readable && !self.closing
+        let is_held = self.is_blocked() || self.is_parked();
+        !self.begun && !self.more && !is_held && !self.readable && !self.closing
     }
 
     /// Whether the client has ended and all its requests are answered.
     pub fn is_over(&self) -> bool {
-        self.ended && !self.more && !self.is_blocked()
+        self.ended && !self.more && !self.is_blocked() && !self.is_parked()
     }
 
     /// Whether it has something to do in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
-        !self.is_blocked() && !self.ended && (self.more || self.readable)
-            || self.ended && self.more && !self.is_blocked()
+        let may_run = !self.is_blocked() && !self.is_parked();
+        may_run && (self.more || !self.ended && self.readable)
     }
 
     /// Reads once, if that can lead to anything.
@@ -179,7 +198,7 @@ impl Client {
         if self.lingering {
             return self.read_away(arena);
         }
-        if self.is_blocked() || self.closing {
+        if self.is_blocked() || self.closing || self.is_parked() {
             return Reading::Wait;
         }
         if self.more {
@@ -317,6 +336,11 @@ impl Client {
         self.lingering = true;
         (self.more, self.begun) = (false, false);
         !self.ended && self.stream.end_writing().is_ok()
+    }
+
+    /// Takes what waits: it is closed.
+    pub fn give_up(&mut self) -> Vec<Parked> {
+        self.connection.give_up()
     }
 
     /// Returns the buffers of a closed client.

@@ -9,6 +9,7 @@
 
 mod context;
 mod head_cache;
+mod parked;
 mod pending;
 mod serve;
 
@@ -29,6 +30,7 @@ pub use context::ConnectionBuffers;
 use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
+pub use parked::Parked;
 use pending::{ClientPreferences, Pending};
 pub use serve::{Problem, Rules, Serve};
 
@@ -58,6 +60,13 @@ pub struct Progress {
     pub close: bool,
 }
 
+impl Progress {
+    /// The same of a connection that has something parked: it is not read, and not closed.
+    pub fn parked(self) -> Progress {
+        Progress { need: 1, more: false, begun: false, close: false, ..self }
+    }
+}
+
 /// A connection of the data plane.
 #[derive(Debug)]
 pub struct Connection {
@@ -67,6 +76,8 @@ pub struct Connection {
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
+    /// Requests that wait for a lease, and what came behind them: nothing is read meanwhile.
+    parked: Vec<Parked>,
 }
 
 #[derive(Debug)]
@@ -135,7 +146,24 @@ fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u3
 impl Connection {
     /// A new connection. `peer` is `None` on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
-        Connection { peer, state: BETWEEN, slot: ConnectionSlot::default(), gathered: Vec::new() }
+        let slot = ConnectionSlot::default();
+        Connection { peer, state: BETWEEN, slot, gathered: Vec::new(), parked: Vec::new() }
+    }
+
+    /// What waits, in order.
+    pub fn parked(&self) -> &[Parked] {
+        &self.parked
+    }
+
+    /// Parks what the connection's batch has left to it: it is taken up again by the next call of
+    /// [`Connection::take`].
+    pub fn park(&mut self, parked: Parked) {
+        self.parked.push(parked);
+    }
+
+    /// Takes what waits: the connection is closed.
+    pub fn give_up(&mut self) -> Vec<Parked> {
+        std::mem::take(&mut self.parked)
     }
 
     /// Answers the requests that `input` completes, appending to `out`.
@@ -153,7 +181,8 @@ impl Connection {
         scratch.begin_connection();
         let progress = self.take(input, rules, serve, scratch, out);
         scratch.flush(rules, serve, out);
-        progress
+        self.parked.extend(scratch.take_parked().map(|(_, parked)| parked));
+        if self.parked.is_empty() { progress } else { progress.parked() }
     }
 
     /// Like [`Connection::advance`], for one connection of a batch. The batch's
@@ -169,10 +198,13 @@ impl Connection {
         let mut context = RequestContext { rules, serve, scratch, out };
         let (mut consumed, mut answered, mut need) = (0, 0, 1);
         let from = context.out.len();
+        if !self.parked.is_empty() {
+            context.resume(&mut self.parked);
+        }
         let is_full = |answered, context: &RequestContext<'_, S>| {
             answered == MAX_REQUESTS_PER_TICK || context.answered_bytes(from) >= TICK_ANSWER_BYTES
         };
-        while !is_full(answered, &context) {
+        while !is_full(answered, &context) && !context.is_parked() {
             match self.step(&input[consumed..], &mut context) {
                 Step::Took(bytes) => consumed += bytes,
                 Step::Answered(bytes) => {

@@ -5,6 +5,7 @@
 //! the queue is written after those in the queue.
 
 use super::head_cache::HeadCache;
+use super::parked::{Parked, Parking};
 use super::serve::{Rules, Serve};
 use crate::protocol::call::Call;
 use crate::protocol::response_head::{
@@ -12,7 +13,7 @@ use crate::protocol::response_head::{
 };
 use crate::protocol::{Decoded, Error, Line, codec, form};
 use frs::base::clock::Millis;
-use frs::service::{Answer, Exchange, Request};
+use frs::service::{Answer, Exchange, Request, Stage};
 
 /// Working memory for requests: one for all connections of a worker.
 #[derive(Debug, Default)]
@@ -67,6 +68,17 @@ impl ConnectionBuffers {
     pub fn flush<S: Serve>(&mut self, rules: Rules<'_>, serve: &mut S, out: &mut Vec<u8>) {
         RequestContext { rules, serve, scratch: self, out }.flush();
     }
+
+    /// Has the batch parked something: requests that wait, and what came behind them.
+    #[inline]
+    pub fn has_parked(&self) -> bool {
+        !self.queue.parking.is_empty()
+    }
+
+    /// Takes what the batch has parked, in order, each with its connection's number in the batch.
+    pub fn take_parked(&mut self) -> impl Iterator<Item = (usize, Parked)> {
+        self.queue.parking.drain()
+    }
 }
 
 /// The most requests that wait to run together.
@@ -98,23 +110,25 @@ pub(super) struct Queue {
     bytes: usize,
     /// Where the answers of each connection of the batch end in the output.
     batch_ends: Vec<usize>,
+    parking: Parking,
 }
 
 /// How to answer a request in the queue.
 #[derive(Debug, Clone, Copy)]
-struct Reply {
+pub struct Reply {
     call: Call,
     /// The status of a limited item. `None`: each item carries its own result, the status is 200.
     refusal: Option<u16>,
     options: ResponseOptions,
-    batch_index: usize,
+    pub(super) batch_index: usize,
 }
 
 impl Default for Queue {
     fn default() -> Queue {
         let exchanges = std::iter::repeat_with(Exchange::default).take(QUEUE).collect();
         let replies = Vec::with_capacity(QUEUE);
-        Queue { exchanges, replies, waiting: 0, bytes: 0, batch_ends: vec![0] }
+        let (batch_ends, parking) = (vec![0], Parking::default());
+        Queue { exchanges, replies, waiting: 0, bytes: 0, batch_ends, parking }
     }
 }
 
@@ -136,11 +150,26 @@ impl<S: Serve> RequestContext<'_, S> {
     pub fn enqueue(&mut self, call: Call, refusal: Option<u16>, options: ResponseOptions) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
+        queue.exchanges[queue.waiting].lane = batch_index;
         queue.replies.push(Reply { call, refusal, options, batch_index });
         queue.waiting += 1;
         if queue.waiting == QUEUE {
             self.flush();
         }
+    }
+
+    /// As [`RequestContext::enqueue`], for a request that was parked.
+    pub(super) fn requeue(&mut self, exchange: Box<Exchange>, reply: Reply) {
+        let queue = &mut self.scratch.queue;
+        queue.parking.unpark(exchange, &mut queue.exchanges[queue.waiting]);
+        self.enqueue(reply.call, reply.refusal, reply.options);
+    }
+
+    /// Has the present connection something parked: it is not read any further.
+    #[inline]
+    pub fn is_parked(&self) -> bool {
+        let queue = &self.scratch.queue;
+        queue.parking.has_last(queue.batch_index())
     }
 
     /// Counts the bytes of a request that was read. They bound what waits in the queue, and so the
@@ -169,8 +198,12 @@ impl<S: Serve> RequestContext<'_, S> {
         }
         let exchanges = &mut queue.exchanges[..waiting];
         self.serve.run_all(exchanges);
-        for (Exchange { request, answers }, reply) in exchanges.iter().zip(queue.replies.drain(..))
-        {
+        for (exchange, reply) in exchanges.iter_mut().zip(queue.replies.drain(..)) {
+            if exchange.stage != Stage::Answered {
+                queue.parking.park(exchange, reply);
+                continue;
+            }
+            let Exchange { request, answers, .. } = &*exchange;
             debug_assert_eq!(answers.items.len(), request.items().len());
             body.clear();
             codec::write(reply.options.format, body, line, request, answers);
@@ -193,45 +226,53 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// Adds what was just written to the present connection's answers.
-    fn end_answer(&mut self) {
+    /// Adds what was written from `from` on to the present connection's answers. Behind a request
+    /// that waits it is parked, too.
+    pub(super) fn end_answer(&mut self, from: usize) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
+        if queue.parking.has_last(batch_index) {
+            queue.parking.park_answer(batch_index, self.out.split_off(from));
+        }
         queue.batch_ends[batch_index] = self.out.len();
     }
 
     /// Tells the client to send the body that it holds back.
     pub fn write_continue(&mut self) {
         self.flush();
+        let from = self.out.len();
         self.out.extend_from_slice(CONTINUE);
-        self.end_answer();
+        self.end_answer(from);
     }
 
     pub fn write(&mut self, call: Call, options: ResponseOptions, answer: Content<'_>) {
         self.flush();
+        let from = self.out.len();
         let ConnectionBuffers { common, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
         response_head::write(self.out, line, common, asker, answer, None);
-        self.end_answer();
+        self.end_answer(from);
         self.serve.answered(call, answer.status);
     }
 
     /// Tells a page what it may request.
     pub fn write_preflight(&mut self, options: ResponseOptions) {
         self.flush();
+        let from = self.out.len();
         let ConnectionBuffers { common, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
         response_head::write_preflight(self.out, line, common, asker);
-        self.end_answer();
+        self.end_answer(from);
         self.serve.answered(Call::Other, response_head::PREFLIGHT);
     }
 
     pub fn write_error(&mut self, call: Call, options: ResponseOptions, error: &Error) {
         self.flush();
+        let from = self.out.len();
         let ConnectionBuffers { common, body, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
         response_head::write_error(self.out, line, common, asker, error, body);
-        self.end_answer();
+        self.end_answer(from);
         self.serve.answered(call, error.status());
     }
 }

@@ -14,7 +14,7 @@ pub trait Serve {
 
     /// Runs several requests in order, each like [`Serve::run`].
     fn run_all(&mut self, exchanges: &mut [Exchange]) {
-        for Exchange { request, answers } in exchanges {
+        for Exchange { request, answers, .. } in exchanges {
             answers.clear();
             self.run(request, answers);
         }

@@ -1,0 +1,88 @@
+//! What a connection has parked: a request that waits for a lease, and what came behind it.
+//!
+//! Invariant: nothing behind a parked request is begun or written before that is answered, so the
+//! order of the connection is kept. A connection with something parked reads nothing.
+
+use super::context::{QUEUE, Reply, RequestContext};
+use super::serve::Serve;
+use frs::service::{Exchange, Stage};
+
+/// Exchanges that are kept for the next ones to be parked.
+const SPARE: usize = 2 * QUEUE;
+
+/// One thing that a connection has parked.
+#[derive(Debug)]
+pub enum Parked {
+    /// A request that waits, or one behind it.
+    Request(Box<Exchange>, Reply),
+    /// An answer that was ready, behind a request that waits.
+    Answer(Vec<u8>),
+}
+
+/// What the batch in hand has parked, for its connections.
+#[derive(Debug, Default)]
+pub(super) struct Parking {
+    parked: Vec<(usize, Parked)>,
+    #[expect(clippy::vec_box, reason = "a parked exchange moves as a pointer")]
+    spare: Vec<Box<Exchange>>,
+}
+
+impl Parking {
+    /// Parks a request of connection `batch_index`; the queue gets a spare one in its place.
+    #[cold]
+    pub fn park(&mut self, exchange: &mut Exchange, reply: Reply) {
+        let mut kept = self.spare.pop().unwrap_or_default();
+        std::mem::swap(&mut *kept, exchange);
+        exchange.stage = Stage::Answered;
+        self.parked.push((reply.batch_index, Parked::Request(kept, reply)));
+    }
+
+    /// Parks an answer of connection `batch_index`.
+    #[cold]
+    pub fn park_answer(&mut self, batch_index: usize, answer: Vec<u8>) {
+        self.parked.push((batch_index, Parked::Answer(answer)));
+    }
+
+    /// Has connection `batch_index`, the last one of the batch, something parked.
+    #[inline]
+    pub fn has_last(&self, batch_index: usize) -> bool {
+        self.parked.last().is_some_and(|(parked, _)| *parked == batch_index)
+    }
+
+    /// Nothing is parked.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.parked.is_empty()
+    }
+
+    /// Takes all that is parked, in order, each with the connection's number in the batch.
+    pub fn drain(&mut self) -> impl Iterator<Item = (usize, Parked)> {
+        self.parked.drain(..)
+    }
+
+    /// An exchange that was parked goes into the queue; what stood there is kept for another one.
+    pub fn unpark(&mut self, mut exchange: Box<Exchange>, queued: &mut Exchange) {
+        std::mem::swap(&mut *exchange, queued);
+        if self.spare.len() < SPARE {
+            self.spare.push(exchange);
+        }
+    }
+}
+
+impl<S: Serve> RequestContext<'_, S> {
+    /// Puts what the present connection has parked into the queue again, or parks it again.
+    #[cold]
+    pub fn resume(&mut self, parked: &mut Vec<Parked>) {
+        for parked in parked.drain(..) {
+            match parked {
+                Parked::Request(exchange, reply) => self.requeue(exchange, reply),
+                Parked::Answer(answer) => {
+                    self.flush();
+                    let from = self.out.len();
+                    self.out.extend_from_slice(&answer);
+                    self.end_answer(from);
+                }
+            }
+        }
+    }
+}
