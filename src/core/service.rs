@@ -321,6 +321,8 @@ pub struct Exchange {
     pub lane: usize,
     /// How far it is.
     pub stage: Stage,
+    /// Milliseconds from now on after which an exchange that waits is late.
+    pub wait_ms: u64,
 }
 
 /// How far an exchange is.

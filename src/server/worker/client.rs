@@ -13,6 +13,7 @@ use super::buffers::{Arena, Buffers};
 use super::connection::{Connection, Parked, Progress, Serve};
 use crate::net::stream::Stream;
 use frs::conf::Srv;
+use frs::service::Exchange;
 
 /// Memory of a client besides its buffers: its places in lists, timers and the event queue.
 pub const CLIENT_BYTES: usize = 1 << 10;
@@ -163,9 +164,12 @@ impl Client {
         !self.connection.parked().is_empty()
     }
 
-    /// What waits, in order.
-    pub fn parked(&self) -> &[Parked] {
-        self.connection.parked()
+    /// The request that waits.
+    pub fn waiting(&self) -> Option<&Exchange> {
+        match self.connection.parked().first()? {
+            Parked::Request(exchange, _) => Some(exchange),
+            Parked::Answer(_) => None,
+        }
     }
 
     /// Parks what its batch has left to it.

@@ -20,6 +20,7 @@ pub(crate) mod buffers;
 pub(crate) mod client;
 pub mod connection;
 mod overload_log;
+mod parked_clients;
 mod request_handler;
 mod run;
 pub(crate) mod tick;

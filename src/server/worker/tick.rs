@@ -17,7 +17,9 @@ use mio::{Events, Interest, Poll, Token};
 use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
+use super::connection::{Parked, Serve};
 use super::overload_log::OverloadLog;
+use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
 use crate::net::listeners::ListenerSet;
 use crate::net::stream::Stream;
@@ -94,6 +96,8 @@ pub struct Worker {
     to_run: Vec<u32>,
     /// Clients whose requests run together.
     batch: Vec<u32>,
+    /// Those with a request that waits for a lease.
+    parked: ParkedClients,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
@@ -147,6 +151,7 @@ impl Worker {
             reading: Vec::new(),
             to_run: Vec::new(),
             batch: Vec::new(),
+            parked: ParkedClients::default(),
             timers: Timers::default(),
             buffers: Buffers::default(),
             origin: clock::instant(),
@@ -249,7 +254,8 @@ impl Worker {
         let ending = self.ending.map(|ending| ending.until_ms);
         let due_ms = self.timers.due_ms(&self.lengths());
         let log_ms = self.overloads.due_ms();
-        let next_ms = [due_ms, paused, ending, log_ms].into_iter().flatten().min()?;
+        let parked_ms = self.parked.due_ms();
+        let next_ms = [due_ms, paused, ending, log_ms, parked_ms].into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
 
@@ -388,6 +394,9 @@ impl Worker {
     }
 
     fn answer_clients(&mut self) {
+        if !self.parked.is_empty() {
+            self.resume_parked();
+        }
         self.begin_batch();
         for at in 0..self.to_run.len() {
             self.take(self.to_run[at]);
@@ -413,7 +422,8 @@ impl Worker {
             let has_taken = client.moved().written > 0;
             self.moved.take(client.moved());
             self.give_time(index, has_taken);
-            return self.after_writing(index, writing);
+            self.after_writing(index, writing);
+            return self.wait_again(index);
         }
         self.buffers.scratch.begin_connection();
         self.batch.push(index);
@@ -424,6 +434,9 @@ impl Worker {
     fn answer_batch(&mut self) {
         let Buffers { scratch, out, .. } = &mut self.buffers;
         scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
+        if scratch.has_parked() {
+            self.park_batch();
+        }
         let mut from = 0;
         for batch_index in 0..self.batch.len() {
             let to = self.buffers.scratch.batch_end(batch_index).max(from);
@@ -431,6 +444,37 @@ impl Worker {
             from = to;
         }
         self.begin_batch();
+    }
+
+    /// Leaves the requests of the batch that wait to their clients.
+    #[cold]
+    fn park_batch(&mut self) {
+        for (batch_index, parked) in self.buffers.scratch.take_parked() {
+            let index = self.batch[batch_index];
+            let Some(client) = self.clients[index as usize].as_mut() else { continue };
+            client.park(parked);
+            if let Some(exchange) = client.waiting() {
+                self.parked.add(index, self.now_ms.saturating_add(exchange.wait_ms));
+            }
+        }
+    }
+
+    /// A client that has taken its answers goes on with what it has parked.
+    fn wait_again(&mut self, index: u32) {
+        if self.client(index).is_some_and(|client| client.is_parked() && !client.is_blocked()) {
+            self.parked.add(index, self.now_ms);
+        }
+    }
+
+    /// Has the clients go on whose wait is over, before those that have sent something new.
+    #[cold]
+    fn resume_parked(&mut self) {
+        let (clients, handler) = (&self.clients, &self.handler);
+        let may_go_on = |index: u32| {
+            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
+            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
+        };
+        self.parked.take_due(self.now_ms, may_go_on, &mut self.to_run);
     }
 
     /// Writes this part of the output to a client.
@@ -450,6 +494,10 @@ impl Worker {
     /// line nor input sent in place of taking answers extends the time.
     fn give_time(&mut self, index: u32, anew: bool) {
         let Some(client) = self.client(index) else { return };
+        if client.is_parked() && !client.is_blocked() {
+            // The request has a deadline of its own.
+            return self.timers.disarm(index);
+        }
         let begun = client.has_begun() && !client.is_blocked();
         let kind = if begun { TimerKind::Request } else { TimerKind::Idle };
         if anew || self.timers.kind(index) != Some(kind) {
@@ -488,6 +536,9 @@ impl Worker {
 
     fn close(&mut self, index: u32) {
         if let Some(mut client) = self.clients[index as usize].take() {
+            if client.is_parked() {
+                self.give_up(index, &mut client);
+            }
             client.release(&mut self.buffers.pool);
             self.refused -= usize::from(client.is_refused());
             if client.queued {
@@ -496,6 +547,17 @@ impl Worker {
             }
             self.timers.disarm(index);
             self.free.push(index);
+        }
+    }
+
+    /// A client is closed that has requests which wait.
+    #[cold]
+    fn give_up(&mut self, index: u32, client: &mut Client) {
+        self.parked.remove(index);
+        for parked in client.give_up() {
+            if let Parked::Request(mut exchange, _) = parked {
+                self.handler.give_up(&mut exchange);
+            }
         }
     }
 

@@ -70,7 +70,8 @@ impl Parking {
 }
 
 impl<S: Serve> RequestContext<'_, S> {
-    /// Puts what the present connection has parked into the queue again, or parks it again.
+    /// Runs what the present connection has parked, or parks it again. That is known before any
+    /// more of the input is read.
     #[cold]
     pub fn resume(&mut self, parked: &mut Vec<Parked>) {
         for parked in parked.drain(..) {
@@ -84,5 +85,6 @@ impl<S: Serve> RequestContext<'_, S> {
                 }
             }
         }
+        self.flush();
     }
 }

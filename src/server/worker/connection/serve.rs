@@ -20,6 +20,14 @@ pub trait Serve {
         }
     }
 
+    /// Has a request that waits all that it waits for. Running it again before does no harm.
+    fn may_go_on(&self, _exchange: &Exchange) -> bool {
+        true
+    }
+
+    /// A request that waits is not run again: its connection is closed.
+    fn give_up(&mut self, _exchange: &mut Exchange) {}
+
     /// The name of the biz with this index in the map, if there is one.
     fn biz_name(&self, index: usize) -> Option<&str>;
 
