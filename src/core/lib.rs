@@ -106,6 +106,9 @@ pub mod inspect;
 pub mod key;
 #[cfg(not(loom))]
 #[doc(hidden)]
+pub mod lease;
+#[cfg(not(loom))]
+#[doc(hidden)]
 pub mod limit;
 #[cfg(not(loom))]
 #[doc(hidden)]

@@ -9,11 +9,13 @@
 //! | [`worker`] | serves the clients' connections |
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
 //! | [`keeper`] | flushes and sweeps, and serves the admin plane |
+//! | [`courier`] | what the cluster's ledgers are called and told |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
 //! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 
 pub mod admin;
 pub mod buffer_sizes;
+pub mod courier;
 pub mod keeper;
 pub mod master;
 pub mod net;

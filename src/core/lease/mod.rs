@@ -6,4 +6,4 @@
 
 mod message;
 
-pub use message::{Claim, Granted, Kind, Settings, Take, Taken};
+pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};

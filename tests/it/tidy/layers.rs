@@ -20,6 +20,7 @@ const FLOORS: [Floor; 4] = [
             ("base", &[]),
             ("conf", &["base"]),
             ("key", &["base", "conf"]),
+            ("lease", &[]),
             ("store", &["base", "conf", "key"]),
             ("limit", &["base", "conf", "key"]),
             ("service", &["base", "conf", "key", "store", "limit"]),
@@ -40,6 +41,7 @@ const FLOORS: [Floor; 4] = [
             // The sizes of all buffers, from the rooms that own them.
             ("buffer_sizes", &["protocol", "worker", "admin"]),
             ("keeper", &["net", "process", "protocol", "stats", "admin"]),
+            ("courier", &[]),
             (
                 "master",
                 &[

@@ -1,0 +1,488 @@
+#!lua name=frs_1
+-- The ledger: how much of each key's quota is granted, and to whom. One library for Redis 7.0 or
+-- newer and Valkey. A ledger is one hash; each function touches one key, takes the time from the
+-- server, and may run when memory is short (`allow-oom`).
+--
+-- Invariant: a message is absolute and has a number, so it may come late, twice or never; what is
+-- granted and not given back never exceeds the maximum, except by uses that hosts have made
+-- without asking (EXTRA), or claim after the server has lost writes.
+--
+-- The library's name ends in its version, and so do the functions' names: two versions live side
+-- by side. A version that reads or writes the hash in another way names its keys in another way.
+-- A library that is loaded again with REPLACE keeps all ledgers, and learns again.
+--
+-- FCALL frs_1_KIND 1 LEDGER HOST SEQ WIN FLOOR SPENT EXTRA NEED WANT MAX HOSTS LEARN, and
+--   KIND = interval         INTERVAL
+--          calendar         START END NEXT_END
+--          total
+--          sliding          INTERVAL
+--          token            RATE PERIOD
+--          sliding_counter  INTERVAL
+--   HOST and SEQ are u64 as 16 lower-case hex digits. The others are decimal: times in ms, WIN = 0
+--   for "I do not know any more", amounts of at most 2^50, MAX the maximum (token: the burst),
+--   LEARN how many ms a new master learns before it grants.
+--   An array of integers answers, the first one is what the call has met:
+--     0 LEARNING                                    nothing: no window, and nothing to grant
+--     1 LEARNING                                    stale: a later number of this host is known
+--     2 LEARNING WIN BASE ALLOWANCE POOL TURN OTHERS OVER MAX HOLDERS
+--     3 LEARNING NOW                                elsewhere: NOW is in neither calendar window
+--   LEARNING: ms for which the server grants nothing; BASE: -1 for none; TURN: ms, -1 for never;
+--   MAX: the least one seen, which decides; HOLDERS: rows of the hash.
+-- FCALL frs_1_holders 1 LEDGER        the hosts with unspent uses, each as 16 hex digits
+-- FCALL frs_1_heartbeat 0 LEARN       LEARNING NOW: looks whether the server is a new master
+-- FCALL frs_1_epoch 1 KEY EPOCH       the reset epoch: the larger of what is known and EPOCH
+-- FCALL frs_1_secret 1 KEY CHECK      the check of the secret: what is known, or else CHECK
+--
+-- The hash:
+--   s   start of the window          u   granted in all (token: taken out of the full bucket)
+--   e   when all is forgotten        o   of that maybe unspent
+--   n   rows                         m   the least max seen lately, mt when
+--   p   sliding_counter: u of the window before this one
+--   x   sliding, token: no row ends before      t, f   token: filled up to t, and parts of a token
+--   h<HOST> = seq u64, allowance u64, spent u64, base + 1 or 0 u64, big-endian, and
+--             sliding, token: the lease's end u64; sliding_counter: the window's start u64, of p u64
+
+local LOOK_MS = 100              -- between two looks at whose master this is
+local LEAST_MAX_MS = 10000       -- so long the least max decides
+local SMALL_MAX = 64             -- below it slices go by holders, not by hosts
+local TOKEN_PARTS = 86400000     -- parts of a token: a whole number flows back in a ms
+local SHARE_MIN_MS = 1000        -- lease of a share: its interval, within these
+local SHARE_MAX_MS = 60000
+local TOKEN_MIN_MS = 2000        -- lease of tokens: the time to fill the bucket, within these
+local TOKEN_MAX_MS = 31622400000
+local NOTHING, STALE, GRANTED, ELSEWHERE = 0, 1, 2, 3
+local ROW = '>I4I4I8I8I8'
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- What changes when the server becomes a master, or is emptied.
+local function identity()
+  local info = redis.call('INFO', 'replication', 'commandstats')
+  local function found(pattern) return string.match(info, pattern) or '0' end
+  return found('master_replid:(%x+)') .. ':' .. found('cmdstat_flushall:calls=(%d+)')
+    .. ':' .. found('cmdstat_flushdb:calls=(%d+)')
+end
+
+local id, at, born
+-- For how many ms the server grants nothing: it may have lost what its forerunner granted, and
+-- lets the holders claim it first.
+local function learning_ms(now, learn)
+  if not at or now < at or now - at >= LOOK_MS then
+    local seen = identity()
+    if seen ~= id then id, born = seen, now end
+    at = now
+  end
+  born = math.min(born, now)
+  return math.max(0, born + learn - now)
+end
+
+-- (whole, parts) of (a * b + rest) / by without a rounding, for a < 2^56 and b, rest <= by <= 2^44:
+-- long division, eight bits of `a` at a time.
+local function divide(a, b, by, rest)
+  local whole, parts = 0, 0
+  for place = 6, 0, -1 do
+    local sum = parts * 256 + math.floor(a / 256 ^ place) % 256 * b
+    parts = math.fmod(sum, by)
+    whole = whole * 256 + (sum - parts) / by
+  end
+  local sum = parts + rest
+  if sum >= by then return whole + 1, sum - by end
+  return whole, sum
+end
+
+local NAMES = {'win', 'floor', 'spent', 'extra', 'need', 'want', 'max', 'hosts', 'learn'}
+
+local function read(args, policy)
+  local expected = 11 + #policy.own
+  if #args ~= expected then
+    return nil, 'expected ' .. expected .. ' arguments, found ' .. #args
+  end
+  local host, seq = args[1], args[2]
+  local call = {host = host, high = tonumber(string.sub(seq, 1, 8), 16),
+    low = tonumber(string.sub(seq, 9), 16)}
+  if #host ~= 16 or #seq ~= 16 or not call.high or not call.low then
+    return nil, 'expected 16 hex digits, found "' .. host .. '", "' .. seq .. '"'
+  end
+  for i = 3, #args do
+    local value = tonumber(args[i])
+    if not value then return nil, 'expected a number, found "' .. args[i] .. '"' end
+    call[NAMES[i - 2] or policy.own[i - 11]] = value
+  end
+  call.floor = math.max(call.floor, call.spent)
+  return call
+end
+
+local function no_row() return {high = 0, low = 0, mine = 0, was = 0, base = -1} end
+
+local function clear(row)
+  for field in pairs(row) do row[field] = nil end
+  for field, value in pairs(no_row()) do row[field] = value end
+end
+
+-- A row's words after the four that all have are the policy's.
+local function unpack_row(packed)
+  local row = no_row()
+  row.is_known = true
+  row.high, row.low, row.mine, row.was, row.base = struct.unpack(ROW, packed)
+  row.base = row.base - 1
+  if #packed == 40 then row.until_ms = struct.unpack('>I8', packed, 33) end
+  if #packed == 48 then row.s, row.of_p = struct.unpack('>I8I8', packed, 33) end
+  return row
+end
+
+local function pack_row(row)
+  local packed = struct.pack(ROW, row.high, row.low, row.mine, row.was, row.base + 1)
+  if row.until_ms then return packed .. struct.pack('>I8', row.until_ms) end
+  if row.s then return packed .. struct.pack('>I8I8', row.s, row.of_p) end
+  return packed
+end
+
+local function each_row(key, visit)
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if #all[i] == 17 then visit(string.sub(all[i], 2), unpack_row(all[i + 1])) end
+  end
+end
+
+local FIELDS = {'s', 'e', 'u', 'o', 'n', 'm', 'mt', 'p', 'x', 't', 'f'}
+
+local function load(key, host)
+  local found = redis.call('HMGET', key, 's', 'e', 'u', 'o', 'n', 'm', 'mt', 'p', 'x', 't', 'f',
+    'h' .. host)
+  local ledger = {u = 0, o = 0, n = 0}
+  for i = 1, #FIELDS do
+    if found[i] then ledger[FIELDS[i]] = tonumber(found[i]) end
+  end
+  ledger.expires = ledger.e
+  return ledger, found[12] and unpack_row(found[12]) or no_row()
+end
+
+local function save(key, host, ledger, row)
+  local fields = {'h' .. host, pack_row(row)}
+  for i = 1, #FIELDS do
+    local value = ledger[FIELDS[i]]
+    if value then
+      fields[#fields + 1] = FIELDS[i]
+      fields[#fields + 1] = value
+    end
+  end
+  for dead in pairs(ledger.dead or {}) do redis.call('HDEL', key, 'h' .. dead) end
+  for void, of in pairs(ledger.void or {}) do redis.call('HSET', key, 'h' .. void, pack_row(of)) end
+  redis.call('HSET', key, unpack(fields))
+  if ledger.e and ledger.e ~= ledger.expires then
+    redis.call('PEXPIREAT', key, ledger.e + 1000)
+  end
+end
+
+local function asks(call) return call.need + call.want > 0 or call.extra ~= 0 end
+
+-- The policies. Each has: `own`, its arguments; `open`, the start of the window of a ledger that
+-- has none (nil: nothing to do, false: elsewhere) and its end; `overlaps`, whether uses of a
+-- window that is not this one may count in it; `turn`, until when a grant holds. Some have:
+-- `roll`, which brings a ledger to now; `limit`, for the max; `claim`, for what a host claims;
+-- `hold`, which renews the row and the ledger's end.
+
+local interval = {own = {'interval'}}
+function interval.open(call, now, ledger)
+  local is_claim = call.win > 0 and now < call.win + call.interval
+  if not is_claim and not asks(call) then return nil end
+  ledger.s = is_claim and call.win or now
+  ledger.e = ledger.s + call.interval
+  return true
+end
+function interval.overlaps(call, ledger) return call.win + call.interval > ledger.s end
+function interval.turn(call, ledger) return ledger.e end
+
+local calendar = {own = {'start', 'stop', 'next_stop'}, turn = interval.turn}
+function calendar.overlaps(call, ledger)
+  return call.win > ledger.s or call.win == call.start and call.stop > ledger.s
+end
+function calendar.open(call, now, ledger)
+  if now < call.start or now >= call.next_stop then return false end
+  ledger.s, ledger.e = call.start, call.stop
+  if now >= call.stop then ledger.s, ledger.e = call.stop, call.next_stop end
+  local is_claim = call.win == ledger.s or call.win > 0 and calendar.overlaps(call, ledger)
+  return (is_claim or asks(call)) and true or nil
+end
+
+local total = {own = {}}
+function total.open(call, now, ledger)
+  if call.win == 0 and not asks(call) then return nil end
+  ledger.s = call.win > 0 and call.win or now
+  return true
+end
+function total.overlaps() return true end
+function total.turn() return nil end
+
+-- Windows start at multiples of the interval. What was granted in the one before weighs as much
+-- as of it is still within an interval from now.
+local counter = {own = {'interval'}, overlaps = interval.overlaps}
+function counter.turn(call, ledger) return ledger.s + call.interval end
+function counter.open(call, now, ledger)
+  local is_aligned = call.win > 0 and call.win % call.interval == 0
+  local is_lately = is_aligned and now < call.win + 2 * call.interval
+  if not is_lately and not asks(call) then return nil end
+  local is_claim = is_lately and now < call.win + call.interval
+  ledger.s = is_claim and call.win or now - now % call.interval
+  ledger.p, ledger.e = 0, ledger.s + 2 * call.interval
+  return true
+end
+-- A row of the window before is of p; an older one is of nothing, and goes.
+function counter.roll(call, now, ledger, row, key)
+  if now >= ledger.s + call.interval then
+    ledger.dead = {}
+    each_row(key, function(host, other)
+      if other.s ~= ledger.s then ledger.dead[host] = true end
+    end)
+    ledger.s = ledger.s + call.interval
+    ledger.p, ledger.u, ledger.o, ledger.n = ledger.u, 0, 0, 0
+    ledger.e = ledger.s + 2 * call.interval
+  end
+  if row.s == ledger.s - call.interval then
+    row.of_p, row.mine, row.was, row.base, row.is_known = row.mine, 0, 0, -1, nil
+  elseif row.s ~= ledger.s then
+    clear(row)
+  end
+end
+function counter.hold(call, now, ledger, row) row.s = ledger.s end
+-- A host that names the window before is believed if it held more than is known.
+function counter.prepare(call, ledger, row)
+  row.of_p = row.of_p or 0
+  if call.win == ledger.s - call.interval and call.floor > row.of_p then
+    ledger.p = ledger.p + call.floor - row.of_p
+    row.of_p = call.floor
+  end
+end
+function counter.limit(call, now, ledger)
+  local ahead = math.min(call.interval, ledger.s + call.interval - now)
+  local whole, parts = divide(ledger.p, ahead, call.interval, 0)
+  return ledger.m - whole - (parts > 0 and 1 or 0)
+end
+
+-- Visits the rows of which one may have ended. `judge` says when a row ends next, or nil: it is
+-- gone, with all that the ledger has of it.
+local function sweep(now, ledger, row, key, host, judge)
+  if now < ledger.x then return end
+  ledger.dead, ledger.void, ledger.x = {}, {}, nil
+  each_row(key, function(name, other)
+    local is_own = name == host
+    if is_own then other = row end
+    local ends = judge(other, name)
+    if not ends then
+      ledger.n = ledger.n - 1
+      if is_own then clear(row) else ledger.dead[name] = true end
+    elseif not is_own then
+      ledger.x = math.min(ledger.x or ends, ends)
+    end
+  end)
+end
+
+-- Each host runs the exact log under its share. The one window has the name 1. A share lives for
+-- its lease, in which the host admits, and an interval, in which its last uses leave the log.
+local sliding = {own = {'interval'}}
+local function share_ms(call)
+  return math.max(SHARE_MIN_MS, math.min(call.interval, SHARE_MAX_MS))
+end
+function sliding.open(call, now, ledger)
+  if not asks(call) and (call.win == 0 or call.floor == 0) then return nil end
+  ledger.s = 1
+  return true
+end
+function sliding.overlaps() return true end
+function sliding.roll(call, now, ledger, row, key)
+  sweep(now, ledger, row, key, call.host, function(other)
+    local ends = other.until_ms + call.interval
+    if now < ends then return ends end
+    ledger.u, ledger.o = ledger.u - other.mine, ledger.o - (other.mine - other.was)
+  end)
+end
+function sliding.prepare(call) if call.win > 0 then call.win = 1 end end
+function sliding.hold(call, now, ledger, row)
+  row.until_ms = now + share_ms(call)
+  local ends = row.until_ms + call.interval
+  ledger.e = math.max(ledger.e or ends, ends)
+  ledger.x = math.min(ledger.x or ends, ends)
+end
+function sliding.turn(call, ledger, row) return row.until_ms end
+
+-- u is what is taken out of the full bucket, unspent leases too. It flows back, but not below
+-- what is unspent, so what is in the bucket and what is out never exceed the burst together. At a
+-- lease's end the unspent counts as spent; the row stays until that has flowed back.
+local token = {own = {'rate', 'period'}, overlaps = total.overlaps, turn = sliding.turn}
+local function fill_ms(call)
+  local fill = math.ceil(call.max / call.rate * call.period)
+  return math.max(TOKEN_MIN_MS, math.min(fill, TOKEN_MAX_MS))
+end
+function token.open(call, now, ledger)
+  if not total.open(call, now, ledger) then return nil end
+  ledger.t, ledger.f = now, 0
+  return true
+end
+function token.roll(call, now, ledger, row, key)
+  sweep(now, ledger, row, key, call.host, function(other, name)
+    local left = other.mine - other.was
+    if now >= other.until_ms and left > 0 then
+      ledger.o, other.was = ledger.o - left, other.mine
+      if name ~= call.host then ledger.void[name] = other end
+    end
+    local ends = other.until_ms + fill_ms(call)
+    if now < other.until_ms then return other.until_ms end
+    if now < ends then return ends end
+  end)
+  if now < ledger.t then
+    -- A clock that was set back far would stop the flow for as long.
+    if ledger.t - now >= fill_ms(call) then ledger.t = now end
+    return
+  end
+  local periods = math.floor((now - ledger.t) / call.period)
+  local parts = (now - ledger.t - periods * call.period) * math.floor(TOKEN_PARTS / call.period)
+  local whole, rest = divide(call.rate, parts, TOKEN_PARTS, ledger.f)
+  ledger.u, ledger.f, ledger.t = ledger.u - periods * call.rate - whole, rest, now
+  if ledger.u <= ledger.o then ledger.u, ledger.f = ledger.o, 0 end
+end
+-- What the server has lost was in the bucket once: a claim makes that empty, not less. Of a lease
+-- that has ended nothing comes back.
+function token.claim(call, now, ledger, row, claimed)
+  if claimed > 0 then return math.min(claimed, math.max(0, ledger.m - ledger.u)) end
+  if row.until_ms and now >= row.until_ms then return 0 end
+  return claimed
+end
+function token.hold(call, now, ledger, row)
+  row.until_ms = now + fill_ms(call)
+  local ends = row.until_ms + fill_ms(call)
+  ledger.e = math.max(ledger.e or ends, ends)
+  ledger.x = math.min(ledger.x or row.until_ms, row.until_ms)
+end
+
+local function granted(call, now, ledger, row, policy, learning)
+  local limit = policy.limit and policy.limit(call, now, ledger) or ledger.m
+  local turn = policy.turn(call, ledger, row)
+  return {GRANTED, learning, ledger.s, row.base, row.mine, limit - ledger.u,
+    turn and math.max(0, turn - now) or -1, ledger.o - (row.mine - row.was),
+    math.max(0, ledger.u - limit), ledger.m, ledger.n}
+end
+
+-- What a message says of this window: (floor, spent, base).
+local function bound(call, ledger, row, policy)
+  if call.win == ledger.s then return call.floor, call.spent, -1 end
+  if call.win == 0 then return row.mine, row.mine, row.mine end
+  if policy.overlaps(call, ledger) then return call.floor, call.floor, call.floor end
+  return 0, 0, 0
+end
+
+local function set_least_max(call, now, ledger)
+  if not ledger.m or call.max <= ledger.m or now - ledger.mt > LEAST_MAX_MS then
+    ledger.m, ledger.mt = call.max, now
+  end
+end
+
+-- NEED is granted whole or not at all, and beyond it up to WANT what is not too much for one.
+local function grant(call, ledger, limit)
+  local free = math.max(0, limit - ledger.u)
+  if call.need > free then return 0 end
+  local slice
+  if limit < SMALL_MAX then
+    slice = math.floor(free / (2 * ledger.n))
+  else
+    slice = math.min(math.floor(limit / (2 * math.max(1, call.hosts))), math.floor(free / 2))
+  end
+  return math.min(free, math.max(call.need, math.min(call.want, slice)))
+end
+
+local function settle(call, now, ledger, row, policy)
+  local floor, spent, base = bound(call, ledger, row, policy)
+  set_least_max(call, now, ledger)
+  local claimed = floor - row.mine
+  if policy.claim then claimed = policy.claim(call, now, ledger, row, claimed) end
+  -- Uses without a lease are in what the host holds; what it gives back beyond that is not.
+  local extra = math.max(0, call.extra)
+  floor, spent = floor + extra, spent + extra
+  if base >= 0 then base = base + extra end
+  ledger.o = ledger.o + (floor - spent) - (row.mine - row.was)
+  ledger.u = math.max(ledger.o, ledger.u + claimed + call.extra)
+  if not row.is_known then ledger.n = ledger.n + 1 end
+  local more = grant(call, ledger, policy.limit and policy.limit(call, now, ledger) or ledger.m)
+  ledger.u, ledger.o = ledger.u + more, ledger.o + more
+  row.high, row.low, row.mine, row.was, row.base = call.high, call.low, floor + more, spent, base
+end
+
+local function take(policy)
+  return function(keys, args)
+    local call, fault = read(args, policy)
+    if not call then return redis.error_reply('ERR frs: ' .. fault) end
+    local key, now = keys[1], now_ms()
+    local learning = learning_ms(now, call.learn)
+    if learning > 0 then call.need, call.want = 0, 0 end
+    local ledger, row = load(key, call.host)
+    if ledger.e and now >= ledger.e then
+      redis.call('DEL', key)
+      ledger, row = {u = 0, o = 0, n = 0}, no_row()
+    end
+    if ledger.s then
+      if policy.roll then policy.roll(call, now, ledger, row, key) end
+    else
+      local is_open = policy.open(call, now, ledger)
+      if is_open == nil then return {NOTHING, learning} end
+      if not is_open then return {ELSEWHERE, learning, now} end
+    end
+    if call.high < row.high or call.high == row.high and call.low < row.low then
+      return {STALE, learning}
+    end
+    if row.is_known and call.high == row.high and call.low == row.low then
+      return granted(call, now, ledger, row, policy, learning)
+    end
+    if policy.prepare then policy.prepare(call, ledger, row) end
+    settle(call, now, ledger, row, policy)
+    if policy.hold then policy.hold(call, now, ledger, row) end
+    save(key, call.host, ledger, row)
+    return granted(call, now, ledger, row, policy, learning)
+  end
+end
+
+-- A recall names them.
+local function holders(keys)
+  local now, found = now_ms(), {}
+  local window = redis.call('HMGET', keys[1], 's', 'e')
+  local s, e = tonumber(window[1] or '0'), tonumber(window[2] or now + 1)
+  each_row(keys[1], function(host, row)
+    local ends = row.until_ms or row.s and row.s == s and (s + e) / 2 or row.s or e
+    if row.mine > row.was and now < ends then found[#found + 1] = host end
+  end)
+  table.sort(found)
+  return found
+end
+
+local function heartbeat(_, args)
+  local now = now_ms()
+  return {learning_ms(now, tonumber(args[1])), now}
+end
+
+local function epoch(keys, args)
+  local known = tonumber(redis.call('GET', keys[1]) or '0')
+  local asked = tonumber(args[1])
+  if asked > known then redis.call('SET', keys[1], asked) end
+  return math.max(known, asked)
+end
+
+local function secret(keys, args)
+  redis.call('SET', keys[1], args[1], 'NX')
+  return redis.call('GET', keys[1])
+end
+
+local function register(name, callback, flags)
+  redis.register_function{function_name = 'frs_1_' .. name, callback = callback, flags = flags}
+end
+
+register('interval', take(interval), {'allow-oom'})
+register('calendar', take(calendar), {'allow-oom'})
+register('total', take(total), {'allow-oom'})
+register('sliding', take(sliding), {'allow-oom'})
+register('token', take(token), {'allow-oom'})
+register('sliding_counter', take(counter), {'allow-oom'})
+register('holders', holders, {'no-writes', 'allow-oom'})
+register('heartbeat', heartbeat, {'allow-oom'})
+register('epoch', epoch, {'allow-oom'})
+register('secret', secret, {'allow-oom'})

@@ -1,0 +1,271 @@
+//! The ledger's functions: the library that a master is given, what is sent to it, what it answers.
+//!
+//! Invariant: a number that the library cannot compare or add without a rounding is never sent. A
+//! number of a host travels as text, and amounts beyond 2^50 are sent as 2^50, which is as much as
+//! any limit allows.
+
+use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
+
+/// The source of the library: its head says what the functions take and answer.
+pub const LIBRARY: &str = include_str!("ledger.lua");
+
+/// The library's name, which ends in its version.
+pub const LIBRARY_NAME: &str = "frs_1";
+
+/// Names the hosts with unspent uses. Key: the ledger.
+pub const HOLDERS: &str = "frs_1_holders";
+/// Looks whether the server is a new master. No key; see [`heartbeat_arguments`].
+pub const HEARTBEAT: &str = "frs_1_heartbeat";
+/// Keeps the reset epoch of a biz. Key: [`epoch_key`](super::name::epoch_key); argument: the epoch
+/// that the host knows, which wins if it is the larger one; answer: the epoch.
+pub const EPOCH: &str = "frs_1_epoch";
+/// Keeps the check of the secret. Key: [`secret_key`](super::name::secret_key); argument:
+/// [`check`](super::name::Secret::check); answer: the check that is known.
+pub const SECRET: &str = "frs_1_secret";
+
+/// The largest amount: sums over some hosts stay whole in a double.
+pub const MAX_AMOUNT: u64 = 1 << 50;
+
+/// The longest interval, 557 years: products of the sliding counter's stay whole in a double.
+pub const MAX_INTERVAL_MS: u64 = 1 << 44;
+
+/// Parts of a token that a period must be a part of.
+const TOKEN_PARTS: u64 = 86_400_000;
+
+/// Settings that no ledger can keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadSettings {
+    /// The maximum is too large.
+    #[error("a shared limit has a max of at most 2^50, not {0}")]
+    Max(u64),
+    /// The interval is none, or too long.
+    #[error("a shared limit has an interval of 1 to 2^44 ms, not {0} ms")]
+    Interval(u64),
+    /// The windows do not follow each other.
+    #[error("a calendar window ends after its start, and the next one after it")]
+    Calendar,
+    /// Tokens flow back by no rate.
+    #[error(
+        "a shared token bucket has a rate of 1 to 2^50 for a period that 86400000 ms is a \
+             multiple of, not {rate} for {period_ms} ms"
+    )]
+    Rate {
+        /// Tokens.
+        rate: u64,
+        /// For so many milliseconds.
+        period_ms: u64,
+    },
+}
+
+/// What a master has answered to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// For how many milliseconds the master grants nothing: it has only just become one.
+    pub learning_ms: u64,
+    /// What it made of the message.
+    pub answer: Answer,
+}
+
+/// What a master made of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The ledger's answer. [`Taken::Nothing`] to a message with a need: the master learns.
+    Taken(Taken),
+    /// The ledger's answer, where another host's maximum decides.
+    Conflict {
+        /// The answer.
+        taken: Taken,
+        /// The least maximum seen lately.
+        max: u64,
+    },
+    /// Neither calendar window of the message is there by the master's clock: nothing has changed.
+    /// The message has to be sent again with the windows of that time.
+    Elsewhere {
+        /// The master's time.
+        now_ms: u64,
+    },
+}
+
+/// What a master answers to a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// For how many milliseconds it grants nothing.
+    pub learning_ms: u64,
+    /// Its time.
+    pub now_ms: u64,
+}
+
+/// An answer that this version of the library never gives.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadReply {
+    /// Other numbers.
+    #[error("expected an answer of {expected}, found {found:?}")]
+    Numbers {
+        /// What would have been right.
+        expected: &'static str,
+        /// What came.
+        found: Vec<i64>,
+    },
+    /// No name of a host.
+    #[error("expected a host as 16 hex digits, found {0:?}")]
+    Host(String),
+}
+
+/// The function for messages about a limit of this kind. Key: the ledger.
+pub const fn function(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Interval { .. } => "frs_1_interval",
+        Kind::Calendar { .. } => "frs_1_calendar",
+        Kind::Total => "frs_1_total",
+        Kind::Sliding { .. } => "frs_1_sliding",
+        Kind::Token { .. } => "frs_1_token",
+        Kind::SlidingCounter { .. } => "frs_1_sliding_counter",
+    }
+}
+
+/// The arguments of a message, after the key.
+///
+/// # Errors
+/// The settings are none that a ledger can keep.
+pub fn arguments(
+    settings: &Settings,
+    take: &Take,
+    learn_ms: u64,
+) -> Result<Vec<String>, BadSettings> {
+    let amount = |amount: u64| amount.min(MAX_AMOUNT).to_string();
+    let most = MAX_AMOUNT as i64;
+    let own = arguments_of_kind(&settings.kind)?;
+    if settings.max > MAX_AMOUNT {
+        return Err(BadSettings::Max(settings.max));
+    }
+    let claim = &take.claim;
+    let mut arguments = vec![
+        host_name(take.host),
+        format!("{:016x}", take.seq),
+        claim.window.to_string(),
+        amount(claim.floor),
+        amount(claim.spent),
+        claim.extra.clamp(-most, most).to_string(),
+        amount(take.need),
+        amount(take.want),
+        settings.max.to_string(),
+        amount(settings.hosts),
+        learn_ms.to_string(),
+    ];
+    arguments.extend(own.into_iter().map(|number| number.to_string()));
+    Ok(arguments)
+}
+
+fn arguments_of_kind(kind: &Kind) -> Result<Vec<u64>, BadSettings> {
+    match *kind {
+        Kind::Interval { interval_ms }
+        | Kind::Sliding { interval_ms }
+        | Kind::SlidingCounter { interval_ms } => {
+            let is_kept = (1..=MAX_INTERVAL_MS).contains(&interval_ms);
+            is_kept.then(|| vec![interval_ms]).ok_or(BadSettings::Interval(interval_ms))
+        }
+        Kind::Calendar { start_ms, end_ms, next_end_ms } => {
+            let is_kept = start_ms < end_ms && end_ms < next_end_ms;
+            is_kept.then(|| vec![start_ms, end_ms, next_end_ms]).ok_or(BadSettings::Calendar)
+        }
+        Kind::Total => Ok(Vec::new()),
+        Kind::Token { rate, period_ms } => {
+            let is_kept = (1..=MAX_AMOUNT).contains(&rate)
+                && period_ms > 0
+                && TOKEN_PARTS.is_multiple_of(period_ms);
+            is_kept.then(|| vec![rate, period_ms]).ok_or(BadSettings::Rate { rate, period_ms })
+        }
+    }
+}
+
+/// The argument of a heartbeat.
+pub fn heartbeat_arguments(learn_ms: u64) -> [String; 1] {
+    [learn_ms.to_string()]
+}
+
+/// A host as the library names it.
+pub fn host_name(host: Incarnation) -> String {
+    format!("{host:016x}")
+}
+
+const NOTHING: i64 = 0;
+const STALE: i64 = 1;
+const GRANTED: i64 = 2;
+const ELSEWHERE: i64 = 3;
+
+/// What a master has answered to a message under these settings.
+///
+/// # Errors
+/// Nothing that this version of the library answers.
+pub fn decode(settings: &Settings, numbers: &[i64]) -> Result<Reply, BadReply> {
+    let read = |number: i64| u64::try_from(number).ok();
+    let reply = |learning_ms, answer| Some(Reply { learning_ms, answer });
+    let decoded = match *numbers {
+        [NOTHING, learning] => {
+            read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Nothing)))
+        }
+        [STALE, learning] => read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Stale))),
+        [ELSEWHERE, learning, now] => read(learning)
+            .zip(read(now))
+            .and_then(|(ms, now_ms)| reply(ms, Answer::Elsewhere { now_ms })),
+        [GRANTED, learning, ref held @ ..] => {
+            read(learning).zip(granted(settings, held)).and_then(|(ms, answer)| reply(ms, answer))
+        }
+        _ => None,
+    };
+    decoded.ok_or_else(|| BadReply::Numbers {
+        expected: "2 numbers (0 or 1), 3 (3) or 11 (2)",
+        found: numbers.to_vec(),
+    })
+}
+
+fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
+    let &[window, base, allowance, pool, turn, others, over, max, _holders] = held else {
+        return None;
+    };
+    let read = |number: i64| u64::try_from(number).ok();
+    // -1 is none.
+    let optional = |number: i64| (number >= -1).then(|| read(number));
+    let taken = Taken::Granted(Granted {
+        window: read(window)?,
+        base: optional(base)?,
+        allowance: read(allowance)?,
+        pool,
+        turn_ms: optional(turn)?,
+        others: read(others)?,
+        over: read(over)?,
+    });
+    let max = read(max)?;
+    let is_own = max == settings.max;
+    Some(if is_own { Answer::Taken(taken) } else { Answer::Conflict { taken, max } })
+}
+
+/// What a master has answered to a heartbeat.
+///
+/// # Errors
+/// Nothing that this version of the library answers.
+pub fn decode_heartbeat(numbers: &[i64]) -> Result<Heartbeat, BadReply> {
+    let bad = || BadReply::Numbers { expected: "2 numbers", found: numbers.to_vec() };
+    let &[learning, now] = numbers else { return Err(bad()) };
+    let read = |number: i64| u64::try_from(number).map_err(|_| bad());
+    Ok(Heartbeat { learning_ms: read(learning)?, now_ms: read(now)? })
+}
+
+/// A host that [`HOLDERS`] names.
+///
+/// # Errors
+/// It is no name of a host.
+pub fn decode_holder(name: &str) -> Result<Incarnation, BadReply> {
+    let is_name = name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let host = is_name.then(|| u64::from_str_radix(name, 16).ok()).flatten();
+    host.ok_or_else(|| BadReply::Host(name.to_owned()))
+}
+
+/// Does an error of the server say that it does not have the library: a new master, or one that was
+/// not yet synchronized?
+pub fn is_library_missing(error: &str) -> bool {
+    error.contains("Function not found")
+}
+
+#[cfg(test)]
+mod tests;
