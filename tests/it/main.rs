@@ -15,6 +15,7 @@ mod files;
 mod gateways;
 mod http;
 mod inspect;
+mod lease;
 mod library;
 mod life;
 mod limits;

@@ -38,9 +38,10 @@
 --   e   when all is forgotten        o   of that maybe unspent
 --   n   rows                         m   the least max seen lately, mt when
 --   p   sliding_counter: u of the window before this one
---   x   sliding, token: no row ends before      t, f   token: filled up to t, and parts of a token
+--   x   sliding, token: nothing ends before     t, f   token: filled up to t, and parts of a token
 --   h<HOST> = seq u64, allowance u64, spent u64, base + 1 or 0 u64, big-endian, and
---             sliding, token: the lease's end u64; sliding_counter: the window's start u64, of p u64
+--             sliding, token: ends of the lease and of the row; sliding_counter: start of the
+--             window, what of the host is in p
 
 local LOOK_MS = 100              -- between two looks at whose master this is
 local LEAST_MAX_MS = 10000       -- so long the least max decides
@@ -122,34 +123,35 @@ local function clear(row)
   for field, value in pairs(no_row()) do row[field] = value end
 end
 
--- A row's words after the four that all have are the policy's.
-local function unpack_row(packed)
+-- Two more words of some policies.
+local LEASE = {'until_ms', 'ends_ms'}
+local WINDOW = {'s', 'of_p'}
+
+local function unpack_row(packed, words)
   local row = no_row()
   row.is_known = true
   row.high, row.low, row.mine, row.was, row.base = struct.unpack(ROW, packed)
   row.base = row.base - 1
-  if #packed == 40 then row.until_ms = struct.unpack('>I8', packed, 33) end
-  if #packed == 48 then row.s, row.of_p = struct.unpack('>I8I8', packed, 33) end
+  if words then row[words[1]], row[words[2]] = struct.unpack('>I8I8', packed, 33) end
   return row
 end
 
-local function pack_row(row)
+local function pack_row(row, words)
   local packed = struct.pack(ROW, row.high, row.low, row.mine, row.was, row.base + 1)
-  if row.until_ms then return packed .. struct.pack('>I8', row.until_ms) end
-  if row.s then return packed .. struct.pack('>I8I8', row.s, row.of_p) end
-  return packed
+  if not words then return packed end
+  return packed .. struct.pack('>I8I8', row[words[1]], row[words[2]])
 end
 
-local function each_row(key, visit)
+local function each_row(key, words, visit)
   local all = redis.call('HGETALL', key)
   for i = 1, #all, 2 do
-    if #all[i] == 17 then visit(string.sub(all[i], 2), unpack_row(all[i + 1])) end
+    if #all[i] == 17 then visit(string.sub(all[i], 2), unpack_row(all[i + 1], words)) end
   end
 end
 
 local FIELDS = {'s', 'e', 'u', 'o', 'n', 'm', 'mt', 'p', 'x', 't', 'f'}
 
-local function load(key, host)
+local function load(key, host, words)
   local found = redis.call('HMGET', key, 's', 'e', 'u', 'o', 'n', 'm', 'mt', 'p', 'x', 't', 'f',
     'h' .. host)
   local ledger = {u = 0, o = 0, n = 0}
@@ -157,11 +159,11 @@ local function load(key, host)
     if found[i] then ledger[FIELDS[i]] = tonumber(found[i]) end
   end
   ledger.expires = ledger.e
-  return ledger, found[12] and unpack_row(found[12]) or no_row()
+  return ledger, found[12] and unpack_row(found[12], words) or no_row()
 end
 
-local function save(key, host, ledger, row)
-  local fields = {'h' .. host, pack_row(row)}
+local function save(key, host, ledger, row, words)
+  local fields = {'h' .. host, pack_row(row, words)}
   for i = 1, #FIELDS do
     local value = ledger[FIELDS[i]]
     if value then
@@ -169,8 +171,10 @@ local function save(key, host, ledger, row)
       fields[#fields + 1] = value
     end
   end
+  for void, of in pairs(ledger.void or {}) do
+    redis.call('HSET', key, 'h' .. void, pack_row(of, words))
+  end
   for dead in pairs(ledger.dead or {}) do redis.call('HDEL', key, 'h' .. dead) end
-  for void, of in pairs(ledger.void or {}) do redis.call('HSET', key, 'h' .. void, pack_row(of)) end
   redis.call('HSET', key, unpack(fields))
   if ledger.e and ledger.e ~= ledger.expires then
     redis.call('PEXPIREAT', key, ledger.e + 1000)
@@ -182,8 +186,8 @@ local function asks(call) return call.need + call.want > 0 or call.extra ~= 0 en
 -- The policies. Each has: `own`, its arguments; `open`, the start of the window of a ledger that
 -- has none (nil: nothing to do, false: elsewhere) and its end; `overlaps`, whether uses of a
 -- window that is not this one may count in it; `turn`, until when a grant holds. Some have:
--- `roll`, which brings a ledger to now; `limit`, for the max; `claim`, for what a host claims;
--- `hold`, which renews the row and the ledger's end.
+-- `words`, what their rows have more; `roll`, which brings a ledger to now; `limit`, for the max; `prepare`, which looks at a
+-- message first; `claim`, for what a host claims; `hold`, which renews the row.
 
 local interval = {own = {'interval'}}
 function interval.open(call, now, ledger)
@@ -219,7 +223,7 @@ function total.turn() return nil end
 
 -- Windows start at multiples of the interval. What was granted in the one before weighs as much
 -- as of it is still within an interval from now.
-local counter = {own = {'interval'}, overlaps = interval.overlaps}
+local counter = {own = {'interval'}, words = WINDOW, overlaps = interval.overlaps}
 function counter.turn(call, ledger) return ledger.s + call.interval end
 function counter.open(call, now, ledger)
   local is_aligned = call.win > 0 and call.win % call.interval == 0
@@ -234,7 +238,7 @@ end
 function counter.roll(call, now, ledger, row, key)
   if now >= ledger.s + call.interval then
     ledger.dead = {}
-    each_row(key, function(host, other)
+    each_row(key, WINDOW, function(host, other)
       if other.s ~= ledger.s then ledger.dead[host] = true end
     end)
     ledger.s = ledger.s + call.interval
@@ -262,27 +266,33 @@ function counter.limit(call, now, ledger)
   return ledger.m - whole - (parts > 0 and 1 or 0)
 end
 
--- Visits the rows of which one may have ended. `judge` says when a row ends next, or nil: it is
--- gone, with all that the ledger has of it.
+-- Visits the rows when one may have ended: `judge` may change a row, and says when to look at it
+-- again, or nil: it has ended.
 local function sweep(now, ledger, row, key, host, judge)
   if now < ledger.x then return end
   ledger.dead, ledger.void, ledger.x = {}, {}, nil
-  each_row(key, function(name, other)
+  each_row(key, LEASE, function(name, other)
     local is_own = name == host
     if is_own then other = row end
-    local ends = judge(other, name)
-    if not ends then
+    local next_ms = judge(other, name)
+    if not next_ms then
       ledger.n = ledger.n - 1
       if is_own then clear(row) else ledger.dead[name] = true end
     elseif not is_own then
-      ledger.x = math.min(ledger.x or ends, ends)
+      ledger.x = math.min(ledger.x or next_ms, next_ms)
     end
   end)
 end
 
+local function renew(ledger, row, until_ms, ends_ms, next_ms)
+  row.until_ms, row.ends_ms = until_ms, ends_ms
+  ledger.e = math.max(ledger.e or ends_ms, ends_ms)
+  ledger.x = math.min(ledger.x or next_ms, next_ms)
+end
+
 -- Each host runs the exact log under its share. The one window has the name 1. A share lives for
 -- its lease, in which the host admits, and an interval, in which its last uses leave the log.
-local sliding = {own = {'interval'}}
+local sliding = {own = {'interval'}, words = LEASE, overlaps = total.overlaps}
 local function share_ms(call)
   return math.max(SHARE_MIN_MS, math.min(call.interval, SHARE_MAX_MS))
 end
@@ -291,27 +301,25 @@ function sliding.open(call, now, ledger)
   ledger.s = 1
   return true
 end
-function sliding.overlaps() return true end
 function sliding.roll(call, now, ledger, row, key)
   sweep(now, ledger, row, key, call.host, function(other)
-    local ends = other.until_ms + call.interval
-    if now < ends then return ends end
+    if now < other.ends_ms then return other.ends_ms end
     ledger.u, ledger.o = ledger.u - other.mine, ledger.o - (other.mine - other.was)
   end)
 end
 function sliding.prepare(call) if call.win > 0 then call.win = 1 end end
 function sliding.hold(call, now, ledger, row)
-  row.until_ms = now + share_ms(call)
-  local ends = row.until_ms + call.interval
-  ledger.e = math.max(ledger.e or ends, ends)
-  ledger.x = math.min(ledger.x or ends, ends)
+  local until_ms = now + share_ms(call)
+  local ends_ms = until_ms + call.interval
+  renew(ledger, row, until_ms, ends_ms, ends_ms)
 end
 function sliding.turn(call, ledger, row) return row.until_ms end
 
 -- u is what is taken out of the full bucket, unspent leases too. It flows back, but not below
 -- what is unspent, so what is in the bucket and what is out never exceed the burst together. At a
 -- lease's end the unspent counts as spent; the row stays until that has flowed back.
-local token = {own = {'rate', 'period'}, overlaps = total.overlaps, turn = sliding.turn}
+local token = {own = {'rate', 'period'}, words = LEASE, overlaps = total.overlaps,
+  turn = sliding.turn}
 local function fill_ms(call)
   local fill = math.ceil(call.max / call.rate * call.period)
   return math.max(TOKEN_MIN_MS, math.min(fill, TOKEN_MAX_MS))
@@ -328,9 +336,8 @@ function token.roll(call, now, ledger, row, key)
       ledger.o, other.was = ledger.o - left, other.mine
       if name ~= call.host then ledger.void[name] = other end
     end
-    local ends = other.until_ms + fill_ms(call)
     if now < other.until_ms then return other.until_ms end
-    if now < ends then return ends end
+    if now < other.ends_ms then return other.ends_ms end
   end)
   if now < ledger.t then
     -- A clock that was set back far would stop the flow for as long.
@@ -351,10 +358,8 @@ function token.claim(call, now, ledger, row, claimed)
   return claimed
 end
 function token.hold(call, now, ledger, row)
-  row.until_ms = now + fill_ms(call)
-  local ends = row.until_ms + fill_ms(call)
-  ledger.e = math.max(ledger.e or ends, ends)
-  ledger.x = math.min(ledger.x or row.until_ms, row.until_ms)
+  local until_ms = now + fill_ms(call)
+  renew(ledger, row, until_ms, until_ms + fill_ms(call), until_ms)
 end
 
 local function granted(call, now, ledger, row, policy, learning)
@@ -416,7 +421,7 @@ local function take(policy)
     local key, now = keys[1], now_ms()
     local learning = learning_ms(now, call.learn)
     if learning > 0 then call.need, call.want = 0, 0 end
-    local ledger, row = load(key, call.host)
+    local ledger, row = load(key, call.host, policy.words)
     if ledger.e and now >= ledger.e then
       redis.call('DEL', key)
       ledger, row = {u = 0, o = 0, n = 0}, no_row()
@@ -437,7 +442,7 @@ local function take(policy)
     if policy.prepare then policy.prepare(call, ledger, row) end
     settle(call, now, ledger, row, policy)
     if policy.hold then policy.hold(call, now, ledger, row) end
-    save(key, call.host, ledger, row)
+    save(key, call.host, ledger, row, policy.words)
     return granted(call, now, ledger, row, policy, learning)
   end
 end
@@ -445,11 +450,15 @@ end
 -- A recall names them.
 local function holders(keys)
   local now, found = now_ms(), {}
-  local window = redis.call('HMGET', keys[1], 's', 'e')
-  local s, e = tonumber(window[1] or '0'), tonumber(window[2] or now + 1)
-  each_row(keys[1], function(host, row)
-    local ends = row.until_ms or row.s and row.s == s and (s + e) / 2 or row.s or e
-    if row.mine > row.was and now < ends then found[#found + 1] = host end
+  local ledger = load(keys[1], '')
+  local words = ledger.p and WINDOW or ledger.x and LEASE or nil
+  local ends_ms = ledger.e or now + 1
+  -- Of a sliding counter half of it is the window before.
+  if ledger.p then ends_ms = (ledger.s + ledger.e) / 2 end
+  each_row(keys[1], words, function(host, row)
+    local is_of_now = not row.s or row.s == ledger.s
+    local is_held = is_of_now and row.mine > row.was and now < (row.until_ms or ends_ms)
+    if is_held then found[#found + 1] = host end
   end)
   table.sort(found)
   return found

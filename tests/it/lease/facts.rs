@@ -1,0 +1,1 @@
+//! What the ledger's functions promise of a real server.

@@ -1,0 +1,371 @@
+//! The ledger's functions as a pure model, by the design and not by the Lua.
+//!
+//! Invariant: a value in, a value out. A failover is a clone of an earlier state that learns
+//! ([`Ledger::fail_over`]); a server that has lost everything is a new ledger.
+
+use std::collections::BTreeMap;
+
+use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
+use frs_server::courier::ledger::{Answer, Reply};
+
+/// So long the least max decides.
+const LEAST_MAX_MS: u64 = 10_000;
+
+const TOKEN_PARTS: u128 = 86_400_000;
+
+/// One ledger, and what its server knows of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    learn_ms: u64,
+    born_ms: Option<u64>,
+    /// The hash; none where the key is not there.
+    pub state: Option<State>,
+}
+
+/// The hash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The window's start.
+    pub start: u64,
+    /// When all is forgotten; none: never.
+    pub end: Option<u64>,
+    /// Granted in all; token: taken out of the full bucket.
+    pub granted: i64,
+    /// Of that maybe unspent.
+    pub unspent: i64,
+    /// The least max seen lately, and when.
+    pub max: u64,
+    pub max_ms: u64,
+    /// sliding-counter: what was granted in the window before.
+    pub before: u64,
+    /// token: filled up to this time, and parts of a token beyond.
+    pub filled_ms: u64,
+    pub parts: u64,
+    pub rows: BTreeMap<Incarnation, Row>,
+}
+
+/// What the ledger knows of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Row {
+    pub seq: u64,
+    pub allowance: u64,
+    pub spent: u64,
+    pub base: Option<u64>,
+    /// sliding, token: the lease's end, and the row's.
+    pub until: u64,
+    pub ends: u64,
+    /// sliding-counter: the row's window, and what of the host is in `before`.
+    pub window: u64,
+    pub of_before: u64,
+}
+
+/// What opens a ledger.
+enum Opened {
+    No,
+    Elsewhere,
+    At { start: u64, end: Option<u64> },
+}
+
+impl Ledger {
+    /// An empty one on a server that has just been started.
+    pub fn new(learn_ms: u64) -> Ledger {
+        Ledger { learn_ms, born_ms: None, state: None }
+    }
+
+    /// The server with this state becomes the master.
+    pub fn fail_over(&mut self) {
+        self.born_ms = None;
+    }
+
+    /// What a message is answered. Of calendar windows that are not there nothing.
+    pub fn take(&mut self, now_ms: u64, settings: &Settings, take: &Take) -> Taken {
+        match self.reply(now_ms, settings, take).answer {
+            Answer::Taken(taken) | Answer::Conflict { taken, .. } => taken,
+            Answer::Elsewhere { .. } => Taken::Nothing,
+        }
+    }
+
+    /// What a message is answered, with all that the courier is told.
+    pub fn reply(&mut self, now: u64, settings: &Settings, take: &Take) -> Reply {
+        let learning_ms = self.learning_ms(now);
+        let mut take = *take;
+        if learning_ms > 0 {
+            (take.need, take.want) = (0, 0);
+        }
+        let reply = |answer| Reply { learning_ms, answer };
+        if self.state.as_ref().is_some_and(|state| state.end.is_some_and(|end| now >= end)) {
+            self.state = None;
+        }
+        let mut state = match &self.state {
+            Some(state) => {
+                let mut state = state.clone();
+                state.roll(now, settings);
+                state
+            }
+            None => match open(now, settings, &take) {
+                Opened::No => return reply(Answer::Taken(Taken::Nothing)),
+                Opened::Elsewhere => return reply(Answer::Elsewhere { now_ms: now }),
+                Opened::At { start, end } => State::new(now, start, end),
+            },
+        };
+        let row = state.rows.get(&take.host).copied();
+        if row.is_some_and(|row| take.seq < row.seq) {
+            return reply(Answer::Taken(Taken::Stale));
+        }
+        let is_repeated = row.is_some_and(|row| take.seq == row.seq && state.is_of_now(&row));
+        if !is_repeated {
+            state.settle(now, settings, take);
+        }
+        let granted = Taken::Granted(state.granted_to(now, settings, take.host));
+        let max = state.max;
+        if !is_repeated {
+            self.state = Some(state);
+        }
+        reply(if max == settings.max {
+            Answer::Taken(granted)
+        } else {
+            Answer::Conflict { taken: granted, max }
+        })
+    }
+
+    fn learning_ms(&mut self, now: u64) -> u64 {
+        let born = self.born_ms.unwrap_or(now).min(now);
+        self.born_ms = Some(born);
+        (born + self.learn_ms).saturating_sub(now)
+    }
+}
+
+fn open(now: u64, settings: &Settings, take: &Take) -> Opened {
+    let win = take.claim.window;
+    let asks = take.need + take.want > 0 || take.claim.extra != 0;
+    let (is_claim, start, end) = match settings.kind {
+        Kind::Interval { interval_ms } => {
+            let is_claim = win > 0 && now < win + interval_ms;
+            let start = if is_claim { win } else { now };
+            (is_claim, start, Some(start + interval_ms))
+        }
+        Kind::Calendar { start_ms, end_ms, next_end_ms } => {
+            if now < start_ms || now >= next_end_ms {
+                return Opened::Elsewhere;
+            }
+            let is_first = now < end_ms;
+            let (start, end) = if is_first { (start_ms, end_ms) } else { (end_ms, next_end_ms) };
+            let is_claim = win > 0 && (win == start || overlaps(settings, win, start));
+            (is_claim, start, Some(end))
+        }
+        Kind::Total | Kind::Token { .. } => (win > 0, if win > 0 { win } else { now }, None),
+        Kind::Sliding { .. } => (win > 0 && take.claim.floor > 0, 1, None),
+        Kind::SlidingCounter { interval_ms } => {
+            let is_known = win > 0 && win % interval_ms == 0;
+            let is_claim = is_known && now < win + interval_ms;
+            let start = if is_claim { win } else { now - now % interval_ms };
+            let is_lately = is_known && now < win + 2 * interval_ms;
+            (is_lately, start, Some(start + 2 * interval_ms))
+        }
+    };
+    if is_claim || asks { Opened::At { start, end } } else { Opened::No }
+}
+
+/// May uses of another window count in the one that begins at `start`?
+fn overlaps(settings: &Settings, win: u64, start: u64) -> bool {
+    match settings.kind {
+        Kind::Interval { interval_ms } | Kind::SlidingCounter { interval_ms } => {
+            win + interval_ms > start
+        }
+        Kind::Calendar { start_ms, end_ms, .. } => win > start || win == start_ms && end_ms > start,
+        Kind::Total | Kind::Sliding { .. } | Kind::Token { .. } => true,
+    }
+}
+
+/// How long a share or tokens are leased, and how long after that they matter.
+fn lease_and_rest_ms(settings: &Settings) -> [u64; 2] {
+    match settings.kind {
+        Kind::Sliding { interval_ms } => [interval_ms.clamp(1000, 60_000), interval_ms],
+        Kind::Token { rate, period_ms } => {
+            let fill = (settings.max as f64 / rate as f64 * period_ms as f64).ceil() as u64;
+            [fill.clamp(2000, 31_622_400_000); 2]
+        }
+        _ => [0, 0],
+    }
+}
+
+impl State {
+    fn new(now: u64, start: u64, end: Option<u64>) -> State {
+        State {
+            start,
+            end,
+            granted: 0,
+            unspent: 0,
+            max: u64::MAX,
+            max_ms: now,
+            before: 0,
+            filled_ms: now,
+            parts: 0,
+            rows: BTreeMap::new(),
+        }
+    }
+
+    pub fn is_of_now(&self, row: &Row) -> bool {
+        row.window == 0 || row.window == self.start
+    }
+
+    /// Brings it to this time.
+    fn roll(&mut self, now: u64, settings: &Settings) {
+        match settings.kind {
+            Kind::SlidingCounter { interval_ms } if now >= self.start + interval_ms => {
+                self.rows.retain(|_, row| row.window == self.start);
+                self.start += interval_ms;
+                self.end = Some(self.start + 2 * interval_ms);
+                self.before = self.granted as u64;
+                (self.granted, self.unspent) = (0, 0);
+            }
+            Kind::Sliding { .. } => {
+                for row in self.rows.values().filter(|row| now >= row.ends) {
+                    self.granted -= row.allowance as i64;
+                    self.unspent -= row.left();
+                }
+                self.rows.retain(|_, row| now < row.ends);
+            }
+            Kind::Token { rate, period_ms } => {
+                for row in self.rows.values_mut().filter(|row| now >= row.until) {
+                    self.unspent -= row.left();
+                    row.spent = row.allowance;
+                }
+                self.rows.retain(|_, row| now < row.ends);
+                self.flow_back(
+                    now,
+                    settings,
+                    TOKEN_PARTS / u128::from(period_ms) * u128::from(rate),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn flow_back(&mut self, now: u64, settings: &Settings, parts_per_ms: u128) {
+        let [lease_ms, _] = lease_and_rest_ms(settings);
+        let Some(passed) = now.checked_sub(self.filled_ms) else {
+            if self.filled_ms - now >= lease_ms {
+                self.filled_ms = now;
+            }
+            return;
+        };
+        self.filled_ms = now;
+        let parts = u128::from(passed) * parts_per_ms + u128::from(self.parts);
+        let tokens = i128::try_from(parts / TOKEN_PARTS).expect("few");
+        let rest = i128::from(self.granted) - tokens;
+        self.parts = (parts % TOKEN_PARTS) as u64;
+        if rest <= i128::from(self.unspent) {
+            (self.granted, self.parts) = (self.unspent, 0);
+        } else {
+            self.granted = rest as i64;
+        }
+    }
+
+    /// The maximum for what is granted in this window.
+    fn limit(&self, now: u64, settings: &Settings) -> i64 {
+        let max = self.max as i64;
+        let Kind::SlidingCounter { interval_ms } = settings.kind else { return max };
+        let ahead = interval_ms.min(self.start + interval_ms - now);
+        let weighed = u128::from(self.before) * u128::from(ahead);
+        max - weighed.div_ceil(interval_ms.into()) as i64
+    }
+
+    fn settle(&mut self, now: u64, settings: &Settings, take: Take) {
+        let (start, kind) = (self.start, settings.kind);
+        let mut row = self.rows.get(&take.host).copied().unwrap_or_default();
+        let mut claim = take.claim;
+        claim.floor = claim.floor.max(claim.spent);
+        if let Kind::SlidingCounter { interval_ms } = kind {
+            if row.window != start {
+                row = Row { of_before: row.allowance, ..Row::default() };
+            }
+            row.window = start;
+            if claim.window + interval_ms == start {
+                self.before += claim.floor.saturating_sub(row.of_before);
+                row.of_before = row.of_before.max(claim.floor);
+            }
+        }
+        if matches!(kind, Kind::Sliding { .. }) && claim.window > 0 {
+            claim.window = start;
+        }
+        let (floor, spent, base) = match claim.window {
+            win if win == start => (claim.floor, claim.spent, None),
+            0 => (row.allowance, row.allowance, Some(row.allowance)),
+            win if overlaps(settings, win, start) => (claim.floor, claim.floor, Some(claim.floor)),
+            _ => (0, 0, Some(0)),
+        };
+        if settings.max <= self.max || now > self.max_ms + LEAST_MAX_MS {
+            (self.max, self.max_ms) = (settings.max, now);
+        }
+        let mut claimed = floor as i64 - row.allowance as i64;
+        if matches!(kind, Kind::Token { .. }) {
+            let most = (self.max as i64 - self.granted).max(0);
+            let is_over = self.rows.contains_key(&take.host) && now >= row.until;
+            claimed = claimed.min(most).max(if is_over { 0 } else { i64::MIN });
+        }
+        let extra = claim.extra.max(0) as u64;
+        let new = Row {
+            seq: take.seq,
+            allowance: floor + extra,
+            spent: spent + extra,
+            base: base.map(|base| base + extra),
+            ..row
+        };
+        self.unspent += new.left() - row.left();
+        self.granted = (self.granted + claimed + claim.extra).max(self.unspent);
+        self.rows.insert(take.host, new);
+        let more = self.grant(self.limit(now, settings), settings.hosts, take);
+        self.granted += more;
+        self.unspent += more;
+        let [lease_ms, rest_ms] = lease_and_rest_ms(settings);
+        let own = self.rows.get_mut(&take.host).expect("its row");
+        own.allowance += more as u64;
+        if lease_ms > 0 {
+            own.until = now + lease_ms;
+            own.ends = own.until + rest_ms;
+            self.end = self.end.max(Some(own.ends));
+        }
+    }
+
+    fn holders(&self) -> i64 {
+        self.rows.values().filter(|row| self.is_of_now(row)).count() as i64
+    }
+
+    fn grant(&self, limit: i64, hosts: u64, take: Take) -> i64 {
+        let free = (limit - self.granted).max(0);
+        let (need, want) = (take.need as i64, take.want as i64);
+        let slice = if limit < 64 {
+            free / (2 * self.holders())
+        } else {
+            (limit / (2 * hosts.max(1) as i64)).min(free / 2)
+        };
+        if need <= free { free.min(need.max(want.min(slice))) } else { 0 }
+    }
+
+    fn granted_to(&self, now: u64, settings: &Settings, host: Incarnation) -> Granted {
+        let row = self.rows[&host];
+        let limit = self.limit(now, settings);
+        let turn = match settings.kind {
+            Kind::Interval { .. } | Kind::Calendar { .. } => self.end,
+            Kind::SlidingCounter { interval_ms } => Some(self.start + interval_ms),
+            Kind::Sliding { .. } | Kind::Token { .. } => Some(row.until),
+            Kind::Total => None,
+        };
+        Granted {
+            window: self.start,
+            base: row.base,
+            allowance: row.allowance,
+            pool: limit - self.granted,
+            turn_ms: turn.map(|turn| turn.saturating_sub(now)),
+            others: (self.unspent - row.left()) as u64,
+            over: (self.granted - limit).max(0) as u64,
+        }
+    }
+}
+
+impl Row {
+    fn left(&self) -> i64 {
+        self.allowance as i64 - self.spent as i64
+    }
+}

@@ -1,0 +1,373 @@
+//! The library and its model are one: random traces of several hosts, whose messages are lost,
+//! doubled, late and out of order, on a clock that the test sets, with failovers to earlier states.
+//!
+//! Invariant: after each message the answer, the hash and its expiry are what the model says.
+
+use std::collections::BTreeMap;
+
+use frs::lease::{Claim, Kind, Settings, Take, Taken};
+use frs_server::courier::ledger::{Answer, LIBRARY, Reply};
+use redis::cmd;
+
+use super::ledger::{Ledger, Row, State};
+use super::server::{Server, programs};
+
+const STEPS: usize = 400;
+const TRACES: u64 = 12;
+const LEARN_MS: u64 = 300;
+
+/// The library with a clock that the test sets; all else is as it is shipped.
+fn library_with_test_clock() -> String {
+    let from = LIBRARY.find("local function now_ms()").expect("the clock");
+    let end = from + LIBRARY[from..].find("\nend\n").expect("its end") + "\nend\n".len();
+    let clock = "local test_now\nlocal function now_ms() return test_now end\n\
+                 redis.register_function{function_name = 'test_clock', flags = {'allow-oom'}, \
+                 callback = function(_, args) test_now = tonumber(args[1]) return 1 end}\n";
+    format!("{}{clock}{}", &LIBRARY[..from], &LIBRARY[end..])
+}
+
+/// Xorshift by Marsaglia (2003): a seed replays a trace.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn of<T: Copy>(&mut self, some: &[T]) -> T {
+        some[self.below(some.len() as u64) as usize]
+    }
+}
+
+/// What a host knows: of a window, and of the one before.
+#[derive(Clone, Copy, Default)]
+struct Host {
+    window: u64,
+    allowance: u64,
+    spent: u64,
+    before: u64,
+}
+
+/// An earlier state of the server.
+struct Snapshot {
+    model: Ledger,
+    dump: Option<Vec<u8>>,
+    expires_ms: u64,
+}
+
+struct Trace<'a> {
+    server: &'a mut Server,
+    library: &'a str,
+    key: String,
+    model: Ledger,
+    random: Random,
+    now_ms: u64,
+    kind: Kind,
+    max: u64,
+    seq: u64,
+    hosts: [Host; 3],
+    on_way: Vec<(usize, Settings, Take)>,
+    snapshots: Vec<Snapshot>,
+    log: Vec<String>,
+}
+
+impl Trace<'_> {
+    fn settings(&mut self) -> Settings {
+        let other = self.random.of(&[self.max / 2 + 1, self.max * 2]);
+        let max = if self.random.one_in(12) { other } else { self.max };
+        Settings { kind: self.kind_now(), max, hosts: 3 }
+    }
+
+    /// A calendar's windows follow the host's clock, which may be wrong.
+    fn kind_now(&mut self) -> Kind {
+        let Kind::Calendar { end_ms: length, .. } = self.kind else { return self.kind };
+        let skew = if self.random.one_in(20) { 2 * length } else { self.random.below(length / 8) };
+        let at = if self.random.one_in(2) { self.now_ms + skew } else { self.now_ms - skew };
+        let start_ms = at - at % length;
+        Kind::Calendar { start_ms, end_ms: start_ms + length, next_end_ms: start_ms + 2 * length }
+    }
+
+    fn send(&mut self) {
+        let nth = self.random.below(3) as usize;
+        let host = self.hosts[nth];
+        let floor = match self.random.below(4) {
+            0 => host.spent,
+            1 => host.spent + self.random.below(host.allowance.saturating_sub(host.spent) + 1),
+            _ => host.allowance,
+        };
+        let window = match self.random.below(16) {
+            0 => 0,
+            1 => host.before,
+            2 => self.now_ms + self.random.below(50),
+            _ => host.window,
+        };
+        let extra = match self.random.below(10) {
+            0 => self.random.below(4) as i64,
+            1 => -(self.random.below(4) as i64),
+            _ => 0,
+        };
+        // Beyond 2^53 too: a double would confuse neighbours.
+        self.seq += self.random.of(&[1, 1, 1, 1 << 40]);
+        let settings = self.settings();
+        let need = self.random.of(&[0, 1, 1, 2, self.max / 3, self.max]);
+        let want = self.random.of(&[0, need, need + 2, self.max]);
+        let claim = Claim { window, floor, spent: host.spent, extra };
+        let take = Take { host: INCARNATIONS[nth], seq: self.seq, claim, need, want };
+        self.on_way.push((nth, settings, take));
+    }
+
+    fn deliver(&mut self) {
+        if self.on_way.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.on_way.len() as u64) as usize;
+        let (nth, settings, take) = self.on_way[at];
+        if !self.random.one_in(5) {
+            self.on_way.swap_remove(at);
+        }
+        let expected = self.model.reply(self.now_ms, &settings, &take);
+        let found = self.server.take(&self.key, &settings, &take, LEARN_MS);
+        self.log.push(format!("{}: {settings:?} {take:?} -> {found:?}", self.now_ms));
+        self.assert(found == expected, &format!("expected {expected:?}"));
+        self.assert_state();
+        // Is it lost?
+        if !self.random.one_in(6) {
+            self.hear(nth, &found);
+        }
+    }
+
+    fn hear(&mut self, nth: usize, reply: &Reply) {
+        let (Answer::Taken(taken) | Answer::Conflict { taken, .. }) = reply.answer else { return };
+        let Taken::Granted(granted) = taken else { return };
+        let host = &mut self.hosts[nth];
+        if host.window != granted.window || granted.base.is_some() {
+            host.before = host.window;
+            (host.window, host.spent) = (granted.window, granted.base.unwrap_or(0));
+        }
+        host.allowance = granted.allowance;
+        let left = host.allowance.saturating_sub(host.spent);
+        host.spent = host.spent.min(host.allowance) + self.random.below(left + 1);
+    }
+
+    /// The hash and its expiry.
+    fn assert_state(&mut self) {
+        let found = self.server.fields(&self.key);
+        let expected =
+            self.model.state.as_ref().map_or(Vec::new(), |state| fields(state, self.kind));
+        let found: BTreeMap<_, _> = found.into_iter().filter(|(name, _)| name != b"x").collect();
+        let expected: BTreeMap<_, _> = expected.into_iter().collect();
+        self.assert(found == expected, &format!("hash {found:?}\nexpected {expected:?}"));
+        let end = self.model.state.as_ref().map(|state| state.end);
+        let expected: i64 = match end {
+            None => -2,
+            Some(None) => -1,
+            Some(Some(end_ms)) => end_ms as i64 + 1000,
+        };
+        let found: i64 = self.server.ask(cmd("PEXPIRETIME").arg(&self.key));
+        self.assert(found == expected, &format!("expires {found}, expected {expected}"));
+    }
+
+    fn assert(&self, is_so: bool, what: &str) {
+        let from = self.log.len().saturating_sub(6);
+        assert!(is_so, "{}: {what}\nafter\n{}", self.key, self.log[from..].join("\n"));
+    }
+
+    fn set_clock(&mut self) {
+        let _: u64 = self.server.ask(cmd("FCALL").arg("test_clock").arg(0).arg(self.now_ms));
+    }
+
+    fn pass_time(&mut self) {
+        let length = length_ms(self.kind);
+        let step = match self.random.below(12) {
+            0..6 => self.random.below(30),
+            6..9 => self.random.below(length / 4 + 1),
+            9 => length,
+            10 => self.random.below(3 * length),
+            _ => LEARN_MS,
+        };
+        let is_back = self.random.one_in(15);
+        self.now_ms = if is_back { self.now_ms - step.min(length) } else { self.now_ms + step };
+        self.set_clock();
+        self.log.push(format!("{}", self.now_ms));
+    }
+
+    fn keep_state(&mut self) {
+        let dump: Option<Vec<u8>> = self.server.ask(cmd("DUMP").arg(&self.key));
+        let expires: i64 = self.server.ask(cmd("PEXPIRETIME").arg(&self.key));
+        let expires_ms = expires.max(0) as u64;
+        self.snapshots.push(Snapshot { model: self.model.clone(), dump, expires_ms });
+    }
+
+    /// A replica that is behind becomes the master.
+    fn fail_over(&mut self) {
+        if self.snapshots.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.snapshots.len() as u64) as usize;
+        let Snapshot { model, dump, expires_ms } = self.snapshots.swap_remove(at);
+        let _: u64 = self.server.ask(cmd("DEL").arg(&self.key));
+        if let Some(dump) = dump {
+            let mut restore = cmd("RESTORE");
+            restore.arg(&self.key).arg(expires_ms).arg(dump).arg("ABSTTL");
+            let _: String = self.server.ask(&restore);
+        }
+        self.model = model;
+        self.model.fail_over();
+        self.server.load(self.library);
+        self.set_clock();
+        self.log.push("failover".to_owned());
+    }
+
+    /// Expiry may come as soon as it is due, and changes nothing.
+    fn expire(&mut self) {
+        let end = self.model.state.as_ref().and_then(|state| state.end);
+        if end.is_some_and(|end_ms| self.now_ms >= end_ms + 1000) {
+            let _: u64 = self.server.ask(cmd("DEL").arg(&self.key));
+            self.model.state = None;
+            self.log.push("expired".to_owned());
+        }
+    }
+
+    fn run(&mut self) {
+        self.set_clock();
+        for _ in 0..STEPS {
+            match self.random.below(40) {
+                0..13 => self.send(),
+                13..32 => self.deliver(),
+                32..37 => self.pass_time(),
+                37 => self.keep_state(),
+                38 => self.expire(),
+                _ if self.random.one_in(3) => self.fail_over(),
+                _ => self.hosts[self.random.below(3) as usize] = Host::default(),
+            }
+        }
+    }
+}
+
+/// Both beyond 2^53, and neighbours.
+const INCARNATIONS: [u64; 3] = [u64::MAX - 1, u64::MAX, 7];
+
+fn length_ms(kind: Kind) -> u64 {
+    match kind {
+        Kind::Interval { interval_ms }
+        | Kind::Sliding { interval_ms }
+        | Kind::SlidingCounter { interval_ms } => interval_ms,
+        Kind::Calendar { end_ms, .. } => end_ms,
+        Kind::Total | Kind::Token { .. } => 5000,
+    }
+}
+
+/// A state as the hash has it.
+fn fields(state: &State, kind: Kind) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut numbers = vec![
+        ("s", state.start as i64),
+        ("u", state.granted),
+        ("o", state.unspent),
+        ("n", state.rows.values().filter(|row| state.is_of_now(row)).count() as i64),
+        ("m", state.max as i64),
+        ("mt", state.max_ms as i64),
+    ];
+    numbers.extend(state.end.map(|end| ("e", end as i64)));
+    match kind {
+        Kind::SlidingCounter { .. } => numbers.push(("p", state.before as i64)),
+        Kind::Token { .. } => {
+            numbers.push(("t", state.filled_ms as i64));
+            numbers.push(("f", state.parts as i64));
+        }
+        _ => {}
+    }
+    let numbers = numbers
+        .into_iter()
+        .map(|(name, number)| (name.as_bytes().to_vec(), number.to_string().into_bytes()));
+    let rows = state
+        .rows
+        .iter()
+        .map(|(host, row)| (format!("h{host:016x}").into_bytes(), packed(row, kind)));
+    numbers.chain(rows).collect()
+}
+
+fn packed(row: &Row, kind: Kind) -> Vec<u8> {
+    let base = row.base.map_or(0, |base| base + 1);
+    let mut words = vec![row.seq, row.allowance, row.spent, base];
+    match kind {
+        Kind::Sliding { .. } | Kind::Token { .. } => words.extend([row.until, row.ends]),
+        Kind::SlidingCounter { .. } => words.extend([row.window, row.of_before]),
+        _ => {}
+    }
+    words.into_iter().flat_map(u64::to_be_bytes).collect()
+}
+
+/// Traces of these kinds, each with several maxima.
+fn play(kinds: &[Kind]) {
+    let library = library_with_test_clock();
+    for program in programs() {
+        let mut server = Server::start(program, &[]);
+        // No key expires while the test runs: its clock is a month ahead.
+        let began_ms = server.now_ms() + 30 * 86_400_000;
+        for (seed, &kind) in (0..TRACES).flat_map(|seed| kinds.iter().map(move |kind| (seed, kind)))
+        {
+            server.load(&library);
+            let mut trace = Trace {
+                server: &mut server,
+                library: &library,
+                key: format!("{program} {kind:?} seed {seed}"),
+                model: Ledger::new(LEARN_MS),
+                random: Random(seed * 2 + 0x9e37_79b9_7f4a_7c15),
+                now_ms: began_ms,
+                kind,
+                max: [1, 2, 5, 63, 64, 1000, (1 << 49) - 1][seed as usize % 7],
+                seq: if seed % 2 == 0 { 0 } else { 1 << 53 },
+                hosts: [Host::default(); 3],
+                on_way: Vec::new(),
+                snapshots: Vec::new(),
+                log: Vec::new(),
+            };
+            trace.run();
+        }
+    }
+}
+
+#[test]
+fn interval_is_its_model() {
+    play(&[Kind::Interval { interval_ms: 1000 }, Kind::Interval { interval_ms: 60_000 }]);
+}
+
+#[test]
+fn calendar_is_its_model() {
+    // The end is the length of the windows, see `kind_now`.
+    play(&[Kind::Calendar { start_ms: 0, end_ms: 60_000, next_end_ms: 0 }]);
+}
+
+#[test]
+fn total_is_its_model() {
+    play(&[Kind::Total]);
+}
+
+#[test]
+fn sliding_is_its_model() {
+    play(&[Kind::Sliding { interval_ms: 100 }, Kind::Sliding { interval_ms: 90_000 }]);
+}
+
+#[test]
+fn token_is_its_model() {
+    play(&[
+        Kind::Token { rate: 10, period_ms: 1000 },
+        Kind::Token { rate: 7, period_ms: 60_000 },
+        Kind::Token { rate: (1 << 50) - 1, period_ms: 86_400_000 },
+    ]);
+}
+
+#[test]
+fn sliding_counter_is_its_model() {
+    play(&[
+        Kind::SlidingCounter { interval_ms: 1000 },
+        Kind::SlidingCounter { interval_ms: 86_400_000 * 365 },
+    ]);
+}
