@@ -1,1 +1,384 @@
-//! What the ledger's functions promise of a real server.
+//! What the ledger's functions promise of a real server: its clock, memory, failovers, losses.
+
+use std::time::Instant;
+
+use frs::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_server::courier::ledger::{self, Answer, Heartbeat, Reply};
+use frs_server::courier::name::{KeyDigest, LedgerName, slot};
+use redis::cmd;
+
+use super::server::{Server, fcall, programs};
+use crate::common::BOUND;
+use crate::common::address::Reserved;
+
+const LEARN_MS: u64 = 400;
+const HOUR_MS: u64 = 3_600_000;
+
+const MINUTE: Settings =
+    Settings { kind: Kind::Interval { interval_ms: 60_000 }, max: 10, hosts: 2 };
+
+fn of(kind: Kind) -> Settings {
+    Settings { kind, ..MINUTE }
+}
+
+/// One of each kind, at this time: windows that turn while a test runs are rare.
+fn kinds(now_ms: u64) -> [Settings; 6] {
+    let start_ms = now_ms - now_ms % HOUR_MS;
+    let [end_ms, next_end_ms] = [start_ms + HOUR_MS, start_ms + 2 * HOUR_MS];
+    [
+        MINUTE,
+        of(Kind::Calendar { start_ms, end_ms, next_end_ms }),
+        of(Kind::Total),
+        of(Kind::Sliding { interval_ms: HOUR_MS }),
+        of(Kind::Token { rate: 10, period_ms: 60_000 }),
+        of(Kind::SlidingCounter { interval_ms: HOUR_MS }),
+    ]
+}
+
+/// A message that asks for `need` and knows nothing.
+fn ask(host: u64, seq: u64, need: u64) -> Take {
+    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+    Take { host, seq, claim, need, want: need }
+}
+
+fn claim(host: u64, seq: u64, window: u64, floor: u64) -> Take {
+    Take { claim: Claim { window, floor, spent: 0, extra: 0 }, ..ask(host, seq, 0) }
+}
+
+#[track_caller]
+fn granted(reply: Reply) -> Granted {
+    match reply.answer {
+        Answer::Taken(Taken::Granted(granted)) => granted,
+        other => panic!("expected a grant, found {other:?}"),
+    }
+}
+
+/// Waits until the server has learnt.
+fn learn(server: &mut Server) {
+    let began = Instant::now();
+    while heartbeat(server).learning_ms > 0 {
+        assert!(began.elapsed() < BOUND, "it learns for ever");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+fn heartbeat(server: &mut Server) -> Heartbeat {
+    let mut command = cmd("FCALL");
+    command.arg(ledger::HEARTBEAT).arg(0).arg(&ledger::heartbeat_arguments(LEARN_MS));
+    let numbers: Vec<i64> = server.ask(&command);
+    ledger::decode_heartbeat(&numbers).expect("a heartbeat's answer")
+}
+
+/// On each server that this machine has, with the library, after it has learnt.
+fn on_each(test: impl Fn(&mut Server)) {
+    for program in programs() {
+        let mut server = Server::with_library(program, &[]);
+        learn(&mut server);
+        test(&mut server);
+    }
+}
+
+#[test]
+fn windows_go_by_the_clock_of_the_server() {
+    on_each(|server| {
+        let settings = of(Kind::Interval { interval_ms: 300 });
+        let before_ms = server.now_ms();
+        let first = granted(server.take("k", &settings, &ask(1, 1, 10), LEARN_MS));
+        assert!((before_ms..=server.now_ms()).contains(&first.window));
+        assert_eq!((first.allowance, first.pool, first.turn_ms), (10, 0, Some(300)));
+        let none = granted(server.take("k", &settings, &ask(2, 1, 1), LEARN_MS));
+        assert_eq!((none.allowance, none.others), (0, 10));
+        server.wait_until_ms(first.window + 300);
+        let next = granted(server.take("k", &settings, &ask(2, 2, 1), LEARN_MS));
+        assert!(next.window >= first.window + 300 && next.allowance > 0);
+        // A second after the window the hash is gone, without anybody's doing.
+        let expires_ms: u64 = server.ask(cmd("PEXPIRETIME").arg("k"));
+        assert_eq!(expires_ms, next.window + 300 + 1000);
+        server.wait_until_ms(expires_ms + 1);
+        assert_eq!(server.ask::<u64>(cmd("EXISTS").arg("k")), 0);
+    });
+}
+
+#[test]
+fn each_kind_expires_as_designed() {
+    on_each(|server| {
+        for settings in kinds(server.now_ms()) {
+            let before_ms = server.now_ms();
+            let key = format!("{:?}", settings.kind);
+            let window = granted(server.take(&key, &settings, &ask(1, 1, 1), LEARN_MS)).window;
+            let expires: i64 = server.ask(cmd("PEXPIRETIME").arg(&key));
+            let after_ms = server.now_ms();
+            // What follows a lease: an interval, or the time to fill the bucket.
+            let lived_since = |start_ms: u64| expires - start_ms as i64 - 1000;
+            let assert_lives = |ms: u64| {
+                let lived = lived_since(after_ms)..=lived_since(before_ms);
+                assert!(lived.contains(&(ms as i64)), "{settings:?}: {lived:?}");
+            };
+            match settings.kind {
+                Kind::Interval { interval_ms } => {
+                    assert_eq!(lived_since(window), interval_ms as i64);
+                }
+                Kind::Calendar { .. } => assert_eq!(lived_since(window), HOUR_MS as i64),
+                Kind::Total => assert_eq!(expires, -1),
+                Kind::SlidingCounter { .. } => assert_eq!(lived_since(window), 2 * HOUR_MS as i64),
+                Kind::Sliding { interval_ms } => assert_lives(60_000 + interval_ms),
+                Kind::Token { .. } => assert_lives(2 * 60_000),
+            }
+        }
+    });
+}
+
+#[test]
+fn numbers_beyond_what_a_double_holds_are_told_apart() {
+    on_each(|server| {
+        for base in [1 << 53, (1 << 32) - 1, u64::MAX - 2] {
+            for settings in kinds(server.now_ms()) {
+                let key = format!("{base} {:?}", settings.kind);
+                let mut take = |seq| server.take(&key, &settings, &ask(base, seq, 1), LEARN_MS);
+                let first = granted(take(base));
+                assert_eq!(granted(take(base)).allowance, first.allowance, "repeated");
+                let second = granted(take(base + 1));
+                assert_eq!(second.base, Some(first.allowance), "the next number is a new message");
+                assert_eq!(take(base).answer, Answer::Taken(Taken::Stale));
+                let repeated = granted(take(base + 1));
+                assert_eq!(
+                    Granted { turn_ms: None, ..repeated },
+                    Granted { turn_ms: None, ..second }
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn a_library_that_is_loaded_again_keeps_ledgers_and_learns() {
+    on_each(|server| {
+        let kinds = kinds(server.now_ms());
+        let kept = kinds.map(|settings| {
+            let key = format!("{:?}", settings.kind);
+            granted(server.take(&key, &settings, &ask(1, 1, 4), LEARN_MS));
+            server.fields(&key)
+        });
+        server.load(ledger::LIBRARY);
+        for (settings, kept) in kinds.iter().zip(kept) {
+            let key = format!("{:?}", settings.kind);
+            assert_eq!(server.fields(&key), kept);
+            let reply = server.take(&key, settings, &ask(2, 1, 1), LEARN_MS);
+            assert!((1..=LEARN_MS).contains(&reply.learning_ms));
+            assert_eq!(granted(reply).allowance, 0, "{key}");
+        }
+        // Loading without REPLACE is what a courier does: it changes nothing.
+        learn(server);
+        let fault = server.fault(cmd("FUNCTION").arg("LOAD").arg(ledger::LIBRARY));
+        assert!(fault.contains("already exists"), "{fault}");
+        assert_eq!(heartbeat(server).learning_ms, 0);
+    });
+}
+
+#[test]
+fn a_server_that_was_emptied_learns() {
+    on_each(|server| {
+        let first = granted(server.take("k", &MINUTE, &ask(1, 1, 10), LEARN_MS));
+        let _: String = server.ask(&cmd("FLUSHALL"));
+        // It looks at most once in 100 ms.
+        let at_ms = server.now_ms() + 100;
+        server.wait_until_ms(at_ms);
+        let reply = server.take("k", &MINUTE, &ask(2, 1, 1), LEARN_MS);
+        assert_eq!(reply.answer, Answer::Taken(Taken::Nothing));
+        assert!(reply.learning_ms > 0);
+        granted(server.take("k", &MINUTE, &claim(1, 2, first.window, 10), LEARN_MS));
+        learn(server);
+        let after = granted(server.take("k", &MINUTE, &ask(2, 2, 1), LEARN_MS));
+        assert_eq!((after.window, after.allowance, after.others), (first.window, 0, 10));
+    });
+}
+
+/// A master and its replica.
+struct Pair {
+    master: Server,
+    replica: Server,
+    _port: Reserved,
+}
+
+fn pair(program: &str) -> Pair {
+    let port = Reserved::new();
+    let number = port.address.port().to_string();
+    let arguments = ["--repl-diskless-sync-delay", "0", "--bind", "127.0.0.1", "--port", &number];
+    let mut master = Server::with_library(program, &arguments);
+    let mut replica = Server::start(program, &[]);
+    let _: String = replica.ask(cmd("REPLICAOF").arg("127.0.0.1").arg(&number));
+    let began = Instant::now();
+    // An acknowledgement tells that the replica has all, the library as well.
+    let _: String = master.ask(cmd("SET").arg("a").arg("b"));
+    while master.ask::<u64>(cmd("WAIT").arg(1).arg(100)) == 0 {
+        assert!(began.elapsed() < BOUND, "the replica does not follow");
+    }
+    Pair { master, replica, _port: port }
+}
+
+#[test]
+fn a_replica_that_becomes_the_master_learns_before_it_grants() {
+    for program in programs() {
+        let Pair { mut master, mut replica, _port } = pair(program);
+        learn(&mut master);
+        let kept = granted(master.take("k", &MINUTE, &ask(1, 1, 4), LEARN_MS));
+        assert_eq!(master.ask::<u64>(cmd("WAIT").arg(1).arg(5000)), 1);
+        let _: String = replica.ask(cmd("REPLICAOF").arg("NO").arg("ONE"));
+        // These grants are lost: of a window that is known, and of one that is not.
+        let more = Take { need: 6, ..claim(1, 2, kept.window, 4) };
+        assert_eq!(granted(master.take("k", &MINUTE, &more, LEARN_MS)).allowance, 10);
+        let lost = granted(master.take("lost", &MINUTE, &ask(1, 3, 10), LEARN_MS));
+
+        let reply = replica.take("k", &MINUTE, &ask(2, 4, 1), LEARN_MS);
+        assert!((1..=LEARN_MS).contains(&reply.learning_ms));
+        assert_eq!((granted(reply).allowance, granted(reply).pool), (0, 6));
+        let reply = replica.take("lost", &MINUTE, &ask(2, 4, 1), LEARN_MS);
+        assert_eq!(reply.answer, Answer::Taken(Taken::Nothing));
+        // The holder claims, and is believed.
+        let claimed = replica.take("k", &MINUTE, &claim(1, 5, kept.window, 10), LEARN_MS);
+        assert_eq!((granted(claimed).allowance, granted(claimed).pool), (10, 0));
+        let claimed = replica.take("lost", &MINUTE, &claim(1, 6, lost.window, 10), LEARN_MS);
+        assert_eq!(granted(claimed).window, lost.window);
+
+        let began_ms = heartbeat(&mut replica).now_ms;
+        learn(&mut replica);
+        assert!(heartbeat(&mut replica).now_ms - began_ms <= LEARN_MS + 100, "it ends");
+        for key in ["k", "lost"] {
+            let none = granted(replica.take(key, &MINUTE, &ask(2, 7, 1), LEARN_MS));
+            assert_eq!((none.allowance, none.others), (0, 10), "{key}");
+        }
+        assert_eq!(granted(replica.take("new", &MINUTE, &ask(2, 8, 3), LEARN_MS)).allowance, 3);
+    }
+}
+
+/// What nobody claims is granted again: the learning ends whether anybody comes or not.
+#[test]
+fn what_nobody_claims_is_granted_after_the_learning() {
+    for program in programs() {
+        let Pair { mut master, mut replica, _port } = pair(program);
+        learn(&mut master);
+        let _: String = replica.ask(cmd("REPLICAOF").arg("NO").arg("ONE"));
+        granted(master.take("k", &MINUTE, &ask(1, 1, 10), LEARN_MS));
+        learn(&mut replica);
+        assert_eq!(granted(replica.take("k", &MINUTE, &ask(2, 1, 10), LEARN_MS)).allowance, 10);
+    }
+}
+
+#[test]
+fn a_server_without_memory_grants() {
+    on_each(|server| {
+        let _: String = server.ask(cmd("CONFIG").arg("SET").arg("maxmemory").arg(1));
+        let fault = server.fault(cmd("SET").arg("a").arg("b"));
+        assert!(fault.contains("OOM"), "{fault}");
+        for settings in kinds(server.now_ms()) {
+            let key = format!("{:?}", settings.kind);
+            let reply = server.take(&key, &settings, &ask(1, 1, 2), LEARN_MS);
+            assert_eq!(granted(reply).allowance, 2, "{key}");
+        }
+        let epoch = server.ask::<u64>(cmd("FCALL").arg(ledger::EPOCH).arg(1).arg("e").arg(3));
+        assert_eq!(epoch, 3);
+    });
+}
+
+#[test]
+fn holders_are_those_with_unspent_uses() {
+    on_each(|server| {
+        for settings in kinds(server.now_ms()) {
+            let key = format!("{:?}", settings.kind);
+            let mut take = |take: Take| granted(server.take(&key, &settings, &take, LEARN_MS));
+            let window = take(ask(u64::MAX, 1, 2)).window;
+            take(ask(5, 1, 3));
+            let used = Claim { window, floor: 3, spent: 3, extra: 0 };
+            take(Take { claim: used, ..ask(5, 2, 0) });
+            take(ask(9, 1, 1));
+            let names: Vec<String> = server.ask(cmd("FCALL").arg(ledger::HOLDERS).arg(1).arg(&key));
+            let hosts = names.iter().map(|name| ledger::decode_holder(name).expect("a host"));
+            assert_eq!(hosts.collect::<Vec<_>>(), [9, u64::MAX], "{key}");
+        }
+        let nobody: Vec<String> = server.ask(cmd("FCALL").arg(ledger::HOLDERS).arg(1).arg("none"));
+        assert!(nobody.is_empty());
+    });
+}
+
+#[test]
+fn epochs_grow_and_the_first_secret_stays() {
+    on_each(|server| {
+        let mut epoch = |known: u64| -> u64 {
+            server.ask(cmd("FCALL").arg(ledger::EPOCH).arg(1).arg("e").arg(known))
+        };
+        assert_eq!([epoch(0), epoch(2), epoch(1), epoch(0), epoch(3)], [0, 2, 2, 2, 3]);
+        let mut secret = |check: &str| -> String {
+            server.ask(cmd("FCALL").arg(ledger::SECRET).arg(1).arg("s").arg(check))
+        };
+        assert_eq!([secret("one"), secret("two"), secret("one")], ["one"; 3]);
+    });
+}
+
+#[test]
+fn calls_that_are_wrong_are_answered_in_words() {
+    for program in programs() {
+        let mut server = Server::start(program, &[]);
+        let fault = server.fault(&fcall("k", &MINUTE, &ask(1, 1, 1), LEARN_MS));
+        assert!(ledger::is_library_missing(&fault), "{fault}");
+        server.load(ledger::LIBRARY);
+        let call = |arguments: &[&str]| {
+            let mut command = cmd("FCALL");
+            command.arg("frs_1_total").arg(1).arg("k").arg(arguments);
+            command
+        };
+        let host = "00000000000000ab";
+        let fault = server.fault(&call(&[host]));
+        assert!(fault.contains("frs: expected 11 arguments, found 1"), "{fault}");
+        let fault = server.fault(&call(&[host, "1", "0", "0", "0", "0", "1", "1", "9", "1", "0"]));
+        assert!(fault.contains("expected 16 hex digits"), "{fault}");
+        let fault = server.fault(&call(&[host, host, "0", "0", "x", "0", "1", "1", "9", "1", "0"]));
+        assert!(fault.contains("expected a number, found \"x\""), "{fault}");
+        assert_eq!(server.ask::<u64>(cmd("EXISTS").arg("k")), 0);
+    }
+}
+
+#[test]
+fn a_cluster_knows_names_and_runs_the_functions() {
+    for program in programs() {
+        let [port, bus] = [Reserved::new(), Reserved::new()];
+        let [port_number, bus_number] = [&port, &bus].map(|held| held.address.port().to_string());
+        let arguments = ["--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", &port_number];
+        let arguments = [&arguments[..], &["--cluster-port", &bus_number]].concat();
+        let mut server = Server::with_library(program, &arguments);
+        for text in
+            ["", "123456789", "frs:{prod:1:-}:1:00ff:0", "{}", "a{b}c{d}", "{a", "a}{", "{{a}"]
+        {
+            let found: u16 = server.ask(cmd("CLUSTER").arg("KEYSLOT").arg(text));
+            assert_eq!(slot(text.as_bytes()), found, "{text}");
+        }
+        let _: String = server.ask(cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16383));
+        let began = Instant::now();
+        let is_up = |info: String| info.contains("cluster_state:ok");
+        while !is_up(server.ask(cmd("CLUSTER").arg("INFO"))) {
+            assert!(began.elapsed() < BOUND, "the cluster is not up");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        learn(&mut server);
+        let key = KeyDigest::Key([1, 2]);
+        let name = LedgerName { cluster: "prod", biz: 1, key, limit: 1, shape: 7, epoch: 0 };
+        for settings in kinds(server.now_ms()) {
+            let key = format!("{name}:{:?}", settings.kind);
+            let reply = server.take(&key, &settings, &ask(1, 1, 2), LEARN_MS);
+            assert_eq!(granted(reply).allowance, 2, "{key}");
+        }
+    }
+}
+
+#[test]
+fn the_least_maximum_is_told_to_all() {
+    on_each(|server| {
+        granted(server.take("k", &MINUTE, &ask(1, 1, 1), LEARN_MS));
+        let low = Settings { max: 4, ..MINUTE };
+        granted(server.take("k", &low, &ask(2, 1, 1), LEARN_MS));
+        let reply = server.take("k", &MINUTE, &ask(3, 1, 9), LEARN_MS);
+        let Answer::Conflict { taken: Taken::Granted(granted), max: 4 } = reply.answer else {
+            panic!("expected a conflict, found {reply:?}");
+        };
+        assert_eq!(granted.allowance, 0);
+    });
+}
