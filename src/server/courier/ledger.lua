@@ -350,11 +350,11 @@ function token.roll(call, now, ledger, row, key)
   ledger.u, ledger.f, ledger.t = ledger.u - periods * call.rate - whole, rest, now
   if ledger.u <= ledger.o then ledger.u, ledger.f = ledger.o, 0 end
 end
--- What the server has lost was in the bucket once: a claim makes that empty, not less. Of a lease
+-- Of a host that the server knows nothing of no more than a full bucket can be out. Of a lease
 -- that has ended nothing comes back.
 function token.claim(call, now, ledger, row, claimed)
-  if claimed > 0 then return math.min(claimed, math.max(0, ledger.m - ledger.u)) end
-  if row.until_ms and now >= row.until_ms then return 0 end
+  if not row.is_known then return math.min(claimed, ledger.m) end
+  if now >= row.until_ms then return math.max(0, claimed) end
   return claimed
 end
 function token.hold(call, now, ledger, row)

@@ -13,11 +13,27 @@ const LEAST_MAX_MS: u64 = 10_000;
 
 const TOKEN_PARTS: u128 = 86_400_000;
 
+/// What a ledger may be made without, to see that it breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// A message that is older than the last one is not heard.
+    Seq,
+    /// A dead host's share comes back an interval after its lease.
+    ShareRests,
+    /// Tokens flow back only up to the burst less what is unspent.
+    TokenCap,
+    /// Of a lease that has ended no token comes back.
+    TokenVoid,
+    /// A claim of the window before counts in it.
+    WindowBefore,
+}
+
 /// One ledger, and what its server knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ledger {
     learn_ms: u64,
     born_ms: Option<u64>,
+    without: Option<Rule>,
     /// The hash; none where the key is not there.
     pub state: Option<State>,
 }
@@ -69,7 +85,12 @@ enum Opened {
 impl Ledger {
     /// An empty one on a server that has just been started.
     pub fn new(learn_ms: u64) -> Ledger {
-        Ledger { learn_ms, born_ms: None, state: None }
+        Ledger { learn_ms, born_ms: None, without: None, state: None }
+    }
+
+    /// One that does not keep a rule.
+    pub fn without(learn_ms: u64, rule: Option<Rule>) -> Ledger {
+        Ledger { without: rule, ..Ledger::new(learn_ms) }
     }
 
     /// The server with this state becomes the master.
@@ -99,7 +120,7 @@ impl Ledger {
         let mut state = match &self.state {
             Some(state) => {
                 let mut state = state.clone();
-                state.roll(now, settings);
+                state.roll(now, settings, self.without);
                 state
             }
             None => match open(now, settings, &take) {
@@ -109,12 +130,13 @@ impl Ledger {
             },
         };
         let row = state.rows.get(&take.host).copied();
-        if row.is_some_and(|row| take.seq < row.seq) {
+        let is_heard = self.without == Some(Rule::Seq);
+        if row.is_some_and(|row| take.seq < row.seq) && !is_heard {
             return reply(Answer::Taken(Taken::Stale));
         }
         let is_repeated = row.is_some_and(|row| take.seq == row.seq && state.is_of_now(&row));
         if !is_repeated {
-            state.settle(now, settings, take);
+            state.settle(now, settings, take, self.without);
         }
         let granted = Taken::Granted(state.granted_to(now, settings, take.host));
         let max = state.max;
@@ -210,7 +232,10 @@ impl State {
     }
 
     /// Brings it to this time.
-    fn roll(&mut self, now: u64, settings: &Settings) {
+    fn roll(&mut self, now: u64, settings: &Settings, without: Option<Rule>) {
+        if without == Some(Rule::ShareRests) {
+            self.rows.values_mut().for_each(|row| row.ends = row.until);
+        }
         match settings.kind {
             Kind::SlidingCounter { interval_ms } if now >= self.start + interval_ms => {
                 self.rows.retain(|_, row| row.window == self.start);
@@ -232,17 +257,16 @@ impl State {
                     row.spent = row.allowance;
                 }
                 self.rows.retain(|_, row| now < row.ends);
-                self.flow_back(
-                    now,
-                    settings,
-                    TOKEN_PARTS / u128::from(period_ms) * u128::from(rate),
-                );
+                let parts_per_ms = TOKEN_PARTS / u128::from(period_ms) * u128::from(rate);
+                let is_capped = without != Some(Rule::TokenCap);
+                let least = if is_capped { self.unspent } else { 0 };
+                self.flow_back(now, settings, parts_per_ms, least);
             }
             _ => {}
         }
     }
 
-    fn flow_back(&mut self, now: u64, settings: &Settings, parts_per_ms: u128) {
+    fn flow_back(&mut self, now: u64, settings: &Settings, parts_per_ms: u128, least: i64) {
         let [lease_ms, _] = lease_and_rest_ms(settings);
         let Some(passed) = now.checked_sub(self.filled_ms) else {
             if self.filled_ms - now >= lease_ms {
@@ -255,8 +279,8 @@ impl State {
         let tokens = i128::try_from(parts / TOKEN_PARTS).expect("few");
         let rest = i128::from(self.granted) - tokens;
         self.parts = (parts % TOKEN_PARTS) as u64;
-        if rest <= i128::from(self.unspent) {
-            (self.granted, self.parts) = (self.unspent, 0);
+        if rest <= i128::from(least) {
+            (self.granted, self.parts) = (least, 0);
         } else {
             self.granted = rest as i64;
         }
@@ -271,7 +295,7 @@ impl State {
         max - weighed.div_ceil(interval_ms.into()) as i64
     }
 
-    fn settle(&mut self, now: u64, settings: &Settings, take: Take) {
+    fn settle(&mut self, now: u64, settings: &Settings, take: Take, without: Option<Rule>) {
         let (start, kind) = (self.start, settings.kind);
         let mut row = self.rows.get(&take.host).copied().unwrap_or_default();
         let mut claim = take.claim;
@@ -281,7 +305,7 @@ impl State {
                 row = Row { of_before: row.allowance, ..Row::default() };
             }
             row.window = start;
-            if claim.window + interval_ms == start {
+            if claim.window + interval_ms == start && without != Some(Rule::WindowBefore) {
                 self.before += claim.floor.saturating_sub(row.of_before);
                 row.of_before = row.of_before.max(claim.floor);
             }
@@ -300,9 +324,13 @@ impl State {
         }
         let mut claimed = floor as i64 - row.allowance as i64;
         if matches!(kind, Kind::Token { .. }) {
-            let most = (self.max as i64 - self.granted).max(0);
-            let is_over = self.rows.contains_key(&take.host) && now >= row.until;
-            claimed = claimed.min(most).max(if is_over { 0 } else { i64::MIN });
+            let is_known = self.rows.contains_key(&take.host);
+            let is_over = now >= row.until && without != Some(Rule::TokenVoid);
+            claimed = match is_known {
+                false => claimed.min(self.max as i64),
+                true if is_over => claimed.max(0),
+                true => claimed,
+            };
         }
         let extra = claim.extra.max(0) as u64;
         let new = Row {
@@ -313,7 +341,8 @@ impl State {
             ..row
         };
         self.unspent += new.left() - row.left();
-        self.granted = (self.granted + claimed + claim.extra).max(self.unspent);
+        let least = if without == Some(Rule::TokenCap) { i64::MIN } else { self.unspent };
+        self.granted = (self.granted + claimed + claim.extra).max(least);
         self.rows.insert(take.host, new);
         let more = self.grant(self.limit(now, settings), settings.hosts, take);
         self.granted += more;

@@ -2,5 +2,6 @@
 
 mod facts;
 mod ledger;
+mod promises;
 mod server;
 mod traces;
