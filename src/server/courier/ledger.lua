@@ -187,7 +187,8 @@ local function asks(call) return call.need + call.want > 0 or call.extra ~= 0 en
 -- has none (nil: nothing to do, false: elsewhere) and its end; `overlaps`, whether uses of a
 -- window that is not this one may count in it; `turn`, until when a grant holds. Some have:
 -- `words`, what their rows have more; `roll`, which brings a ledger to now; `limit`, for the max; `prepare`, which looks at a
--- message first; `claim`, for what a host claims; `hold`, which renews the row.
+-- message first; `claim`, for what a host claims; `hold`, which renews the row;
+-- `told`, for what a host is told to hold once the server has learnt.
 
 local interval = {own = {'interval'}}
 function interval.open(call, now, ledger)
@@ -313,11 +314,15 @@ function sliding.hold(call, now, ledger, row)
   local ends_ms = until_ms + call.interval
   renew(ledger, row, until_ms, ends_ms, ends_ms)
 end
+-- A share is used again and again: one beyond the maximum, by a claim that comes too late or by
+-- uses without a lease, is not renewed.
+function sliding.told(ledger, mine) return mine - math.min(mine, math.max(0, ledger.u - ledger.m)) end
 function sliding.turn(call, ledger, row) return row.until_ms end
 
 -- u is what is taken out of the full bucket, unspent leases too. It flows back, but not below
 -- what is unspent, so what is in the bucket and what is out never exceed the burst together. At a
--- lease's end the unspent counts as spent; the row stays until that has flowed back.
+-- lease's end the unspent counts as spent, and the host holds it no more; the row stays until it
+-- has flowed back.
 local token = {own = {'rate', 'period'}, words = LEASE, overlaps = total.overlaps,
   turn = sliding.turn}
 local function fill_ms(call)
@@ -333,7 +338,7 @@ function token.roll(call, now, ledger, row, key)
   sweep(now, ledger, row, key, call.host, function(other, name)
     local left = other.mine - other.was
     if now >= other.until_ms and left > 0 then
-      ledger.o, other.was = ledger.o - left, other.mine
+      ledger.o, other.mine = ledger.o - left, other.was
       if name ~= call.host then ledger.void[name] = other end
     end
     if now < other.until_ms then return other.until_ms end
@@ -350,8 +355,9 @@ function token.roll(call, now, ledger, row, key)
   ledger.u, ledger.f, ledger.t = ledger.u - periods * call.rate - whole, rest, now
   if ledger.u <= ledger.o then ledger.u, ledger.f = ledger.o, 0 end
 end
--- Of a host that the server knows nothing of no more than a full bucket can be out. Of a lease
--- that has ended nothing comes back.
+-- Of a host that the server knows nothing of no more than a full bucket can be out. What a host
+-- claims of a lease that has ended is taken once more, and nothing comes back: writes may be lost
+-- that have renewed the lease, or have taken back and granted again.
 function token.claim(call, now, ledger, row, claimed)
   if not row.is_known then return math.min(claimed, ledger.m) end
   if now >= row.until_ms then return math.max(0, claimed) end
@@ -364,8 +370,9 @@ end
 
 local function granted(call, now, ledger, row, policy, learning)
   local limit = policy.limit and policy.limit(call, now, ledger) or ledger.m
-  local turn = policy.turn(call, ledger, row)
-  return {GRANTED, learning, ledger.s, row.base, row.mine, limit - ledger.u,
+  local turn, mine = policy.turn(call, ledger, row), row.mine
+  if policy.told and learning == 0 then mine = policy.told(ledger, mine) end
+  return {GRANTED, learning, ledger.s, row.base, mine, limit - ledger.u,
     turn and math.max(0, turn - now) or -1, ledger.o - (row.mine - row.was),
     math.max(0, ledger.u - limit), ledger.m, ledger.n}
 end

@@ -24,6 +24,8 @@ pub enum Rule {
     TokenCap,
     /// Of a lease that has ended no token comes back.
     TokenVoid,
+    /// A share beyond the maximum is not renewed.
+    ShareCut,
     /// A claim of the window before counts in it.
     WindowBefore,
 }
@@ -138,7 +140,12 @@ impl Ledger {
         if !is_repeated {
             state.settle(now, settings, take, self.without);
         }
-        let granted = Taken::Granted(state.granted_to(now, settings, take.host));
+        let mut granted = state.granted_to(now, settings, take.host);
+        let is_share = matches!(settings.kind, Kind::Sliding { .. });
+        if is_share && learning_ms == 0 && self.without != Some(Rule::ShareCut) {
+            granted.allowance = granted.allowance.saturating_sub(granted.over);
+        }
+        let granted = Taken::Granted(granted);
         let max = state.max;
         if !is_repeated {
             self.state = Some(state);
@@ -254,7 +261,10 @@ impl State {
             Kind::Token { rate, period_ms } => {
                 for row in self.rows.values_mut().filter(|row| now >= row.until) {
                     self.unspent -= row.left();
-                    row.spent = row.allowance;
+                    match without {
+                        Some(Rule::TokenVoid) => row.spent = row.allowance,
+                        _ => row.allowance = row.spent,
+                    }
                 }
                 self.rows.retain(|_, row| now < row.ends);
                 let parts_per_ms = TOKEN_PARTS / u128::from(period_ms) * u128::from(rate);

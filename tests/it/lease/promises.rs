@@ -120,8 +120,8 @@ impl Play {
         let [floor, spent] = match self.settings.kind {
             Kind::Sliding { .. } if is_over || gives_back => [in_log, in_log],
             Kind::Sliding { .. } => [host.allowance.max(in_log), in_log],
-            // What is unspent at the end of its lease counts as spent.
-            Kind::Token { .. } if is_over => [host.allowance, host.allowance],
+            // What is unspent at the end of its lease is void.
+            Kind::Token { .. } if is_over => [host.used, host.used],
             _ if gives_back => [host.used, host.used],
             _ => [host.allowance, host.used],
         };
@@ -133,9 +133,6 @@ impl Play {
         let take = Take { host, seq: self.seqs[nth], claim, need, want: need + more };
         let host = &mut self.hosts[nth];
         host.allowance = floor;
-        if matches!(self.settings.kind, Kind::Token { .. }) && is_over {
-            host.used = floor;
-        }
         host.in_flight = Some(Bound { take, first_sent_ms: self.now_ms });
         self.messages.push((nth, take));
     }
@@ -369,6 +366,37 @@ fn each_rule_of_the_ledger_is_needed() {
     assert_needed(&COUNTER, ALL, Rule::WindowBefore);
 }
 
+fn granted(taken: Taken) -> Granted {
+    match taken {
+        Taken::Granted(granted) => granted,
+        other => panic!("expected a grant, found {other:?}"),
+    }
+}
+
+const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+
+/// A message that renews a share comes when the share has gone to another host.
+#[test]
+fn a_share_that_was_granted_again_is_not_renewed() {
+    for (rule, expected) in [(None, 0), (Some(Rule::ShareCut), 1)] {
+        let kind = Kind::Sliding { interval_ms: 300 };
+        let settings = Settings { kind, max: 1, hosts: 2 };
+        let mut ledger = Ledger::without(0, rule);
+        let mut take = |now_ms, host, seq, claim: Claim, need| {
+            let take = Take { host, seq, claim, need, want: need };
+            granted(ledger.take(now_ms, &settings, &take))
+        };
+        let share = take(5000, 1, 1, UNKNOWN, 1);
+        assert_eq!((share.allowance, share.turn_ms), (1, Some(1000)));
+        assert_eq!(take(6299, 2, 1, UNKNOWN, 1).allowance, 0, "its last use is in the log");
+        assert_eq!(take(6300, 2, 2, UNKNOWN, 1).allowance, 1);
+        let late = take(6300, 1, 2, Claim { window: 1, floor: 1, spent: 1, extra: 0 }, 0);
+        assert_eq!((late.allowance, late.over), (expected, 1));
+        let known = Claim { window: 1, floor: late.allowance, spent: 0, extra: 0 };
+        assert_eq!(take(6700, 1, 3, known, 0).over, expected, "all is well again");
+    }
+}
+
 /// A host gives tokens back, and its message comes after its lease has ended: they count as spent,
 /// and have flowed back once.
 #[test]
@@ -377,21 +405,16 @@ fn what_is_given_back_too_late_is_not_granted_twice() {
         let kind = Kind::Token { rate: 1, period_ms: 1000 };
         let settings = Settings { kind, max: 2, hosts: 2 };
         let mut ledger = Ledger::without(0, rule);
-        let mut take = |now_ms, host, seq, claim: Claim, need| match ledger.take(
-            now_ms,
-            &settings,
-            &Take { host, seq, claim, need, want: need },
-        ) {
-            Taken::Granted(granted) => granted,
-            other => panic!("expected a grant, found {other:?}"),
+        let mut take = |now_ms, host, seq, claim: Claim, need| {
+            let take = Take { host, seq, claim, need, want: need };
+            granted(ledger.take(now_ms, &settings, &take))
         };
-        let unknown = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
-        let lease = take(5000, 1, 1, unknown, 2);
+        let lease = take(5000, 1, 1, UNKNOWN, 2);
         assert_eq!((lease.allowance, lease.turn_ms), (2, Some(2000)));
-        assert_eq!(take(7000, 2, 1, unknown, 2).allowance, 2, "they have flowed back");
+        assert_eq!(take(7000, 2, 1, UNKNOWN, 2).allowance, 2, "they have flowed back");
         let used = Claim { window: lease.window, floor: 2, spent: 2, extra: 0 };
         take(7000, 2, 2, used, 0);
         take(7000, 1, 2, Claim { floor: 0, spent: 0, ..used }, 0);
-        assert_eq!(take(7000, 3, 1, unknown, 2).allowance, expected);
+        assert_eq!(take(7000, 3, 1, UNKNOWN, 2).allowance, expected);
     }
 }

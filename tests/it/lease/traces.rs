@@ -90,7 +90,9 @@ impl Trace<'_> {
         let Kind::Calendar { end_ms: length, .. } = self.kind else { return self.kind };
         let skew = if self.random.one_in(20) { 2 * length } else { self.random.below(length / 8) };
         let at = if self.random.one_in(2) { self.now_ms + skew } else { self.now_ms - skew };
-        let start_ms = at - at % length;
+        // Another zone's windows lie across.
+        let zone = if self.random.one_in(8) { length / 2 } else { 0 };
+        let start_ms = at - (at + zone) % length;
         Kind::Calendar { start_ms, end_ms: start_ms + length, next_end_ms: start_ms + 2 * length }
     }
 
