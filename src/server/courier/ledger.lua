@@ -149,34 +149,41 @@ local function each_row(key, words, visit)
   end
 end
 
-local FIELDS = {'s', 'e', 'u', 'o', 'n', 'm', 'mt', 'p', 'x', 't', 'f'}
+local FIELDS = {'s', 'e', 'u', 'o', 'n', 'm', 'mt'}
+local COUNTER_FIELDS = {'s', 'e', 'u', 'o', 'n', 'm', 'mt', 'p'}
+local SHARE_FIELDS = {'s', 'e', 'u', 'o', 'n', 'm', 'mt', 'x'}
+local TOKEN_FIELDS = {'s', 'e', 'u', 'o', 'n', 'm', 'mt', 'x', 't', 'f'}
 
-local function load(key, host, words)
-  local found = redis.call('HMGET', key, 's', 'e', 'u', 'o', 'n', 'm', 'mt', 'p', 'x', 't', 'f',
-    'h' .. host)
-  local ledger = {u = 0, o = 0, n = 0}
-  for i = 1, #FIELDS do
-    if found[i] then ledger[FIELDS[i]] = tonumber(found[i]) end
+local function new_ledger() return {u = 0, o = 0, n = 0, found = {}} end
+
+local function load(key, host, fields, words)
+  local found = redis.call('HMGET', key, 'h' .. host, unpack(fields))
+  local ledger = new_ledger()
+  for i = 1, #fields do
+    if found[i + 1] then
+      local value = tonumber(found[i + 1])
+      ledger[fields[i]], ledger.found[i] = value, value
+    end
   end
-  ledger.expires = ledger.e
-  return ledger, found[12] and unpack_row(found[12], words) or no_row()
+  return ledger, found[1] and unpack_row(found[1], words) or no_row()
 end
 
-local function save(key, host, ledger, row, words)
-  local fields = {'h' .. host, pack_row(row, words)}
-  for i = 1, #FIELDS do
-    local value = ledger[FIELDS[i]]
-    if value then
-      fields[#fields + 1] = FIELDS[i]
-      fields[#fields + 1] = value
+local function save(key, host, ledger, row, policy)
+  local words, fields = policy.words, policy.fields or FIELDS
+  local changed = {'h' .. host, pack_row(row, words)}
+  for i = 1, #fields do
+    local value = ledger[fields[i]]
+    if value and value ~= ledger.found[i] then
+      changed[#changed + 1] = fields[i]
+      changed[#changed + 1] = value
     end
   end
   for void, of in pairs(ledger.void or {}) do
     redis.call('HSET', key, 'h' .. void, pack_row(of, words))
   end
   for dead in pairs(ledger.dead or {}) do redis.call('HDEL', key, 'h' .. dead) end
-  redis.call('HSET', key, unpack(fields))
-  if ledger.e and ledger.e ~= ledger.expires then
+  redis.call('HSET', key, unpack(changed))
+  if ledger.e and ledger.e ~= ledger.found[2] then
     redis.call('PEXPIREAT', key, ledger.e + 1000)
   end
 end
@@ -186,9 +193,9 @@ local function asks(call) return call.need + call.want > 0 or call.extra ~= 0 en
 -- The policies. Each has: `own`, its arguments; `open`, the start of the window of a ledger that
 -- has none (nil: nothing to do, false: elsewhere) and its end; `overlaps`, whether uses of a
 -- window that is not this one may count in it; `turn`, until when a grant holds. Some have:
--- `words`, what their rows have more; `roll`, which brings a ledger to now; `limit`, for the max; `prepare`, which looks at a
--- message first; `claim`, for what a host claims; `hold`, which renews the row;
--- `told`, for what a host is told to hold once the server has learnt.
+-- `fields` and `words`, what their hashes and rows have more; `roll`, which brings a ledger to now;
+-- `prepare`, which looks at a message first; `limit`, for the max; `claim`, for what a host claims;
+-- `hold`, which renews the row; `told`, for what a host is told to hold once the server has learnt.
 
 local interval = {own = {'interval'}}
 function interval.open(call, now, ledger)
@@ -224,7 +231,8 @@ function total.turn() return nil end
 
 -- Windows start at multiples of the interval. What was granted in the one before weighs as much
 -- as of it is still within an interval from now.
-local counter = {own = {'interval'}, words = WINDOW, overlaps = interval.overlaps}
+local counter = {own = {'interval'}, fields = COUNTER_FIELDS, words = WINDOW,
+  overlaps = interval.overlaps}
 function counter.turn(call, ledger) return ledger.s + call.interval end
 function counter.open(call, now, ledger)
   local is_aligned = call.win > 0 and call.win % call.interval == 0
@@ -293,7 +301,8 @@ end
 
 -- Each host runs the exact log under its share. The one window has the name 1. A share lives for
 -- its lease, in which the host admits, and an interval, in which its last uses leave the log.
-local sliding = {own = {'interval'}, words = LEASE, overlaps = total.overlaps}
+local sliding = {own = {'interval'}, fields = SHARE_FIELDS, words = LEASE,
+  overlaps = total.overlaps}
 local function share_ms(call)
   return math.max(SHARE_MIN_MS, math.min(call.interval, SHARE_MAX_MS))
 end
@@ -316,15 +325,17 @@ function sliding.hold(call, now, ledger, row)
 end
 -- A share is used again and again: one beyond the maximum, by a claim that comes too late or by
 -- uses without a lease, is not renewed.
-function sliding.told(ledger, mine) return mine - math.min(mine, math.max(0, ledger.u - ledger.m)) end
+function sliding.told(ledger, mine)
+  return math.max(0, mine - math.max(0, ledger.u - ledger.m))
+end
 function sliding.turn(call, ledger, row) return row.until_ms end
 
 -- u is what is taken out of the full bucket, unspent leases too. It flows back, but not below
 -- what is unspent, so what is in the bucket and what is out never exceed the burst together. At a
 -- lease's end the unspent counts as spent, and the host holds it no more; the row stays until it
 -- has flowed back.
-local token = {own = {'rate', 'period'}, words = LEASE, overlaps = total.overlaps,
-  turn = sliding.turn}
+local token = {own = {'rate', 'period'}, fields = TOKEN_FIELDS, words = LEASE,
+  overlaps = total.overlaps, turn = sliding.turn}
 local function fill_ms(call)
   local fill = math.ceil(call.max / call.rate * call.period)
   return math.max(TOKEN_MIN_MS, math.min(fill, TOKEN_MAX_MS))
@@ -428,10 +439,10 @@ local function take(policy)
     local key, now = keys[1], now_ms()
     local learning = learning_ms(now, call.learn)
     if learning > 0 then call.need, call.want = 0, 0 end
-    local ledger, row = load(key, call.host, policy.words)
+    local ledger, row = load(key, call.host, policy.fields or FIELDS, policy.words)
     if ledger.e and now >= ledger.e then
       redis.call('DEL', key)
-      ledger, row = {u = 0, o = 0, n = 0}, no_row()
+      ledger, row = new_ledger(), no_row()
     end
     if ledger.s then
       if policy.roll then policy.roll(call, now, ledger, row, key) end
@@ -449,7 +460,7 @@ local function take(policy)
     if policy.prepare then policy.prepare(call, ledger, row) end
     settle(call, now, ledger, row, policy)
     if policy.hold then policy.hold(call, now, ledger, row) end
-    save(key, call.host, ledger, row, policy.words)
+    save(key, call.host, ledger, row, policy)
     return granted(call, now, ledger, row, policy, learning)
   end
 end
@@ -457,13 +468,13 @@ end
 -- A recall names them.
 local function holders(keys)
   local now, found = now_ms(), {}
-  local ledger = load(keys[1], '')
-  local words = ledger.p and WINDOW or ledger.x and LEASE or nil
-  local ends_ms = ledger.e or now + 1
+  local head = redis.call('HMGET', keys[1], 's', 'e', 'p', 'x')
+  local words = head[3] and WINDOW or head[4] and LEASE or nil
+  local s, ends_ms = tonumber(head[1] or '0'), tonumber(head[2] or now + 1)
   -- Of a sliding counter half of it is the window before.
-  if ledger.p then ends_ms = (ledger.s + ledger.e) / 2 end
+  if head[3] then ends_ms = (s + ends_ms) / 2 end
   each_row(keys[1], words, function(host, row)
-    local is_of_now = not row.s or row.s == ledger.s
+    local is_of_now = not row.s or row.s == s
     local is_held = is_of_now and row.mine > row.was and now < (row.until_ms or ends_ms)
     if is_held then found[#found + 1] = host end
   end)
