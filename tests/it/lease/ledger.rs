@@ -185,7 +185,7 @@ fn open(now: u64, settings: &Settings, take: &Take) -> Opened {
         Kind::Total | Kind::Token { .. } => (win > 0, if win > 0 { win } else { now }, None),
         Kind::Sliding { .. } => (win > 0 && take.claim.floor > 0, 1, None),
         Kind::SlidingCounter { interval_ms } => {
-            let is_known = win > 0 && win % interval_ms == 0;
+            let is_known = win > 0 && win.is_multiple_of(interval_ms);
             let is_claim = is_known && now < win + interval_ms;
             let start = if is_claim { win } else { now - now % interval_ms };
             let is_lately = is_known && now < win + 2 * interval_ms;

@@ -132,7 +132,8 @@ impl Play {
         let host = nth as u64 + 1;
         let take = Take { host, seq: self.seqs[nth], claim, need, want: need + more };
         let host = &mut self.hosts[nth];
-        host.allowance = floor;
+        // What is in the log is claimed, and lets nobody spend.
+        host.allowance = host.allowance.min(floor);
         host.in_flight = Some(Bound { take, first_sent_ms: self.now_ms });
         self.messages.push((nth, take));
     }
