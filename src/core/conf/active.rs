@@ -26,7 +26,7 @@ use super::durable::write_durably;
 use super::host::Host;
 use super::load::Texts;
 use super::srv::{Admin, Listen};
-use super::{Conf, Faults, Overlay};
+use super::{Cluster, Conf, Faults, Overlay};
 use crate::base::sys;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
@@ -207,6 +207,12 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     if let Some(Admin { listen, token_file }) = &mut conf.srv.admin {
         absolute(listen);
         *token_file = token_file.take().map(|path| directory.join(path));
+    }
+    if let Some(Cluster { secret_file, login, .. }) = &mut conf.srv.cluster {
+        let password_file = login.as_mut().map(|login| &mut login.password_file);
+        for path in password_file.into_iter().chain([secret_file]) {
+            *path = directory.join(&path);
+        }
     }
     conf
 }

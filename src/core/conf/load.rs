@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
-use super::{Conf, fit, map_read, srv_read, xml};
+use super::{Cluster, Conf, fit, map_read, srv_read, xml};
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
@@ -39,10 +39,12 @@ pub struct LoadedConf {
 }
 
 impl Conf {
-    /// Reads and checks `srv.xml` and `map.xml` of a directory.
+    /// Reads and checks `srv.xml` and `map.xml` of a directory, and the files of a cluster's secret
+    /// and password.
     ///
     /// # Errors
-    /// All faults of both files. A file that cannot be read is a fault.
+    /// All faults of both files, and where these have none those of the secrets. A file that cannot
+    /// be read is a fault.
     pub fn load(dir: &Path) -> Result<Conf, Faults> {
         Conf::load_texts(dir).map(|loaded| loaded.conf)
     }
@@ -71,6 +73,10 @@ impl Conf {
                 line: None,
                 count: 1,
             }]));
+        }
+        let files = conf.srv.cluster.iter().flat_map(Cluster::file_faults).collect::<Vec<_>>();
+        if !files.is_empty() {
+            return Err(Faults::new(files));
         }
         // They are checked, so they exist and are UTF-8.
         let text = |bytes: Result<Vec<u8>, Fault>| {

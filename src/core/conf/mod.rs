@@ -25,6 +25,8 @@ mod authority;
 mod bounds;
 mod calendar_read;
 mod cidr;
+mod cluster;
+mod cluster_read;
 mod describe;
 mod durable;
 mod fault;
@@ -38,6 +40,7 @@ mod map;
 mod map_read;
 mod overlay;
 mod resources;
+mod secret_file;
 mod srv;
 mod srv_read;
 mod suggest;
@@ -64,6 +67,8 @@ pub use authority::{Authority, HostName, Origin};
 #[doc(hidden)]
 pub use cidr::{Cidr, CidrError};
 #[doc(hidden)]
+pub use cluster::{Cluster, ClusterNode, Login};
+#[doc(hidden)]
 pub use describe::{biz_words, limit_words};
 pub use fault::{Fault, Faults, Position, SourceLine};
 #[doc(hidden)]
@@ -80,6 +85,8 @@ pub use map::{Geometry, HashKind, Scope};
 pub use overlay::{Overlay, OverlayError};
 #[doc(hidden)]
 pub use resources::{DirFilesystem, Filesystem, Machine};
+#[doc(hidden)]
+pub use secret_file::{ClusterSecret, Password, SecretError};
 #[doc(hidden)]
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
 #[doc(hidden)]

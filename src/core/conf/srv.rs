@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Authority, Cidr, HostName, Origin};
+use super::{Authority, Cidr, Cluster, HostName, Origin};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub struct Srv {
     pub trusted: Vec<Cidr>,
     /// Limit nothing at all, whatever the map says.
     pub degrade: bool,
+    /// The cluster of the limits that several machines share; none: every limit is this machine's.
+    pub cluster: Option<Cluster>,
 }
 
 /// One address to serve.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use super::authority::{hosts, origins};
 use super::cidr::Cidr;
+use super::cluster_read::cluster;
 use super::fault::{Checked, Faulty, Notes, shown};
 use super::host::Host;
 use super::srv::{
@@ -19,7 +20,7 @@ use super::walk::Shape;
 use super::xml::Element;
 
 const SRV: Shape = Shape {
-    once: &["workers", "admin", "data", "http", "log", "user", "authz", "degrade"],
+    once: &["workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster"],
     many: &["listen", "allow", "trusted"],
     ..Shape::EMPTY
 };
@@ -71,6 +72,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let log = log(notes, root.child("log"));
     let user = user(notes, root, host);
     let degrade = degrade(notes, root);
+    let cluster = cluster(notes, root.child("cluster"));
     let authz = root.child("authz");
     let key = authz_key(notes, authz);
     // The manual shows them beside and inside <authz>. Both are accepted.
@@ -91,6 +93,7 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
         authz: key?,
         trusted: trusted?,
         degrade: degrade?,
+        cluster: cluster?,
     })
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: a configuration that passes can replace the one in force without closing a listener,
 //! moving a file or changing a process's user.
 
-use frs::conf::{Conf, Geometry, Group, Listen};
+use frs::conf::{Conf, Geometry, Group, Listen, Srv};
 
 const ADMIN: &str = "<admin listen>";
 
@@ -66,6 +66,7 @@ pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         ((&was.data.dir, &was.data.live) != (&is.data.dir, &is.data.live), "<data>"),
         (was.user != is.user, "<user>"),
     ];
+    let settings = settings.into_iter().chain(cluster_changes(was, is));
     let geometry = new.map.groups.iter().flat_map(|group| {
         let live = old.map.groups.iter().find(|live| live.name == group.name);
         live.into_iter().flat_map(|live| geometry_changes(live, group))
@@ -73,8 +74,20 @@ pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     restarts(settings).chain(geometry).collect()
 }
 
-fn restarts<const N: usize>(
-    settings: [(bool, &'static str); N],
+/// What a host has of a ledger is void under another name or secret, and whoever serves knows only
+/// the one that it started with. Where the nodes are, and how long they are waited for, may change.
+fn cluster_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
+    match (&was.cluster, &is.cluster) {
+        (Some(was), Some(is)) => vec![
+            (was.name != is.name, "<cluster name>"),
+            (was.secret_file != is.secret_file, "<cluster secret-file>"),
+        ],
+        (was, is) => vec![(was.is_some() != is.is_some(), "<cluster>")],
+    }
+}
+
+fn restarts(
+    settings: impl IntoIterator<Item = (bool, &'static str)>,
 ) -> impl Iterator<Item = RestartNeed> {
     let differing = settings.into_iter().filter(|(differs, _)| *differs);
     differing.map(|(_, setting)| RestartNeed::NeedsRestart { setting })
@@ -111,7 +124,8 @@ fn geometry_changes(live: &Group, new: &Group) -> Vec<RestartNeed> {
 mod tests {
     use super::*;
     use frs::conf::{
-        Admin, AuthzKey, Data, HashKind, Http, Log, LogFormat, LogLevel, Map, OnFull, Srv,
+        Admin, AuthzKey, Cluster, ClusterNode, Data, HashKind, Http, Log, LogFormat, LogLevel,
+        Login, Map, OnFull,
     };
 
     fn conf() -> Conf {
@@ -153,6 +167,7 @@ mod tests {
                 trusted: vec![],
                 admin: None,
                 degrade: false,
+                cluster: None,
             },
             map: Map::new(
                 vec![Group { name: "default".into(), geometry, on_full: OnFull::Evict }],
@@ -204,6 +219,53 @@ mod tests {
             let expected = [RestartNeed::NeedsRestart { setting: "<admin listen>" }];
             assert_eq!(refused(&old, &new), expected);
             assert_eq!(refused_to_a_new_binary(&old, &new), expected);
+        }
+    }
+
+    #[test]
+    fn a_cluster_keeps_its_name_and_secret_and_moves_its_nodes() {
+        let node = |host: &str| ClusterNode { host: host.to_owned(), port: 6379 };
+        let cluster = Cluster {
+            name: "prod".to_owned(),
+            secret_file: "secret".into(),
+            timeout_ms: 50,
+            learn_ms: 500,
+            wait_replicas: 0,
+            batch: 64,
+            max_parked: 4096,
+            nodes: vec![node("a")],
+            tls: false,
+            login: None,
+        };
+        let of = |cluster: Option<Cluster>| {
+            let mut conf = conf();
+            conf.srv.cluster = cluster;
+            conf
+        };
+        let (old, none) = (of(Some(cluster.clone())), of(None));
+        let moved = Cluster {
+            timeout_ms: 1,
+            learn_ms: 100,
+            wait_replicas: 1,
+            batch: 1,
+            max_parked: 1,
+            nodes: vec![node("b"), node("c")],
+            tls: true,
+            login: Some(Login { user: None, password_file: "password".into() }),
+            ..cluster.clone()
+        };
+        assert_eq!(refused(&old, &of(Some(moved))), []);
+        let named = of(Some(Cluster { name: "test".to_owned(), ..cluster.clone() }));
+        let keyed = of(Some(Cluster { secret_file: "other".into(), ..cluster }));
+        for (from, to, setting) in [
+            (&old, &named, "<cluster name>"),
+            (&old, &keyed, "<cluster secret-file>"),
+            (&old, &none, "<cluster>"),
+            (&none, &old, "<cluster>"),
+        ] {
+            let expected = [RestartNeed::NeedsRestart { setting }];
+            assert_eq!(refused(from, to), expected);
+            assert_eq!(refused_to_a_new_binary(from, to), expected);
         }
     }
 

@@ -1,4 +1,5 @@
 //! The files shipped with the programs are correct.
 
+mod cluster;
 mod deploy;
 mod schema;

@@ -14,7 +14,7 @@ fn shipped(name: &str) -> PathBuf {
 }
 
 /// Whether xmllint finds the text valid. None if there is no xmllint.
-fn valid(schema: &str, text: &str) -> Option<bool> {
+pub fn valid(schema: &str, text: &str) -> Option<bool> {
     let mut xmllint = Command::new("xmllint");
     xmllint
         .args(["--noout", "--nonet", "--schema"])
@@ -38,7 +38,7 @@ fn valid(schema: &str, text: &str) -> Option<bool> {
     }
 }
 
-fn read(name: &str) -> String {
+pub fn read(name: &str) -> String {
     std::fs::read_to_string(shipped(name)).expect("shipped")
 }
 

@@ -1,0 +1,81 @@
+//! Settings of limits that machines share: the schemas take and refuse what the check does, and the
+//! examples that the shipped files have in comments are of use.
+
+use super::schema::{read, valid};
+use frs::conf::Conf;
+
+const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
+
+/// Check and schema of srv.xml find the text good, or neither does.
+fn srv_agreed(srv: &str, good: bool) {
+    let found = Conf::parse("srv.xml", srv, "map.xml", MAP);
+    assert_eq!(found.is_ok(), good, "{srv} {found:?}");
+    assert!(valid("srv.xsd", srv).is_none_or(|valid| valid == good), "{srv}");
+}
+
+#[test]
+fn schema_and_check_agree_on_clusters() {
+    let node = |address: &str| format!("NAMED><node>{address}</node></cluster>");
+    let with = |attributes: &str| format!("NAMED {attributes}><node>a:1</node></cluster>");
+    let nodes = |count: u32| {
+        let nodes: String = (1..=count).map(|port| format!("<node>a:{port}</node>")).collect();
+        format!("NAMED>{nodes}</cluster>")
+    };
+    let cases = [
+        (node("a:1"), true),
+        (node(" redis://10.0.0.1:6379 "), true),
+        (node("rediss://[fc00::1]:6379"), true),
+        (node("a"), false),
+        (node("http://a:1"), false),
+        (node("redis://u:p@a:1"), false),
+        (node("redis://a:1/0"), false),
+        (node(""), false),
+        (nodes(0), false),
+        (nodes(64), true),
+        (nodes(65), false),
+        (with("timeout='1ms' learn='1m' wait-replicas='8' batch='1024' max-parked='65536'"), true),
+        (with("timeout='50'"), false),
+        (with("wait-replicas='9'"), false),
+        (with("batch='0'"), false),
+        (with("batch='1025'"), false),
+        (with("max-parked='0'"), false),
+        (with("max-parked='65537'"), false),
+        (with("secret='s'"), false),
+        ("NAMED><node user='u' password-file='p'>a:1</node></cluster>".to_owned(), true),
+        ("NAMED><node password-file='p/'>a:1</node></cluster>".to_owned(), false),
+        ("NAMED><node user='a b' password-file='p'>a:1</node></cluster>".to_owned(), false),
+        ("NAMED><node password='p'>a:1</node></cluster>".to_owned(), false),
+        ("<cluster name='A' secret-file='s'><node>a:1</node></cluster>".to_owned(), false),
+        ("<cluster name='a'><node>a:1</node></cluster>".to_owned(), false),
+        ("<cluster secret-file='s'><node>a:1</node></cluster>".to_owned(), false),
+    ];
+    for (text, good) in cases {
+        let text = text.replace("NAMED", "<cluster name='prod' secret-file='conf/s'");
+        srv_agreed(&format!("<srv>{text}</srv>"), good);
+    }
+}
+
+/// A shipped file with the example of an element, which stands in a comment, behind that comment.
+fn with_example(file: &str, element: &str) -> String {
+    let text = read(file);
+    let end_tag = format!("</{}>", element.trim_start_matches('<').split(' ').next().unwrap_or(""));
+    let at = text.find(element).unwrap_or_else(|| panic!("{element} in {file}"));
+    let end = at + text[at..].find(&end_tag).expect("it ends") + end_tag.len();
+    let comment_end = at + text[at..].find("-->").expect("in a comment") + 3;
+    assert!(end < comment_end && text[..at].rfind("<!--") > text[..at].rfind("-->"), "a comment");
+    format!("{}\n{}{}", &text[..comment_end], &text[at..end], &text[comment_end..])
+}
+
+#[test]
+fn the_shipped_example_of_a_cluster_is_taken() {
+    let srv = with_example("srv.xml", "<cluster ");
+    srv_agreed(&srv, true);
+    let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).unwrap();
+    let cluster = conf.srv.cluster.expect("a cluster");
+    assert_eq!((cluster.name.as_str(), cluster.nodes.len()), ("prod", 2));
+    // What is left out has the value shown.
+    let bare = "<srv><cluster name='prod' secret-file='conf/cluster.secret'>\
+                <node>10.0.0.1:6379</node><node>10.0.0.2:6379</node></cluster></srv>";
+    let bare = Conf::parse("srv.xml", bare, "map.xml", MAP).unwrap();
+    assert_eq!(bare.srv.cluster, Some(cluster));
+}
