@@ -200,3 +200,11 @@ fn user(text: &str) -> Value<String> {
 fn file(text: &str) -> Value<PathBuf> {
     if text.is_empty() || text.ends_with('/') { Err("a file".to_owned()) } else { Ok(text.into()) }
 }
+
+/// Does srv.xml name a cluster? True where that cannot be told.
+pub(super) fn may_be_named(root: Option<&Element>, complete: bool) -> bool {
+    match root {
+        Some(root) if root.name == "srv" && complete => root.child("cluster").is_some(),
+        _ => true,
+    }
+}

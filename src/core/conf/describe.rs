@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::map::{Biz, Limit, ListRule, Mode, Policy, Scope, Turns, Unit, Weight};
+use super::share::{Share, Sharing};
 use super::value::RATE_UNITS;
 use crate::base::figures::grouped;
 
@@ -27,8 +28,8 @@ const UNITS: [SpokenUnit; 5] = [
 /// The most weights that are listed. The others are between them or after them.
 const WEIGHTS_SAID: usize = 8;
 
-/// What a biz allows: its name, each of its limits, how many keys it lists, and its mode unless it
-/// enforces. `login: 5 in 60 s from the first use, then banned for 10 m`.
+/// What a biz allows: its name, each of its limits, how many keys it lists, how machines share it,
+/// and its mode unless it enforces. `login: 5 in 60 s from the first use, then banned for 10 m`.
 pub fn biz_words(biz: &Biz) -> String {
     let limits: Vec<String> = match biz.limits.as_slice() {
         [limit] => vec![limit_words(limit)],
@@ -38,6 +39,9 @@ pub fn biz_words(biz: &Biz) -> String {
     let lists = lists_words(biz);
     if !lists.is_empty() {
         let _ = write!(words, "; listed keys: {lists}");
+    }
+    if let Some(sharing) = &biz.sharing {
+        let _ = write!(words, "; {}", sharing_words(sharing));
     }
     words.push_str(match biz.mode {
         Mode::Enforce => "",
@@ -129,6 +133,16 @@ fn weights_words(weights: &[Weight]) -> String {
     said.join(", ")
 }
 
+/// How limits are shared: `shared by 8 machines, in leases`.
+fn sharing_words(sharing: &Sharing) -> String {
+    match sharing.share {
+        Share::Cluster => {
+            format!("shared by {} machines, in leases", grouped(sharing.hosts.into()))
+        }
+        Share::Exact => "shared by all machines, one by one".to_owned(),
+    }
+}
+
 fn lists_words(biz: &Biz) -> String {
     let count =
         |of: fn(&ListRule) -> bool| biz.listed.iter().filter(|listed| of(&listed.rule)).count();
@@ -144,7 +158,7 @@ fn lists_words(biz: &Biz) -> String {
 }
 
 /// The most readable text of a duration: `60 s`, `10 m`, `24 h`.
-fn duration_words(ms: u64) -> String {
+pub(super) fn duration_words(ms: u64) -> String {
     let fits = |unit: &&SpokenUnit| ms.is_multiple_of(unit.ms) && ms / unit.ms >= unit.least;
     match UNITS.iter().find(fits) {
         Some(unit) => format!("{} {}", grouped(ms / unit.ms), unit.name),
@@ -266,6 +280,30 @@ mod tests {
             "1 in all; listed keys: 1 allow; in shadow: judged, and nothing is refused"
         );
         assert_eq!(of("off"), "1 in all; listed keys: 1 allow; off: nothing is judged");
+    }
+
+    #[test]
+    fn shares_are_told() {
+        let of = |sharing: &str| {
+            let srv = "<srv><cluster name='c' secret-file='s'><node>a:1</node></cluster></srv>";
+            let map = format!(
+                "<map><group name='g' files='1' key-nodes='8' node-size='64'/>
+                 <biz id='1' name='biz' key='string' mode='shadow' {sharing}>
+                 <limit policy='total' max='1'/></biz></map>"
+            );
+            let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
+            biz_words(&conf.map.bizs[0])
+        };
+        let shadow = "; in shadow: judged, and nothing is refused";
+        assert_eq!(of("share='host'"), format!("biz: 1 in all{shadow}"));
+        assert_eq!(
+            of("share='cluster' hosts='1000'"),
+            format!("biz: 1 in all; shared by 1,000 machines, in leases{shadow}")
+        );
+        assert_eq!(
+            of("share='exact'"),
+            format!("biz: 1 in all; shared by all machines, one by one{shadow}")
+        );
     }
 
     #[test]

@@ -49,6 +49,7 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
         mode: raw.mode.ok()?,
         limits: limits?,
         listed: listed?,
+        sharing: raw.sharing.ok()?,
         epoch: 0,
     })
 }

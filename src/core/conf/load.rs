@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
-use super::{Cluster, Conf, fit, map_read, srv_read, xml};
+use super::{Cluster, Conf, cluster_read, fit, map_read, share_read, srv_read, xml};
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
@@ -172,9 +172,13 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
         Ok(bytes) => Source::new(file.name, bytes),
         Err(fault) => Err(fault.clone()),
     });
+    let has_cluster = may_have_cluster(&srv);
     let mut map_faults = Vec::new();
     let map = rooted(&map, "map", &mut map_faults, |notes, root, complete| {
         let raw = map_read::map(notes, root, complete);
+        if !has_cluster {
+            share_read::without_cluster(notes, raw.bizs.iter().map(|biz| biz.element));
+        }
         fit::map(notes, raw)
     });
     let mut faults = Vec::new();
@@ -191,6 +195,13 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
         (Ok(srv), Ok(map)) if faults.is_empty() => Ok(Conf { srv, map }),
         _ => Err(Faults::new(faults)),
     }
+}
+
+/// Whether srv.xml may name a cluster. Other code notes its faults.
+fn may_have_cluster(srv: &Result<Source, Fault>) -> bool {
+    let Ok(source) = srv else { return true };
+    let Document { root, complete } = xml::read(&mut Notes::new(source));
+    cluster_read::may_be_named(root.as_ref(), complete)
 }
 
 /// Reads a file's tree and returns the result of `read` on its root. Adds its faults.

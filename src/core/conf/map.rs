@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 
 use super::cidr::Cidr;
 use super::index::BizIndex;
+use super::share::Sharing;
 
 /// Bytes of a node before its key field.
 pub const NODE_HEADER_BYTES: u32 = 24;
@@ -150,6 +151,8 @@ pub struct Biz {
     pub limits: Vec<Limit>,
     /// Keys with rules of their own, in the order of the file.
     pub listed: Vec<Listed>,
+    /// How several machines share its limits. None: each machine has its own.
+    pub sharing: Option<Sharing>,
     /// The epoch of its counters: nodes of another epoch start fresh. 0 unless published otherwise.
     pub epoch: u8,
 }
@@ -206,7 +209,7 @@ impl Biz {
     /// A business of the first group that enforces its limits and lists no key.
     pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
         let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
-        Biz { id, name, group: 0, key, mode, limits, listed, epoch: 0 }
+        Biz { id, name, group: 0, key, mode, limits, listed, sharing: None, epoch: 0 }
     }
 
     /// Whether any of its limits bans. Then each key's node holds the end of its ban.
@@ -361,6 +364,19 @@ impl Policy {
             Policy::Total(_) => "total",
             Policy::Count(_) => "count",
         }
+    }
+
+    /// Its max, which is the burst of a token bucket; none for `count`.
+    pub const fn max(&self) -> Option<u64> {
+        Some(match self {
+            Policy::Interval(Interval { max, .. })
+            | Policy::Calendar(Calendar { max, .. })
+            | Policy::Sliding(Sliding { max, .. })
+            | Policy::SlidingCounter(SlidingCounter { max, .. })
+            | Policy::Token(Token { burst: max, .. })
+            | Policy::Total(Total { max }) => *max,
+            Policy::Count(_) => return None,
+        })
     }
 
     /// The same policy with another max, which is the burst of a token bucket. None for `count`.

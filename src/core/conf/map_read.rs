@@ -7,10 +7,11 @@ use std::collections::HashMap;
 
 use super::fault::{Checked, Faulty, Notes, shown};
 use super::map::{Geometry, Group, HashKind, KeyType, Limit, Listed, MAX_FILES, Mode, OnFull};
+use super::share::Sharing;
 use super::value::{Value, multiple, one_of, only_with, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
-use super::{limit_read, list_read, weight_read};
+use super::{limit_read, list_read, share_read, weight_read};
 
 const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
 const GROUP: Shape = Shape {
@@ -27,7 +28,19 @@ const GROUP: Shape = Shape {
     ..Shape::EMPTY
 };
 const BIZ: Shape = Shape {
-    attributes: &["id", "name", "group", "key", "ipv6-prefix", "mode"],
+    attributes: &[
+        "id",
+        "name",
+        "group",
+        "key",
+        "ipv6-prefix",
+        "mode",
+        "share",
+        "on-miss",
+        "on-down",
+        "wait",
+        "hosts",
+    ],
     many: &["limit", "allow", "deny", "override"],
     ..Shape::EMPTY
 };
@@ -54,6 +67,7 @@ pub(super) struct RawBiz<'e> {
     pub mode: Checked<Mode>,
     pub limits: Vec<Checked<Limit>>,
     pub listed: Vec<Checked<Listed>>,
+    pub sharing: Checked<Option<Sharing>>,
 }
 
 /// What is known of a `<map>`.
@@ -174,7 +188,9 @@ fn biz<'e>(
     let mode = element.or(notes, "mode", Mode::Enforce, word(&modes));
     let limits = limits(notes, element);
     let listed = list_read::listed(notes, element, key, &limits);
-    RawBiz { element, id, name, group, key, mode, limits, listed }
+    let sharing = share_read::sharing(notes, element);
+    share_read::limits_fit(notes, element, &limits, &listed);
+    RawBiz { element, id, name, group, key, mode, limits, listed, sharing }
 }
 
 fn limits(notes: &mut Notes<'_>, biz: &Element) -> Vec<Checked<Limit>> {

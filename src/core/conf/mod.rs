@@ -39,8 +39,11 @@ mod load;
 mod map;
 mod map_read;
 mod overlay;
+mod promises;
 mod resources;
 mod secret_file;
+mod share;
+mod share_read;
 mod srv;
 mod srv_read;
 mod suggest;
@@ -87,6 +90,8 @@ pub use overlay::{Overlay, OverlayError};
 pub use resources::{DirFilesystem, Filesystem, Machine};
 #[doc(hidden)]
 pub use secret_file::{ClusterSecret, Password, SecretError};
+#[doc(hidden)]
+pub use share::{OnDown, OnMiss, Share, Sharing};
 #[doc(hidden)]
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
 #[doc(hidden)]

@@ -4,15 +4,14 @@
 
 use std::fmt::Write as _;
 
-use super::Conf;
 use super::describe::biz_words;
-use super::fit;
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::srv::SLOTS;
+use super::{Conf, fit, promises};
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
 /// The part of memory, as its divisor, beyond which files on disk throttle their writers.
@@ -38,6 +37,9 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
             biz_text(&mut text, biz, group);
         }
     }
+    for line in conf.srv.cluster.iter().flat_map(promises::cluster_lines) {
+        let _ = writeln!(text, "{line}");
+    }
     memory_text(&mut text, conf, sizes);
     let mut warnings: Vec<String> = conf
         .map
@@ -45,6 +47,8 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
         .iter()
         .filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?))
         .collect();
+    warnings.extend(conf.srv.cluster.as_ref().and_then(promises::cluster_warning));
+    warnings.extend(conf.map.bizs.iter().flat_map(promises::biz_warnings));
     if conf.srv.degrade {
         warnings.push("<degrade>true</degrade>: nothing is limited".to_owned());
     }
@@ -140,6 +144,9 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
         fit::needs(biz, g.key_bytes),
         grouped(g.node_bytes.into())
     );
+    for line in promises::biz_lines(biz) {
+        let _ = writeln!(text, "    {line}");
+    }
 }
 
 fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {

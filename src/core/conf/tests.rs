@@ -19,6 +19,7 @@ mod fit;
 mod limit;
 mod list;
 mod map;
+mod share;
 mod srv;
 
 const GROUP: &str = r#"<group name="g" files="1" key-nodes="8" node-size="64"/>"#;

@@ -2,7 +2,7 @@
 //! examples that the shipped files have in comments are of use.
 
 use super::schema::{read, valid};
-use frs::conf::Conf;
+use frs::conf::{Conf, Share};
 
 const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
 
@@ -55,6 +55,39 @@ fn schema_and_check_agree_on_clusters() {
     }
 }
 
+const SRV: &str = "<srv><cluster name='prod' secret-file='conf/s'><node>a:1</node></cluster></srv>";
+
+/// Check and schema of map.xml find the text good, or neither does.
+fn map_agreed(map: &str, good: bool) {
+    let found = Conf::parse("srv.xml", SRV, "map.xml", map);
+    assert_eq!(found.is_ok(), good, "{map} {found:?}");
+    assert!(valid("map.xsd", map).is_none_or(|valid| valid == good), "{map}");
+}
+
+#[test]
+fn schema_and_check_agree_on_shares() {
+    let cases = [
+        ("share='host'", true),
+        ("share='cluster' hosts='1'", true),
+        ("share='cluster' hosts='1024' on-miss='refuse' on-down='share' wait='1ms'", true),
+        ("share='exact' on-miss='admit' on-down='local' wait='1s'", true),
+        ("share='exact' on-miss='busy' on-down='refuse'", true),
+        ("share='all'", false),
+        ("share='exact' on-miss='wait'", false),
+        ("share='exact' on-down='admit'", false),
+        ("share='exact' wait='20'", false),
+        ("share='exact' hosts='0'", false),
+        ("share='exact' hosts='1025'", false),
+        ("share='exact' host='8'", false),
+    ];
+    for (settings, good) in cases {
+        let group = "<group name='g' files='1' key-nodes='8' node-size='64'/>";
+        let limit = "<limit policy='total' max='1'/>";
+        let biz = format!("<biz id='1' name='a' key='string' {settings}>{limit}</biz>");
+        map_agreed(&format!("<map>{group}{biz}</map>"), good);
+    }
+}
+
 /// A shipped file with the example of an element, which stands in a comment, behind that comment.
 fn with_example(file: &str, element: &str) -> String {
     let text = read(file);
@@ -78,4 +111,24 @@ fn the_shipped_example_of_a_cluster_is_taken() {
                 <node>10.0.0.1:6379</node><node>10.0.0.2:6379</node></cluster></srv>";
     let bare = Conf::parse("srv.xml", bare, "map.xml", MAP).unwrap();
     assert_eq!(bare.srv.cluster, Some(cluster));
+}
+
+#[test]
+fn the_shipped_examples_of_shares_are_taken() {
+    let map = |element: &str| {
+        let map = with_example("map.xml", element);
+        map_agreed(&map, true);
+        Conf::parse("srv.xml", SRV, "map.xml", &map).unwrap().map
+    };
+    let partner = map("<biz id=\"2001\"");
+    let partner = &partner.bizs[partner.find_biz("partner").expect("the example")];
+    // What it says is the default.
+    let bare = "<map><group name='g' files='1' key-nodes='8' node-size='64'/>\
+                <biz id='1' name='a' key='string' share='cluster' hosts='8'>\
+                <limit policy='total' max='1'/></biz></map>";
+    let bare = Conf::parse("srv.xml", SRV, "map.xml", bare).unwrap();
+    assert_eq!(partner.sharing, bare.map.bizs[0].sharing);
+    let quota = map("<biz id=\"2002\"");
+    let quota = &quota.bizs[quota.find_biz("quota").expect("the example")];
+    assert!(quota.sharing.is_some_and(|sharing| sharing.share == Share::Exact));
 }

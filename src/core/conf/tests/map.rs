@@ -129,7 +129,7 @@ fn faulty_businesses() {
         ),
         (
             "<biz id='1' name='a' key='ip' mod='off'><limit policy='total' max='1'/></biz>",
-            "31: found attribute mod of <biz>, expected one of id, name, group, key, ipv6-prefix, mode (nearest: mode)",
+            "31: found attribute mod of <biz>, expected one of id, name, group, key, ipv6-prefix, mode, share, on-miss, on-down, wait, hosts (nearest: mode)",
         ),
         (
             "<biz id='1' name='a' key='ip'><limit policy='total' max='1'/><limits/></biz>",

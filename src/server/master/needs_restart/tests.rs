@@ -1,0 +1,167 @@
+//! What a reload takes, and what it refuses.
+
+use frs::conf::{
+    Admin, AuthzKey, Cluster, ClusterNode, Data, HashKind, Http, Log, LogFormat, LogLevel, Login,
+    Map, OnFull,
+};
+
+use super::*;
+
+fn conf() -> Conf {
+    let geometry = Geometry {
+        files: 2,
+        key_nodes: 64,
+        chain: 8,
+        node_bytes: 128,
+        key_bytes: 24,
+        hash: HashKind::Bob,
+    };
+    Conf {
+        srv: Srv {
+            workers: 2,
+            listen: vec![Listen::Unix("frs.sock".into())],
+            allow: vec![],
+            data: Data {
+                dir: "data".into(),
+                live: None,
+                flush_ms: 5000,
+                prefault: false,
+                max_programs: 192,
+            },
+            http: Http {
+                max_connections: 1,
+                max_body_bytes: 1,
+                max_head_bytes: 1,
+                max_items: 1,
+                max_atomic_items: 1,
+                idle_timeout_ms: 1,
+                request_timeout_ms: 1,
+                lock_timeout_ms: 1,
+                hosts: Vec::new(),
+                allow_origin: Vec::new(),
+            },
+            log: Log { level: LogLevel::Info, format: LogFormat::Text, file: None },
+            user: None,
+            authz: AuthzKey::Peer,
+            trusted: vec![],
+            admin: None,
+            degrade: false,
+            cluster: None,
+        },
+        map: Map::new(
+            vec![Group { name: "default".into(), geometry, on_full: OnFull::Evict }],
+            vec![],
+        ),
+    }
+}
+
+#[test]
+fn workers_timeouts_levels_and_new_groups_may_change() {
+    let (mut old, mut new) = (conf(), conf());
+    new.srv.workers = 9;
+    new.srv.http.idle_timeout_ms = 7;
+    new.srv.data.flush_ms = 7;
+    new.srv.log.level = LogLevel::Debug;
+    let listen = Listen::Unix("admin.sock".into());
+    old.srv.admin = Some(Admin { listen: listen.clone(), token_file: None });
+    new.srv.admin = Some(Admin { listen, token_file: Some("token".into()) });
+    let mut added = new.map.groups[0].clone();
+    added.name = "more".into();
+    added.geometry.chain = 3;
+    new.map.groups.push(added);
+    assert_eq!(refused(&old, &new), []);
+}
+
+#[test]
+fn a_new_binary_may_listen_and_log_elsewhere_and_nothing_more() {
+    let (old, mut new) = (conf(), conf());
+    new.srv.listen.push(Listen::Unix("other.sock".into()));
+    new.srv.log.format = LogFormat::Json;
+    new.srv.log.file = Some("frs.log".into());
+    let listen = Listen::Unix("admin.sock".into());
+    new.srv.admin = Some(Admin { listen, token_file: None });
+    assert_eq!(refused_to_a_new_binary(&old, &new), []);
+    assert_eq!(refused(&old, &new).len(), 4);
+    new.srv.data.live = Some("/dev/shm/frs".into());
+    new.srv.user = Some("frs".into());
+    new.map.groups[0].geometry.files = 3;
+    assert_eq!(refused_to_a_new_binary(&old, &new).len(), 3);
+}
+
+#[test]
+fn the_admin_plane_moves_and_goes_with_a_restart_only() {
+    let (mut old, mut new) = (conf(), conf());
+    let listen = Listen::Unix("admin.sock".into());
+    old.srv.admin = Some(Admin { listen, token_file: None });
+    for admin in [None, Some(Listen::Unix("other.sock".into()))] {
+        new.srv.admin = admin.map(|listen| Admin { listen, token_file: None });
+        let expected = [RestartNeed::NeedsRestart { setting: "<admin listen>" }];
+        assert_eq!(refused(&old, &new), expected);
+        assert_eq!(refused_to_a_new_binary(&old, &new), expected);
+    }
+}
+
+#[test]
+fn a_cluster_keeps_its_name_and_secret_and_moves_its_nodes() {
+    let node = |host: &str| ClusterNode { host: host.to_owned(), port: 6379 };
+    let cluster = Cluster {
+        name: "prod".to_owned(),
+        secret_file: "secret".into(),
+        timeout_ms: 50,
+        learn_ms: 500,
+        wait_replicas: 0,
+        batch: 64,
+        max_parked: 4096,
+        nodes: vec![node("a")],
+        tls: false,
+        login: None,
+    };
+    let of = |cluster: Option<Cluster>| {
+        let mut conf = conf();
+        conf.srv.cluster = cluster;
+        conf
+    };
+    let (old, none) = (of(Some(cluster.clone())), of(None));
+    let moved = Cluster {
+        timeout_ms: 1,
+        learn_ms: 100,
+        wait_replicas: 1,
+        batch: 1,
+        max_parked: 1,
+        nodes: vec![node("b"), node("c")],
+        tls: true,
+        login: Some(Login { user: None, password_file: "password".into() }),
+        ..cluster.clone()
+    };
+    assert_eq!(refused(&old, &of(Some(moved))), []);
+    let named = of(Some(Cluster { name: "test".to_owned(), ..cluster.clone() }));
+    let keyed = of(Some(Cluster { secret_file: "other".into(), ..cluster }));
+    for (from, to, setting) in [
+        (&old, &named, "<cluster name>"),
+        (&old, &keyed, "<cluster secret-file>"),
+        (&old, &none, "<cluster>"),
+        (&none, &old, "<cluster>"),
+    ] {
+        let expected = [RestartNeed::NeedsRestart { setting }];
+        assert_eq!(refused(from, to), expected);
+        assert_eq!(refused_to_a_new_binary(from, to), expected);
+    }
+}
+
+#[test]
+fn listeners_directories_users_and_geometry_may_not() {
+    let (old, mut new) = (conf(), conf());
+    new.srv.listen.push(Listen::Unix("other.sock".into()));
+    new.srv.data.live = Some("/dev/shm/frs".into());
+    new.srv.user = Some("frs".into());
+    let listen = Listen::Unix("admin.sock".into());
+    new.srv.admin = Some(Admin { listen, token_file: None });
+    new.map.groups[0].geometry.chain = 56;
+    new.map.groups[0].geometry.hash = HashKind::Siphash;
+    let texts: Vec<String> = refused(&old, &new).iter().map(RestartNeed::to_string).collect();
+    assert_eq!(texts.len(), 6, "{texts:?}");
+    assert!(texts[..4].iter().all(|text| text.contains("needs a restart")), "{texts:?}");
+    assert!(texts[4].contains("chain is 8 in the live files, 56 is wanted"), "{texts:?}");
+    assert!(texts[5].contains("hash is bob"), "{texts:?}");
+    assert!(texts[5].contains("frs-inspect migrate"), "{texts:?}");
+}
