@@ -291,7 +291,8 @@ proptest! {
                 " interval='1m'", " ban='", "/>", ">", "<", "'", "\"", "&", ";", "&#x41;", "&#0;", "<!--", "-->",
                 "--", "<![CDATA[", "]]>", "<!DOCTYPE x [", "]", "<?xml", "?>", " ", "\n", "é", "\u{feff}", "=", "</",
                 "<workers>", "<http max-atomic-items='1024'/>", "x", "\0", "<user>", "scope='biz'",
-                "<degrade>", "true",
+                "<degrade>", "true", "<cluster name='c' secret-file='s'>", "<node", ">[::1]:1</node>",
+                "share='cluster'",
             ]),
             0..40,
         )
@@ -306,15 +307,21 @@ proptest! {
     fn no_settings_panic(
         key in proptest::sample::select(vec!["string", "integer", "ip", "digest"]),
         mode in proptest::sample::select(vec!["enforce", "shadow", "off", "on"]),
+        share in proptest::sample::select(vec![
+            "", "share='exact'", "share='cluster' hosts='1'", "share='cluster' hosts='1024'",
+            "share='exact' on-down='local' on-miss='admit'", "hosts='8'",
+        ]),
         limits in proptest::collection::vec(some_limit(), 1..4),
         lists in proptest::collection::vec(some_list(), 0..5),
     ) {
         let (limits, lists) = (limits.concat(), lists.concat());
         let map = format!(
             "<map><group name='g' files='1' key-nodes='8' node-size='32768'/>\
-             <biz id='1' name='a' key='{key}' mode='{mode}'>{limits}{lists}</biz></map>"
+             <biz id='1' name='a' key='{key}' mode='{mode}' {share}>\
+             {limits}{lists}</biz></map>"
         );
-        let srv = "<srv><http max-atomic-items='15'/></srv>";
+        let srv = "<srv><http max-atomic-items='15'/><cluster name='c' secret-file='s'>\
+                   <node>a:1</node></cluster></srv>";
         if let Ok(conf) = Conf::parse("s", srv, "m", &map) {
             let machine = Machine { ram_bytes: None, filesystems: vec![] };
             let _ = report::report(&conf, &machine, &SIZES);
