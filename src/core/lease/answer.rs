@@ -1,0 +1,125 @@
+//! What a host makes of an answer.
+//!
+//! Invariant: only the answer to the last binding of this incarnation is heard, and only while it
+//! is in flight. The lease then ends so long after the first sending under this seq as the ledger
+//! says that the window runs, so no lag of the answer lengthens it.
+
+use super::{Granted, Holding, Kind, Settings, Take, Taken};
+
+/// An answer as it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Heard {
+    /// The message that it answers.
+    pub take: Take,
+    /// The answer.
+    pub taken: Taken,
+    /// For how long the ledger's master grants nothing.
+    pub learning_ms: u64,
+    /// The time, CLOCK_BOOTTIME.
+    pub now_ms: u64,
+}
+
+/// What follows from an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Next {
+    /// The answer is to another binding: nothing has changed.
+    Ignored,
+    /// The ledger knows a later binding of this incarnation: the directory is a copy. The host
+    /// needs another incarnation before it binds again.
+    Copied,
+    /// What waits can run.
+    Run,
+    /// There is none to be had until the window turns, or until some is given back.
+    Refuse,
+    /// Others have what is needed: they are to be recalled, and the ledger asked again.
+    Recall,
+    /// The ledger grants nothing yet: it is to be asked again.
+    Wait,
+}
+
+impl Holding {
+    /// Takes an answer.
+    pub fn hear(&mut self, settings: &Settings, heard: &Heard) -> Next {
+        let Heard { take, now_ms, .. } = *heard;
+        let lease = &mut self.lease;
+        if !lease.in_flight || take.seq != lease.seq || take.host != lease.incarnation {
+            return Next::Ignored;
+        }
+        lease.in_flight = false;
+        match heard.taken {
+            Taken::Stale => {
+                // Whoever has bound itself under the later number may spend what this node holds.
+                *self = self.of_host(0);
+                Next::Copied
+            }
+            Taken::Nothing => {
+                self.pause(heard);
+                if take.need == 0 { Next::Run } else { Next::Wait }
+            }
+            Taken::Granted(granted) => {
+                self.enter(settings, heard, &granted);
+                if self.unspent(now_ms) >= take.need {
+                    self.lease.tries = 0;
+                    self.lease.again_ms = 0;
+                    return Next::Run;
+                }
+                self.lack(heard)
+            }
+        }
+    }
+
+    /// Enters the window that the ledger names.
+    fn enter(&mut self, settings: &Settings, heard: &Heard, granted: &Granted) {
+        let reported = self.lease.sent_extra.max(0) as u64;
+        self.used = match granted.base {
+            // The log holds what was reported.
+            Some(base) if matches!(settings.kind, Kind::Sliding { .. }) => {
+                self.used.saturating_add(base.saturating_sub(reported))
+            }
+            None => self.used.saturating_add(reported),
+            Some(base) => base,
+        };
+        let lease = &mut self.lease;
+        if let Some(base) = granted.base {
+            lease.base = base;
+        } else if lease.window != granted.window {
+            lease.base = 0;
+        }
+        let after = |from_ms: u64| match granted.turn_ms {
+            Some(turn_ms) => from_ms.saturating_add(turn_ms),
+            None => u64::MAX,
+        };
+        lease.sent_extra = 0;
+        lease.window = granted.window;
+        lease.allowance = granted.allowance;
+        lease.end_ms = after(lease.sent_ms);
+        lease.gone_ms = after(heard.now_ms);
+        lease.pool = granted.pool;
+        lease.others = granted.others;
+        lease.heard_ms = heard.now_ms;
+    }
+
+    /// What to do about a need that was not granted.
+    fn lack(&mut self, heard: &Heard) -> Next {
+        let lease = &mut self.lease;
+        let is_short = i128::from(heard.take.need) > i128::from(lease.pool);
+        if heard.learning_ms > 0 || !is_short {
+            self.pause(heard);
+            Next::Wait
+        } else if lease.others > 0 {
+            self.pause(heard);
+            Next::Recall
+        } else {
+            lease.is_exhausted = true;
+            lease.again_ms = heard.now_ms.saturating_add(super::LONGEST_REFUSAL_MS);
+            lease.again_ms = lease.again_ms.min(lease.end_ms);
+            Next::Refuse
+        }
+    }
+
+    fn pause(&mut self, heard: &Heard) {
+        let pause_ms = self.lease.pause_ms();
+        let pause_ms = if heard.learning_ms > 0 { heard.learning_ms } else { pause_ms };
+        self.lease.again_ms = heard.now_ms.saturating_add(pause_ms);
+    }
+}

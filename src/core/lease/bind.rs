@@ -1,0 +1,105 @@
+//! How a host binds itself, and the message that says so.
+//!
+//! Invariant: the node holds the binding before the message is sent. From then on the host spends at
+//! most what the message says, until an answer to this seq comes.
+
+use super::{Claim, Holding, Kind, Settings, Take};
+
+/// What a host keeps of its unspent uses when it binds itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Keep {
+    /// All: it asks for more, or claims after a failover.
+    All,
+    /// A quarter, or what is held for parked requests if that is more: another host has recalled
+    /// the lease.
+    Quarter,
+    /// None: it has been idle.
+    Nothing,
+}
+
+/// A binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Binding {
+    /// The next number of the host's counter.
+    pub seq: u64,
+    /// The time, CLOCK_BOOTTIME.
+    pub now_ms: u64,
+    /// What the host keeps.
+    pub keep: Keep,
+    /// Uses that wait, as far as they are not unspent here.
+    pub need: u64,
+    /// Uses that the host would take in all.
+    pub want: u64,
+}
+
+impl Holding {
+    /// Binds the host, and returns the message to send.
+    ///
+    /// # Panics
+    /// If the number is not higher than the one before.
+    pub fn bind(&mut self, settings: &Settings, binding: &Binding) -> Take {
+        assert!(binding.seq > self.lease.seq, "{binding:?} after {self:?}");
+        let floor = self.floor(settings, binding);
+        let lease = &mut self.lease;
+        if lease.window != 0 && matches!(settings.kind, Kind::Sliding { .. }) {
+            // The log holds them, so the floor says it.
+            (lease.extra, lease.sent_extra) = (0, 0);
+        }
+        lease.allowance = floor;
+        lease.seq = binding.seq;
+        lease.sent_ms = binding.now_ms;
+        // What is used beyond leases is counted twice rather than never; what is given back is
+        // counted once at most.
+        lease.sent_extra = lease.sent_extra.max(0).saturating_add(lease.extra);
+        lease.extra = 0;
+        lease.in_flight = true;
+        lease.is_exhausted = false;
+        lease.tries = lease.tries.saturating_add(1);
+        lease.again_ms = binding.now_ms.saturating_add(lease.pause_ms());
+        self.message(self.lease.sent_extra, binding)
+    }
+
+    /// The message that is in flight once more, with what waits now.
+    pub fn repeat(&mut self, now_ms: u64, need: u64, want: u64) -> Take {
+        self.lease.tries = self.lease.tries.saturating_add(1);
+        self.lease.again_ms = now_ms.saturating_add(self.lease.pause_ms());
+        let binding = Binding { seq: self.lease.seq, now_ms, keep: Keep::All, need, want };
+        // The first one may have been counted in a window that has turned since.
+        self.message(self.lease.sent_extra.max(0), &binding)
+    }
+
+    /// Claims the lease from a new master; none if there is nothing to claim. An answer of the old
+    /// master, to another seq, is void from then on.
+    pub fn claim(&mut self, settings: &Settings, seq: u64, now_ms: u64) -> Option<Take> {
+        let lease = &self.lease;
+        let counts = lease.window != 0 && now_ms < lease.gone_ms;
+        let binding = Binding { seq, now_ms, keep: Keep::All, need: 0, want: 0 };
+        (counts || lease.in_flight || lease.extra != 0).then(|| self.bind(settings, &binding))
+    }
+
+    fn floor(&mut self, settings: &Settings, binding: &Binding) -> u64 {
+        if self.lease.window == 0 {
+            return 0;
+        }
+        let now_ms = binding.now_ms;
+        if matches!(settings.kind, Kind::Token { .. }) && !self.is_live(now_ms) {
+            // What is unspent at the end of the lease counts as spent.
+            self.used = self.used.max(self.lease.allowance);
+        }
+        let unspent = self.unspent(now_ms);
+        let kept = match binding.keep {
+            Keep::All => unspent,
+            Keep::Quarter => (unspent / 4).max(self.held(now_ms)),
+            Keep::Nothing => 0,
+        };
+        self.used + kept
+    }
+
+    fn message(&self, extra: i64, binding: &Binding) -> Take {
+        let Holding { lease, used } = *self;
+        let spent = if lease.window == 0 { 0 } else { used };
+        let claim = Claim { window: lease.window, floor: lease.allowance.max(spent), spent, extra };
+        let Binding { seq, need, want, .. } = *binding;
+        Take { host: lease.incarnation, seq, claim, need, want: want.max(need) }
+    }
+}

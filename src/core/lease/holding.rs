@@ -1,0 +1,111 @@
+//! What may be spent of a lease, and what is spent beyond it.
+//!
+//! Invariant: a use is debited before it is admitted. Only a live lease of this host's incarnation
+//! is spent, and only up to its allowance; what is used beyond any lease is noted until the ledger
+//! has heard of it.
+
+use super::{Incarnation, Kind, Lease};
+
+/// A lease, and what the policy in front of it has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Holding {
+    /// The lease.
+    pub lease: Lease,
+    /// Uses in the lease's window as the policy counts them: of a sliding limit those that are in
+    /// the log now, of a token bucket those of all time.
+    pub used: u64,
+}
+
+impl Holding {
+    /// What a node holds for this host. The lease of another incarnation is void: its allowance,
+    /// its seq and its marks, and what it has used, which the ledger counts for that one. Only what
+    /// the ledger may not have heard of stays.
+    pub fn of_host(self, incarnation: Incarnation) -> Holding {
+        let lease = self.lease;
+        if lease.incarnation == incarnation {
+            return self;
+        }
+        let extra = lease.extra.max(0).saturating_add(lease.sent_extra.max(0));
+        Holding { lease: Lease { incarnation, extra, ..Lease::default() }, used: 0 }
+    }
+
+    /// Is there a window that the host may spend in?
+    pub fn is_live(&self, now_ms: u64) -> bool {
+        self.lease.window != 0 && now_ms < self.lease.end_ms
+    }
+
+    /// Uses of the allowance that are left.
+    pub fn unspent(&self, now_ms: u64) -> u64 {
+        if self.is_live(now_ms) { self.lease.allowance.saturating_sub(self.used) } else { 0 }
+    }
+
+    /// Uses that are for parked requests.
+    pub fn held(&self, now_ms: u64) -> u64 {
+        let is_over = now_ms >= self.lease.held_until_ms;
+        if is_over { 0 } else { u64::from(self.lease.held).min(self.unspent(now_ms)) }
+    }
+
+    /// Uses that a new request may spend. A parked one may spend all that is unspent.
+    pub fn spendable(&self, now_ms: u64) -> u64 {
+        self.unspent(now_ms) - self.held(now_ms)
+    }
+
+    /// Holds uses for parked requests, in place of those held before.
+    pub fn hold(&mut self, count: u64, until_ms: u64) {
+        self.lease.held = u32::try_from(count).unwrap_or(u32::MAX);
+        self.lease.held_until_ms = until_ms;
+    }
+
+    /// Spends uses of the lease.
+    ///
+    /// # Panics
+    /// If so many are not unspent.
+    pub fn spend(&mut self, count: u64, now_ms: u64) {
+        assert!(count <= self.unspent(now_ms), "{count} uses of {self:?} at {now_ms}");
+        self.used += count;
+        self.lease.used_ms = now_ms;
+    }
+
+    /// Counts uses that are admitted whatever the lease says: by force, by `on-miss="admit"`, by
+    /// `on-down`. The ledger is to hear of them at once ([`Holding::must_report`]).
+    pub fn overspend(&mut self, kind: &Kind, count: u64, now_ms: u64) {
+        // The log of a sliding limit counts them whether or not there is a lease, and says so with
+        // the next binding.
+        let is_log = matches!(kind, Kind::Sliding { .. });
+        if is_log || self.is_live(now_ms) {
+            self.used = self.used.saturating_add(count);
+        }
+        if self.lease.window == 0 || !(is_log || self.is_live(now_ms)) {
+            self.lease.extra = self.lease.extra.saturating_add_unsigned(count);
+        }
+        self.lease.used_ms = now_ms;
+    }
+
+    /// Gives uses back: own ones of this window first, then those of other hosts.
+    pub fn give_back(&mut self, count: u64, now_ms: u64) {
+        if self.is_live(now_ms) {
+            let own = count.min(self.used);
+            self.used -= own;
+            self.lease.extra = self.lease.extra.saturating_sub_unsigned(count - own);
+        } else {
+            // Of a window that is over nothing can be given back.
+            let noted = self.lease.extra.max(0);
+            self.lease.extra -= noted.min(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Has the ledger yet to hear of uses beyond the lease?
+    pub fn must_report(&self, now_ms: u64) -> bool {
+        let is_over = self.is_live(now_ms) && self.used > self.lease.allowance;
+        self.lease.extra != 0 || is_over
+    }
+
+    /// May the node be forgotten? Not while it has a lease that may count after a failover, a
+    /// message in flight, or uses that the ledger has not heard of.
+    pub fn is_evictable(&self, now_ms: u64) -> bool {
+        let lease = &self.lease;
+        let is_over = lease.window == 0 || now_ms >= lease.gone_ms;
+        let is_empty = lease.allowance == 0 && self.used == 0;
+        !lease.in_flight && lease.extra == 0 && (is_over || is_empty)
+    }
+}

@@ -1,0 +1,159 @@
+//! The order in which parked requests of several keys get them: who may hold what until when.
+//!
+//! Invariant: a request waits with uses of lower keys only. Ledger keys have one order on all
+//! hosts, so no circle of requests waits for each other: the one that waits for the highest key
+//! waits for nobody who waits.
+
+/// Uses of one key that a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Part<K> {
+    /// The ledger key.
+    pub key: K,
+    /// So many uses.
+    pub count: u64,
+}
+
+/// An atomic request that waits for leases.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Parked<K> {
+    parts: Vec<Part<K>>,
+    deadline_ms: u64,
+    is_in_order: bool,
+}
+
+impl<K: Ord + Copy> Parked<K> {
+    /// A request that waits until its deadline, CLOCK_BOOTTIME. A key may stand in it several
+    /// times.
+    pub fn new(parts: impl IntoIterator<Item = Part<K>>, deadline_ms: u64) -> Parked<K> {
+        let mut sorted: Vec<Part<K>> = parts.into_iter().collect();
+        sorted.sort_by_key(|part| part.key);
+        let mut parts: Vec<Part<K>> = Vec::with_capacity(sorted.len());
+        for part in sorted {
+            match parts.last_mut() {
+                Some(last) if last.key == part.key => {
+                    last.count = last.count.saturating_add(part.count);
+                }
+                _ => parts.push(part),
+            }
+        }
+        Parked { parts, deadline_ms, is_in_order: false }
+    }
+
+    /// The keys, lowest first.
+    pub fn parts(&self) -> &[Part<K>] {
+        &self.parts
+    }
+
+    /// When it is answered by on-miss.
+    pub fn deadline_ms(&self) -> u64 {
+        self.deadline_ms
+    }
+
+    /// A ledger was short of uses for it: from now on it asks for one key after the other.
+    pub fn was_short(&mut self) {
+        self.is_in_order = true;
+    }
+
+    /// What to ask for now, with what is in hand of each key: all that it lacks, or after a first
+    /// shortage of the lowest key only.
+    pub fn asks(&self, in_hand: impl Fn(&K) -> u64) -> impl Iterator<Item = Part<K>> {
+        let lacks = self.parts.iter().filter_map(move |&Part { key, count }| {
+            let lacking = count.saturating_sub(in_hand(&key));
+            (lacking > 0).then_some(Part { key, count: lacking })
+        });
+        lacks.take(if self.is_in_order { 1 } else { usize::MAX })
+    }
+}
+
+/// How many uses of a key a host keeps for its parked requests when the lease is recalled, and until
+/// when; `in_hand` says what is unspent here of each key.
+///
+/// A use is kept only for a request that has it, and all that it needs of lower keys, in hand. Those
+/// that have come first are served first.
+pub fn kept<'a, K: Ord + Copy + 'a>(
+    parked: impl IntoIterator<Item = &'a Parked<K>>,
+    key: &K,
+    in_hand: impl Fn(&K) -> u64,
+    now_ms: u64,
+) -> Kept {
+    let mut kept = Kept::default();
+    // What is in hand is given out once, in the order of arrival.
+    let mut given: Vec<Part<K>> = Vec::new();
+    for request in parked.into_iter().filter(|request| now_ms < request.deadline_ms) {
+        for &Part { key: at, count } in &request.parts {
+            let nth = given.iter().position(|part| part.key == at).unwrap_or_else(|| {
+                given.push(Part { key: at, count: 0 });
+                given.len() - 1
+            });
+            let before = given[nth].count;
+            if in_hand(&at).saturating_sub(before) < count {
+                break;
+            }
+            given[nth].count = before + count;
+            if at == *key {
+                kept.count += count;
+                kept.until_ms = kept.until_ms.max(request.deadline_ms);
+            }
+        }
+    }
+    kept
+}
+
+/// What a host keeps of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Kept {
+    /// So many uses.
+    pub count: u64,
+    /// Until when.
+    pub until_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request<const N: usize>(parts: [(char, u64); N]) -> Parked<char> {
+        Parked::new(parts.map(|(key, count)| Part { key, count }), 100)
+    }
+
+    fn hands<const N: usize>(hands: [(char, u64); N]) -> impl Fn(&char) -> u64 {
+        move |key| hands.iter().find(|hand| hand.0 == *key).map_or(0, |hand| hand.1)
+    }
+
+    #[test]
+    fn all_keys_are_asked_for_at_once_and_after_a_shortage_the_lowest() {
+        let mut request = request([('c', 1), ('a', 2), ('b', 1), ('a', 1)]);
+        let lacks = |request: &Parked<char>, hand: [(char, u64); 2]| {
+            request.asks(hands(hand)).map(|part| (part.key, part.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(lacks(&request, [('a', 1), ('b', 1)]), [('a', 2), ('c', 1)]);
+        request.was_short();
+        assert_eq!(lacks(&request, [('a', 1), ('b', 1)]), [('a', 2)]);
+        assert_eq!(lacks(&request, [('a', 3), ('b', 1)]), [('c', 1)]);
+    }
+
+    #[test]
+    fn a_use_is_kept_only_with_all_lower_ones_in_hand_and_until_the_deadline() {
+        let parked = [request([('a', 1), ('b', 2), ('c', 1)])];
+        let kept = |key: char, hand: [(char, u64); 3], now_ms: u64| {
+            kept(&parked, &key, hands(hand), now_ms).count
+        };
+        assert_eq!(kept('a', [('a', 5), ('b', 0), ('c', 0)], 99), 1);
+        assert_eq!(kept('b', [('a', 1), ('b', 2), ('c', 0)], 99), 2);
+        assert_eq!(kept('b', [('a', 0), ('b', 2), ('c', 0)], 99), 0, "the lower one lacks");
+        assert_eq!(kept('b', [('a', 1), ('b', 1), ('c', 0)], 99), 0, "it has not all of it");
+        assert_eq!(kept('c', [('a', 1), ('b', 1), ('c', 1)], 99), 0);
+        assert_eq!(kept('a', [('a', 5), ('b', 0), ('c', 0)], 100), 0, "its deadline is over");
+        assert_eq!(kept('d', [('a', 1), ('b', 2), ('c', 1)], 99), 0);
+    }
+
+    #[test]
+    fn what_is_in_hand_is_kept_once() {
+        let parked = [request([('a', 1), ('b', 1)]), request([('a', 1), ('c', 1)])];
+        let count = |key, hand| kept(&parked, &key, hands(hand), 0).count;
+        assert_eq!(count('a', [('a', 1), ('c', 9)]), 1);
+        assert_eq!(count('c', [('a', 1), ('c', 9)]), 0);
+        assert_eq!(count('a', [('a', 2), ('c', 9)]), 2);
+        assert_eq!(count('c', [('a', 2), ('c', 9)]), 1);
+    }
+}
