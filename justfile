@@ -34,6 +34,11 @@ model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         cargo test --release --target-dir target/model --test it limits::model
 
+# the rules of leases over all that can happen to hosts, network and ledger, so many states of each world
+model-lease states="2000000":
+    FRS_MODEL_LEASE={{ states }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
+        cargo test --release --target-dir target/model --test it lease::checker -- --nocapture
+
 # internal benches (criterion); arguments select: just bench crc
 bench *args:
     cargo bench -- {{ args }}

@@ -40,7 +40,7 @@ pub enum Next {
 impl Holding {
     /// Takes an answer.
     pub fn hear(&mut self, settings: &Settings, heard: &Heard) -> Next {
-        let Heard { take, now_ms, .. } = *heard;
+        let take = heard.take;
         let lease = &mut self.lease;
         if !lease.in_flight || take.seq != lease.seq || take.host != lease.incarnation {
             return Next::Ignored;
@@ -58,7 +58,9 @@ impl Holding {
             }
             Taken::Granted(granted) => {
                 self.enter(settings, heard, &granted);
-                if self.unspent(now_ms) >= take.need {
+                let floor = take.claim.floor.saturating_add(take.claim.extra.max(0) as u64);
+                let more = granted.allowance.saturating_sub(granted.base.unwrap_or(floor));
+                if more >= take.need {
                     self.lease.tries = 0;
                     self.lease.again_ms = 0;
                     return Next::Run;
@@ -71,6 +73,9 @@ impl Holding {
     /// Enters the window that the ledger names.
     fn enter(&mut self, settings: &Settings, heard: &Heard, granted: &Granted) {
         let reported = self.lease.sent_extra.max(0) as u64;
+        if granted.window != self.lease.window {
+            self.forget_given_back();
+        }
         self.used = match granted.base {
             // The log holds what was reported.
             Some(base) if matches!(settings.kind, Kind::Sliding { .. }) => {

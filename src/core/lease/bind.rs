@@ -40,6 +40,9 @@ impl Holding {
     pub fn bind(&mut self, settings: &Settings, binding: &Binding) -> Take {
         assert!(binding.seq > self.lease.seq, "{binding:?} after {self:?}");
         let floor = self.floor(settings, binding);
+        if !self.is_live(binding.now_ms) {
+            self.forget_given_back();
+        }
         let lease = &mut self.lease;
         if lease.window != 0 && matches!(settings.kind, Kind::Sliding { .. }) {
             // The log holds them, so the floor says it.

@@ -69,14 +69,14 @@ impl Holding {
     /// Counts uses that are admitted whatever the lease says: by force, by `on-miss="admit"`, by
     /// `on-down`. The ledger is to hear of them at once ([`Holding::must_report`]).
     pub fn overspend(&mut self, kind: &Kind, count: u64, now_ms: u64) {
-        // The log of a sliding limit counts them whether or not there is a lease, and says so with
-        // the next binding.
-        let is_log = matches!(kind, Kind::Sliding { .. });
-        if is_log || self.is_live(now_ms) {
+        let is_live = self.is_live(now_ms);
+        // The log of a sliding limit counts them whether or not there is a lease.
+        if is_live || matches!(kind, Kind::Sliding { .. }) {
             self.used = self.used.saturating_add(count);
         }
-        if self.lease.window == 0 || !(is_log || self.is_live(now_ms)) {
-            self.lease.extra = self.lease.extra.saturating_add_unsigned(count);
+        if !is_live {
+            // What was given back in a window that is over makes no room for it.
+            self.lease.extra = self.lease.extra.max(0).saturating_add_unsigned(count);
         }
         self.lease.used_ms = now_ms;
     }
@@ -89,15 +89,19 @@ impl Holding {
             self.lease.extra = self.lease.extra.saturating_sub_unsigned(count - own);
         } else {
             // Of a window that is over nothing can be given back.
-            let noted = self.lease.extra.max(0);
-            self.lease.extra -= noted.min(i64::try_from(count).unwrap_or(i64::MAX));
+            self.lease.extra = self.lease.extra.saturating_sub_unsigned(count).max(0);
         }
+    }
+
+    /// What was given back in a window counts in no other.
+    pub(super) fn forget_given_back(&mut self) {
+        self.lease.extra = self.lease.extra.max(0);
     }
 
     /// Has the ledger yet to hear of uses beyond the lease?
     pub fn must_report(&self, now_ms: u64) -> bool {
-        let is_over = self.is_live(now_ms) && self.used > self.lease.allowance;
-        self.lease.extra != 0 || is_over
+        let counts = self.lease.window != 0 && now_ms < self.lease.gone_ms;
+        self.lease.extra != 0 || counts && self.used > self.lease.allowance
     }
 
     /// May the node be forgotten? Not while it has a lease that may count after a failover, a
@@ -106,6 +110,6 @@ impl Holding {
         let lease = &self.lease;
         let is_over = lease.window == 0 || now_ms >= lease.gone_ms;
         let is_empty = lease.allowance == 0 && self.used == 0;
-        !lease.in_flight && lease.extra == 0 && (is_over || is_empty)
+        !lease.in_flight && lease.extra <= 0 && (is_over || is_empty)
     }
 }

@@ -1,5 +1,7 @@
-//! Leases: the ledger's functions on a real server, and the same as a pure model.
+//! Leases: the host's rules over all that can happen to small worlds, the ledger's functions on a
+//! real server, and the same as a pure model.
 
+mod checker;
 mod facts;
 mod ledger;
 mod promises;

@@ -1,0 +1,329 @@
+//! The host's rules over all that can happen to small worlds: an explicit-state checker.
+//!
+//! It runs the functions of `frs::lease`, a pure ledger, and a network that delivers late, twice, in
+//! any order or never ([`world`]). A search looks at every state within the bounds, breadth first,
+//! so that what it finds is found by the shortest way; walks at random go deeper ([`search`]).
+//! Requests of several keys have a graph of their own ([`progress`]).
+//!
+//! What is checked in each state: in a window of the ledger at most max are admitted, over all
+//! hosts, before its end by the ledger's clock; where no message is on its way, the ledger has
+//! granted what was admitted; the ledger has granted what is unspent, or more. Uses by force come on
+//! top; after a failover, what lost nodes had spent.
+//!
+//! Each rule is left out once, and the checker finds what it is there for. The numbers are those of
+//! the design.
+//!
+//! | rule | left out | found by |
+//! | --- | --- | --- |
+//! | 1 | the node is bound when the message is sent, not when it is answered | `a_host_binds_itself_first` |
+//! | 1 | seq is one counter for the host, not one in each node | `seq_is_the_hosts` |
+//! | 1 | the ledger does not hear a seq from before the last | `the_ledger_hears_no_older_seq` |
+//! | 2 | a lease ends by the time of sending, not of the answer | `a_lease_ends_by_its_sending` |
+//! | 2 | by the first sending under its seq | `a_lease_ends_by_the_first_sending` |
+//! | 3 | a window is forgotten when the ledger names another | `a_window_is_kept_until_another_is_named` |
+//! | 3 | then used is base | `the_base_is_used` |
+//! | 3 | a repeated answer has the base too | `a_repeated_answer_has_the_base` |
+//! | 3 | no time-out ends an in-flight mark | `a_mark_does_not_time_out` |
+//! | 4 | a node with a lease is not evicted | `a_node_with_a_lease_stays` |
+//! | 4 | nor until the ledger's window is over | `a_node_with_a_lease_stays_until_the_turn` |
+//! | 4 | nor a node with a mark | `a_node_with_a_mark_stays` |
+//! | 4 | a lost node does not ask with floor 0 | `a_lost_node_says_so` |
+//! | 5 | another directory is another incarnation | `an_old_directory_is_another_host` |
+//! | 6 | uses beyond a lease are reported | `what_is_used_beyond_is_reported` |
+//! | 6 | what is given back is told once | `what_is_given_back_is_told_once` |
+//! | 6 | the least max decides | `the_least_max_decides` |
+//! | 7 | recalls are answered | `recalls_are_answered` |
+//! | 8 | leases are claimed after a failover | `leases_are_claimed` |
+//! | 8 | also those that have ended while the ledger's window runs | `ended_leases_are_claimed_until_the_turn` |
+//! | 8 | marks are claimed too | `marks_are_claimed` |
+//! | 8 | under a new seq | `claims_have_a_new_seq` |
+//! | 8 | a new master learns before it grants | `a_new_master_learns` |
+//! | 9 | a use is kept only with all lower keys in hand | `no_order_of_keys_is_a_deadlock` |
+//! | 9 | such a use is kept | `no_use_kept_is_a_livelock` |
+//!
+//! Rule 10 is in the ledger's name: leases of another epoch are in another ledger.
+//!
+//! `just model-lease 5000000` looks at so many states of each larger world, and walks.
+
+mod ledger;
+mod progress;
+mod search;
+mod world;
+
+use frs::lease::{Appetite, Kind};
+
+use ledger::Rule as LedgerRule;
+use progress::{Graph, Keeping, Scene};
+use search::{search, walk};
+use world::{Bounds, Rule, World};
+
+/// Two hosts and one use: small enough to be looked at whole.
+const SMALL: Bounds = Bounds { max: 1, binds: 2, doubles: 0, ..Bounds::PLAIN };
+
+/// One that can fail over, to what a replica has had at any time.
+const FAILING: Bounds = Bounds { failovers: 1, replications: 1, ..SMALL };
+
+/// A window, and a tick more.
+const TURN: Bounds = Bounds { ticks: 4, ..SMALL };
+
+/// All that can happen, several times: for walks.
+const ALL: Bounds = Bounds {
+    max: 2,
+    ticks: 8,
+    binds: 8,
+    doubles: 3,
+    repeats: 2,
+    recalls: 3,
+    forced: 1,
+    returns: 1,
+    evictions: 2,
+    losses: 1,
+    restores: 1,
+    replications: 3,
+    failovers: 2,
+    ..Bounds::PLAIN
+};
+
+const TOTAL: Bounds = Bounds { kind: Kind::Total, ..ALL };
+
+const DAY: Kind = Kind::Calendar { start_ms: 0, end_ms: 300, next_end_ms: 600 };
+
+/// Worlds in which nothing may be found, each with something else that goes wrong.
+const WORLDS: [(&str, Bounds); 14] = [
+    ("late, doubled and lost messages", Bounds { doubles: 1, ..TURN }),
+    ("messages sent once more", Bounds { repeats: 2, ..TURN }),
+    ("recalls", Bounds { max: 2, recalls: 2, ..SMALL }),
+    ("needs of two", Bounds { max: 4, need: 2, binds: 3, recalls: 1, ..SMALL }),
+    ("uses by force", Bounds { forced: 2, ticks: 3, evictions: 1, ..SMALL }),
+    ("uses given back", Bounds { max: 2, returns: 2, ticks: 3, ..SMALL }),
+    ("lost and evicted nodes", Bounds { losses: 1, evictions: 1, binds: 3, ..TURN }),
+    ("old directories", Bounds { restores: 1, ticks: 1, binds: 3, ..SMALL }),
+    ("a failover", Bounds { ticks: 2, ..FAILING }),
+    ("two failovers", Bounds { failovers: 2, ..FAILING }),
+    ("a failover at the turn", Bounds { ticks: 4, replications: 0, ..FAILING }),
+    ("leases of one", Bounds { max: 2, appetite: Appetite::Needed, ticks: 3, ..SMALL }),
+    ("a total", Bounds { kind: Kind::Total, losses: 1, recalls: 1, ..SMALL }),
+    ("calendar windows, a wall clock late", Bounds { kind: DAY, ticks: 4, ..SMALL }),
+];
+
+/// How many states of each world `just model-lease` looks at; none in `cargo test`.
+fn more() -> Option<usize> {
+    let states = std::env::var("FRS_MODEL_LEASE").ok()?;
+    Some(states.parse().expect("FRS_MODEL_LEASE is a number of states"))
+}
+
+/// The fault that is found where a rule is left out; none is found where it is kept.
+fn broken_without(rule: Rule, bounds: Bounds) {
+    const MOST: usize = 400_000;
+    let found = search(World::new(Bounds { without: Some(rule), ..bounds }), MOST);
+    let fault = found.fault.unwrap_or_else(|| {
+        panic!("nothing found without {rule:?} in {} states: {}", found.states, found.is_whole)
+    });
+    println!("without {rule:?}, in {} states:\n{fault}\n", found.states);
+    let kept = search(World::new(bounds), found.states * 3 / 2);
+    assert_eq!(kept.fault, None, "with {rule:?} kept");
+}
+
+#[test]
+fn no_small_world_admits_too_many() {
+    for (name, bounds) in WORLDS {
+        let found = search(World::new(bounds), 25_000);
+        println!("{name}: {} states, whole: {}", found.states, found.is_whole);
+        assert_eq!(found.fault, None, "{name}");
+    }
+}
+
+#[test]
+fn no_walk_admits_too_many() {
+    let walks = more().map_or(150, |states| states as u64 / 20);
+    for (name, bounds) in [
+        ("all", ALL),
+        ("three hosts", Bounds { hosts: 3, max: 3, ..ALL }),
+        ("needs of two", Bounds { hosts: 3, max: 4, need: 2, ..ALL }),
+        ("one use", Bounds { max: 1, losses: 0, restores: 0, ..ALL }),
+        ("a total", TOTAL),
+        ("calendar windows", Bounds { kind: DAY, ..ALL }),
+        ("another max", Bounds { other_max: Some(1), forced: 0, failovers: 0, ..TOTAL }),
+        ("long learning", Bounds { learn_ms: 200, losses: 0, ..ALL }),
+    ] {
+        assert_eq!(walk(&World::new(bounds), walks, 80), None, "{name}");
+    }
+}
+
+/// Millions of states: `just model-lease`.
+#[test]
+fn no_larger_world_admits_too_many() {
+    let Some(most) = more() else { return };
+    for (name, bounds) in WORLDS {
+        for (size, bounds) in [
+            ("", bounds),
+            (", more messages", Bounds { binds: 4, doubles: 1, ..bounds }),
+            (", more of all", Bounds { max: 2, binds: 3, recalls: 1, ticks: 3, ..bounds }),
+            (", three hosts", Bounds { hosts: 3, binds: 3, ..bounds }),
+        ] {
+            let found = search(World::new(bounds), most);
+            println!("{name}{size}: {} states, whole: {}", found.states, found.is_whole);
+            assert_eq!(found.fault, None, "{name}{size}");
+        }
+    }
+}
+
+#[test]
+fn a_host_binds_itself_first() {
+    broken_without(Rule::BindFirst, Bounds { recalls: 1, ..SMALL });
+}
+
+#[test]
+fn seq_is_the_hosts() {
+    let bounds = Bounds { evictions: 1, binds: 3, doubles: 0, ticks: 3, ..SMALL };
+    broken_without(Rule::SeqOfTheHost, bounds);
+}
+
+#[test]
+fn the_ledger_hears_no_older_seq() {
+    let bounds = Bounds { recalls: 1, doubles: 1, ..SMALL };
+    broken_without(Rule::Ledger(LedgerRule::Seq), bounds);
+}
+
+#[test]
+fn a_lease_ends_by_its_sending() {
+    broken_without(Rule::EndFromTheSending, TURN);
+}
+
+#[test]
+fn a_lease_ends_by_the_first_sending() {
+    broken_without(Rule::EndFromTheFirstSending, Bounds { repeats: 1, ..TURN });
+}
+
+#[test]
+fn a_window_is_kept_until_another_is_named() {
+    broken_without(Rule::KeepTheWindow, TURN);
+}
+
+#[test]
+fn the_base_is_used() {
+    broken_without(Rule::TakeTheBase, Bounds { losses: 1, ..SMALL });
+}
+
+#[test]
+fn a_repeated_answer_has_the_base() {
+    broken_without(Rule::RepeatTheBase, Bounds { losses: 1, doubles: 1, ..SMALL });
+}
+
+#[test]
+fn a_mark_does_not_time_out() {
+    broken_without(Rule::KeepTheMark, Bounds { max: 2, ..FAILING });
+}
+
+#[test]
+fn a_node_with_a_lease_stays() {
+    broken_without(Rule::KeepLeasedNodes, Bounds { evictions: 1, ..FAILING });
+}
+
+#[test]
+fn a_node_with_a_lease_stays_until_the_turn() {
+    let bounds = Bounds { hosts: 1, evictions: 1, ticks: 4, replications: 0, ..FAILING };
+    broken_without(Rule::KeepUntilTheTurn, bounds);
+}
+
+#[test]
+fn a_node_with_a_mark_stays() {
+    broken_without(Rule::KeepMarkedNodes, Bounds { max: 2, evictions: 1, forced: 1, ..SMALL });
+}
+
+#[test]
+fn a_lost_node_says_so() {
+    broken_without(Rule::AskWithoutAWindow, Bounds { losses: 1, ..SMALL });
+}
+
+#[test]
+fn an_old_directory_is_another_host() {
+    broken_without(Rule::NewIncarnation, Bounds { restores: 1, ..SMALL });
+}
+
+#[test]
+fn what_is_used_beyond_is_reported() {
+    broken_without(Rule::ReportExtra, Bounds { forced: 1, ..SMALL });
+}
+
+#[test]
+fn what_is_given_back_is_told_once() {
+    let bounds = Bounds { max: 2, returns: 1, recalls: 1, binds: 4, ..SMALL };
+    broken_without(Rule::GiveBackOnce, bounds);
+}
+
+#[test]
+fn the_least_max_decides() {
+    let bounds = Bounds { max: 2, other_max: Some(1), ..SMALL };
+    broken_without(Rule::Ledger(LedgerRule::LeastMax), bounds);
+}
+
+#[test]
+fn leases_are_claimed() {
+    broken_without(Rule::Claim, Bounds { ticks: 1, ..FAILING });
+}
+
+#[test]
+fn ended_leases_are_claimed_until_the_turn() {
+    let bounds = Bounds { ticks: 4, replications: 0, ..FAILING };
+    broken_without(Rule::ClaimUntilTheTurn, bounds);
+}
+
+#[test]
+fn marks_are_claimed() {
+    broken_without(Rule::ClaimMarks, FAILING);
+}
+
+#[test]
+fn claims_have_a_new_seq() {
+    broken_without(Rule::ClaimUnderANewSeq, Bounds { max: 2, ..FAILING });
+}
+
+#[test]
+fn a_new_master_learns() {
+    broken_without(Rule::Learn, FAILING);
+}
+
+const SCENES: [Scene<'static>; 4] = [
+    Scene::of(&[1, 1], &[&[1, 1], &[1, 1]], &[]),
+    Scene::of(&[3, 3], &[&[2, 2], &[2, 2]], &[[0, 0], [1, 1]]),
+    Scene::of(&[8], &[&[5], &[5]], &[[0, 0], [1, 0]]),
+    // One that holds uses and wants none.
+    Scene::of(&[2], &[&[], &[1]], &[[0, 0], [0, 0]]),
+];
+
+/// Requests in a circle: a and b, b and c, a and c.
+const CIRCLE: Scene<'static> =
+    Scene::of(&[2, 2, 2], &[&[2, 2, 0], &[0, 2, 2], &[2, 0, 2]], &[[2, 0], [0, 1], [1, 2]]);
+
+fn graph(scene: Scene<'static>, keeping: Keeping) -> Graph {
+    let graph = Scene { keeping, ..scene }.explore();
+    println!("{scene:?}, keeping {keeping:?}: {graph:?}");
+    graph
+}
+
+#[test]
+fn requests_of_several_keys_end() {
+    let larger = more().is_some().then_some(CIRCLE);
+    for scene in SCENES.into_iter().chain(larger) {
+        let graph = graph(scene, Keeping::ByTheRules);
+        assert_eq!([graph.deadlocks, graph.livelocks], [0, 0], "{graph:?}");
+    }
+}
+
+#[test]
+fn no_order_of_keys_is_a_deadlock() {
+    assert!(graph(SCENES[0], Keeping::WhatAnyRequestHas).deadlocks > 0);
+}
+
+#[test]
+fn no_use_kept_is_a_livelock() {
+    let graph = graph(SCENES[0], Keeping::NoUseOfRequests);
+    assert_eq!(graph.deadlocks, 0);
+    assert!(graph.livelocks > 0);
+}
+
+#[test]
+fn recalls_are_answered() {
+    assert!(graph(SCENES[3], Keeping::All).deadlocks > 0);
+}

@@ -1,0 +1,751 @@
+//! Some hosts, a network and a ledger, and all that can happen to them.
+//!
+//! Invariant: hosts do what the functions of `frs::lease` do, and nothing else, but for the one
+//! rule that a world may be made without.
+//!
+//! A message that was sent stays in the network: it may be delivered at any time, several times, in
+//! any order or never, and so may each answer. A process that dies between a binding and the
+//! sending is a message that is never delivered. The clock of each host is shifted by another hour,
+//! as CLOCK_BOOTTIME has no common zero.
+
+use std::rc::Rc;
+
+use frs::lease::{Appetite, Binding, Heard, Holding, Keep, Kind, Lease, Settings, Take, Taken};
+
+use super::ledger::{Ledger, Rule as LedgerRule};
+use super::search;
+
+/// The most hosts.
+const HOSTS: usize = 3;
+
+/// Ticks that a world can have.
+const TICKS: usize = 12;
+
+const START_MS: u64 = 86_400_000;
+
+/// A rule that a world is made without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rule {
+    BindFirst,
+    SeqOfTheHost,
+    EndFromTheFirstSending,
+    EndFromTheSending,
+    KeepTheWindow,
+    TakeTheBase,
+    KeepTheMark,
+    KeepLeasedNodes,
+    KeepMarkedNodes,
+    KeepUntilTheTurn,
+    AskWithoutAWindow,
+    NewIncarnation,
+    ReportExtra,
+    GiveBackOnce,
+    Claim,
+    ClaimMarks,
+    ClaimUntilTheTurn,
+    ClaimUnderANewSeq,
+    Learn,
+    RepeatTheBase,
+    Ledger(LedgerRule),
+}
+
+/// What a world consists of, and how much may happen in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    pub kind: Kind,
+    pub max: u64,
+    /// The max of the last host, where its configuration is another one.
+    pub other_max: Option<u64>,
+    pub hosts: usize,
+    pub need: u64,
+    pub appetite: Appetite,
+    pub tick_ms: u64,
+    pub learn_ms: u64,
+    pub ticks: u8,
+    /// Bindings, in all.
+    pub binds: u8,
+    /// Deliveries of a message that has been delivered before.
+    pub doubles: u8,
+    /// Messages sent once more under the same seq.
+    pub repeats: u8,
+    /// Recalls and returns of idle leases.
+    pub recalls: u8,
+    /// Uses by force.
+    pub forced: u8,
+    /// Uses given back.
+    pub returns: u8,
+    pub evictions: u8,
+    pub losses: u8,
+    pub restores: u8,
+    /// Times that a replica catches up with the master.
+    pub replications: u8,
+    pub failovers: u8,
+    pub without: Option<Rule>,
+}
+
+impl Bounds {
+    /// Two hosts, one window of three ticks, and nothing that goes wrong but the network.
+    pub const PLAIN: Bounds = Bounds {
+        kind: Kind::Interval { interval_ms: 300 },
+        max: 2,
+        other_max: None,
+        hosts: 2,
+        need: 1,
+        appetite: Appetite::Most,
+        tick_ms: 100,
+        learn_ms: 100,
+        ticks: 0,
+        binds: 4,
+        doubles: 1,
+        repeats: 0,
+        recalls: 0,
+        forced: 0,
+        returns: 0,
+        evictions: 0,
+        losses: 0,
+        restores: 0,
+        replications: 0,
+        failovers: 0,
+        without: None,
+    };
+}
+
+/// Has the host claimed what it holds from the new master?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Claiming {
+    Done,
+    Due,
+    Sent { seq: u64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Host {
+    incarnation: u64,
+    /// The last number given, in runtime.mmap.
+    seq: u64,
+    node: Option<Holding>,
+    saved: Option<Directory>,
+    claiming: Claiming,
+    /// Marks that have timed out, where they may.
+    timed_out: bool,
+}
+
+/// A copy of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Directory {
+    seq: u64,
+    node: Option<Holding>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Sent {
+    order: u64,
+    take: Take,
+    settings: Settings,
+    is_delivered: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Answered {
+    order: u64,
+    take: Take,
+    taken: Taken,
+    learning_ms: u64,
+}
+
+/// What has happened of what is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Left {
+    binds: u8,
+    doubles: u8,
+    repeats: u8,
+    recalls: u8,
+    forced: u8,
+    returns: u8,
+    evictions: u8,
+    losses: u8,
+    restores: u8,
+    replications: u8,
+    failovers: u8,
+}
+
+/// The world. The bounds are the same in all states of a search.
+#[derive(Debug, Clone, Hash)]
+pub struct World {
+    bounds: Rc<Bounds>,
+    left: Left,
+    tick: u8,
+    ledger: Ledger,
+    /// When the ledger's master has become one.
+    born: u8,
+    /// What a replica has, which may become the master.
+    replica: Ledger,
+    hosts: [Host; HOSTS],
+    sent: Vec<Sent>,
+    answers: Vec<Answered>,
+    /// Uses admitted in each tick, those by force too, less those given back.
+    admitted: [i8; TICKS],
+    /// Of them by force.
+    forced: [u8; TICKS],
+    /// In which ticks windows have begun that something was admitted in.
+    windows: u16,
+    /// Uses whose nodes are lost.
+    lost: u8,
+    /// Uses by force that it may not have heard of, as their node is lost.
+    unheard: u8,
+    fault: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    Tick,
+    Use(usize),
+    Force(usize),
+    GiveBack(usize),
+    Ask(usize),
+    Repeat(usize),
+    TimeOut(usize),
+    Recall(usize),
+    ReturnIdle(usize),
+    Deliver(usize),
+    Hear(usize),
+    Evict(usize),
+    Lose(usize),
+    Save(usize),
+    Restore(usize),
+    Replicate,
+    FailOver,
+    Flush,
+    Notice(usize),
+}
+
+impl World {
+    /// Where nothing has happened yet.
+    pub fn new(bounds: Bounds) -> World {
+        let ledger_rule = match bounds.without {
+            Some(Rule::Ledger(rule)) => Some(rule),
+            _ => None,
+        };
+        let learn_ms = if bounds.without == Some(Rule::Learn) { 0 } else { bounds.learn_ms };
+        let mut ledger = Ledger::without(learn_ms, ledger_rule);
+        // The first master has learned before the world begins.
+        ledger.learning_ms(START_MS - learn_ms);
+        let host = |nth: usize| Host {
+            incarnation: 1 + nth as u64,
+            seq: 0,
+            node: None,
+            saved: None,
+            claiming: Claiming::Done,
+            timed_out: false,
+        };
+        let Bounds { binds, doubles, repeats, recalls, forced, returns, .. } = bounds;
+        let Bounds { evictions, losses, restores, replications, failovers, .. } = bounds;
+        let left = Left {
+            binds,
+            doubles,
+            repeats,
+            recalls,
+            forced,
+            returns,
+            evictions,
+            losses,
+            restores,
+            replications,
+            failovers,
+        };
+        World {
+            bounds: Rc::new(bounds),
+            left,
+            tick: 0,
+            replica: Ledger::without(learn_ms, ledger_rule),
+            ledger,
+            born: 0,
+            hosts: std::array::from_fn(host),
+            sent: Vec::new(),
+            answers: Vec::new(),
+            admitted: [0; TICKS],
+            forced: [0; TICKS],
+            windows: 0,
+            lost: 0,
+            unheard: 0,
+            fault: None,
+        }
+    }
+
+    fn is_without(&self, rule: Rule) -> bool {
+        self.bounds.without == Some(rule)
+    }
+
+    fn now_ms(&self) -> u64 {
+        START_MS + u64::from(self.tick) * self.bounds.tick_ms
+    }
+
+    /// CLOCK_BOOTTIME of a host.
+    fn boot_ms(&self, host: usize) -> u64 {
+        self.now_ms() + 3_600_000 * (1 + host as u64)
+    }
+
+    fn settings(&self, host: usize) -> Settings {
+        let Bounds { kind, max, other_max, hosts, .. } = *self.bounds;
+        let own = other_max.filter(|_| host + 1 == hosts);
+        let kind = match kind {
+            // By the wall clock, which is a tick late on the second host.
+            Kind::Calendar { start_ms, end_ms, .. } => {
+                let length_ms = end_ms - start_ms;
+                let late_ms = if host == 1 { self.bounds.tick_ms } else { 0 };
+                let now_ms = self.now_ms() - late_ms;
+                let start_ms = now_ms - now_ms % length_ms;
+                let end_ms = start_ms + length_ms;
+                Kind::Calendar { start_ms, end_ms, next_end_ms: end_ms + length_ms }
+            }
+            kind => kind,
+        };
+        Settings { kind, max: own.unwrap_or(max), hosts: hosts as u64 }
+    }
+
+    fn node(&self, host: usize) -> Holding {
+        let Host { node, incarnation, .. } = self.hosts[host];
+        node.unwrap_or_default().of_host(incarnation)
+    }
+
+    fn binding(&mut self, host: usize, keep: Keep, need: u64) -> Binding {
+        let settings = self.settings(host);
+        let now_ms = self.boot_ms(host);
+        let seq = match self.is_without(Rule::SeqOfTheHost) {
+            true => self.node(host).lease.seq + 1,
+            false => self.hosts[host].seq + 1,
+        };
+        self.hosts[host].seq = seq;
+        let want = if need > 0 { self.bounds.appetite.want(&settings, need) } else { 0 };
+        Binding { seq, now_ms, keep, need, want }
+    }
+
+    fn send(&mut self, host: usize, mut take: Take) {
+        if self.is_without(Rule::ReportExtra) {
+            take.claim.extra = 0;
+        }
+        if let Claiming::Sent { seq } = &mut self.hosts[host].claiming {
+            *seq = take.seq;
+        }
+        let settings = self.settings(host);
+        let order = search::hash(&(take, settings));
+        if let Err(at) = self.sent.binary_search_by_key(&order, |sent| sent.order) {
+            self.sent.insert(at, Sent { order, take, settings, is_delivered: false });
+        }
+    }
+
+    fn bind(&mut self, host: usize, keep: Keep, need: u64) {
+        let mut node = self.node(host);
+        let allowance = node.lease.allowance;
+        let sent_extra = node.lease.sent_extra.min(0);
+        let binding = self.binding(host, keep, need);
+        if self.is_without(Rule::GiveBackOnce) {
+            node.lease.extra += sent_extra;
+        }
+        let take = node.bind(&self.settings(host), &binding);
+        if self.is_without(Rule::BindFirst) {
+            node.lease.allowance = allowance;
+        }
+        self.hosts[host].node = Some(node);
+        self.hosts[host].timed_out = false;
+        self.send(host, take);
+    }
+
+    fn repeat(&mut self, host: usize, need: u64) {
+        let mut node = self.node(host);
+        let now_ms = self.boot_ms(host);
+        let want = self.bounds.appetite.want(&self.settings(host), need);
+        let take = node.repeat(now_ms, need, if need > 0 { want } else { 0 });
+        if self.is_without(Rule::EndFromTheFirstSending) {
+            node.lease.sent_ms = now_ms;
+        }
+        self.hosts[host].node = Some(node);
+        self.send(host, take);
+    }
+
+    fn notice(&mut self, host: usize) {
+        let mut node = self.node(host);
+        let now_ms = self.boot_ms(host);
+        self.hosts[host].claiming = Claiming::Done;
+        let is_left_out = self.is_without(Rule::Claim)
+            || self.is_without(Rule::ClaimMarks) && !node.is_live(now_ms)
+            || self.is_without(Rule::ClaimUntilTheTurn)
+                && !node.is_live(now_ms)
+                && !node.lease.in_flight
+            || self.hosts[host].node.is_none();
+        if is_left_out {
+            return;
+        }
+        let binding = self.binding(host, Keep::All, 0);
+        let before = node;
+        let Some(take) = node.claim(&self.settings(host), binding.seq, now_ms) else {
+            self.hosts[host].seq -= 1;
+            return;
+        };
+        self.hosts[host].claiming = Claiming::Sent { seq: binding.seq };
+        if self.is_without(Rule::ClaimUnderANewSeq) {
+            node = before;
+            node.lease.in_flight = true;
+            self.hosts[host].seq -= 1;
+            let take = node.repeat(now_ms, 0, 0);
+            self.hosts[host].node = Some(node);
+            self.send(host, take);
+            return;
+        }
+        self.hosts[host].node = Some(node);
+        self.hosts[host].timed_out = false;
+        self.send(host, take);
+    }
+
+    fn deliver(&mut self, nth: usize) {
+        let Sent { mut take, settings, is_delivered, .. } = self.sent[nth];
+        self.sent[nth].is_delivered = true;
+        if is_delivered {
+            self.left.doubles -= 1;
+        }
+        let now_ms = self.now_ms();
+        if self.is_without(Rule::AskWithoutAWindow) && take.claim.window == 0 {
+            take.claim.window = self.ledger.window().unwrap_or(0);
+        }
+        let learning_ms = self.ledger.learning_ms(now_ms);
+        let before = self.ledger.clone();
+        let mut taken = self.ledger.take(now_ms, &settings, &take);
+        let is_repeated =
+            self.answers.iter().any(|answered| answered.take.seq == self.sent[nth].take.seq);
+        if let Taken::Granted(granted) = &mut taken {
+            if is_repeated && self.is_without(Rule::RepeatTheBase) {
+                granted.base = None;
+            }
+            if self.ledger != before {
+                self.check_grant(&take, granted.allowance, granted.base);
+            }
+        }
+        for host in &mut self.hosts {
+            if host.incarnation == take.host && host.claiming == (Claiming::Sent { seq: take.seq })
+            {
+                host.claiming = Claiming::Done;
+            }
+        }
+        let take = self.sent[nth].take;
+        let order = search::hash(&(take, taken, learning_ms));
+        if let Err(at) = self.answers.binary_search_by_key(&order, |answered| answered.order) {
+            self.answers.insert(at, Answered { order, take, taken, learning_ms });
+        }
+    }
+
+    /// The least max that was sent decides what is granted.
+    fn check_grant(&mut self, take: &Take, allowance: u64, base: Option<u64>) {
+        let floor = base.unwrap_or(take.claim.floor + take.claim.extra.max(0) as u64);
+        let [granted, unspent] = self.ledger.granted();
+        let is_other = |take: &Take| (take.host - 1) as usize % HOSTS + 1 == self.bounds.hosts;
+        let heard = self.answers.iter().any(|answered| {
+            is_other(&answered.take) && matches!(answered.taken, Taken::Granted(_))
+        });
+        let least = match self.bounds.other_max {
+            Some(other_max) if heard || is_other(take) => other_max.min(self.bounds.max),
+            _ => self.bounds.max,
+        };
+        if allowance > floor && granted > least as i64 {
+            self.fault = Some("the ledger has granted more than the least max");
+        }
+        if unspent < 0 || granted < unspent {
+            self.fault = Some("the ledger has granted less than is unspent");
+        }
+    }
+
+    fn hear(&mut self, nth: usize) {
+        let Answered { take, taken, learning_ms, .. } = self.answers[nth];
+        let Some(host) = self.hosts.iter().position(|host| host.incarnation == take.host) else {
+            return;
+        };
+        if self.hosts[host].node.is_none() {
+            return;
+        }
+        let mut node = self.node(host);
+        if self.hosts[host].timed_out {
+            node.lease.in_flight = true;
+        }
+        let now_ms = self.boot_ms(host);
+        let before = node;
+        node.hear(&self.settings(host), &Heard { take, taken, learning_ms, now_ms });
+        if node != before {
+            self.hosts[host].timed_out = false;
+            if self.is_without(Rule::EndFromTheSending) {
+                node.lease.end_ms = node.lease.gone_ms;
+            }
+            let has_base = matches!(taken, Taken::Granted(granted) if granted.base.is_some());
+            if has_base && self.is_without(Rule::TakeTheBase) {
+                node.used = 0;
+            }
+        }
+        self.hosts[host].node = Some(node);
+    }
+
+    fn tick(&mut self) {
+        self.tick += 1;
+        if !self.is_without(Rule::KeepTheWindow) {
+            return;
+        }
+        for host in 0..self.bounds.hosts {
+            let mut node = self.node(host);
+            if node.lease.window != 0 && !node.is_live(self.boot_ms(host)) {
+                (node.used, node.lease.allowance) = (0, 0);
+                self.hosts[host].node = Some(node);
+            }
+        }
+    }
+
+    fn admit(&mut self, host: usize, change: impl FnOnce(&mut Holding, u64)) {
+        let mut node = self.node(host);
+        change(&mut node, self.boot_ms(host));
+        self.hosts[host].node = Some(node);
+    }
+
+    fn lose(&mut self, host: usize) {
+        let Some(node) = self.hosts[host].node.take() else { return };
+        self.lost += node.used as u8;
+        self.unheard = self.bounds.forced - self.left.forced;
+        self.hosts[host].claiming = Claiming::Done;
+    }
+
+    fn restore(&mut self, host: usize) {
+        let Some(saved) = self.hosts[host].saved else { return };
+        let incarnation = self.hosts[host].incarnation;
+        self.lose(host);
+        let next = if self.is_without(Rule::NewIncarnation) { 0 } else { HOSTS as u64 };
+        let claiming = Claiming::Done;
+        let Directory { seq, node } = saved;
+        self.hosts[host] = Host {
+            incarnation: incarnation + next,
+            seq,
+            node,
+            saved: None,
+            claiming,
+            timed_out: false,
+        };
+    }
+
+    fn fail_over(&mut self, to: Ledger) {
+        self.ledger = to;
+        self.ledger.fail_over();
+        // A courier's empty call has come at once.
+        self.ledger.learning_ms(self.now_ms());
+        self.born = self.tick;
+        for host in self.hosts.iter_mut().filter(|host| host.node.is_some()) {
+            host.claiming = Claiming::Due;
+        }
+        self.left.failovers -= 1;
+    }
+
+    /// May time go on? A new master is assumed to hear of all claims while it learns.
+    fn may_tick(&self) -> bool {
+        let is_claimed = self.hosts.iter().all(|host| host.claiming == Claiming::Done);
+        let learned_ms = u64::from(self.tick + 1 - self.born) * self.bounds.tick_ms;
+        is_claimed || learned_ms < self.bounds.learn_ms
+    }
+
+    fn tick_of(&self, ledger_ms: u64) -> usize {
+        (ledger_ms.saturating_sub(START_MS) / self.bounds.tick_ms) as usize
+    }
+
+    fn length(&self) -> usize {
+        match self.bounds.kind {
+            Kind::Interval { interval_ms } => (interval_ms / self.bounds.tick_ms) as usize,
+            Kind::Calendar { start_ms, end_ms, .. } => {
+                ((end_ms - start_ms) / self.bounds.tick_ms) as usize
+            }
+            _ => TICKS,
+        }
+    }
+
+    /// Never more than max in any window of the ledger; what is used by force comes on top, and
+    /// after a failover what lost nodes had spent.
+    fn too_many(&self) -> Option<String> {
+        let had_failover = self.left.failovers < self.bounds.failovers;
+        let lost = if had_failover { self.lost } else { 0 };
+        (0..TICKS).filter(|start| self.windows >> start & 1 == 1).find_map(|start| {
+            let window = start..TICKS.min(start + self.length());
+            let admitted: i64 = self.admitted[window.clone()].iter().map(|n| i64::from(*n)).sum();
+            let forced: i64 = self.forced[window].iter().map(|n| i64::from(*n)).sum();
+            let most = self.bounds.max as i64 + forced + i64::from(lost);
+            (admitted > most)
+                .then(|| format!("{admitted} admitted of {most} in the window of tick {start}"))
+        })
+    }
+
+    /// Where nothing is on its way, the ledger has granted what was used.
+    fn not_debited(&self) -> Option<String> {
+        let start_ms = self.ledger.window()?;
+        let is_settled = self.hosts[..self.bounds.hosts].iter().enumerate().all(|(nth, host)| {
+            let is_quiet = host.node.is_none_or(|node| {
+                let lease = node.lease;
+                !lease.in_flight && !node.must_report(self.boot_ms(nth)) && !host.timed_out
+            });
+            is_quiet && host.claiming == Claiming::Done
+        });
+        let had_failover = self.left.failovers < self.bounds.failovers;
+        if !is_settled || had_failover && self.lost > 0 {
+            return None;
+        }
+        let start = self.tick_of(start_ms);
+        if usize::from(self.tick) >= start + self.length() {
+            return None;
+        }
+        let window = start.min(TICKS)..TICKS.min(start + self.length());
+        let admitted: i64 = self.admitted[window].iter().map(|n| i64::from(*n)).sum();
+        let [granted, _] = self.ledger.granted();
+        let unheard = i64::from(self.unheard);
+        (admitted > granted + unheard)
+            .then(|| format!("{admitted} admitted, {granted} granted, all quiet"))
+    }
+}
+
+impl search::World for World {
+    type Event = Event;
+
+    fn events(&self, into: &mut Vec<Event>) {
+        let Left { binds, repeats, recalls, forced, returns, .. } = self.left;
+        let Left { evictions, losses, restores, replications, failovers, .. } = self.left;
+        if self.tick < self.bounds.ticks && self.may_tick() {
+            into.push(Event::Tick);
+        }
+        for nth in 0..self.bounds.hosts {
+            let (host, node, now_ms) = (&self.hosts[nth], self.node(nth), self.boot_ms(nth));
+            let mut push = |can: bool, event: Event| {
+                if can {
+                    into.push(event);
+                }
+            };
+            let lease: Lease = node.lease;
+            let unspent = node.unspent(now_ms);
+            let is_there = host.node.is_some();
+            push(unspent >= self.bounds.need, Event::Use(nth));
+            push(forced > 0, Event::Force(nth));
+            push(returns > 0 && node.is_live(now_ms), Event::GiveBack(nth));
+            let lacks = unspent < self.bounds.need || node.must_report(now_ms);
+            push(binds > 0 && !lease.in_flight && lacks, Event::Ask(nth));
+            push(repeats > 0 && lease.in_flight, Event::Repeat(nth));
+            let times_out = self.is_without(Rule::KeepTheMark) && lease.in_flight;
+            push(times_out, Event::TimeOut(nth));
+            push(recalls > 0 && is_there, Event::Recall(nth));
+            push(recalls > 0 && unspent > 0 && !lease.in_flight, Event::ReturnIdle(nth));
+            let may_go = node.is_evictable(now_ms)
+                || self.is_without(Rule::KeepLeasedNodes) && !lease.in_flight
+                || self.is_without(Rule::KeepMarkedNodes) && !node.is_live(now_ms)
+                || self.is_without(Rule::KeepUntilTheTurn)
+                    && !lease.in_flight
+                    && !node.is_live(now_ms);
+            push(evictions > 0 && is_there && may_go, Event::Evict(nth));
+            push(losses > 0 && is_there, Event::Lose(nth));
+            push(restores > 0 && is_there && host.saved.is_none(), Event::Save(nth));
+            push(restores > 0 && host.saved.is_some(), Event::Restore(nth));
+            push(host.claiming == Claiming::Due, Event::Notice(nth));
+        }
+        let doubles = self.left.doubles;
+        let may_come = |nth: &usize| doubles > 0 || !self.sent[*nth].is_delivered;
+        into.extend((0..self.sent.len()).filter(may_come).map(Event::Deliver));
+        into.extend((0..self.answers.len()).map(Event::Hear));
+        if failovers > 0 {
+            into.extend([Event::FailOver, Event::Flush]);
+        }
+        if failovers > 0 && replications > 0 {
+            into.push(Event::Replicate);
+        }
+    }
+
+    fn after(&self, event: Event) -> World {
+        let mut world = self.clone();
+        let left = &mut world.left;
+        let (tick, need) = (usize::from(self.tick), self.bounds.need);
+        match event {
+            Event::Tick => world.tick(),
+            Event::Use(host) => {
+                world.admitted[tick] += need as i8;
+                world.windows |= 1 << world.tick_of(world.node(host).lease.window).min(15);
+                world.admit(host, |node, now_ms| node.spend(need, now_ms));
+            }
+            Event::Force(host) => {
+                left.forced -= 1;
+                world.admitted[tick] += 1;
+                world.forced[tick] += 1;
+                let kind = world.bounds.kind;
+                world.admit(host, |node, now_ms| node.overspend(&kind, 1, now_ms));
+            }
+            Event::GiveBack(host) => {
+                left.returns -= 1;
+                world.admitted[tick] -= 1;
+                world.admit(host, |node, now_ms| node.give_back(1, now_ms));
+            }
+            Event::Ask(host) => {
+                left.binds -= 1;
+                let lacks = need.saturating_sub(self.node(host).unspent(self.boot_ms(host)));
+                world.bind(host, Keep::All, lacks);
+            }
+            Event::Repeat(host) => {
+                left.repeats -= 1;
+                world.repeat(host, need);
+            }
+            Event::TimeOut(host) => {
+                let mut node = world.node(host);
+                node.lease.in_flight = false;
+                world.hosts[host].node = Some(node);
+                world.hosts[host].timed_out = true;
+            }
+            Event::Recall(host) => {
+                left.recalls -= 1;
+                world.bind(host, Keep::Quarter, 0);
+            }
+            Event::ReturnIdle(host) => {
+                left.recalls -= 1;
+                world.bind(host, Keep::Nothing, 0);
+            }
+            Event::Deliver(nth) => world.deliver(nth),
+            Event::Hear(nth) => world.hear(nth),
+            Event::Evict(host) => {
+                left.evictions -= 1;
+                world.hosts[host].node = None;
+            }
+            Event::Lose(host) => {
+                left.losses -= 1;
+                world.lose(host);
+            }
+            Event::Save(host) => {
+                let Host { seq, node, .. } = world.hosts[host];
+                world.hosts[host].saved = Some(Directory { seq, node });
+            }
+            Event::Restore(host) => {
+                left.restores -= 1;
+                world.restore(host);
+            }
+            Event::Replicate => {
+                left.replications -= 1;
+                world.replica = self.ledger.clone();
+            }
+            Event::FailOver => world.fail_over(self.replica.clone()),
+            Event::Flush => {
+                let mut empty = self.replica.clone();
+                empty.flush();
+                world.fail_over(empty);
+            }
+            Event::Notice(host) => world.notice(host),
+        }
+        world
+    }
+
+    fn fault(&self) -> Option<String> {
+        let fault = self.fault.map(str::to_owned);
+        fault.or_else(|| self.too_many()).or_else(|| self.not_debited())
+    }
+
+    fn tell(&self, event: Event) -> String {
+        let told = match event {
+            Event::Deliver(nth) => format!("Deliver {:?}", self.sent[nth].take),
+            Event::Hear(nth) => {
+                let Answered { take, taken, .. } = self.answers[nth];
+                format!("Hear {}/{}: {taken:?}", take.host, take.seq)
+            }
+            event => format!("{event:?}"),
+        };
+        format!("{:2} {told}", self.tick)
+    }
+}
