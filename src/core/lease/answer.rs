@@ -98,7 +98,7 @@ impl Holding {
         lease.window = granted.window;
         lease.allowance = granted.allowance;
         lease.end_ms = after(lease.sent_ms);
-        lease.gone_ms = after(heard.now_ms);
+        lease.gone_ms = after(heard.now_ms).saturating_add(rest_ms(settings, granted));
         lease.pool = granted.pool;
         lease.others = granted.others;
         lease.heard_ms = heard.now_ms;
@@ -125,6 +125,18 @@ impl Holding {
     fn pause(&mut self, heard: &Heard) {
         let pause_ms = self.lease.pause_ms();
         let pause_ms = if heard.learning_ms > 0 { heard.learning_ms } else { pause_ms };
-        self.lease.again_ms = heard.now_ms.saturating_add(pause_ms);
+        let again_ms = heard.now_ms.saturating_add(pause_ms);
+        let is_live = self.is_live(heard.now_ms);
+        self.lease.again_ms = if is_live { again_ms.min(self.lease.end_ms) } else { again_ms };
+    }
+}
+
+/// For how long uses still count after the lease has ended.
+fn rest_ms(settings: &Settings, granted: &Granted) -> u64 {
+    match settings.kind {
+        Kind::Interval { .. } | Kind::Calendar { .. } | Kind::Total => 0,
+        Kind::Sliding { interval_ms } | Kind::SlidingCounter { interval_ms } => interval_ms,
+        // The lease is as long as the bucket takes to fill.
+        Kind::Token { .. } => granted.turn_ms.unwrap_or(0),
     }
 }

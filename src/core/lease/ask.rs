@@ -100,10 +100,6 @@ impl Holding {
     pub fn is_report_due(&self, settings: &Settings, now_ms: u64) -> bool {
         let Lease { used_ms, sent_ms, in_flight, .. } = self.lease;
         let is_due = used_ms >= sent_ms && now_ms >= used_ms.saturating_add(REPORT_MS);
-        matches!(settings.kind, Kind::Token { .. })
-            && self.is_live(now_ms)
-            && !in_flight
-            && self.used > self.lease.base
-            && is_due
+        matches!(settings.kind, Kind::Token { .. }) && self.is_live(now_ms) && !in_flight && is_due
     }
 }

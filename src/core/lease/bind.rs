@@ -13,8 +13,8 @@ pub enum Keep {
     /// A quarter, or what is held for parked requests if that is more: another host has recalled
     /// the lease.
     Quarter,
-    /// None: it has been idle.
-    Nothing,
+    /// What is held for parked requests: it has been idle.
+    Held,
 }
 
 /// A binding.
@@ -93,9 +93,9 @@ impl Holding {
         let kept = match binding.keep {
             Keep::All => unspent,
             Keep::Quarter => (unspent / 4).max(self.held(now_ms)),
-            Keep::Nothing => 0,
+            Keep::Held => self.held(now_ms),
         };
-        self.used + kept
+        self.used.saturating_add(kept)
     }
 
     fn message(&self, extra: i64, binding: &Binding) -> Take {

@@ -22,3 +22,6 @@ pub use holding::Holding;
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Kept, Parked, Part, kept};
 pub use words::{LEASE_WORDS, Lease};
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@
 //!      13  unspent at other hosts, as last heard
 //!      14  uses are held until then
 //!      15  time of the last answer
-//!      16  when the ledger's window is over for certain
+//!      16  when the uses count no more for certain
 //! ```
 //! All times are milliseconds of CLOCK_BOOTTIME, except for the window's start.
 
@@ -75,7 +75,8 @@ pub struct Lease {
     pub held_until_ms: u64,
     /// When the ledger last answered.
     pub heard_ms: u64,
-    /// When the ledger's window is over for certain; `u64::MAX`: never.
+    /// When the ledger's window is over for certain, and the uses in it count no more;
+    /// `u64::MAX`: never.
     pub gone_ms: u64,
 }
 

@@ -697,7 +697,7 @@ impl search::World for World {
             }
             Event::ReturnIdle(host) => {
                 left.recalls -= 1;
-                world.bind(host, Keep::Nothing, 0);
+                world.bind(host, Keep::Held, 0);
             }
             Event::Deliver(nth) => world.deliver(nth),
             Event::Hear(nth) => world.hear(nth),

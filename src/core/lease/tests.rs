@@ -1,0 +1,208 @@
+//! The host's functions one by one: worked cases. What they come to together is for the checker
+//! in `tests/it/lease`.
+
+use super::*;
+
+const NOW_MS: u64 = 5_000_000;
+const WINDOW: u64 = 1_700_000_000_000;
+const INTERVAL: Settings =
+    Settings { kind: Kind::Interval { interval_ms: 60_000 }, max: 100, hosts: 4 };
+const SLIDING: Settings =
+    Settings { kind: Kind::Sliding { interval_ms: 60_000 }, max: 100, hosts: 4 };
+const TOKEN: Settings =
+    Settings { kind: Kind::Token { rate: 10, period_ms: 1000 }, max: 100, hosts: 4 };
+
+fn asks(need: u64) -> Binding {
+    Binding { seq: 1, now_ms: NOW_MS, keep: Keep::All, need, want: need }
+}
+
+fn grants(base: Option<u64>, allowance: u64) -> Granted {
+    let turn_ms = Some(30_000);
+    Granted { window: WINDOW, base, allowance, pool: 0, turn_ms, others: 0, over: 0 }
+}
+
+fn hears(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -> Next {
+    let heard = Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 };
+    holding.hear(settings, &heard)
+}
+
+/// A host that has been granted so many uses for 30 s.
+fn leased(settings: &Settings, count: u64) -> Holding {
+    let mut holding = Holding::default().of_host(7);
+    let take = holding.bind(settings, &asks(count));
+    let taken = Taken::Granted(grants(Some(0), count));
+    assert_eq!(hears(&mut holding, settings, take, taken), Next::Run);
+    holding
+}
+
+fn binds(holding: &mut Holding, settings: &Settings, keep: Keep) -> Take {
+    let seq = holding.lease.seq + 1;
+    holding.bind(settings, &Binding { seq, now_ms: NOW_MS + 20, keep, need: 0, want: 0 })
+}
+
+#[test]
+fn a_lease_is_spent_until_it_ends_by_the_time_of_its_sending() {
+    let mut holding = leased(&INTERVAL, 3);
+    assert_eq!(holding.spendable(NOW_MS + 29_999), 3);
+    assert_eq!(holding.spendable(NOW_MS + 30_000), 0);
+    holding.spend(2, NOW_MS + 100);
+    assert_eq!(holding.spendable(NOW_MS + 101), 1);
+    assert!(!holding.is_evictable(NOW_MS + 30_009), "the ledger's window may still run");
+    assert!(holding.is_evictable(NOW_MS + 30_010));
+}
+
+#[test]
+fn what_was_granted_is_measured_by_the_answer_and_not_by_what_is_unspent() {
+    let mut holding = leased(&INTERVAL, 1);
+    let take = holding.bind(&INTERVAL, &Binding { seq: 2, ..asks(1) });
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 1, spent: 0, extra: 0 });
+    let short = Granted { others: 5, ..grants(None, 1) };
+    assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Granted(short)), Next::Recall);
+}
+
+#[test]
+fn a_recalled_host_keeps_a_quarter_or_what_is_held() {
+    let mut holding = leased(&INTERVAL, 21);
+    holding.spend(1, NOW_MS);
+    let recalled = |holding: &Holding| binds(&mut holding.clone(), &INTERVAL, Keep::Quarter);
+    assert_eq!(recalled(&holding).claim.floor, 1 + 5);
+    holding.hold(7, NOW_MS + 1000);
+    assert_eq!(holding.spendable(NOW_MS + 20), 13, "a new request has what is not held");
+    assert_eq!(recalled(&holding).claim.floor, 1 + 7);
+    holding.hold(7, NOW_MS + 20);
+    assert_eq!(recalled(&holding).claim.floor, 1 + 5, "its deadline is over");
+    let mut few = leased(&INTERVAL, 3);
+    assert_eq!(binds(&mut few, &INTERVAL, Keep::Quarter).claim.floor, 0);
+    assert_eq!(few.spendable(NOW_MS + 20), 0, "it is bound before the message is sent");
+}
+
+#[test]
+fn an_idle_lease_goes_back_but_for_what_is_held() {
+    let mut holding = leased(&INTERVAL, 9);
+    holding.spend(4, NOW_MS + 100);
+    assert!(!holding.is_idle(NOW_MS + 10_099, 10_000));
+    assert!(holding.is_idle(NOW_MS + 10_100, 10_000));
+    holding.hold(2, NOW_MS + 20_000);
+    assert_eq!(binds(&mut holding, &INTERVAL, Keep::Held).claim.floor, 6);
+    assert!(!holding.is_idle(NOW_MS + 10_100, 10_000), "a message is in flight");
+}
+
+#[test]
+fn where_nobody_has_any_a_host_refuses_until_the_turn_or_news() {
+    let mut holding = leased(&INTERVAL, 1);
+    holding.spend(1, NOW_MS);
+    let take = holding.bind(&INTERVAL, &Binding { seq: 2, ..asks(2) });
+    assert!(matches!(holding.asking(2, NOW_MS), Asking::Wait { .. }), "it is in flight");
+    let one_left = Granted { pool: 1, ..grants(None, 1) };
+    assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Granted(one_left)), Next::Refuse);
+    let until_ms = NOW_MS + 30_000;
+    assert_eq!(holding.asking(2, NOW_MS + 11), Asking::Refuse { until_ms });
+    assert_eq!(holding.asking(1, NOW_MS + 11), Asking::Now, "so much is there");
+    assert_eq!(holding.asking(2, until_ms), Asking::Now);
+    holding.has_again();
+    assert_eq!(holding.asking(2, NOW_MS + 12), Asking::Now);
+}
+
+#[test]
+fn where_others_have_some_the_pauses_double_up_to_two_seconds() {
+    let mut holding = leased(&INTERVAL, 0);
+    let mut pauses = Vec::new();
+    for seq in 2..9 {
+        let take = holding.bind(&INTERVAL, &Binding { seq, ..asks(1) });
+        let others = Granted { others: 1, ..grants(None, 0) };
+        assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Granted(others)), Next::Recall);
+        pauses.push(holding.lease.again_ms - NOW_MS - 10);
+    }
+    assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000]);
+}
+
+#[test]
+fn a_learning_master_is_asked_again_when_it_has_learned() {
+    let mut holding = Holding::default().of_host(7);
+    let take = holding.bind(&INTERVAL, &asks(1));
+    let heard = Heard { take, taken: Taken::Nothing, learning_ms: 400, now_ms: NOW_MS };
+    assert_eq!(holding.hear(&INTERVAL, &heard), Next::Wait);
+    assert_eq!(holding.asking(1, NOW_MS + 399), Asking::Wait { until_ms: NOW_MS + 400 });
+    assert_eq!(holding.asking(1, NOW_MS + 400), Asking::Now);
+}
+
+#[test]
+fn another_incarnations_lease_is_void_but_for_what_the_ledger_may_not_know() {
+    let mut holding = leased(&INTERVAL, 9);
+    holding.spend(3, NOW_MS);
+    assert_eq!(holding.of_host(7), holding);
+    let other = holding.of_host(8);
+    assert_eq!((other.used, other.lease.window, other.spendable(NOW_MS)), (0, 0, 0));
+    let mut fresh = Holding::default().of_host(7);
+    fresh.overspend(&INTERVAL.kind, 2, NOW_MS);
+    assert_eq!(fresh.of_host(8).lease.extra, 2);
+}
+
+#[test]
+fn a_copied_directory_spends_nothing_more() {
+    let mut holding = leased(&INTERVAL, 9);
+    let take = binds(&mut holding, &INTERVAL, Keep::All);
+    assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Stale), Next::Copied);
+    assert_eq!(holding.spendable(NOW_MS + 20), 0);
+}
+
+#[test]
+fn uses_by_force_raise_the_floor_or_go_as_extra() {
+    let mut holding = leased(&INTERVAL, 1);
+    holding.overspend(&INTERVAL.kind, 3, NOW_MS);
+    assert!(holding.must_report(NOW_MS));
+    let take = binds(&mut holding, &INTERVAL, Keep::All);
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 3, spent: 3, extra: 0 });
+    let mut ended = leased(&INTERVAL, 1);
+    ended.overspend(&INTERVAL.kind, 2, NOW_MS + 30_000);
+    let binding = Binding { seq: 2, now_ms: NOW_MS + 30_001, ..asks(0) };
+    let take = ended.bind(&INTERVAL, &binding);
+    assert_eq!(take.claim, Claim { window: WINDOW, floor: 0, spent: 0, extra: 2 });
+    let entered = Granted { window: WINDOW + 60_000, ..grants(Some(2), 2) };
+    let heard =
+        Heard { take, taken: Taken::Granted(entered), learning_ms: 0, now_ms: NOW_MS + 30_010 };
+    ended.hear(&INTERVAL, &heard);
+    assert_eq!((ended.used, ended.lease.base, ended.must_report(NOW_MS + 30_010)), (2, 2, false));
+}
+
+#[test]
+fn what_is_given_back_beyond_ones_own_use_goes_as_negative_extra_once() {
+    let mut holding = leased(&INTERVAL, 5);
+    holding.spend(1, NOW_MS);
+    holding.give_back(3, NOW_MS);
+    assert_eq!((holding.used, holding.lease.extra), (0, -2));
+    assert_eq!(binds(&mut holding, &INTERVAL, Keep::All).claim.extra, -2);
+    assert_eq!(holding.repeat(NOW_MS + 30, 0, 0).claim.extra, 0);
+    assert_eq!(binds(&mut holding, &INTERVAL, Keep::All).claim.extra, 0);
+}
+
+#[test]
+fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now() {
+    let mut holding = leased(&SLIDING, 8);
+    holding.used = 5;
+    assert_eq!(binds(&mut holding, &SLIDING, Keep::Held).claim.floor, 5);
+    let mut lost = Holding::default().of_host(7);
+    lost.overspend(&SLIDING.kind, 2, NOW_MS);
+    let take = lost.bind(&SLIDING, &asks(0));
+    assert_eq!(take.claim, Claim { window: 0, floor: 0, spent: 0, extra: 2 });
+    hears(&mut lost, &SLIDING, take, Taken::Granted(grants(Some(8 + 2), 10)));
+    assert_eq!(lost.used, 2 + 8, "two are in the log already");
+}
+
+#[test]
+fn tokens_that_are_unspent_when_their_lease_ends_count_as_spent() {
+    let mut holding = leased(&TOKEN, 8);
+    holding.spend(3, NOW_MS + 100);
+    assert!(!holding.is_report_due(&TOKEN, NOW_MS + 599));
+    assert!(holding.is_report_due(&TOKEN, NOW_MS + 600));
+    let binding = Binding { seq: 2, now_ms: NOW_MS + 30_000, ..asks(1) };
+    let claim = holding.bind(&TOKEN, &binding).claim;
+    assert_eq!(claim, Claim { window: WINDOW, floor: 8, spent: 8, extra: 0 });
+}
+
+#[test]
+fn a_host_wants_all_or_what_waits() {
+    assert_eq!(Appetite::Most.want(&INTERVAL, 3), 100);
+    assert_eq!(Appetite::Most.want(&INTERVAL, 300), 300);
+    assert_eq!(Appetite::Needed.want(&INTERVAL, 3), 3);
+}
