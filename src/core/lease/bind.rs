@@ -1,7 +1,7 @@
 //! How a host binds itself, and the message that says so.
 //!
-//! Invariant: the node holds the binding before the message is sent. From then on the host spends at
-//! most what the message says, until an answer to this seq comes.
+//! Invariant: the node holds the binding before the message is sent. From then on the host spends
+//! at most what the message says, until an answer to this seq comes.
 
 use super::{Claim, Holding, Kind, Settings, Take};
 

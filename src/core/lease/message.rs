@@ -1,9 +1,10 @@
 //! The one message of a host to the ledger, and the ledger's answer.
 //!
-//! Invariant: a message is absolute. It says what the host has bound itself to, not what changed, so
-//! the ledger may receive it late, twice, or never.
+//! Invariant: a message is absolute. It says what the host has bound itself to, not what changed,
+//! so the ledger may receive it late, twice, or never.
 
-/// Identifies a host for the ledger: a random number that changes with the boot and the host's files.
+/// Identifies a host for the ledger: a random number that changes with the boot and the host's
+/// files.
 pub type Incarnation = u64;
 
 /// What a ledger counts.

@@ -65,11 +65,11 @@ impl<K: Ord + Copy> Parked<K> {
     }
 }
 
-/// How many uses of a key a host keeps for its parked requests when the lease is recalled, and until
-/// when; `in_hand` says what is unspent here of each key.
+/// How many uses of a key a host keeps for its parked requests when the lease is recalled, and
+/// until when; `in_hand` says what is unspent here of each key.
 ///
-/// A use is kept only for a request that has it, and all that it needs of lower keys, in hand. Those
-/// that have come first are served first.
+/// A use is kept only for a request that has it, and all that it needs of lower keys, in hand.
+/// Those that have come first are served first.
 pub fn kept<'a, K: Ord + Copy + 'a>(
     parked: impl IntoIterator<Item = &'a Parked<K>>,
     key: &K,

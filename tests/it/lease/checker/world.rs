@@ -8,12 +8,18 @@
 //! sending is a message that is never delivered. The clock of each host is shifted by another hour,
 //! as CLOCK_BOOTTIME has no common zero.
 
+mod bounds;
+mod events;
+mod invariants;
+
 use std::rc::Rc;
 
-use frs::lease::{Appetite, Binding, Heard, Holding, Keep, Kind, Lease, Settings, Take, Taken};
+use frs::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
 
-use super::ledger::{Ledger, Rule as LedgerRule};
+use super::ledger::Ledger;
 use super::search;
+
+pub use bounds::{Bounds, Rule};
 
 /// The most hosts.
 const HOSTS: usize = 3;
@@ -22,93 +28,6 @@ const HOSTS: usize = 3;
 const TICKS: usize = 12;
 
 const START_MS: u64 = 86_400_000;
-
-/// A rule that a world is made without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rule {
-    BindFirst,
-    SeqOfTheHost,
-    EndFromTheFirstSending,
-    EndFromTheSending,
-    KeepTheWindow,
-    TakeTheBase,
-    KeepTheMark,
-    KeepLeasedNodes,
-    KeepMarkedNodes,
-    KeepUntilTheTurn,
-    AskWithoutAWindow,
-    NewIncarnation,
-    ReportExtra,
-    GiveBackOnce,
-    Claim,
-    ClaimMarks,
-    ClaimUntilTheTurn,
-    ClaimUnderANewSeq,
-    Learn,
-    RepeatTheBase,
-    Ledger(LedgerRule),
-}
-
-/// What a world consists of, and how much may happen in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Bounds {
-    pub kind: Kind,
-    pub max: u64,
-    /// The max of the last host, where its configuration is another one.
-    pub other_max: Option<u64>,
-    pub hosts: usize,
-    pub need: u64,
-    pub appetite: Appetite,
-    pub tick_ms: u64,
-    pub learn_ms: u64,
-    pub ticks: u8,
-    /// Bindings, in all.
-    pub binds: u8,
-    /// Deliveries of a message that has been delivered before.
-    pub doubles: u8,
-    /// Messages sent once more under the same seq.
-    pub repeats: u8,
-    /// Recalls and returns of idle leases.
-    pub recalls: u8,
-    /// Uses by force.
-    pub forced: u8,
-    /// Uses given back.
-    pub returns: u8,
-    pub evictions: u8,
-    pub losses: u8,
-    pub restores: u8,
-    /// Times that a replica catches up with the master.
-    pub replications: u8,
-    pub failovers: u8,
-    pub without: Option<Rule>,
-}
-
-impl Bounds {
-    /// Two hosts, one window of three ticks, and nothing that goes wrong but the network.
-    pub const PLAIN: Bounds = Bounds {
-        kind: Kind::Interval { interval_ms: 300 },
-        max: 2,
-        other_max: None,
-        hosts: 2,
-        need: 1,
-        appetite: Appetite::Most,
-        tick_ms: 100,
-        learn_ms: 100,
-        ticks: 0,
-        binds: 4,
-        doubles: 1,
-        repeats: 0,
-        recalls: 0,
-        forced: 0,
-        returns: 0,
-        evictions: 0,
-        losses: 0,
-        restores: 0,
-        replications: 0,
-        failovers: 0,
-        without: None,
-    };
-}
 
 /// Has the host claimed what it holds from the new master?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -194,29 +113,6 @@ pub struct World {
     /// Uses by force that it may not have heard of, as their node is lost.
     unheard: u8,
     fault: Option<&'static str>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    Tick,
-    Use(usize),
-    Force(usize),
-    GiveBack(usize),
-    Ask(usize),
-    Repeat(usize),
-    TimeOut(usize),
-    Recall(usize),
-    ReturnIdle(usize),
-    Deliver(usize),
-    Hear(usize),
-    Evict(usize),
-    Lose(usize),
-    Save(usize),
-    Restore(usize),
-    Replicate,
-    FailOver,
-    Flush,
-    Notice(usize),
 }
 
 impl World {
@@ -546,206 +442,5 @@ impl World {
 
     fn tick_of(&self, ledger_ms: u64) -> usize {
         (ledger_ms.saturating_sub(START_MS) / self.bounds.tick_ms) as usize
-    }
-
-    fn length(&self) -> usize {
-        match self.bounds.kind {
-            Kind::Interval { interval_ms } => (interval_ms / self.bounds.tick_ms) as usize,
-            Kind::Calendar { start_ms, end_ms, .. } => {
-                ((end_ms - start_ms) / self.bounds.tick_ms) as usize
-            }
-            _ => TICKS,
-        }
-    }
-
-    /// Never more than max in any window of the ledger; what is used by force comes on top, and
-    /// after a failover what lost nodes had spent.
-    fn too_many(&self) -> Option<String> {
-        let had_failover = self.left.failovers < self.bounds.failovers;
-        let lost = if had_failover { self.lost } else { 0 };
-        (0..TICKS).filter(|start| self.windows >> start & 1 == 1).find_map(|start| {
-            let window = start..TICKS.min(start + self.length());
-            let admitted: i64 = self.admitted[window.clone()].iter().map(|n| i64::from(*n)).sum();
-            let forced: i64 = self.forced[window].iter().map(|n| i64::from(*n)).sum();
-            let most = self.bounds.max as i64 + forced + i64::from(lost);
-            (admitted > most)
-                .then(|| format!("{admitted} admitted of {most} in the window of tick {start}"))
-        })
-    }
-
-    /// Where nothing is on its way, the ledger has granted what was used.
-    fn not_debited(&self) -> Option<String> {
-        let start_ms = self.ledger.window()?;
-        let is_settled = self.hosts[..self.bounds.hosts].iter().enumerate().all(|(nth, host)| {
-            let is_quiet = host.node.is_none_or(|node| {
-                let lease = node.lease;
-                !lease.in_flight && !node.must_report(self.boot_ms(nth)) && !host.timed_out
-            });
-            is_quiet && host.claiming == Claiming::Done
-        });
-        let had_failover = self.left.failovers < self.bounds.failovers;
-        if !is_settled || had_failover && self.lost > 0 {
-            return None;
-        }
-        let start = self.tick_of(start_ms);
-        if usize::from(self.tick) >= start + self.length() {
-            return None;
-        }
-        let window = start.min(TICKS)..TICKS.min(start + self.length());
-        let admitted: i64 = self.admitted[window].iter().map(|n| i64::from(*n)).sum();
-        let [granted, _] = self.ledger.granted();
-        let unheard = i64::from(self.unheard);
-        (admitted > granted + unheard)
-            .then(|| format!("{admitted} admitted, {granted} granted, all quiet"))
-    }
-}
-
-impl search::World for World {
-    type Event = Event;
-
-    fn events(&self, into: &mut Vec<Event>) {
-        let Left { binds, repeats, recalls, forced, returns, .. } = self.left;
-        let Left { evictions, losses, restores, replications, failovers, .. } = self.left;
-        if self.tick < self.bounds.ticks && self.may_tick() {
-            into.push(Event::Tick);
-        }
-        for nth in 0..self.bounds.hosts {
-            let (host, node, now_ms) = (&self.hosts[nth], self.node(nth), self.boot_ms(nth));
-            let mut push = |can: bool, event: Event| {
-                if can {
-                    into.push(event);
-                }
-            };
-            let lease: Lease = node.lease;
-            let unspent = node.unspent(now_ms);
-            let is_there = host.node.is_some();
-            push(unspent >= self.bounds.need, Event::Use(nth));
-            push(forced > 0, Event::Force(nth));
-            push(returns > 0 && node.is_live(now_ms), Event::GiveBack(nth));
-            let lacks = unspent < self.bounds.need || node.must_report(now_ms);
-            push(binds > 0 && !lease.in_flight && lacks, Event::Ask(nth));
-            push(repeats > 0 && lease.in_flight, Event::Repeat(nth));
-            let times_out = self.is_without(Rule::KeepTheMark) && lease.in_flight;
-            push(times_out, Event::TimeOut(nth));
-            push(recalls > 0 && is_there, Event::Recall(nth));
-            push(recalls > 0 && unspent > 0 && !lease.in_flight, Event::ReturnIdle(nth));
-            let may_go = node.is_evictable(now_ms)
-                || self.is_without(Rule::KeepLeasedNodes) && !lease.in_flight
-                || self.is_without(Rule::KeepMarkedNodes) && !node.is_live(now_ms)
-                || self.is_without(Rule::KeepUntilTheTurn)
-                    && !lease.in_flight
-                    && !node.is_live(now_ms);
-            push(evictions > 0 && is_there && may_go, Event::Evict(nth));
-            push(losses > 0 && is_there, Event::Lose(nth));
-            push(restores > 0 && is_there && host.saved.is_none(), Event::Save(nth));
-            push(restores > 0 && host.saved.is_some(), Event::Restore(nth));
-            push(host.claiming == Claiming::Due, Event::Notice(nth));
-        }
-        let doubles = self.left.doubles;
-        let may_come = |nth: &usize| doubles > 0 || !self.sent[*nth].is_delivered;
-        into.extend((0..self.sent.len()).filter(may_come).map(Event::Deliver));
-        into.extend((0..self.answers.len()).map(Event::Hear));
-        if failovers > 0 {
-            into.extend([Event::FailOver, Event::Flush]);
-        }
-        if failovers > 0 && replications > 0 {
-            into.push(Event::Replicate);
-        }
-    }
-
-    fn after(&self, event: Event) -> World {
-        let mut world = self.clone();
-        let left = &mut world.left;
-        let (tick, need) = (usize::from(self.tick), self.bounds.need);
-        match event {
-            Event::Tick => world.tick(),
-            Event::Use(host) => {
-                world.admitted[tick] += need as i8;
-                world.windows |= 1 << world.tick_of(world.node(host).lease.window).min(15);
-                world.admit(host, |node, now_ms| node.spend(need, now_ms));
-            }
-            Event::Force(host) => {
-                left.forced -= 1;
-                world.admitted[tick] += 1;
-                world.forced[tick] += 1;
-                let kind = world.bounds.kind;
-                world.admit(host, |node, now_ms| node.overspend(&kind, 1, now_ms));
-            }
-            Event::GiveBack(host) => {
-                left.returns -= 1;
-                world.admitted[tick] -= 1;
-                world.admit(host, |node, now_ms| node.give_back(1, now_ms));
-            }
-            Event::Ask(host) => {
-                left.binds -= 1;
-                let lacks = need.saturating_sub(self.node(host).unspent(self.boot_ms(host)));
-                world.bind(host, Keep::All, lacks);
-            }
-            Event::Repeat(host) => {
-                left.repeats -= 1;
-                world.repeat(host, need);
-            }
-            Event::TimeOut(host) => {
-                let mut node = world.node(host);
-                node.lease.in_flight = false;
-                world.hosts[host].node = Some(node);
-                world.hosts[host].timed_out = true;
-            }
-            Event::Recall(host) => {
-                left.recalls -= 1;
-                world.bind(host, Keep::Quarter, 0);
-            }
-            Event::ReturnIdle(host) => {
-                left.recalls -= 1;
-                world.bind(host, Keep::Held, 0);
-            }
-            Event::Deliver(nth) => world.deliver(nth),
-            Event::Hear(nth) => world.hear(nth),
-            Event::Evict(host) => {
-                left.evictions -= 1;
-                world.hosts[host].node = None;
-            }
-            Event::Lose(host) => {
-                left.losses -= 1;
-                world.lose(host);
-            }
-            Event::Save(host) => {
-                let Host { seq, node, .. } = world.hosts[host];
-                world.hosts[host].saved = Some(Directory { seq, node });
-            }
-            Event::Restore(host) => {
-                left.restores -= 1;
-                world.restore(host);
-            }
-            Event::Replicate => {
-                left.replications -= 1;
-                world.replica = self.ledger.clone();
-            }
-            Event::FailOver => world.fail_over(self.replica.clone()),
-            Event::Flush => {
-                let mut empty = self.replica.clone();
-                empty.flush();
-                world.fail_over(empty);
-            }
-            Event::Notice(host) => world.notice(host),
-        }
-        world
-    }
-
-    fn fault(&self) -> Option<String> {
-        let fault = self.fault.map(str::to_owned);
-        fault.or_else(|| self.too_many()).or_else(|| self.not_debited())
-    }
-
-    fn tell(&self, event: Event) -> String {
-        let told = match event {
-            Event::Deliver(nth) => format!("Deliver {:?}", self.sent[nth].take),
-            Event::Hear(nth) => {
-                let Answered { take, taken, .. } = self.answers[nth];
-                format!("Hear {}/{}: {taken:?}", take.host, take.seq)
-            }
-            event => format!("{event:?}"),
-        };
-        format!("{:2} {told}", self.tick)
     }
 }
