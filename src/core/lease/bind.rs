@@ -39,7 +39,7 @@ impl Holding {
     /// If the number is not higher than the one before.
     pub fn bind(&mut self, settings: &Settings, binding: &Binding) -> Take {
         assert!(binding.seq > self.lease.seq, "{binding:?} after {self:?}");
-        let floor = self.floor(settings, binding);
+        let floor = self.floor(binding);
         if !self.is_live(binding.now_ms) {
             self.forget_given_back();
         }
@@ -48,7 +48,8 @@ impl Holding {
             // The log holds them, so the floor says it.
             (lease.extra, lease.sent_extra) = (0, 0);
         }
-        lease.allowance = floor;
+        // What is used beyond the allowance is claimed and not allowed: of a log it will leave.
+        lease.allowance = lease.allowance.min(floor);
         lease.seq = binding.seq;
         lease.sent_ms = binding.now_ms;
         // What is used beyond leases is counted twice rather than never; what is given back is
@@ -80,15 +81,11 @@ impl Holding {
         (counts || lease.in_flight || lease.extra != 0).then(|| self.bind(settings, &binding))
     }
 
-    fn floor(&mut self, settings: &Settings, binding: &Binding) -> u64 {
+    fn floor(&self, binding: &Binding) -> u64 {
         if self.lease.window == 0 {
             return 0;
         }
         let now_ms = binding.now_ms;
-        if matches!(settings.kind, Kind::Token { .. }) && !self.is_live(now_ms) {
-            // What is unspent at the end of the lease counts as spent.
-            self.used = self.used.max(self.lease.allowance);
-        }
         let unspent = self.unspent(now_ms);
         let kept = match binding.keep {
             Keep::All => unspent,

@@ -82,9 +82,11 @@ impl Holding {
     }
 
     /// Gives uses back: own ones of this window first, then those of other hosts.
-    pub fn give_back(&mut self, count: u64, now_ms: u64) {
+    pub fn give_back(&mut self, kind: &Kind, count: u64, now_ms: u64) {
         if self.is_live(now_ms) {
-            let own = count.min(self.used);
+            // Tokens that the ledger knows to be spent flow back already.
+            let is_token = matches!(kind, Kind::Token { .. });
+            let own = if is_token { 0 } else { count.min(self.used) };
             self.used -= own;
             self.lease.extra = self.lease.extra.saturating_sub_unsigned(count - own);
         } else {

@@ -169,7 +169,7 @@ fn uses_by_force_raise_the_floor_or_go_as_extra() {
 fn what_is_given_back_beyond_ones_own_use_goes_as_negative_extra_once() {
     let mut holding = leased(&INTERVAL, 5);
     holding.spend(1, NOW_MS);
-    holding.give_back(3, NOW_MS);
+    holding.give_back(&INTERVAL.kind, 3, NOW_MS);
     assert_eq!((holding.used, holding.lease.extra), (0, -2));
     assert_eq!(binds(&mut holding, &INTERVAL, Keep::All).claim.extra, -2);
     assert_eq!(holding.repeat(NOW_MS + 30, 0, 0).claim.extra, 0);
@@ -181,6 +181,11 @@ fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now
     let mut holding = leased(&SLIDING, 8);
     holding.used = 5;
     assert_eq!(binds(&mut holding, &SLIDING, Keep::Held).claim.floor, 5);
+    let mut over = leased(&SLIDING, 2);
+    over.used = 3;
+    assert_eq!(binds(&mut over, &SLIDING, Keep::All).claim.floor, 3);
+    over.used = 2;
+    assert_eq!(over.spendable(NOW_MS + 30), 0, "a use that has left the log makes no new share");
     let mut lost = Holding::default().of_host(7);
     lost.overspend(&SLIDING.kind, 2, NOW_MS);
     let take = lost.bind(&SLIDING, &asks(0));
@@ -190,14 +195,16 @@ fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now
 }
 
 #[test]
-fn tokens_that_are_unspent_when_their_lease_ends_count_as_spent() {
+fn spent_tokens_are_reported_and_unspent_ones_end_with_their_lease() {
     let mut holding = leased(&TOKEN, 8);
     holding.spend(3, NOW_MS + 100);
     assert!(!holding.is_report_due(&TOKEN, NOW_MS + 599));
     assert!(holding.is_report_due(&TOKEN, NOW_MS + 600));
+    holding.give_back(&TOKEN.kind, 1, NOW_MS + 600);
+    assert_eq!((holding.used, holding.lease.extra), (3, -1), "a spent token flows back already");
     let binding = Binding { seq: 2, now_ms: NOW_MS + 30_000, ..asks(1) };
     let claim = holding.bind(&TOKEN, &binding).claim;
-    assert_eq!(claim, Claim { window: WINDOW, floor: 8, spent: 8, extra: 0 });
+    assert_eq!(claim, Claim { window: WINDOW, floor: 3, spent: 3, extra: 0 });
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! The ledger as the design's pseudo-code has it, for interval, calendar and total.
+//! The ledger as a pure model, by the design.
 //!
-//! Invariant: a value in, a value out. A failover is an earlier clone that learns; a server that
-//! has lost everything is a new ledger.
+//! Invariant: a value in, a value out. A failover is a clone of an earlier state that learns
+//! ([`Ledger::fail_over`]); a server that has lost everything is a new ledger.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,25 @@ use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 /// So long the least max decides.
 const LEAST_MAX_MS: u64 = 10_000;
 
+const TOKEN_PARTS: u128 = 86_400_000;
+
 /// What a ledger may be made without, to see that it breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// A message that is older than the last one is not heard.
     Seq,
+    /// A dead host's share comes back an interval after its lease.
+    ShareRests,
+    /// Tokens flow back only up to the burst less what is unspent.
+    TokenCap,
+    /// Of a lease that has ended no token comes back.
+    TokenVoid,
+    /// A share beyond the maximum is not renewed.
+    ShareCut,
+    /// A claim of the window before counts in it.
+    WindowBefore,
+    /// While tokens are leased and unspent, none flow back in their place.
+    TokenWaits,
     /// The least max that was seen lately decides.
     LeastMax,
 }
@@ -25,37 +39,57 @@ pub struct Ledger {
     learn_ms: u64,
     born_ms: Option<u64>,
     without: Option<Rule>,
+    /// The hash; none where the key is not there.
     state: Option<State>,
 }
 
+/// The hash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
+    /// The window's start.
     start: u64,
+    /// When all is forgotten; none: never.
     end: Option<u64>,
+    /// Granted in all; token: taken out of the full bucket.
     granted: i64,
+    /// Of that maybe unspent.
     unspent: i64,
+    /// The least max seen lately, and when.
     max: u64,
     max_ms: u64,
+    /// sliding-counter: what was granted in the window before.
+    before: u64,
+    /// token: filled up to this time, and parts of a token beyond.
+    filled_ms: u64,
+    parts: u64,
     rows: BTreeMap<Incarnation, Row>,
 }
 
+/// What the ledger knows of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Row {
     seq: u64,
     allowance: u64,
     spent: u64,
     base: Option<u64>,
+    /// sliding, token: the lease's end, and the row's.
+    until: u64,
+    ends: u64,
+    /// sliding-counter: the row's window, and what of the host is in `before`.
+    window: u64,
+    of_before: u64,
+}
+
+/// What opens a ledger.
+enum Opened {
+    No,
+    At { start: u64, end: Option<u64> },
 }
 
 impl Ledger {
-    /// An empty one on a server that has just been started, that does not keep a rule.
+    /// An empty one on a server that has just been started, that may not keep a rule.
     pub fn without(learn_ms: u64, rule: Option<Rule>) -> Ledger {
         Ledger { learn_ms, born_ms: None, without: rule, state: None }
-    }
-
-    /// The server with this state becomes the master.
-    pub fn fail_over(&mut self) {
-        self.born_ms = None;
     }
 
     /// The server has lost everything.
@@ -80,145 +114,315 @@ impl Ledger {
         self.state.as_ref().map_or([0, 0], |state| [state.granted, state.unspent])
     }
 
-    /// For how long it grants nothing.
-    pub fn learning_ms(&mut self, now_ms: u64) -> u64 {
-        let born_ms = *self.born_ms.get_or_insert(now_ms);
-        (born_ms + self.learn_ms).saturating_sub(now_ms)
+    /// The server with this state becomes the master.
+    pub fn fail_over(&mut self) {
+        self.born_ms = None;
     }
 
-    /// What a message is answered.
-    pub fn take(&mut self, now_ms: u64, settings: &Settings, take: &Take) -> Taken {
+    /// What a message is answered. Of calendar windows that are not there nothing.
+    pub fn take(&mut self, now: u64, settings: &Settings, take: &Take) -> Taken {
+        let learning_ms = self.learning_ms(now);
         let mut take = *take;
-        if self.learning_ms(now_ms) > 0 {
+        if learning_ms > 0 {
             (take.need, take.want) = (0, 0);
         }
-        if self.state.as_ref().is_some_and(|state| state.end.is_some_and(|end| now_ms >= end)) {
+        if self.state.as_ref().is_some_and(|state| state.end.is_some_and(|end| now >= end)) {
             self.state = None;
         }
-        let opened = match &self.state {
-            Some(state) => Some(state.clone()),
-            None => State::open(now_ms, settings, &take),
-        };
-        let Some(mut state) = opened else { return Taken::Nothing };
-        let row = state.rows.get(&take.host).copied();
-        match row {
-            Some(row) if take.seq < row.seq && self.without != Some(Rule::Seq) => Taken::Stale,
-            Some(row) if take.seq == row.seq => state.says(now_ms, &row),
-            row => {
-                let row = state.settle(now_ms, settings, &take, row.unwrap_or_default());
-                let least = self.without != Some(Rule::LeastMax);
-                let row = state.grant(now_ms, settings, &take, row, least);
-                let taken = state.says(now_ms, &row);
-                self.state = Some(state);
-                taken
+        let mut state = match &self.state {
+            Some(state) => {
+                let mut state = state.clone();
+                state.roll(now, settings, self.without);
+                state
             }
+            None => match open(now, settings, &take) {
+                Opened::No => return Taken::Nothing,
+                Opened::At { start, end } => State::new(now, start, end),
+            },
+        };
+        let row = state.rows.get(&take.host).copied();
+        let is_heard = self.without == Some(Rule::Seq);
+        if row.is_some_and(|row| take.seq < row.seq) && !is_heard {
+            return Taken::Stale;
         }
+        let is_repeated = row.is_some_and(|row| take.seq == row.seq && state.is_of_now(&row));
+        if !is_repeated {
+            state.settle(now, settings, take, self.without);
+        }
+        let mut granted = state.granted_to(now, settings, take.host);
+        let is_share = matches!(settings.kind, Kind::Sliding { .. });
+        if is_share && learning_ms == 0 && self.without != Some(Rule::ShareCut) {
+            granted.allowance = granted.allowance.saturating_sub(granted.over);
+        }
+        if !is_repeated {
+            self.state = Some(state);
+        }
+        Taken::Granted(granted)
+    }
+
+    /// For how long it grants nothing.
+    pub fn learning_ms(&mut self, now: u64) -> u64 {
+        let born = self.born_ms.unwrap_or(now).min(now);
+        self.born_ms = Some(born);
+        (born + self.learn_ms).saturating_sub(now)
     }
 }
 
-/// The calendar window that the time is in, or the window that an interval has from a start.
-fn window(now_ms: u64, settings: &Settings, start: u64) -> Option<[Option<u64>; 2]> {
-    match settings.kind {
-        Kind::Interval { interval_ms } => Some([Some(start), Some(start + interval_ms)]),
-        Kind::Calendar { start_ms, end_ms, next_end_ms } => {
-            let is_here = now_ms >= start_ms && now_ms < next_end_ms;
-            let this = if now_ms < end_ms { [start_ms, end_ms] } else { [end_ms, next_end_ms] };
-            is_here.then(|| this.map(Some))
+fn open(now: u64, settings: &Settings, take: &Take) -> Opened {
+    let win = take.claim.window;
+    let asks = take.need + take.want > 0 || take.claim.extra != 0;
+    let (is_claim, start, end) = match settings.kind {
+        Kind::Interval { interval_ms } => {
+            let is_claim = win > 0 && now < win + interval_ms;
+            let start = if is_claim { win } else { now };
+            (is_claim, start, Some(start + interval_ms))
         }
-        Kind::Total => Some([Some(start), None]),
-        other => unimplemented!("a ledger of {other:?}"),
+        Kind::Calendar { start_ms, end_ms, next_end_ms } => {
+            if now < start_ms || now >= next_end_ms {
+                return Opened::No;
+            }
+            let is_first = now < end_ms;
+            let (start, end) = if is_first { (start_ms, end_ms) } else { (end_ms, next_end_ms) };
+            let is_claim = win > 0 && (win == start || overlaps(settings, win, start));
+            (is_claim, start, Some(end))
+        }
+        Kind::Total | Kind::Token { .. } => (win > 0, if win > 0 { win } else { now }, None),
+        Kind::Sliding { .. } => (win > 0 && take.claim.floor > 0, 1, None),
+        Kind::SlidingCounter { interval_ms } => {
+            let is_known = win > 0 && win.is_multiple_of(interval_ms);
+            let is_claim = is_known && now < win + interval_ms;
+            let start = if is_claim { win } else { now - now % interval_ms };
+            let is_lately = is_known && now < win + 2 * interval_ms;
+            (is_lately, start, Some(start + 2 * interval_ms))
+        }
+    };
+    if is_claim || asks { Opened::At { start, end } } else { Opened::No }
+}
+
+/// May uses of another window count in the one that begins at `start`?
+fn overlaps(settings: &Settings, win: u64, start: u64) -> bool {
+    match settings.kind {
+        Kind::Interval { interval_ms } | Kind::SlidingCounter { interval_ms } => {
+            win + interval_ms > start
+        }
+        Kind::Calendar { start_ms, end_ms, .. } => win > start || win == start_ms && end_ms > start,
+        Kind::Total | Kind::Sliding { .. } | Kind::Token { .. } => true,
+    }
+}
+
+/// How long a share or tokens are leased, and how long after that they matter.
+fn lease_and_rest_ms(settings: &Settings) -> [u64; 2] {
+    match settings.kind {
+        Kind::Sliding { interval_ms } => [interval_ms.clamp(1000, 60_000), interval_ms],
+        Kind::Token { rate, period_ms } => {
+            let fill = (settings.max as f64 / rate as f64 * period_ms as f64).ceil() as u64;
+            [fill.clamp(2000, 31_622_400_000); 2]
+        }
+        _ => [0, 0],
     }
 }
 
 impl State {
-    fn open(now_ms: u64, settings: &Settings, take: &Take) -> Option<State> {
-        let claimed = take.claim.window;
-        let [start, end] = window(now_ms, settings, if claimed > 0 { claimed } else { now_ms })?;
-        let is_claim = claimed > 0 && start == Some(claimed) && end.is_none_or(|end| now_ms < end);
-        let asks = take.need + take.want > 0 || take.claim.extra != 0;
-        let [start, end] = match is_claim {
-            true => [start, end],
-            false if asks => window(now_ms, settings, now_ms)?,
-            false => return None,
-        };
-        let (max, max_ms, rows) = (u64::MAX, now_ms, BTreeMap::new());
-        Some(State { start: start?, end, granted: 0, unspent: 0, max, max_ms, rows })
+    fn new(now: u64, start: u64, end: Option<u64>) -> State {
+        State {
+            start,
+            end,
+            granted: 0,
+            unspent: 0,
+            max: u64::MAX,
+            max_ms: now,
+            before: 0,
+            filled_ms: now,
+            parts: 0,
+            rows: BTreeMap::new(),
+        }
     }
 
-    fn settle(&mut self, now_ms: u64, settings: &Settings, take: &Take, was: Row) -> Row {
-        let claim = take.claim;
-        let (floor, spent, base) = if claim.window == self.start {
-            (claim.floor, claim.spent, None)
-        } else if claim.window == 0 {
-            (was.allowance, was.allowance, Some(was.allowance))
-        } else if overlaps(settings, claim.window, self.start) {
-            (claim.floor, claim.floor, Some(claim.floor))
-        } else {
-            (0, 0, Some(0))
+    fn is_of_now(&self, row: &Row) -> bool {
+        row.window == 0 || row.window == self.start
+    }
+
+    /// Brings it to this time.
+    fn roll(&mut self, now: u64, settings: &Settings, without: Option<Rule>) {
+        if without == Some(Rule::ShareRests) {
+            self.rows.values_mut().for_each(|row| row.ends = row.until);
+        }
+        match settings.kind {
+            Kind::SlidingCounter { interval_ms } if now >= self.start + interval_ms => {
+                self.rows.retain(|_, row| row.window == self.start);
+                self.start += interval_ms;
+                self.end = Some(self.start + 2 * interval_ms);
+                self.before = self.granted as u64;
+                (self.granted, self.unspent) = (0, 0);
+            }
+            Kind::Sliding { .. } => {
+                for row in self.rows.values().filter(|row| now >= row.ends) {
+                    self.granted -= row.allowance as i64;
+                    self.unspent -= row.left();
+                }
+                self.rows.retain(|_, row| now < row.ends);
+            }
+            Kind::Token { rate, period_ms } => {
+                let parts_per_ms = TOKEN_PARTS / u128::from(period_ms) * u128::from(rate);
+                let ended = self.rows.values().map(|row| row.until).filter(|until| *until <= now);
+                let mut times: Vec<u64> = match without {
+                    Some(Rule::TokenWaits) => Vec::new(),
+                    _ => ended.collect(),
+                };
+                times.push(now);
+                times.sort_unstable();
+                for time in times {
+                    let least = if without == Some(Rule::TokenCap) { 0 } else { self.unspent };
+                    if without != Some(Rule::TokenWaits) {
+                        self.flow_back(time, settings, parts_per_ms, least);
+                    }
+                    self.end_leases(time, without);
+                }
+                self.rows.retain(|_, row| now < row.ends);
+                let least = if without == Some(Rule::TokenCap) { 0 } else { self.unspent };
+                self.flow_back(now, settings, parts_per_ms, least);
+            }
+            _ => {}
+        }
+    }
+
+    fn end_leases(&mut self, now: u64, without: Option<Rule>) {
+        for row in self.rows.values_mut().filter(|row| now >= row.until) {
+            self.unspent -= row.left();
+            match without {
+                Some(Rule::TokenVoid) => row.spent = row.allowance,
+                _ => row.allowance = row.spent,
+            }
+        }
+    }
+
+    fn flow_back(&mut self, now: u64, settings: &Settings, parts_per_ms: u128, least: i64) {
+        let [lease_ms, _] = lease_and_rest_ms(settings);
+        let Some(passed) = now.checked_sub(self.filled_ms) else {
+            if self.filled_ms - now >= lease_ms {
+                self.filled_ms = now;
+            }
+            return;
         };
-        if settings.max <= self.max || now_ms > self.max_ms + LEAST_MAX_MS {
-            (self.max, self.max_ms) = (settings.max, now_ms);
+        self.filled_ms = now;
+        let parts = u128::from(passed) * parts_per_ms + u128::from(self.parts);
+        let tokens = i128::try_from(parts / TOKEN_PARTS).expect("few");
+        let rest = i128::from(self.granted) - tokens;
+        self.parts = (parts % TOKEN_PARTS) as u64;
+        if rest <= i128::from(least) {
+            (self.granted, self.parts) = (least, 0);
+        } else {
+            self.granted = rest as i64;
+        }
+    }
+
+    /// The maximum for what is granted in this window.
+    fn limit(&self, now: u64, settings: &Settings) -> i64 {
+        let max = self.max as i64;
+        let Kind::SlidingCounter { interval_ms } = settings.kind else { return max };
+        let ahead = interval_ms.min(self.start + interval_ms - now);
+        let weighed = u128::from(self.before) * u128::from(ahead);
+        max - weighed.div_ceil(interval_ms.into()) as i64
+    }
+
+    fn settle(&mut self, now: u64, settings: &Settings, take: Take, without: Option<Rule>) {
+        let (start, kind) = (self.start, settings.kind);
+        let mut row = self.rows.get(&take.host).copied().unwrap_or_default();
+        let mut claim = take.claim;
+        claim.floor = claim.floor.max(claim.spent);
+        if let Kind::SlidingCounter { interval_ms } = kind {
+            if row.window != start {
+                row = Row { of_before: row.allowance, ..Row::default() };
+            }
+            row.window = start;
+            if claim.window + interval_ms == start && without != Some(Rule::WindowBefore) {
+                self.before += claim.floor.saturating_sub(row.of_before);
+                row.of_before = row.of_before.max(claim.floor);
+            }
+        }
+        if matches!(kind, Kind::Sliding { .. }) && claim.window > 0 {
+            claim.window = start;
+        }
+        let (floor, spent, base) = match claim.window {
+            win if win == start => (claim.floor, claim.spent, None),
+            0 => (row.allowance, row.allowance, Some(row.allowance)),
+            win if overlaps(settings, win, start) => (claim.floor, claim.floor, Some(claim.floor)),
+            _ => (0, 0, Some(0)),
+        };
+        let any = without == Some(Rule::LeastMax);
+        if any || settings.max <= self.max || now > self.max_ms + LEAST_MAX_MS {
+            (self.max, self.max_ms) = (settings.max, now);
+        }
+        let mut claimed = floor as i64 - row.allowance as i64;
+        if matches!(kind, Kind::Token { .. }) {
+            let is_known = self.rows.contains_key(&take.host);
+            let is_over = now >= row.until && without != Some(Rule::TokenVoid);
+            claimed = match is_known {
+                false => claimed.min(self.max as i64),
+                true if is_over => claimed.max(0),
+                true => claimed,
+            };
         }
         let extra = claim.extra.max(0) as u64;
-        // What is given back is given back in the window that the host knows, and in no other.
-        let given_back = if base.is_none() { claim.extra.min(0) } else { 0 };
-        let (allowance, spent) = (floor + extra, spent + extra);
-        let row = Row { seq: take.seq, allowance, spent, base: base.map(|base| base + extra) };
-        self.unspent += row.left() - was.left();
-        self.granted += allowance as i64 - was.allowance as i64 + given_back;
-        self.granted = self.granted.max(self.unspent);
-        row
-    }
-
-    fn grant(
-        &mut self,
-        now_ms: u64,
-        settings: &Settings,
-        take: &Take,
-        row: Row,
-        least: bool,
-    ) -> Row {
-        if !least {
-            (self.max, self.max_ms) = (settings.max, now_ms);
-        }
-        self.rows.insert(take.host, row);
-        let (max, holders) = (self.max as i64, self.rows.len() as i64);
-        let free = (max - self.granted).max(0);
-        let (need, want) = (take.need as i64, take.want as i64);
-        let slice = match max {
-            ..64 => free / (2 * holders),
-            _ => (max / (2 * settings.hosts as i64)).min(free / 2),
+        let new = Row {
+            seq: take.seq,
+            allowance: floor + extra,
+            spent: spent + extra,
+            base: base.map(|base| base + extra),
+            ..row
         };
-        let more = if need <= free { free.min(need.max(want.min(slice))) } else { 0 };
+        self.unspent += new.left() - row.left();
+        let least = if without == Some(Rule::TokenCap) { i64::MIN } else { self.unspent };
+        // What is given back is given back in the window that the host knows, and in no other.
+        let extra = if base.is_none() { claim.extra } else { claim.extra.max(0) };
+        self.granted = (self.granted + claimed + extra).max(least);
+        self.rows.insert(take.host, new);
+        let more = self.grant(self.limit(now, settings), settings.hosts, take);
         self.granted += more;
         self.unspent += more;
-        let row = Row { allowance: row.allowance + more as u64, ..row };
-        self.rows.insert(take.host, row);
-        row
+        let [lease_ms, rest_ms] = lease_and_rest_ms(settings);
+        let own = self.rows.get_mut(&take.host).expect("its row");
+        own.allowance += more as u64;
+        if lease_ms > 0 {
+            own.until = now + lease_ms;
+            own.ends = own.until + rest_ms;
+            self.end = self.end.max(Some(own.ends));
+        }
     }
 
-    fn says(&self, now_ms: u64, row: &Row) -> Taken {
-        let pool = self.max as i64 - self.granted;
-        Taken::Granted(Granted {
+    fn holders(&self) -> i64 {
+        self.rows.values().filter(|row| self.is_of_now(row)).count() as i64
+    }
+
+    fn grant(&self, limit: i64, hosts: u64, take: Take) -> i64 {
+        let free = (limit - self.granted).max(0);
+        let (need, want) = (take.need as i64, take.want as i64);
+        let slice = if limit < 64 {
+            free / (2 * self.holders())
+        } else {
+            (limit / (2 * hosts.max(1) as i64)).min(free / 2)
+        };
+        if need <= free { free.min(need.max(want.min(slice))) } else { 0 }
+    }
+
+    fn granted_to(&self, now: u64, settings: &Settings, host: Incarnation) -> Granted {
+        let row = self.rows[&host];
+        let limit = self.limit(now, settings);
+        let turn = match settings.kind {
+            Kind::Interval { .. } | Kind::Calendar { .. } => self.end,
+            Kind::SlidingCounter { interval_ms } => Some(self.start + interval_ms),
+            Kind::Sliding { .. } | Kind::Token { .. } => Some(row.until),
+            Kind::Total => None,
+        };
+        Granted {
             window: self.start,
             base: row.base,
             allowance: row.allowance,
-            pool,
-            turn_ms: self.end.map(|end| end - now_ms),
-            others: (self.unspent - row.left()).max(0) as u64,
-            over: (-pool).max(0) as u64,
-        })
-    }
-}
-
-/// May uses of an older window count in the one that begins at `start`?
-fn overlaps(settings: &Settings, older: u64, start: u64) -> bool {
-    match settings.kind {
-        Kind::Interval { interval_ms } => older + interval_ms > start,
-        Kind::Calendar { start_ms, end_ms, .. } => {
-            older > start || older == start_ms && end_ms > start
+            pool: limit - self.granted,
+            turn_ms: turn.map(|turn| turn.saturating_sub(now)),
+            others: (self.unspent - row.left()) as u64,
+            over: (self.granted - limit).max(0) as u64,
         }
-        _ => true,
     }
 }
 

@@ -38,6 +38,10 @@
 //! | 8 | marks are claimed too | `marks_are_claimed` |
 //! | 8 | under a new seq | `claims_have_a_new_seq` |
 //! | 8 | a new master learns before it grants | `a_new_master_learns` |
+//! | table | a dead host's share comes back after lease and interval | `a_dead_hosts_share_rests` |
+//! | table | a share beyond the max is not renewed | `a_share_beyond_the_max_is_not_renewed` |
+//! | table | tokens flow back up to what is unspent | `tokens_flow_back_up_to_what_is_unspent` |
+//! | table | not before a lease ends | `no_token_flows_back_in_place_of_an_unspent_one` |
 //! | 9 | a use is kept only with all lower keys in hand | `no_order_of_keys_is_a_deadlock` |
 //! | 9 | such a use is kept | `no_use_kept_is_a_livelock` |
 //!
@@ -88,8 +92,23 @@ const TOTAL: Bounds = Bounds { kind: Kind::Total, ..ALL };
 
 const DAY: Kind = Kind::Calendar { start_ms: 0, end_ms: 300, next_end_ms: 600 };
 
+/// One use in any two ticks.
+const SLIDING: Bounds = Bounds {
+    kind: Kind::Sliding { interval_ms: 2000 },
+    tick_ms: 1000,
+    learn_ms: 1000,
+    ticks: 8,
+    doubles: 1,
+    ..SMALL
+};
+
+/// A bucket of one, half a token a tick.
+const TOKEN: Bounds = Bounds { kind: Kind::Token { rate: 1, period_ms: 2000 }, ..SLIDING };
+
+const COUNTER: Bounds = Bounds { kind: Kind::SlidingCounter { interval_ms: 3000 }, ..SLIDING };
+
 /// Worlds in which nothing may be found, each with something else that goes wrong.
-const WORLDS: [(&str, Bounds); 14] = [
+const WORLDS: [(&str, Bounds); 23] = [
     ("late, doubled and lost messages", Bounds { doubles: 1, ..TURN }),
     ("messages sent once more", Bounds { repeats: 2, ..TURN }),
     ("recalls", Bounds { max: 2, recalls: 2, ..SMALL }),
@@ -104,6 +123,15 @@ const WORLDS: [(&str, Bounds); 14] = [
     ("leases of one", Bounds { max: 2, appetite: Appetite::Needed, ticks: 3, ..SMALL }),
     ("a total", Bounds { kind: Kind::Total, losses: 1, recalls: 1, ..SMALL }),
     ("calendar windows, a wall clock late", Bounds { kind: DAY, ticks: 4, ..SMALL }),
+    ("shares", SLIDING),
+    ("shares of lost and evicted nodes", Bounds { losses: 1, evictions: 1, ..SLIDING }),
+    ("shares and uses by force", Bounds { forced: 1, ..SLIDING }),
+    ("shares after a failover", Bounds { failovers: 1, replications: 1, ..SLIDING }),
+    ("tokens", TOKEN),
+    ("tokens of lost nodes", Bounds { losses: 1, recalls: 1, ..TOKEN }),
+    ("tokens after a failover", Bounds { failovers: 1, replications: 1, ..TOKEN }),
+    ("two counters", COUNTER),
+    ("two counters, recalls and losses", Bounds { max: 2, losses: 1, recalls: 1, ..COUNTER }),
 ];
 
 /// How many states of each world `just model-lease` looks at; none in `cargo test`.
@@ -144,6 +172,9 @@ fn no_walk_admits_too_many() {
         ("a total", TOTAL),
         ("calendar windows", Bounds { kind: DAY, ..ALL }),
         ("another max", Bounds { other_max: Some(1), forced: 0, failovers: 0, ..TOTAL }),
+        ("shares", Bounds { losses: 1, forced: 1, evictions: 1, binds: 7, ..SLIDING }),
+        ("tokens", Bounds { max: 2, losses: 1, recalls: 2, binds: 7, ..TOKEN }),
+        ("two counters", Bounds { max: 2, losses: 1, recalls: 2, returns: 1, binds: 7, ..COUNTER }),
         ("long learning", Bounds { learn_ms: 200, losses: 0, ..ALL }),
     ] {
         assert_eq!(walk(&World::new(bounds), walks, 80), None, "{name}");
@@ -256,6 +287,35 @@ fn what_is_given_back_is_told_once() {
 fn the_least_max_decides() {
     let bounds = Bounds { max: 2, other_max: Some(1), ..SMALL };
     broken_without(Rule::Ledger(LedgerRule::LeastMax), bounds);
+}
+
+/// The fault that walks find where a rule of the ledger is left out; none where it is kept.
+fn walks_find(rule: LedgerRule, bounds: Bounds) {
+    let without = Bounds { without: Some(Rule::Ledger(rule)), ..bounds };
+    let fault = walk(&World::new(without), 5_000, 80);
+    println!("without {rule:?}:\n{}\n", fault.as_deref().unwrap_or("nothing"));
+    assert!(fault.is_some(), "nothing found without {rule:?}");
+    assert_eq!(walk(&World::new(bounds), 500, 80), None, "with {rule:?} kept");
+}
+
+#[test]
+fn a_dead_hosts_share_rests() {
+    walks_find(LedgerRule::ShareRests, Bounds { losses: 1, binds: 5, ..SLIDING });
+}
+
+#[test]
+fn a_share_beyond_the_max_is_not_renewed() {
+    walks_find(LedgerRule::ShareCut, Bounds { forced: 1, binds: 7, ..SLIDING });
+}
+
+#[test]
+fn tokens_flow_back_up_to_what_is_unspent() {
+    walks_find(LedgerRule::TokenCap, Bounds { max: 2, binds: 7, ..TOKEN });
+}
+
+#[test]
+fn no_token_flows_back_in_place_of_an_unspent_one() {
+    walks_find(LedgerRule::TokenWaits, Bounds { max: 2, binds: 7, ..TOKEN });
 }
 
 #[test]

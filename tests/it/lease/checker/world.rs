@@ -43,6 +43,8 @@ struct Host {
     /// The last number given, in runtime.mmap.
     seq: u64,
     node: Option<Holding>,
+    /// Of a sliding limit: uses of each tick.
+    log: [u8; TICKS],
     saved: Option<Directory>,
     claiming: Claiming,
     /// Marks that have timed out, where they may.
@@ -53,6 +55,7 @@ struct Host {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Directory {
     seq: u64,
+    log: [u8; TICKS],
     node: Option<Holding>,
 }
 
@@ -130,6 +133,7 @@ impl World {
             incarnation: 1 + nth as u64,
             seq: 0,
             node: None,
+            log: [0; TICKS],
             saved: None,
             claiming: Claiming::Done,
             timed_out: false,
@@ -201,7 +205,46 @@ impl World {
 
     fn node(&self, host: usize) -> Holding {
         let Host { node, incarnation, .. } = self.hosts[host];
-        node.unwrap_or_default().of_host(incarnation)
+        let mut node = node.unwrap_or_default();
+        if self.is_sliding() {
+            node.used = self.logged(host);
+        }
+        node.of_host(incarnation)
+    }
+
+    fn is_sliding(&self) -> bool {
+        matches!(self.bounds.kind, Kind::Sliding { .. })
+    }
+
+    /// Uses in the log of a sliding limit that count now.
+    fn logged(&self, host: usize) -> u64 {
+        let tick = usize::from(self.tick);
+        let since = (tick + 1).saturating_sub(self.length());
+        self.hosts[host].log[since..=tick].iter().map(|n| u64::from(*n)).sum()
+    }
+
+    fn put(&mut self, host: usize, mut node: Holding) {
+        if self.is_sliding() {
+            let (before, tick) = (self.logged(host), usize::from(self.tick));
+            if self.hosts[host].node.is_some_and(|n| n.lease.incarnation != node.lease.incarnation)
+            {
+                self.hosts[host].log = [0; TICKS];
+            }
+            let before = before.min(self.logged(host));
+            if node.used >= before {
+                self.hosts[host].log[tick] += (node.used - before) as u8;
+            } else {
+                let mut less = before - node.used;
+                for at in (0..=tick).rev() {
+                    let n = &mut self.hosts[host].log[at];
+                    let gone = less.min(u64::from(*n));
+                    *n -= gone as u8;
+                    less -= gone;
+                }
+            }
+            node.used = 0;
+        }
+        self.hosts[host].node = Some(node);
     }
 
     fn binding(&mut self, host: usize, keep: Keep, need: u64) -> Binding {
@@ -242,7 +285,7 @@ impl World {
         if self.is_without(Rule::BindFirst) {
             node.lease.allowance = allowance;
         }
-        self.hosts[host].node = Some(node);
+        self.put(host, node);
         self.hosts[host].timed_out = false;
         self.send(host, take);
     }
@@ -255,7 +298,7 @@ impl World {
         if self.is_without(Rule::EndFromTheFirstSending) {
             node.lease.sent_ms = now_ms;
         }
-        self.hosts[host].node = Some(node);
+        self.put(host, node);
         self.send(host, take);
     }
 
@@ -284,11 +327,11 @@ impl World {
             node.lease.in_flight = true;
             self.hosts[host].seq -= 1;
             let take = node.repeat(now_ms, 0, 0);
-            self.hosts[host].node = Some(node);
+            self.put(host, node);
             self.send(host, take);
             return;
         }
-        self.hosts[host].node = Some(node);
+        self.put(host, node);
         self.hosts[host].timed_out = false;
         self.send(host, take);
     }
@@ -374,7 +417,7 @@ impl World {
                 node.used = 0;
             }
         }
-        self.hosts[host].node = Some(node);
+        self.put(host, node);
     }
 
     fn tick(&mut self) {
@@ -386,7 +429,7 @@ impl World {
             let mut node = self.node(host);
             if node.lease.window != 0 && !node.is_live(self.boot_ms(host)) {
                 (node.used, node.lease.allowance) = (0, 0);
-                self.hosts[host].node = Some(node);
+                self.put(host, node);
             }
         }
     }
@@ -394,12 +437,14 @@ impl World {
     fn admit(&mut self, host: usize, change: impl FnOnce(&mut Holding, u64)) {
         let mut node = self.node(host);
         change(&mut node, self.boot_ms(host));
-        self.hosts[host].node = Some(node);
+        self.put(host, node);
     }
 
     fn lose(&mut self, host: usize) {
-        let Some(node) = self.hosts[host].node.take() else { return };
-        self.lost += node.used as u8;
+        let used = self.node(host).used;
+        let Some(_) = self.hosts[host].node.take() else { return };
+        self.hosts[host].log = [0; TICKS];
+        self.lost += used as u8;
         self.unheard = self.bounds.forced - self.left.forced;
         self.hosts[host].claiming = Claiming::Done;
     }
@@ -410,11 +455,12 @@ impl World {
         self.lose(host);
         let next = if self.is_without(Rule::NewIncarnation) { 0 } else { HOSTS as u64 };
         let claiming = Claiming::Done;
-        let Directory { seq, node } = saved;
+        let Directory { seq, node, log } = saved;
         self.hosts[host] = Host {
             incarnation: incarnation + next,
             seq,
             node,
+            log,
             saved: None,
             claiming,
             timed_out: false,

@@ -104,7 +104,8 @@ impl search::World for World {
             Event::GiveBack(host) => {
                 left.returns -= 1;
                 world.admitted[tick] -= 1;
-                world.admit(host, |node, now_ms| node.give_back(1, now_ms));
+                let kind = world.bounds.kind;
+                world.admit(host, |node, now_ms| node.give_back(&kind, 1, now_ms));
             }
             Event::Ask(host) => {
                 left.binds -= 1;
@@ -118,7 +119,7 @@ impl search::World for World {
             Event::TimeOut(host) => {
                 let mut node = world.node(host);
                 node.lease.in_flight = false;
-                world.hosts[host].node = Some(node);
+                world.put(host, node);
                 world.hosts[host].timed_out = true;
             }
             Event::Recall(host) => {
@@ -134,14 +135,15 @@ impl search::World for World {
             Event::Evict(host) => {
                 left.evictions -= 1;
                 world.hosts[host].node = None;
+                world.hosts[host].log = [0; super::TICKS];
             }
             Event::Lose(host) => {
                 left.losses -= 1;
                 world.lose(host);
             }
             Event::Save(host) => {
-                let Host { seq, node, .. } = world.hosts[host];
-                world.hosts[host].saved = Some(Directory { seq, node });
+                let Host { seq, node, log, .. } = world.hosts[host];
+                world.hosts[host].saved = Some(Directory { seq, node, log });
             }
             Event::Restore(host) => {
                 left.restores -= 1;

@@ -1,5 +1,7 @@
 //! What holds in every state.
 
+use std::ops::Range;
+
 use frs::lease::Kind;
 
 use super::{Claiming, TICKS, World};
@@ -11,6 +13,9 @@ impl World {
             Kind::Calendar { start_ms, end_ms, .. } => {
                 ((end_ms - start_ms) / self.bounds.tick_ms) as usize
             }
+            Kind::Sliding { interval_ms } | Kind::SlidingCounter { interval_ms } => {
+                (interval_ms / self.bounds.tick_ms) as usize
+            }
             _ => TICKS,
         }
     }
@@ -20,6 +25,13 @@ impl World {
     pub(super) fn too_many(&self) -> Option<String> {
         let had_failover = self.left.failovers < self.bounds.failovers;
         let lost = if had_failover { self.lost } else { 0 };
+        let max = self.bounds.max as i64 + i64::from(lost);
+        match self.bounds.kind {
+            Kind::Sliding { .. } => return self.too_many_in_an_interval(max),
+            Kind::Token { rate, period_ms } => return self.too_many_tokens(max, rate, period_ms),
+            Kind::SlidingCounter { .. } => return self.too_many_weighed(max),
+            _ => {}
+        }
         (0..TICKS).filter(|start| self.windows >> start & 1 == 1).find_map(|start| {
             let window = start..TICKS.min(start + self.length());
             let admitted: i64 = self.admitted[window.clone()].iter().map(|n| i64::from(*n)).sum();
@@ -30,9 +42,47 @@ impl World {
         })
     }
 
+    /// Uses in some ticks that were not by force.
+    fn admitted_in(&self, window: Range<usize>) -> i64 {
+        let forced: i64 = self.forced[window.clone()].iter().map(|n| i64::from(*n)).sum();
+        self.admitted[window].iter().map(|n| i64::from(*n)).sum::<i64>() - forced
+    }
+
+    fn too_many_in_an_interval(&self, max: i64) -> Option<String> {
+        (0..TICKS).find_map(|start| {
+            let admitted = self.admitted_in(start..TICKS.min(start + self.length()));
+            (admitted > max)
+                .then(|| format!("{admitted} of {max} in the interval from tick {start}"))
+        })
+    }
+
+    fn too_many_tokens(&self, max: i64, rate: u64, period_ms: u64) -> Option<String> {
+        let pairs = (0..TICKS).flat_map(|from| (from..TICKS).map(move |to| [from, to]));
+        pairs.into_iter().find_map(|[from, to]| {
+            let admitted = self.admitted_in(from..to + 1);
+            let passed_ms = (to - from) as i64 * self.bounds.tick_ms as i64;
+            let (rate, period_ms) = (rate as i64, period_ms as i64);
+            ((admitted - max) * period_ms > passed_ms * rate)
+                .then(|| format!("{admitted} tokens of a bucket of {max}, ticks {from} to {to}"))
+        })
+    }
+
+    /// Only uses of this tick can be too many: the weight of those before falls.
+    fn too_many_weighed(&self, max: i64) -> Option<String> {
+        let (tick, length) = (usize::from(self.tick), self.length());
+        let start = tick - tick % length;
+        let now = self.admitted_in(start..tick + 1);
+        let before = self.admitted_in(start.saturating_sub(length)..start);
+        let weighed = now * length as i64 + before * (length - tick % length) as i64;
+        (self.admitted[tick] > 0 && weighed > max * length as i64)
+            .then(|| format!("{now} of {max} in tick {tick}, and {before} in the window before"))
+    }
+
     /// Where nothing is on its way, the ledger has granted what was used.
     pub(super) fn not_debited(&self) -> Option<String> {
-        let start_ms = self.ledger.window()?;
+        let is_window =
+            matches!(self.bounds.kind, Kind::Interval { .. } | Kind::Calendar { .. } | Kind::Total);
+        let start_ms = self.ledger.window().filter(|_| is_window)?;
         let is_settled = self.hosts[..self.bounds.hosts].iter().enumerate().all(|(nth, host)| {
             let is_quiet = host.node.is_none_or(|node| {
                 let lease = node.lease;
