@@ -53,6 +53,9 @@ impl Holding {
                 Next::Copied
             }
             Taken::Nothing => {
+                // It has counted nothing.
+                let unheard = std::mem::take(&mut lease.sent_extra).max(0);
+                lease.extra = lease.extra.max(0).saturating_add(unheard);
                 self.pause(heard);
                 if take.need == 0 { Next::Run } else { Next::Wait }
             }
@@ -87,8 +90,6 @@ impl Holding {
         let lease = &mut self.lease;
         if let Some(base) = granted.base {
             lease.base = base;
-        } else if lease.window != granted.window {
-            lease.base = 0;
         }
         let after = |from_ms: u64| match granted.turn_ms {
             Some(turn_ms) => from_ms.saturating_add(turn_ms),

@@ -127,6 +127,18 @@ fn a_learning_master_is_asked_again_when_it_has_learned() {
 }
 
 #[test]
+fn what_an_answer_has_not_counted_is_still_to_be_reported() {
+    let mut holding = Holding::default().of_host(7);
+    holding.overspend(&INTERVAL.kind, 2, NOW_MS);
+    let take = holding.bind(&INTERVAL, &asks(0));
+    assert!(!holding.is_evictable(NOW_MS));
+    hears(&mut holding, &INTERVAL, take, Taken::Nothing);
+    assert!(holding.must_report(NOW_MS + 10) && !holding.is_evictable(NOW_MS + 10));
+    let take = holding.bind(&INTERVAL, &Binding { seq: 2, ..asks(0) });
+    assert_eq!(take.claim.extra, 2);
+}
+
+#[test]
 fn another_incarnations_lease_is_void_but_for_what_the_ledger_may_not_know() {
     let mut holding = leased(&INTERVAL, 9);
     holding.spend(3, NOW_MS);

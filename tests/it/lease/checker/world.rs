@@ -223,24 +223,22 @@ impl World {
         self.hosts[host].log[since..=tick].iter().map(|n| u64::from(*n)).sum()
     }
 
+    /// Stores a node. What a sliding limit has counted more is logged as used now, and what it has
+    /// counted less is taken out of the log, the newest first.
     fn put(&mut self, host: usize, mut node: Holding) {
         if self.is_sliding() {
-            let (before, tick) = (self.logged(host), usize::from(self.tick));
-            if self.hosts[host].node.is_some_and(|n| n.lease.incarnation != node.lease.incarnation)
-            {
+            let incarnation = |node: Holding| node.lease.incarnation;
+            if self.hosts[host].node.map(incarnation) != Some(incarnation(node)) {
                 self.hosts[host].log = [0; TICKS];
             }
-            let before = before.min(self.logged(host));
-            if node.used >= before {
-                self.hosts[host].log[tick] += (node.used - before) as u8;
-            } else {
-                let mut less = before - node.used;
-                for at in (0..=tick).rev() {
-                    let n = &mut self.hosts[host].log[at];
-                    let gone = less.min(u64::from(*n));
-                    *n -= gone as u8;
-                    less -= gone;
-                }
+            let (before, tick) = (self.logged(host), usize::from(self.tick));
+            let log = &mut self.hosts[host].log;
+            log[tick] += node.used.saturating_sub(before) as u8;
+            let mut less = before.saturating_sub(node.used) as u8;
+            for logged in log[..=tick].iter_mut().rev() {
+                let gone = less.min(*logged);
+                *logged -= gone;
+                less -= gone;
             }
             node.used = 0;
         }
