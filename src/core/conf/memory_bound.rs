@@ -50,6 +50,8 @@ pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
 pub const SLOT_BYTES: u64 = 411 * 4096;
 /// Bytes of a slot for the counters of a business. Two more rows exist for all businesses.
 pub const BIZ_ROW_BYTES: u64 = 128;
+/// Bytes of a slot for its ring of wants, where a cluster is configured.
+pub const WANTS_BYTES: u64 = 82 * 4096;
 /// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
 
@@ -96,7 +98,7 @@ impl Memory {
         Memory {
             groups,
             page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + MAPPING_PROCESSES),
-            runtime: RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * slot_bytes(&conf.map),
+            runtime: RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * slot_bytes(conf),
             processes: (workers + OTHER_PROCESSES) * process_bytes(&conf.map)
                 + workers * sizes.worker_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
@@ -115,10 +117,11 @@ pub fn groups_bytes(map: &Map) -> u64 {
     map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
 }
 
-/// Bytes of a slot of runtime.mmap that counts the businesses of `map`.
-pub fn slot_bytes(map: &Map) -> u64 {
-    let rows = (map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES)
+/// Bytes of a slot of runtime.mmap that counts the businesses of `conf`, and may ask its cluster.
+pub fn slot_bytes(conf: &Conf) -> u64 {
+    let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
+    let wants = if conf.srv.cluster.is_some() { WANTS_BYTES } else { 0 };
+    SLOT_BYTES + (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES) + wants
 }
 
 /// Bytes of a process without what is counted separately.

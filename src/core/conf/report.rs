@@ -185,7 +185,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
         exact_bytes(memory.page_tables),
         exact_bytes(memory.runtime),
         grouped(RUNTIME_BYTES),
-        grouped(slot_bytes(map)),
+        grouped(slot_bytes(conf)),
         exact_bytes(memory.processes),
         bytes(process_bytes(map)),
         grouped(sizes.worker_bytes(conf)),

@@ -19,17 +19,23 @@
 //!                          2 last use ms (outside the CRC) | 3.. key field | states | zero
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
-//!                          5 CRC over 0..5 | 64 generation of the configuration
+//!                          5..7 random id | 7 CRC over 0..7 | 64 generation of the configuration
 //!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
 //!                          81 restarts of workers | 82 of keepers | 83 reloads taken
 //!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
 //!                          128..384 the keeper and workers 0.. by their places: process id
 //!                          (0..32), how often it was replaced (32..64)
+//!                          384 last number of a binding to the ledger (host seq)
+//!                          392 programs' doorbell to the courier (u32), spare (u32)
+//!                          400 workers' doorbell to the courier (u32), spare (u32)
+//!                          408..412 slots with new wants, a bit each
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns)
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
+//!                          6 epoch of the owner whose wants stand in the ring (0..32)
+//!                          7 wants begun | 16 the owner's doorbell (u32), spare (u32)
 //!                          page 1: counters: 0..10 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
 //!                          120 connections open | 121 rows of groups in use
@@ -45,6 +51,12 @@
 //!                          then 4096 rows of businesses of 16 words: 0 biz id | 1..8 items of
 //!                          Queries by outcome | 8..15 of Updates; row 0: unknown ones, row 1:
 //!                          all others; sparse, blocks are allocated as rows come into use
+//!                          then the ring of 1024 wants: their states, a word each: state
+//!                          (0..8), result (8..16), sequence (16..64); then their records of 40
+//!                          words: 0 CRC-32C (0..32), kind (32..40) | 1 key, as in a node
+//!                          2 generation | 3 uses needed | 4 deadline, ms since the boot
+//!                          5.. key field; sparse, blocks are allocated where a cluster is
+//!                          configured
 //! ```
 
 /// A size, for three kinds of build. Miri gets a smaller one, because each word of a list costs it
@@ -69,7 +81,7 @@ pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
 pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// Format number. It changes with the meaning or size of any field.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -160,7 +172,8 @@ pub mod runtime {
     pub(crate) const VERSION: usize = 1;
     pub(crate) const BOOT: usize = 2;
     pub(crate) const CREATED: usize = 4;
-    pub(crate) const CRC: usize = 5;
+    pub(crate) const ID: usize = 5;
+    pub(crate) const CRC: usize = 7;
     pub(crate) const GENERATION: usize = 64;
     /// On a cache line of its own.
     pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
@@ -172,6 +185,12 @@ pub mod runtime {
     /// The keeper, then the workers.
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
+    /// Each on a line of its own: the first two are written by couriers and whoever rings.
+    pub(crate) const HOST_SEQ: usize = PLACES + PLACES_MAX;
+    pub(crate) const PROGRAMS_BELL: usize = HOST_SEQ + 8;
+    pub(crate) const WORKERS_BELL: usize = PROGRAMS_BELL + 8;
+    pub(crate) const ASKING: usize = WORKERS_BELL + 8;
+    pub(crate) const ASKING_WORDS: usize = SLOTS / 64;
 
     /// Most group files that can be registered.
     pub const FILES_MAX: usize = 4096;
@@ -210,6 +229,11 @@ pub mod slot {
     pub(crate) const PHASE: usize = 3;
     pub(crate) const INTENTS: usize = 4;
     pub(crate) const SEQUENCE: usize = 5;
+    pub(crate) const RING_EPOCH: usize = 6;
+    pub(crate) const RING_TAIL: usize = 7;
+    /// On a line of its own.
+    #[cfg(not(loom))]
+    pub(crate) const BELL: usize = 16;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     // Words in the page of counters, from its start.
@@ -248,37 +272,58 @@ pub mod slot {
     pub(crate) const BIZ_OTHERS: usize = 1;
     pub(crate) const BIZ_FIRST: usize = 2;
 
+    /// Items of an owner that wait for the courier.
+    pub const WANTS: usize = of(1024, 4, 2);
+    pub(crate) const WANT_STATES: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
+    pub(crate) const WANT_RECORDS: usize = WANT_STATES + WANTS;
+    pub(crate) const WANT_CHECK: usize = 0;
+    pub(crate) const WANT_KEY: usize = 1;
+    pub(crate) const WANT_GENERATION: usize = 2;
+    pub(crate) const WANT_NEED: usize = 3;
+    pub(crate) const WANT_DEADLINE: usize = 4;
+    pub(crate) const WANT_FIELD: usize = 5;
+    /// Words of the longest key field.
+    pub const WANT_FIELD_WORDS: usize = of(32, 32, 1);
+    pub(crate) const WANT_WORDS: usize = of(40, 40, WANT_FIELD + WANT_FIELD_WORDS);
+    pub(crate) const WANTS_BYTES: u64 = (WORDS - WANT_STATES) as u64 * 8;
+
     /// Words of a slot.
-    pub const WORDS: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
+    pub const WORDS: usize = (WANT_RECORDS + WANTS * WANT_WORDS).next_multiple_of(PAGE_WORDS);
 }
 
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::PLACES + runtime::PLACES_MAX <= PAGE_WORDS);
+const _: () = assert!(runtime::ASKING + runtime::ASKING_WORDS <= PAGE_WORDS);
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(slot::WORDS * 8 == 540 * PAGE_BYTES);
+const _: () = assert!(slot::WORDS * 8 == 622 * PAGE_BYTES);
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 540) * PAGE_BYTES);
+const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 622) * PAGE_BYTES);
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
     assert!(slot::BIZ_ROWS_START.is_multiple_of(PAGE_WORDS));
     assert!(slot::BIZ_ROW_WORDS * 8 == 128);
+    assert!(slot::WANT_STATES.is_multiple_of(PAGE_WORDS) && slot::BELL < PAGE_WORDS);
+    assert!(slot::WANT_FIELD + slot::WANT_FIELD_WORDS <= slot::WANT_WORDS);
+    assert!(slot::WANT_FIELD_WORDS == crate::key::MAX_KEY_WORDS);
 };
 
 // The figures that `frs check` calculates with.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
-    use crate::conf::memory_bound::{BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES};
+    use crate::conf::memory_bound::{
+        BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SLOT_BYTES, WANTS_BYTES,
+    };
     use crate::conf::{SLOTS, UNDO_WORDS};
     assert!(SLOTS as usize == runtime::SLOTS);
     assert!(UNDO_WORDS as usize == slot::UNDO_MAX);
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
     assert!(BIZ_ROWS as usize == slot::BIZ_ROWS && BIZ_ROW_BYTES as usize == 128);
+    assert!(WANTS_BYTES == slot::WANTS_BYTES);
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
 
@@ -293,6 +338,10 @@ pub const fn digest() -> u32 {
         group::QUARANTINE,
         runtime::FILES_MAX,
         runtime::FILE_WORDS,
+        runtime::CRC,
+        runtime::HOST_SEQ,
+        runtime::ASKING,
+        slot::RING_TAIL,
         slot::REQUESTS,
         slot::HISTOGRAMS,
         slot::HISTOGRAM_WORDS,
@@ -302,6 +351,9 @@ pub const fn digest() -> u32 {
         slot::UNDO_LOG,
         slot::BIZ_ROWS_START,
         slot::BIZ_ROW_WORDS,
+        slot::WANT_STATES,
+        slot::WANT_FIELD,
+        slot::WANT_WORDS,
         slot::WORDS,
     ];
     let mut digest: u32 = 0x811c_9dc5;
@@ -341,6 +393,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (3, 0x698f_7b5a), "a new layout needs a new format number");
+        assert_eq!((VERSION, digest()), (4, 0x49a1_857f), "a new layout needs a new format number");
     }
 }

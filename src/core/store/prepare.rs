@@ -12,7 +12,7 @@ use super::error::{Error, io_error};
 use super::group::{self, Group, Marks, OpenFile, OpenGroup};
 use super::handle::Handle;
 use super::places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest};
-use super::runtime::{ByteSpan, LINGERING, Runtime};
+use super::runtime::{ByteSpan, LINGERING, Runtime, SlotBlocks};
 use super::staging;
 use super::verify::{Fault, Report};
 use crate::base::{clock, sys};
@@ -100,7 +100,8 @@ fn prepare_groups(conf: &Conf, admit: Admit) -> Result<Prepared, Error> {
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     let places = Places::of(&conf.srv);
-    runtime.reserve(&places, conf.map.bizs.len())?;
+    let wants = conf.srv.cluster.is_some();
+    runtime.reserve(&places, SlotBlocks { bizs: conf.map.bizs.len(), wants })?;
     // Undo first, and only where it is valid: recovery skips groups whose files are not the
     // registered ones.
     let mut handle = Handle::attach_at(

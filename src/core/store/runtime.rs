@@ -27,7 +27,7 @@ mod files;
 mod master;
 mod probe;
 
-pub(crate) use attach::Slot;
+pub(crate) use attach::{Slot, SlotBlocks};
 pub(crate) use files::{FileEntry, Registered};
 pub use master::{ChildRole, MasterCounts};
 pub use probe::Damage;
@@ -142,12 +142,15 @@ impl Runtime {
             sys::allocate(&file, start, len).map_err(io_error(draft, "allocate it"))?;
         }
         let boot = boot_id(draft)?;
-        let mut words = [0u64; 6];
+        let mut words = [0u64; at::CRC + 1];
         words[at::MAGIC] = layout::RUNTIME_MAGIC;
         words[at::VERSION] = layout::version_word();
         words[at::BOOT] = boot[0];
         words[at::BOOT + 1] = boot[1];
         words[at::CREATED] = crate::base::clock::now();
+        let mut id = [0; 16];
+        sys::random(&mut id).map_err(io_error(draft, "draw its id"))?;
+        words[at::ID..at::CRC].copy_from_slice(&words_of(&id));
         words[at::CRC] = header_crc(&words[..at::CRC]);
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(draft, "write its header"))?;
         file.sync_all().map_err(io_error(draft, "sync it"))?;
@@ -341,7 +344,7 @@ fn boot_id(path: &Path) -> Result<[u64; 2], Error> {
 fn check_header(path: &Path, file: &File) -> Result<[u64; 2], Error> {
     let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
     expect(path, "length", len, at::WORDS as u64 * 8)?;
-    let mut bytes = [0u8; 48];
+    let mut bytes = [0u8; (at::CRC + 1) * 8];
     file.read_exact_at(&mut bytes, 0).map_err(io_error(path, "read its header"))?;
     let words = words_of(&bytes);
     expect(path, "magic", words[at::MAGIC], layout::RUNTIME_MAGIC)?;

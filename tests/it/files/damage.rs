@@ -29,7 +29,7 @@ const RUNTIME_CRC: u64 = 5;
 const SLOTS: u64 = PAGE + 4096 * 16;
 const INTENTS: u64 = 2 * PAGE + 64 * 80;
 const UNDO: u64 = INTENTS + 4096 * 2;
-const SLOT: u64 = UNDO + 65536 * 3 + 4096 * 16;
+const SLOT: u64 = UNDO + 65536 * 3 + 4096 * 16 + 1024 * (1 + 40);
 
 fn setup() -> Setup {
     Setup::of_map(MAP)

@@ -24,7 +24,7 @@ const INTENTS: u64 = 4;
 const INTENT_LIST: u64 = 2 * PAGE + 64 * 80;
 const UNDO: u64 = INTENT_LIST + 4096 * 2;
 const UNDO_MAX: u64 = 65536;
-const SLOT: u64 = UNDO + UNDO_MAX * 3 + 4096 * 16;
+const SLOT: u64 = UNDO + UNDO_MAX * 3 + 4096 * 16 + 1024 * (1 + 40);
 
 fn charge_all(server: &Server<'_>, times: u64) {
     let mut client = server.client();

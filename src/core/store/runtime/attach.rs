@@ -16,22 +16,43 @@ use crate::store::region::Region;
 use crate::store::semaphore::Token;
 use crate::store::slot::{SlotOwner, SlotState, SlotWords};
 
-/// The part of a slot that is always allocated: all but the rows of businesses.
+/// The part of a slot that is always allocated: all but the rows of businesses and the ring of
+/// wants.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 
+/// What a configuration needs blocks for in each slot of the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlotBlocks {
+    /// Rows of so many businesses.
+    pub bizs: usize,
+    /// The ring of wants: there is a cluster to ask.
+    pub wants: bool,
+}
+
 impl Runtime {
-    /// Allocates the blocks of the slots that the server's processes will take, with rows for
-    /// `bizs` businesses. If the disk has no room, that is an error before they start. A process
+    /// Allocates the blocks of the slots that the server's processes will take, with what the
+    /// configuration needs. If the disk has no room, that is an error before they start. A process
     /// that dies later can be replaced however full the disk is. Slots of living programs are
     /// skipped.
-    pub(crate) fn reserve(&self, places: &Places, bizs: usize) -> Result<(), Error> {
+    pub(crate) fn reserve(&self, places: &Places, blocks: SlotBlocks) -> Result<(), Error> {
         let is_a_programs = |slot: u32| {
             let words = self.slot(slot);
             words.state().used && words.owner().role == ROLE_PROGRAM && self.is_locked(slot)
         };
         let open = (0..SLOTS as u32).filter(|&slot| !is_a_programs(slot));
         let reserved = places.reserved(open, self.path())?;
-        reserved.into_iter().try_for_each(|slot| self.allocate_slot(slot, bizs))
+        reserved.into_iter().try_for_each(|slot| {
+            self.allocate_slot(slot, blocks.bizs)?;
+            if blocks.wants { self.allocate_wants(slot) } else { Ok(()) }
+        })
+    }
+
+    /// Allocates the blocks of a slot's ring of wants.
+    pub(crate) fn allocate_wants(&self, slot: u32) -> Result<(), Error> {
+        let start = slot_byte(slot) + slot::WANT_STATES as u64 * 8;
+        self.backing
+            .allocate(start, slot::WANTS_BYTES)
+            .map_err(io_error(&self.path, "allocate a ring of wants"))
     }
 
     /// Allocates the blocks of a slot, with rows for `bizs` businesses.
