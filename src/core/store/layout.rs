@@ -148,6 +148,16 @@ pub mod node {
         biz_id as u64 | (length as u64) << 32 | (form as u64) << 48
     }
 
+    /// Bytes of the key, by word 1.
+    pub const fn key_bytes(key_word: u64) -> u16 {
+        (key_word >> 32) as u16
+    }
+
+    /// Form of the key, by word 1.
+    pub const fn key_form(key_word: u64) -> u8 {
+        (key_word >> 48) as u8
+    }
+
     /// Word 0 without its CRC.
     pub const fn check_word(shape: u16, flags: u16) -> u64 {
         (shape as u64) << 32 | (flags as u64) << 48
@@ -273,7 +283,7 @@ pub mod slot {
     pub(crate) const BIZ_FIRST: usize = 2;
 
     /// Items of an owner that wait for the courier.
-    pub const WANTS: usize = of(1024, 4, 2);
+    pub const WANTS: usize = of(1024, 4, 1);
     pub(crate) const WANT_STATES: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
     pub(crate) const WANT_RECORDS: usize = WANT_STATES + WANTS;
     pub(crate) const WANT_CHECK: usize = 0;

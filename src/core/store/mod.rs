@@ -4,17 +4,23 @@
 //! [`Transaction`] over one or many key-nodes. Its commit is the only way to change a node.
 
 pub(crate) mod commit;
+mod doorbell;
 pub mod layout;
 mod orphan;
 pub mod region;
 pub mod semaphore;
 pub mod slot;
 pub mod undo_log;
+mod want;
+mod want_queue;
+mod want_ring;
 
 #[cfg(test)]
 pub(crate) mod crash;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod model_wants;
 
 #[cfg(not(loom))]
 mod backing;

@@ -23,3 +23,8 @@ pub fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
 pub fn futex_wake_one(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
+
+/// Wakes all processes that sleep on the word.
+pub fn futex_wake_all(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+}

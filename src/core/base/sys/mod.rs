@@ -19,7 +19,7 @@ pub use fatal_signals::{EXIT_SIGBUS, keep_terminal};
 pub(crate) use fatal_signals::{Watch, watch, watch_reading};
 pub use file::{allocate, is_in_memory, open_regular, open_to_read};
 pub use fork_count::{count_forks, forks};
-pub use futex::{futex_wait, futex_wake_one};
+pub use futex::{futex_wait, futex_wake_all, futex_wake_one};
 pub use machine::{boot_id, cpu_ms, random};
 pub use memory_map::{collapse, map_into};
 pub use range_lock::{is_range_locked, try_lock_range, unlock_range};
