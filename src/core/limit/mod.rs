@@ -21,6 +21,7 @@ mod calendar;
 mod calendar_windows;
 mod count;
 mod interval;
+mod leased;
 mod lists;
 mod policy;
 mod ring;
@@ -33,6 +34,7 @@ mod total;
 mod weight;
 
 pub use calendar_windows::Span;
+pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
 pub use rules::{Judgement, Rules, States};
 pub use state_word::{StateWord, WordUnit};
@@ -60,6 +62,8 @@ pub struct Demand {
     pub count: i32,
     /// Whether an admitted item is charged: an Update.
     pub charges: bool,
+    /// What it may spend of leases.
+    pub spending: Spending,
 }
 
 /// What the loss of a node costs. Nodes that cost less are evicted first.
