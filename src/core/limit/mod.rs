@@ -36,7 +36,7 @@ mod weight;
 pub use calendar_windows::Span;
 pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
-pub use rules::{Judgement, Rules, States};
+pub use rules::{Judgement, LeasedState, Rules, States};
 pub use state_word::{StateWord, WordUnit};
 
 /// The most uses that a state can hold: 2^53 - 1, the largest integer that JSON readers keep exact.

@@ -8,6 +8,7 @@
 //! sliding limits.
 
 mod inspect;
+mod leases;
 
 use std::sync::Arc;
 
@@ -126,6 +127,8 @@ impl Rule {
         !self.advises && !policy::admits(&self.policy, state, now, count, spending)
     }
 }
+
+pub use leases::LeasedState;
 
 /// What all nodes of a biz in one scope have in common.
 #[derive(Debug, Clone, Copy)]
@@ -595,6 +598,19 @@ impl Rules {
         used.max().unwrap_or(0)
     }
 
+    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
+    /// else admits it.
+    #[cold]
+    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
+        let Ok(count) = u32::try_from(count) else { return false };
+        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
+        let may_come = |rule: &Rule| {
+            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
+        };
+        self.ban_left_ms(self.ban_until(states), now) == 0
+            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
+    }
+
     /// The time by which the rings are kept: shared ones know no wall clock.
     #[inline]
     fn log_now(&self, now: u64) -> u64 {
@@ -729,8 +745,12 @@ fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
 }
 
 fn shape<'a>(scope: Scope, policies: impl Iterator<Item = &'a Policy>) -> u16 {
-    let hash = policies.fold(1 + scope as u64, |hash, policy| {
-        hash::lookup3_words(&policy::shape(policy), 16, hash)
-    });
+    shape_of(scope, policies.map(policy::shape))
+}
+
+fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {
+    let hash = shapes
+        .into_iter()
+        .fold(1 + scope as u64, |hash, shape| hash::lookup3_words(&shape, 16, hash));
     (hash % 0xffff) as u16 + 1
 }
