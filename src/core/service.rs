@@ -22,7 +22,7 @@ use crate::conf::{Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
     Error, Handle, Incarnation, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
-    TransactionBuffers, live_dir,
+    TransactionBuffers, check_boot_clock, live_dir,
 };
 use execute::RequestBuffers;
 use table::Table;
@@ -351,6 +351,8 @@ pub enum Role {
     Program = 3,
     /// The admin plane, a thread of the keeper's process.
     Admin = 4,
+    /// The process that alone talks to the cluster.
+    Courier = 5,
 }
 
 const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
@@ -396,6 +398,9 @@ impl Service {
     pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
         let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
         let conf = read_active(data_dir, generation)?;
+        if conf.srv.cluster.is_some() {
+            check_boot_clock()?;
+        }
         let places = &Places::of(&conf.srv);
         let request = SlotRequest { role: role as u32, places };
         let mut handle = Handle::attach_at(data_dir, live_dir(&conf), request)?;
