@@ -193,7 +193,7 @@ mod tests {
         with(&|facts| facts.boot[1] ^= 1);
         with(&|facts| facts.cluster.secret_check ^= 1);
         with(&|facts| facts.cluster.name.push('2'));
-        with(&|facts| drop(facts.group_files.pop()));
+        with(&|facts| facts.group_files.truncate(1));
         with(&|facts| facts.group_files.push(file(40)));
         for change in CHANGES_OF_FILES {
             with(&|facts| change(&mut facts.runtime));
