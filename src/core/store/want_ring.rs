@@ -193,6 +193,13 @@ impl<'a> WantRing<'a> {
         }
     }
 
+    /// Whether [`WantRing::poll`] would know what became of a want.
+    pub fn is_done(self, ticket: Ticket) -> bool {
+        let found = self.state(ticket.index, Ordering::Relaxed);
+        let is_asked = matches!(found.state, State::Asked | State::Taken);
+        found.sequence != ticket.sequence || !is_asked
+    }
+
     /// Nobody waits for it any more. If the courier was quicker: what became of it.
     pub fn give_up(self, ticket: Ticket) -> Option<WantResult> {
         // Each failure is a step of the courier on this want, of which there are two.
