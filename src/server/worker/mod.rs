@@ -19,6 +19,7 @@ pub(crate) mod buffer_pool;
 pub(crate) mod buffers;
 pub(crate) mod client;
 pub mod connection;
+mod courier_bells;
 mod overload_log;
 mod parked_clients;
 mod request_handler;

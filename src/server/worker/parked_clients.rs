@@ -39,6 +39,18 @@ impl ParkedClients {
         }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Somebody is due at once if `may_go_on` says so of anyone.
+    pub fn look(&mut self, now_ms: u64, mut may_go_on: impl FnMut(u32) -> bool) {
+        if self.waiting.iter().any(|waiting| may_go_on(waiting.client)) {
+            self.next_ms = now_ms;
+        }
+    }
+
     /// Removes a client, if it is in the list.
     pub fn remove(&mut self, client: u32) {
         self.waiting.retain(|waiting| waiting.client != client);

@@ -36,6 +36,14 @@ impl Serve for RequestHandler {
         self.service.run_all(exchanges, self.now);
     }
 
+    fn may_go_on(&self, exchange: &Exchange) -> bool {
+        self.service.may_go_on(exchange)
+    }
+
+    fn give_up(&mut self, exchange: &mut Exchange) {
+        self.service.give_up(exchange);
+    }
+
     fn biz_name(&self, index: usize) -> Option<&str> {
         self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
     }

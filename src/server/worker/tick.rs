@@ -18,6 +18,7 @@ use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
 use super::connection::{Parked, Serve};
+use super::courier_bells::{CourierBells, LOOK_MS};
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
@@ -32,12 +33,13 @@ use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
 use frs::conf::{Conf, Srv};
 use frs::service::Service;
-use frs::store::Counter;
+use frs::store::{ChildRole, Counter};
 use frs::store::counter::{Counters, Timed};
 
 const SIGNALS: Token = Token(0);
 const CHANNEL: Token = Token(1);
-const FIRST_LISTENER: usize = 2;
+const BELL: Token = Token(2);
+const FIRST_LISTENER: usize = 3;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
@@ -98,6 +100,8 @@ pub struct Worker {
     batch: Vec<u32>,
     /// Those with a request that waits for a lease.
     parked: ParkedClients,
+    /// None without a cluster.
+    bells: Option<CourierBells>,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
@@ -129,6 +133,12 @@ impl Worker {
         for listener in child.share.shared {
             listeners.open_unix(registry, listener)?;
         }
+        let bells = match (child.bells, child.role) {
+            (Some(bells), ChildRole::Worker(number)) => {
+                CourierBells::of_worker(bells, number, registry, BELL)?
+            }
+            _ => None,
+        };
         message::send_ready(&channel)?;
         let conf = Arc::clone(service.conf());
         Ok(Worker {
@@ -152,6 +162,7 @@ impl Worker {
             to_run: Vec::new(),
             batch: Vec::new(),
             parked: ParkedClients::default(),
+            bells,
             timers: Timers::default(),
             buffers: Buffers::default(),
             origin: clock::instant(),
@@ -168,9 +179,16 @@ impl Worker {
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.is_over() {
+            let sleeps = !self.parked.is_empty();
+            if sleeps {
+                self.lie_down();
+            }
             match self.poll.poll(&mut events, self.timeout()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
                 result => result?,
+            }
+            if sleeps && let Some(bells) = &self.bells {
+                bells.get_up(&self.handler.service)?;
             }
             self.begun = clock::since(self.origin);
             self.now_ms = self.begun.as_millis() as u64;
@@ -178,6 +196,7 @@ impl Worker {
             for event in &events {
                 match event.token() {
                     SIGNALS | CHANNEL => master_spoke = true,
+                    BELL => {}
                     token if token.0 >= FIRST_CLIENT => self.note(token, event),
                     token => {
                         self.listeners.mark_ready(token);
@@ -254,7 +273,7 @@ impl Worker {
         let ending = self.ending.map(|ending| ending.until_ms);
         let due_ms = self.timers.due_ms(&self.lengths());
         let log_ms = self.overloads.due_ms();
-        let parked_ms = self.parked.due_ms();
+        let parked_ms = self.parked.due_ms().map(|due_ms| due_ms.min(self.now_ms + LOOK_MS));
         let next_ms = [due_ms, paused, ending, log_ms, parked_ms].into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
@@ -394,6 +413,10 @@ impl Worker {
     }
 
     fn answer_clients(&mut self) {
+        if self.bells.is_some() {
+            let most = self.conf.srv.cluster.as_ref().map_or(0, |cluster| cluster.max_parked);
+            self.handler.service.set_wait_room(most as usize - self.parked.len().min(most as usize));
+        }
         if !self.parked.is_empty() {
             self.resume_parked();
         }
@@ -406,6 +429,11 @@ impl Worker {
         }
         self.answer_batch();
         self.to_run.clear();
+        if let Some(bells) = &self.bells
+            && self.handler.service.take_pushed()
+        {
+            bells.call(&self.handler.service);
+        }
     }
 
     fn begin_batch(&mut self) {
@@ -464,6 +492,19 @@ impl Worker {
         if self.client(index).is_some_and(|client| client.is_parked() && !client.is_blocked()) {
             self.parked.add(index, self.now_ms);
         }
+    }
+
+    /// Tells the courier that this worker is about to sleep, unless somebody may go on.
+    #[cold]
+    fn lie_down(&mut self) {
+        if let Some(bells) = &self.bells {
+            bells.lie_down(&self.handler.service);
+        }
+        let (clients, handler) = (&self.clients, &self.handler);
+        self.parked.look(self.now_ms, |index| {
+            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
+            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
+        });
     }
 
     /// Has the clients go on whose wait is over, before those that have sent something new.
