@@ -47,6 +47,21 @@ impl World {
         Self::with_lock_timeout(map, "50ms")
     }
 
+    /// Like [`World::new`], with a cluster: bizs may be shared.
+    pub fn shared(map: &str) -> World {
+        let cluster = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster></srv>";
+        let owned = directory();
+        let dir = owned.path().to_path_buf();
+        let srv = srv(&dir, "50ms").replace("</srv>", cluster);
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", map)
+            .unwrap_or_else(|faults| panic!("{faults}"));
+        let world = World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) };
+        Runtime::create_or_open(&world.dir).unwrap();
+        world.prepare();
+        world.publish_both(srv, map, 1);
+        world
+    }
+
     /// Like [`World::new`]. With a long lock-timeout only a deadlock answers `busy`, however slow
     /// the machine is.
     pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {

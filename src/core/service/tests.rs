@@ -15,3 +15,5 @@ mod records;
 pub(super) mod simulation;
 mod stopped;
 mod verdicts;
+#[cfg(not(miri))]
+mod waiting;
