@@ -148,6 +148,13 @@ impl Request {
         self.items.clear();
     }
 
+    /// Becomes a copy of another one, in its own buffers.
+    pub(crate) fn copy_from(&mut self, other: &Request) {
+        (self.command, self.atomic, self.is_plain) = (other.command, other.atomic, other.is_plain);
+        self.text.clone_from(&other.text);
+        self.items.clone_from(&other.items);
+    }
+
     /// Adds an item. `biz` and `key` are the decoded text that was sent. The count is `Some(1)` for
     /// an item without a count; `None` stands for text that is not a count, and is answered
     /// `bad-count`.
@@ -269,7 +276,7 @@ pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
 pub use table::Seen;
 
-pub use crate::limit::{Figures, LimitFigures, List, Verdict};
+pub use crate::limit::{Figures, Heard, LimitFigures, List, Verdict};
 
 /// The answer on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,26 +4,36 @@
 
 use std::path::Path;
 
-use super::error::AttachError;
+use super::error::{AttachError, Error};
 use super::item::Item;
 use super::verdict::Verdict;
 use crate::base::clock;
 use crate::conf::Conf;
-use crate::service::{Answers, Command, ItemError, Request, Role, Service};
+use crate::service::{Command, Exchange, ItemError, Request, Role, Service, Stage};
 
 /// A service, the request of single items, and room for answers.
 #[derive(Debug)]
 pub(super) struct Attachment {
     service: Service,
-    request: Request,
-    answers: Answers,
+    exchange: Exchange,
 }
+
+/// Whether a call may wait for the lease of a shared limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As long as the business says.
+    Waits,
+    /// Not at all.
+    None,
+}
+
 
 impl Attachment {
     pub fn new(data_dir: &Path) -> Result<Attachment, AttachError> {
-        let service = Service::attach(data_dir, Role::Program)
+        let mut service = Service::attach(data_dir, Role::Program)
             .map_err(|error| AttachError::of(data_dir, error))?;
-        Ok(Attachment { service, request: Request::default(), answers: Answers::default() })
+        service.set_wait_room(usize::MAX);
+        Ok(Attachment { service, exchange: Exchange::default() })
     }
 
     /// Whether the server has given up this attachment's runtime.mmap.
@@ -50,21 +60,56 @@ impl Attachment {
     }
 
     #[inline]
-    pub fn run(&mut self, command: Command, item: &Item<'_>) -> Result<Verdict, ItemError> {
-        let Attachment { service, request, answers } = self;
-        request.begin(command);
-        item.push_to(request);
+    pub fn run(
+        &mut self,
+        command: Command,
+        item: &Item<'_>,
+        patience: Patience,
+    ) -> Result<Verdict, Error> {
+        let Attachment { service, exchange } = self;
+        exchange.request.begin(command);
+        item.push_to(&mut exchange.request);
         service.begin_tick();
-        service.run(request, clock::now(), answers);
+        self.exchange(patience)?;
+        let answers = &self.exchange.answers;
         // There is one answer for each item.
-        answers.items.first().map_or(Err(ItemError::Store), |answer| Verdict::of(answers, answer))
+        let verdict = answers.items.first().map(|answer| Verdict::of(answers, answer));
+        Ok(verdict.unwrap_or(Err(ItemError::Store))?)
     }
 
     /// Runs a request in the tick that has begun.
-    pub fn run_all(&mut self, request: &Request) -> super::Answers {
-        let Attachment { service, answers, .. } = self;
-        service.run(request, clock::now(), answers);
+    pub fn run_all(
+        &mut self,
+        request: &Request,
+        patience: Patience,
+    ) -> Result<super::Answers, Error> {
+        self.exchange.request.copy_from(request);
+        self.exchange(patience)?;
+        let answers = &self.exchange.answers;
         let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
-        super::Answers { refused: answers.refused, items: verdicts.collect() }
+        Ok(super::Answers { refused: answers.refused, items: verdicts.collect() })
+    }
+
+    /// Runs the exchange until it is answered.
+    #[inline]
+    fn exchange(&mut self, patience: Patience) -> Result<(), Error> {
+        let Attachment { service, exchange } = self;
+        service.run_all(std::slice::from_mut(exchange), clock::now());
+        if exchange.stage == Stage::Answered { Ok(()) } else { self.wait(patience) }
+    }
+
+    #[cold]
+    fn wait(&mut self, patience: Patience) -> Result<(), Error> {
+        let Attachment { service, exchange } = self;
+        while exchange.stage != Stage::Answered {
+            if patience == Patience::None {
+                service.give_up(exchange);
+                return Err(Error::WouldWait);
+            }
+            service.wait_for(exchange);
+            service.begin_tick();
+            service.run_all(std::slice::from_mut(exchange), clock::now());
+        }
+        Ok(())
     }
 }

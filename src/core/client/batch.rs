@@ -3,6 +3,7 @@
 //! Invariant: there is one answer for each item, in the order of the items.
 
 use super::Client;
+use super::attachment::Patience;
 use super::error::Error;
 use super::item::Item;
 use super::verdict::Verdict;
@@ -89,7 +90,7 @@ impl<'c> Batch<'c> {
             if *items > most {
                 return Err(Error::TooMany { items: *items, most });
             }
-            Ok(attachment.run_all(request))
+            attachment.run_all(request, Patience::Waits)
         })?
     }
 }

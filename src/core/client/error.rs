@@ -25,6 +25,9 @@ pub enum Error {
         /// Items allowed.
         most: usize,
     },
+    /// A limit that several machines share lacks a lease, and the call may not wait for it.
+    #[error("the lease of a shared limit has yet to come, and this call does not wait")]
+    WouldWait,
 }
 
 /// An error of the layers below.

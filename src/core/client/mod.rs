@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::sys;
 use crate::service::Command;
-use attachment::Attachment;
+use attachment::{Attachment, Patience};
 use per_process::Pools;
 
 pub use batch::{Answers, Batch};
@@ -76,7 +76,17 @@ impl Client {
     /// The item was not judged, or there is no server to attach to. Nothing was charged.
     #[inline]
     pub fn update(&self, item: Item<'_>) -> Result<Verdict, Error> {
-        self.run(Command::Update, item)
+        self.run(Command::Update, item, Patience::Waits)
+    }
+
+    /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
+    /// as long as the `wait` of its business. This never waits.
+    ///
+    /// # Errors
+    /// The same, and [`Error::WouldWait`]. Nothing was charged.
+    #[inline]
+    pub fn try_update(&self, item: Item<'_>) -> Result<Verdict, Error> {
+        self.run(Command::Update, item, Patience::None)
     }
 
     /// Asks what [`Client::update`] would answer now, and charges nothing.
@@ -85,7 +95,7 @@ impl Client {
     /// The same as [`Client::update`].
     #[inline]
     pub fn query(&self, item: Item<'_>) -> Result<Verdict, Error> {
-        self.run(Command::Query, item)
+        self.run(Command::Query, item, Patience::Waits)
     }
 
     /// Begins a batch: several items in one call.
@@ -93,8 +103,8 @@ impl Client {
         Batch::new(self)
     }
 
-    fn run(&self, command: Command, item: Item<'_>) -> Result<Verdict, Error> {
-        self.with(|attachment| attachment.run(command, &item).map_err(Error::Item))?
+    fn run(&self, command: Command, item: Item<'_>, patience: Patience) -> Result<Verdict, Error> {
+        self.with(|attachment| attachment.run(command, &item, patience))?
     }
 
     /// Runs `work` on an attachment of this process.

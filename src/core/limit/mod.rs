@@ -143,6 +143,26 @@ pub struct Verdict {
     pub retry_ms: Option<u64>,
     /// Length of the deciding limit's window, if it has one: `w` of RateLimit-Policy.
     pub window_ms: Option<u64>,
+    /// The figures are those of all machines that share the deciding limit, as last heard.
+    pub shared: Option<Heard>,
+}
+
+/// When a ledger was last heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard(std::num::NonZero<u64>);
+
+impl Heard {
+    /// So many milliseconds ago; none: never.
+    pub fn ago(age_ms: Option<u64>) -> Heard {
+        let ago = age_ms.map_or(u64::MAX, |age_ms| age_ms.saturating_add(1).min(u64::MAX - 1));
+        Heard(std::num::NonZero::new(ago).unwrap_or(std::num::NonZero::<u64>::MAX))
+    }
+
+    /// How many milliseconds ago; none: never.
+    pub fn age_ms(self) -> Option<u64> {
+        let ago = self.0.get();
+        (ago != u64::MAX).then(|| ago - 1)
+    }
 }
 
 impl Verdict {
@@ -159,5 +179,6 @@ impl Verdict {
         figures: Figures { used: 0, max: 0, remaining: 0, reset_ms: None },
         retry_ms: None,
         window_ms: None,
+        shared: None,
     };
 }

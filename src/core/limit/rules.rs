@@ -17,7 +17,7 @@ use super::leased::{LeaseClock, Leased, Spending};
 use super::policy::{self, Policy};
 use super::ring::{self, Ring};
 use super::weight::Weights;
-use super::{Demand, Figures, LimitFigures, Verdict, Worth};
+use super::{Demand, Figures, Heard, LimitFigures, Verdict, Worth};
 use crate::base::hash;
 use crate::conf::{self, Biz, Mode, Scope};
 
@@ -154,7 +154,7 @@ pub struct Rules {
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
-    /// There is one limit and nothing else: no ban, no ring, no weights.
+    /// There is one limit and nothing else: no ban, no ring, no weights, no lease.
     lone: bool,
     /// The time of limits that machines share.
     clock: Option<Arc<LeaseClock>>,
@@ -180,7 +180,8 @@ impl Rules {
         Rules {
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
-                && weights.is_none(),
+                && weights.is_none()
+                && biz.sharing.is_none(),
             key,
             biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE),
             mode: biz.mode,
@@ -499,6 +500,8 @@ impl Rules {
             figures: self.figures_of(rule, states, now),
             retry_ms: judgement.retry_ms.filter(|_| enforced),
             window_ms: policy::window_ms(&rule.policy, states.of(rule)),
+            shared: policy::leased(&rule.policy)
+                .map(|limit| Heard::ago(limit.age_ms(states.of(rule)))),
         }
     }
 

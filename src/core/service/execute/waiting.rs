@@ -4,10 +4,12 @@
 //! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
 //! when it is answered, when the item is late, or when its connection is gone.
 
+use std::time::Duration;
+
 use super::atomic::Lacking;
 use super::resolved::WaitState;
 use super::tally::WaitOutcome;
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
 use crate::conf::Sharing;
 use crate::key::MAX_KEY_WORDS;
 use crate::service::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
@@ -47,6 +49,28 @@ pub(in crate::service) struct Waits {
 }
 
 impl Service {
+    /// Sleeps until an exchange that waits may go on, or its time is over. For programs: their bell
+    /// is a futex.
+    #[cold]
+    pub fn wait_for(&mut self, exchange: &Exchange) {
+        let begun = clock::instant();
+        let limit = Duration::from_millis(exchange.wait_ms);
+        if self.take_pushed() {
+            self.handle.runtime().programs_bell().ring();
+        }
+        let Some(wants) = self.handle.wants() else { return };
+        let bell = wants.bell();
+        loop {
+            let rest = bell.lie_down();
+            let left = limit.saturating_sub(clock::since(begun));
+            if left.is_zero() || self.may_go_on(exchange) {
+                break;
+            }
+            bell.sleep(rest, left);
+        }
+        bell.get_up();
+    }
+
     /// Sets how many more exchanges may wait. Further ones are answered `busy`.
     pub fn set_wait_room(&mut self, room: usize) {
         self.waits.room = room;

@@ -199,7 +199,8 @@ impl Pen<'_> {
             self.text(b",\"banned\":true");
         }
         let is_marked = verdict.shadow | verdict.degraded;
-        if is_marked | verdict.weight.is_some() | verdict.list.is_some() {
+        let is_told = verdict.list.is_some() | verdict.shared.is_some();
+        if is_marked | is_told | verdict.weight.is_some() {
             self.aside(|pen| pen.rare_members(verdict));
         }
     }
@@ -216,6 +217,13 @@ impl Pen<'_> {
         }
         if verdict.degraded {
             self.text(b",\"degraded\":true");
+        }
+        if let Some(heard) = verdict.shared {
+            self.text(b",\"shared\":true");
+            if let Some(age_ms) = heard.age_ms() {
+                self.text(b",\"age\":");
+                self.number(age_ms);
+            }
         }
         match verdict.list {
             Some(List::Allow) => self.text(b",\"list\":\"allow\""),
