@@ -2,10 +2,12 @@
 //!
 //! [`ledger`] is the language it speaks there: the functions that it loads into each master, what
 //! it sends to them and what they answer. [`name`] says what a ledger and its companions are called
-//! in the cluster, and which slot and channel they have.
+//! in the cluster, and which slot and channel they have. [`core`] decides what is sent when, and what
+//! becomes of the items that wait.
 //!
 //! Invariant: values in, values out. Nothing here has a socket or a clock, and nothing knows which
 //! client library carries the bytes.
 
+pub mod core;
 pub mod ledger;
 pub mod name;

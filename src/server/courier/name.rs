@@ -66,7 +66,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A key in the name of a ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyDigest {
     /// A limit of the whole biz.
     Biz,
