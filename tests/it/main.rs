@@ -7,6 +7,7 @@
 mod admin;
 mod common;
 mod corpus;
+mod courier;
 mod dashboard;
 mod docs;
 mod exact;

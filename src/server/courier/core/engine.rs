@@ -29,8 +29,8 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        // As many as all rings hold.
-        Bounds { wants: 256 * 1024, messages: 64 * 1024 }
+        // As many wants as all rings hold, and messages as may wait for one master.
+        Bounds { wants: 256 * 1024, messages: 4096 }
     }
 }
 

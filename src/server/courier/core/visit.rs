@@ -12,6 +12,9 @@ use super::rounds::{IDLE_MS, reports_at_once};
 /// A pause where nothing can be sent for the moment.
 const FULL_PAUSE_MS: u64 = 10;
 
+/// A pause for requests that hold uses and have yet to run.
+const HELD_PAUSE_MS: u64 = 2;
+
 /// A request that lacks uses of the ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiter {
@@ -118,6 +121,12 @@ struct Need {
     asking: Option<Asking>,
 }
 
+impl Visited {
+    fn look_at(&mut self, at_ms: u64) {
+        self.until_ms = Some(self.until_ms.map_or(at_ms, |until_ms| until_ms.min(at_ms)));
+    }
+}
+
 impl Visit<'_> {
     /// Does all of it.
     pub fn run(&self, leased: &mut Leased) -> Visited {
@@ -169,6 +178,10 @@ impl Visit<'_> {
             }
             let need = waiter.count - spendable;
             match node.asking(need, now_ms) {
+                // What others hold is theirs: until they have run it is not known to be gone.
+                Asking::Refuse { .. } if node.held(now_ms) > 0 => {
+                    visited.look_at(now_ms + HELD_PAUSE_MS);
+                }
                 Asking::Refuse { .. } => visited.refused.push(waiter.request),
                 _ if self.way == Way::Closed => visited.unreachable.push(waiter.request),
                 asking => {
@@ -202,13 +215,13 @@ impl Visit<'_> {
         }
         let keep = self.keep(leased, need);
         match (keep, self.way) {
-            (Some(_), Way::Full) => visited.until_ms = Some(now_ms + FULL_PAUSE_MS),
+            (Some(_), Way::Full) => visited.look_at(now_ms + FULL_PAUSE_MS),
             (Some(keep), Way::Open) => self.bind(leased, keep, need, visited),
             // A round finds it again.
             (Some(_), Way::Closed) => {}
             (None, _) => {
                 if let Some(Asking::Wait { until_ms }) = need.asking {
-                    visited.until_ms = Some(until_ms);
+                    visited.look_at(until_ms);
                 }
             }
         }
@@ -261,7 +274,7 @@ impl Visit<'_> {
             let purpose = Purpose::Own;
             visited.bound = Some(Bound { take, settings: *settings, purpose, is_claim: false });
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
-            visited.until_ms = Some(again_ms.max(now_ms + FULL_PAUSE_MS));
+            visited.look_at(again_ms.max(now_ms + FULL_PAUSE_MS));
         }
     }
 }

@@ -1,0 +1,1 @@
+//! What one courier does, step by step.
