@@ -5,6 +5,7 @@
 
 mod edit_record;
 mod execute;
+mod leases;
 mod outcome;
 pub(crate) mod table;
 #[cfg(test)]
@@ -20,7 +21,8 @@ use crate::base::scan::Short;
 use crate::conf::{Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
-    Error, Handle, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep, TransactionBuffers, live_dir,
+    Error, Handle, Incarnation, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
+    TransactionBuffers, check_boot_clock, live_dir,
 };
 use execute::RequestBuffers;
 use table::Table;
@@ -263,6 +265,7 @@ impl ItemError {
 }
 
 pub use edit_record::{Clearing, RecordError, RecordName};
+pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
 pub use table::Seen;
 
@@ -348,6 +351,8 @@ pub enum Role {
     Program = 3,
     /// The admin plane, a thread of the keeper's process.
     Admin = 4,
+    /// The process that alone talks to the cluster.
+    Courier = 5,
 }
 
 const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
@@ -365,6 +370,8 @@ pub struct Service {
     table: Table,
     scratch: RequestBuffers,
     buffers: TransactionBuffers,
+    /// Whose leases count: this host's. None without a cluster.
+    incarnation: Option<Incarnation>,
 }
 
 /// A generation that the service could not take, and when it tried.
@@ -391,6 +398,9 @@ impl Service {
     pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
         let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
         let conf = read_active(data_dir, generation)?;
+        if conf.srv.cluster.is_some() {
+            check_boot_clock()?;
+        }
         let places = &Places::of(&conf.srv);
         let request = SlotRequest { role: role as u32, places };
         let mut handle = Handle::attach_at(data_dir, live_dir(&conf), request)?;
@@ -416,6 +426,7 @@ impl Service {
             failed: None,
             scratch: RequestBuffers::default(),
             buffers: TransactionBuffers::default(),
+            incarnation: None,
         }
     }
 
@@ -441,6 +452,36 @@ impl Service {
         let taken = self.handle.runtime().generation() != self.generation && self.take_newer();
         self.handle.begin_tick();
         taken
+    }
+
+    /// Sets the time of a batch: the wall clock's, and if some biz is shared CLOCK_BOOTTIME.
+    #[inline]
+    fn set_now(&mut self, now: Millis) {
+        self.table.set_now(now);
+        if self.table.is_shared() {
+            self.set_times(now, clock::boot_ms());
+        }
+    }
+
+    /// The same with both clocks read.
+    fn set_times(&mut self, now: Millis, boot_ms: u64) {
+        self.table.set_now(now);
+        self.table.lease_clock().set_now(boot_ms);
+        if let Some(incarnation) = &mut self.incarnation {
+            let now = incarnation.now(self.handle.runtime());
+            self.table.lease_clock().set_incarnation(now);
+        }
+    }
+
+    /// The number by which the ledger knows this host. 0 without a cluster.
+    pub fn incarnation(&mut self) -> crate::lease::Incarnation {
+        let runtime = self.handle.runtime();
+        self.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
+    }
+
+    /// The salt of what [`Service::incarnation`] said last.
+    pub fn incarnation_salt(&self) -> u64 {
+        self.incarnation.as_ref().map_or(0, Incarnation::salt)
     }
 
     /// Takes the configuration in force. After a failure the service keeps the one that it has, and

@@ -102,7 +102,7 @@ pub(super) fn needs(biz: &Biz, key_bytes: u32) -> String {
 
 fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
     let mut parts = vec![format!("header {NODE_HEADER_BYTES}"), format!("key {key_bytes}")];
-    parts.extend(biz.limits_of(scope).map(|(at, limit)| limit_needs(at, limit)));
+    parts.extend(biz.limits_of(scope).map(|(at, limit)| limit_needs(biz, at, limit)));
     if scope == Scope::Key && biz.bans() {
         parts.push(format!("ban {BAN_BYTES}"));
     }
@@ -113,10 +113,10 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
     format!("{} bytes ({})", grouped(biz.node_bytes(scope, key_bytes).into()), parts.join(", "))
 }
 
-fn limit_needs(at: usize, limit: &Limit) -> String {
+fn limit_needs(biz: &Biz, at: usize, limit: &Limit) -> String {
     let bytes = match &limit.policy {
-        Policy::Sliding(_) => "in the ring".to_owned(),
-        _ => limit.state_bytes().to_string(),
+        Policy::Sliding(_) if !biz.is_leased(limit) => "in the ring".to_owned(),
+        _ => biz.state_bytes(limit).to_string(),
     };
     format!("limit {} ({}) {bytes}", at + 1, limit.policy.name())
 }

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 
 use super::cidr::Cidr;
 use super::index::BizIndex;
-use super::share::Sharing;
+use super::share::{LEASED_WORDS, Sharing};
 
 /// Bytes of a node before its key field.
 pub const NODE_HEADER_BYTES: u32 = 24;
@@ -222,10 +222,25 @@ impl Biz {
         self.limits.iter().enumerate().filter(move |(_, limit)| limit.scope == scope)
     }
 
+    /// Whether machines share one of its limits by leases. What only counts is local.
+    pub fn is_leased(&self, limit: &Limit) -> bool {
+        self.sharing.is_some() && !matches!(limit.policy, Policy::Count(_))
+    }
+
+    /// 64-bit words of state of one of its limits in a node, without a ring's.
+    pub fn state_words(&self, limit: &Limit) -> usize {
+        if self.is_leased(limit) { LEASED_WORDS } else { limit.policy.state_words() }
+    }
+
+    /// The same in bytes.
+    pub fn state_bytes(&self, limit: &Limit) -> u32 {
+        self.state_words(limit) as u32 * 8
+    }
+
     /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
     /// that scope, the end of a ban in a key's node, and the ring of sliding limits.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
-        let states: u32 = self.limits_of(scope).map(|(_, limit)| limit.state_bytes()).sum();
+        let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
         NODE_HEADER_BYTES + key_bytes + states + ban + self.ring_words(scope) as u32 * 8
     }
@@ -295,11 +310,6 @@ impl Limit {
     /// A limit that refuses, without a ban.
     pub const fn new(scope: Scope, policy: Policy) -> Limit {
         Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new() }
-    }
-
-    /// Bytes of its state in a node. 0 for `sliding`, whose ring is shared.
-    pub const fn state_bytes(&self) -> u32 {
-        self.policy.state_words() as u32 * 8
     }
 }
 

@@ -95,11 +95,14 @@ impl Memory {
         let http = &conf.srv.http;
         let connection = sizes.connection_bytes(http, &conf.map);
         let groups = groups_bytes(&conf.map);
+        // The courier maps all groups as well.
+        let others = u64::from(conf.srv.cluster.is_some());
+        let (mapping, all) = (MAPPING_PROCESSES + others, OTHER_PROCESSES + others);
         Memory {
             groups,
-            page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + MAPPING_PROCESSES),
+            page_tables: groups.div_ceil(PAGE_TABLE_PARTS) * (workers + mapping),
             runtime: RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * slot_bytes(conf),
-            processes: (workers + OTHER_PROCESSES) * process_bytes(&conf.map)
+            processes: (workers + all) * process_bytes(&conf.map)
                 + workers * sizes.worker_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
             admin: conf.srv.admin.as_ref().map_or(0, |_| sizes.plane_bytes(groups)),

@@ -160,6 +160,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
     let plane = if conf.srv.admin.is_some() { " + admin plane" } else { "" };
+    let courier = if conf.srv.cluster.is_some() { " + courier" } else { "" };
     let twice = if reserved > needed { ", twice" } else { "" };
     let admin = match memory.admin {
         0 => String::new(),
@@ -169,11 +170,11 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
         text,
         "memory\n  \
          groups: {}\n  \
-         page tables: {} = 0.2 % of that × ({workers} workers + {MAPPING_PROCESSES} keeper)\n  \
+         page tables: {} = 0.2 % of that × ({workers} workers + {MAPPING_PROCESSES} keeper{courier})\n  \
          runtime.mmap: {} = {} + {reserved} slots × {}\n    \
-         slots: {SLOTS}, of them {reserved} kept for the server ({workers} workers + keeper{plane} + \
-         reload{twice}), at most {programs} for programs\n  \
-         processes: {} = ({workers} workers + keeper + master) × {} + {workers} workers × {}\n  \
+         slots: {SLOTS}, of them {reserved} kept for the server ({workers} workers + keeper{plane}{courier} \
+         + reload{twice}), at most {programs} for programs\n  \
+         processes: {} = ({workers} workers + keeper + master{courier}) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
          {tick} + queue {} + reply {} + {client})\n    \
          input: the largest of max-head, max-body and {}\n    \

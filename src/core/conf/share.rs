@@ -52,6 +52,10 @@ pub enum OnDown {
 /// Below this max the ledger divides what is left among those who hold some of it.
 const SMALL_MAX: u64 = 64;
 
+/// Words of a node for one limit that machines share: its uses, its lease, and what it allows itself
+/// while it is cut off. The uses of a sliding limit are in the ring.
+pub const LEASED_WORDS: usize = 20;
+
 impl Sharing {
     /// Uses that a machine allows itself in a window while it is cut off.
     pub fn cut_off_max(&self, max: u64) -> u64 {

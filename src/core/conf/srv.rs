@@ -77,7 +77,7 @@ const DEFAULT_PROGRAMS: u16 = 192;
 impl Srv {
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        needed_slots(self.workers, self.admin.is_some())
+        needed_slots(self.workers, self.admin.is_some(), self.cluster.is_some())
     }
 
     /// Slots reserved for the server's own processes.
@@ -86,10 +86,10 @@ impl Srv {
     }
 }
 
-/// Slots that this many workers, the keeper, the admin plane and the child that prepares a reload
-/// need.
-pub(super) fn needed_slots(workers: u16, has_admin: bool) -> u16 {
-    workers + 2 + u16::from(has_admin)
+/// Slots that this many workers, the keeper, the admin plane, the courier and the child that prepares
+/// a reload need.
+pub(super) fn needed_slots(workers: u16, has_admin: bool, has_cluster: bool) -> u16 {
+    workers + 2 + u16::from(has_admin) + u16::from(has_cluster)
 }
 
 /// Twice what is needed, because an upgrade starts the new processes beside the old ones. Once, if

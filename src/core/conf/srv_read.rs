@@ -66,7 +66,8 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let allow = networks(notes, root, "allow");
     let admin = admin(notes, root.child("admin"));
     let has_admin = root.child("admin").is_some();
-    let needed = needed_slots(workers.unwrap_or(1), has_admin);
+    let has_cluster = root.child("cluster").is_some();
+    let needed = needed_slots(workers.unwrap_or(1), has_admin, has_cluster);
     let data = data(notes, root.child("data"), needed);
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::record::{NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::limit::{LimitFigures, StateWord, States};
+use crate::limit::{LimitFigures, Spending, StateWord, States};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -74,7 +74,7 @@ impl Reader {
             Scope::Key => (own, &mut other[..]),
             Scope::Biz => (&mut other[..], own),
         };
-        let mut states = States { key, biz: biz_states };
+        let mut states = States { key, biz: biz_states, spending: Spending::Ask };
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
         rules.details(&states, now, 1, &mut record.limits);

@@ -303,7 +303,11 @@ mod tests {
             Some(Listing::Limits(limits)) => {
                 let rules = &lists.limits()[limits];
                 let mut details = Vec::new();
-                let states = &super::super::States { key: &mut [0; 3], biz: &mut [] };
+                let states = &super::super::States {
+                    key: &mut [0; 3],
+                    biz: &mut [],
+                    spending: super::super::Spending::New,
+                };
                 rules.details(states, 0, 0, &mut details);
                 format!("{} {}", details[0].figures.max, details[1].figures.max)
             }

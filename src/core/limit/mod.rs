@@ -21,6 +21,7 @@ mod calendar;
 mod calendar_windows;
 mod count;
 mod interval;
+mod leased;
 mod lists;
 mod policy;
 mod ring;
@@ -33,8 +34,9 @@ mod total;
 mod weight;
 
 pub use calendar_windows::Span;
+pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
-pub use rules::{Judgement, Rules, States};
+pub use rules::{Judgement, LeasedState, Rules, States};
 pub use state_word::{StateWord, WordUnit};
 
 /// The most uses that a state can hold: 2^53 - 1, the largest integer that JSON readers keep exact.
@@ -60,6 +62,8 @@ pub struct Demand {
     pub count: i32,
     /// Whether an admitted item is charged: an Update.
     pub charges: bool,
+    /// What it may spend of leases.
+    pub spending: Spending,
 }
 
 /// What the loss of a node costs. Nodes that cost less are evicted first.

@@ -6,6 +6,7 @@
 use super::calendar::{self, Calendar};
 use super::calendar_windows::Span;
 use super::interval::{self, Window};
+use super::leased::{Leased, Spending};
 use super::sliding_counter::{self, Counters};
 use super::state_word::WordUnit;
 use super::token::{self, Bucket, Level};
@@ -24,6 +25,8 @@ pub(super) enum Policy {
     Total(Total),
     /// None: it never restarts.
     Count(Option<Box<Calendar>>),
+    /// Any but the one before, spent by leases.
+    Leased(Box<Leased>),
 }
 
 impl Policy {
@@ -75,12 +78,19 @@ pub(super) fn roll(policy: &Policy, state: &mut [u64], now: u64) {
         Policy::Token(limit) => store_level(token::roll(limit, level(state), now), state),
         Policy::Total(_) | Policy::Count(None) => state[0] = total::roll(state[0]),
         Policy::Count(Some(limit)) => store(calendar::roll(limit, window(state), now), state),
+        Policy::Leased(limit) => limit.roll(state),
     }
 }
 
 /// Whether `count` is admitted.
 #[inline]
-pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32) -> bool {
+pub(super) fn admits(
+    policy: &Policy,
+    state: &[u64],
+    now: u64,
+    count: u32,
+    spending: Spending,
+) -> bool {
     match policy {
         Policy::Interval(limit) => interval::admits(limit, window(state), count),
         Policy::Calendar(limit) => calendar::admits(limit, window(state), count),
@@ -91,13 +101,14 @@ pub(super) fn admits(policy: &Policy, state: &[u64], now: u64, count: u32) -> bo
         Policy::Token(limit) => token::admits(limit, level(state), count),
         Policy::Total(limit) => total::admits(limit, state[0], count),
         Policy::Count(_) => true,
+        Policy::Leased(limit) => limit.admits(state, count, spending),
     }
 }
 
 /// Charges `count`, admitted or not. A negative count gives uses back. A ring is charged by its own
 /// function.
 #[inline]
-pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
+pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32, spending: Spending) {
     match policy {
         Policy::Interval(_) => store(interval::charge(window(state), now, count), state),
         Policy::Calendar(limit) | Policy::Count(Some(limit)) => {
@@ -109,6 +120,7 @@ pub(super) fn charge(policy: &Policy, state: &mut [u64], now: u64, count: i32) {
         }
         Policy::Token(_) => store_level(token::charge(level(state), now, count), state),
         Policy::Total(_) | Policy::Count(None) => state[0] = total::charge(state[0], count),
+        Policy::Leased(limit) => limit.charge(state, now, count, spending),
     }
 }
 
@@ -128,7 +140,7 @@ pub(super) fn pass(
         let passed = step_by_step(policy, state, now, demand);
         return passed.map(|(figures, window_ms)| tell(figures, window_ms)).is_some();
     };
-    let Demand { count, charges } = demand;
+    let Demand { count, charges, .. } = demand;
     // The common case: one dispatch, and the figures are reported as they are computed.
     let mut window = interval::roll(limit, window(state), now);
     let admitted =
@@ -149,14 +161,14 @@ fn step_by_step(
     policy: &Policy,
     state: &mut [u64],
     now: u64,
-    Demand { count, charges }: Demand,
+    Demand { count, charges, spending }: Demand,
 ) -> Option<(Figures, Option<u64>)> {
     roll(policy, state, now);
-    if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count)) {
+    if u32::try_from(count).is_ok_and(|count| !admits(policy, state, now, count, spending)) {
         return None;
     }
     if charges {
-        charge(policy, state, now, count);
+        charge(policy, state, now, count, spending);
     }
     Some((figures(policy, state, now), window_ms(policy, state)))
 }
@@ -173,6 +185,7 @@ pub(super) fn figures(policy: &Policy, state: &[u64], now: u64) -> Figures {
         Policy::Total(limit) => total::figures(limit, state[0]),
         Policy::Count(Some(limit)) => count::figures_of_turns(limit, window(state), now),
         Policy::Count(None) => count::figures(state[0]),
+        Policy::Leased(limit) => limit.figures(state),
     }
 }
 
@@ -183,7 +196,7 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
         Policy::Interval(limit) => interval::remaining(limit, window(state)),
         Policy::Calendar(limit) => calendar::remaining(limit, window(state)),
         Policy::Total(limit) => total::remaining(limit, state[0]),
-        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) => {
+        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) | Policy::Leased(_) => {
             figures(policy, state, now).remaining
         }
         Policy::Count(_) => 0,
@@ -201,6 +214,7 @@ pub(super) fn retry_ms(policy: &Policy, state: &[u64], now: u64, count: u32) -> 
         }
         Policy::Token(limit) => token::retry_ms(limit, level(state), count),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::Leased(limit) => limit.retry_ms(state, count),
     }
 }
 
@@ -214,6 +228,7 @@ pub(super) fn window_ms(policy: &Policy, state: &[u64]) -> Option<u64> {
         Policy::SlidingCounter(limit) => Some(limit.interval_ms),
         Policy::Token(limit) => Some(token::fill_ms(limit)),
         Policy::Total(_) | Policy::Count(_) => None,
+        Policy::Leased(limit) => limit.window_ms(),
     }
 }
 
@@ -227,6 +242,7 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
         Policy::Token(limit) => token::life_ms(limit),
         Policy::Total(_) | Policy::Count(None) => None,
         Policy::Count(Some(limit)) => calendar::life_ms(limit),
+        Policy::Leased(limit) => limit.life_ms(),
     }
 }
 
@@ -235,18 +251,32 @@ pub(super) fn life_ms(policy: &Policy) -> Option<u64> {
 pub(super) fn is_fresh(policy: &Policy, state: &[u64]) -> bool {
     match policy {
         Policy::Sliding(_) => ring::is_fresh(state),
+        Policy::Leased(limit) => limit.is_fresh(state),
         _ => state.iter().all(|&word| word == 0),
     }
 }
 
 /// Whether the loss of a state in use cannot be repaired.
-pub(super) fn is_kept(policy: &Policy) -> bool {
-    matches!(policy, Policy::Total(_))
+pub(super) fn is_kept(policy: &Policy, state: &[u64]) -> bool {
+    match policy {
+        Policy::Total(_) => true,
+        Policy::Leased(limit) => limit.is_kept(state),
+        _ => false,
+    }
+}
+
+/// The leases of a shared limit.
+#[inline]
+pub(super) fn leased(policy: &Policy) -> Option<&Leased> {
+    match policy {
+        Policy::Leased(limit) => Some(limit),
+        _ => None,
+    }
 }
 
 /// The names and units of the state's words. Empty for a ring, which is shared.
 pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
-    use WordUnit::{Time, TokenParts, Uses};
+    use WordUnit::{BootTime, Number, Time, TokenParts, Uses};
     match policy {
         Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) => {
             &[("start", Time), ("used", Uses)]
@@ -255,6 +285,28 @@ pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)]
         Policy::SlidingCounter(_) => &[("start", Time), ("cur", Uses), ("prev", Uses)],
         Policy::Token(_) => &[("level", TokenParts), ("last", Time)],
         Policy::Total(_) | Policy::Count(None) => &[("used", Uses)],
+        Policy::Leased(_) => &[
+            ("used", Uses),
+            ("incarnation", Number),
+            ("seq", Number),
+            ("window", Time),
+            ("allowance", Uses),
+            ("base", Uses),
+            ("lease-end", BootTime),
+            ("sent", BootTime),
+            ("ask-again", BootTime),
+            ("lease-flags", Number),
+            ("last-use", BootTime),
+            ("extra", Number),
+            ("sent-extra", Number),
+            ("pool", Uses),
+            ("others-unspent", Uses),
+            ("held-until", BootTime),
+            ("heard", BootTime),
+            ("gone", BootTime),
+            ("cut-off-end", BootTime),
+            ("cut-off-used", Uses),
+        ],
     }
 }
 
@@ -268,6 +320,7 @@ pub(super) fn shape(policy: &Policy) -> [u64; 2] {
         Policy::Sliding(limit) => [4, limit.interval_ms],
         Policy::SlidingCounter(limit) => [5, limit.interval_ms],
         Policy::Token(_) => [6, 0],
+        Policy::Leased(limit) => limit.shape(),
         Policy::Count(limit) => [7, limit.as_ref().map_or(0, |limit| limit.unit() as u64)],
     }
 }

@@ -8,8 +8,12 @@
 //! sliding limits.
 
 mod inspect;
+mod leases;
+
+use std::sync::Arc;
 
 use super::calendar_windows::Span;
+use super::leased::{LeaseClock, Leased, Spending};
 use super::policy::{self, Policy};
 use super::ring::{self, Ring};
 use super::weight::Weights;
@@ -28,6 +32,8 @@ pub struct States<'a> {
     pub key: &'a mut [u64],
     /// Those of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
     pub biz: &'a mut [u64],
+    /// What the item may spend of leases.
+    pub spending: Spending,
 }
 
 impl States<'_> {
@@ -117,10 +123,12 @@ impl Rule {
     }
 
     #[inline]
-    fn refuses(&self, state: &[u64], now: u64, count: u32) -> bool {
-        !self.advises && !policy::admits(&self.policy, state, now, count)
+    fn refuses(&self, state: &[u64], now: u64, count: u32, spending: Spending) -> bool {
+        !self.advises && !policy::admits(&self.policy, state, now, count, spending)
     }
 }
+
+pub use leases::LeasedState;
 
 /// What all nodes of a biz in one scope have in common.
 #[derive(Debug, Clone, Copy)]
@@ -148,12 +156,19 @@ pub struct Rules {
     weights: Option<Box<Weights>>,
     /// There is one limit and nothing else: no ban, no ring, no weights.
     lone: bool,
+    /// The time of limits that machines share.
+    clock: Option<Arc<LeaseClock>>,
 }
 
 impl Rules {
     /// Prepares the limits of a biz. The time must be set before they are used.
     pub fn new(biz: &Biz) -> Rules {
-        let rules = place(biz);
+        Rules::with_clock(biz, &Arc::default())
+    }
+
+    /// The same, with the clock that tells the time of shared limits.
+    pub fn with_clock(biz: &Biz, clock: &Arc<LeaseClock>) -> Rules {
+        let rules = place(biz, clock);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
         let ban = BanRoom {
             words: usize::from(longest_ban_ms > 0),
@@ -172,6 +187,7 @@ impl Rules {
             longest_ban_ms,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
             weights,
+            clock: biz.sharing.is_some().then(|| Arc::clone(clock)),
             rules,
         }
     }
@@ -188,7 +204,12 @@ impl Rules {
     }
 
     fn replace(&mut self, position: usize, policy: &conf::Policy) {
-        self.rules[position].policy = Policy::new(policy);
+        let rule = &mut self.rules[position];
+        let leased = policy::leased(&rule.policy).and_then(|leased| leased.with_policy(policy));
+        rule.policy = match leased {
+            Some(leased) => Policy::Leased(Box::new(leased)),
+            None => Policy::new(policy),
+        };
         let Rule { scope, .. } = self.rules[position];
         let life_ms = policy::life_ms(&self.rules[position].policy);
         let node = match scope {
@@ -326,10 +347,11 @@ impl Rules {
         for rule in &self.rules {
             policy::roll(&rule.policy, states.of_mut(rule), now);
         }
+        let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
             let node = self.node(scope);
             if let Some(ring) = node.ring {
-                ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], now);
+                ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], logged);
             }
         }
         if self.has_ban() && self.ban_left_ms(self.ban_until(states), now) == 0 {
@@ -344,7 +366,9 @@ impl Rules {
             return Judgement::ADMITTED;
         };
         let ban_left_ms = self.ban_left_ms(self.ban_until(states), now);
-        let admits = |rule: &Rule| policy::admits(&rule.policy, states.of(rule), now, count);
+        let spending = states.spending;
+        let admits =
+            |rule: &Rule| policy::admits(&rule.policy, states.of(rule), now, count, spending);
         if ban_left_ms == 0 && self.rules.iter().all(admits) {
             return Judgement::ADMITTED;
         }
@@ -359,7 +383,7 @@ impl Rules {
         let (mut first, mut advised) = (None, 0);
         for (rule, index) in self.rules.iter().zip(0..) {
             let state = states.of(rule);
-            if policy::admits(&rule.policy, state, now, count) {
+            if policy::admits(&rule.policy, state, now, count, states.spending) {
                 continue;
             }
             if rule.advises {
@@ -390,12 +414,14 @@ impl Rules {
     #[inline]
     pub fn charge(&self, states: &mut States<'_>, now: u64, count: i32) {
         for rule in &self.rules {
-            policy::charge(&rule.policy, states.of_mut(rule), now, count);
+            let spending = states.spending;
+            policy::charge(&rule.policy, states.of_mut(rule), now, count, spending);
         }
+        let logged = self.log_now(now);
         for scope in [Scope::Key, Scope::Biz] {
             let node = self.node(scope);
             if let Some(ring) = node.ring {
-                ring::charge(ring, &mut states.node_mut(scope)[node.ring_at()..], now, count);
+                ring::charge(ring, &mut states.node_mut(scope)[node.ring_at()..], logged, count);
             }
         }
     }
@@ -408,7 +434,8 @@ impl Rules {
         let differing = i128::from(used) - i128::from(shown(states));
         let count = differing.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         self.charge_one(rule, states, now, count);
-        if shown(states) != u64::from(used) && !matches!(rule.policy, Policy::Sliding(_)) {
+        let is_logged = matches!(rule.policy, Policy::Sliding(_) | Policy::Leased(_));
+        if shown(states) != u64::from(used) && !is_logged {
             // Uses left over from earlier windows cannot be given back one by one.
             states.of_mut(rule).fill(0);
             policy::roll(&rule.policy, states.of_mut(rule), now);
@@ -418,6 +445,7 @@ impl Rules {
     }
 
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
+        let spending = states.spending;
         match (&rule.policy, self.node(rule.scope)) {
             (Policy::Sliding(_), node) => {
                 if let Some(ring) = node.ring {
@@ -425,7 +453,7 @@ impl Rules {
                     ring::charge(ring, words, now, count);
                 }
             }
-            (policy, _) => policy::charge(policy, states.of_mut(rule), now, count),
+            (policy, _) => policy::charge(policy, states.of_mut(rule), now, count, spending),
         }
     }
 
@@ -504,8 +532,9 @@ impl Rules {
     ) {
         details.extend(self.rules.iter().zip(1..).map(|(rule, index)| {
             let state = states.of(rule);
-            let refused =
-                u32::try_from(count).ok().filter(|&count| rule.refuses(state, now, count));
+            let refused = u32::try_from(count)
+                .ok()
+                .filter(|&count| rule.refuses(state, now, count, states.spending));
             LimitFigures {
                 index,
                 policy: rule.name,
@@ -545,11 +574,12 @@ impl Rules {
             Scope::Key => (words, &mut []),
             Scope::Biz => (&mut [], words),
         };
-        let states = &mut States { key, biz };
+        let states = &mut States { key, biz, spending: Spending::New };
         let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
         let node = self.node(scope);
         if let Some(ring) = node.ring {
-            ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], now);
+            let logged = self.log_now(now);
+            ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], logged);
         }
         let mut worth = if banned { Worth::Banned } else { Worth::Expired };
         for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
@@ -566,6 +596,25 @@ impl Rules {
         let used =
             of_keys.map(|rule| policy::figures(&rule.policy, &words[rule.state()], now).used);
         used.max().unwrap_or(0)
+    }
+
+    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
+    /// else admits it.
+    #[cold]
+    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
+        let Ok(count) = u32::try_from(count) else { return false };
+        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
+        let may_come = |rule: &Rule| {
+            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
+        };
+        self.ban_left_ms(self.ban_until(states), now) == 0
+            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
+    }
+
+    /// The time by which the rings are kept: shared ones know no wall clock.
+    #[inline]
+    fn log_now(&self, now: u64) -> u64 {
+        self.clock.as_ref().map_or(now, |clock| clock.boot_ms())
     }
 
     /// Milliseconds until a ban ends. 0: none runs. A ban that ends later than the longest ban from
@@ -589,9 +638,11 @@ impl Rule {
     fn worth(&self, state: &[u64], now: u64) -> Worth {
         if policy::is_fresh(&self.policy, state) {
             Worth::Expired
-        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy) {
+        } else if policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state)) {
+            Worth::Expired
+        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
             Worth::Kept
-        } else if self.refuses(state, now, 1) {
+        } else if self.refuses(state, now, 1, Spending::Ask) {
             Worth::Limiting
         } else {
             Worth::Idle
@@ -623,12 +674,7 @@ impl BanRoom {
 impl NodeLayout {
     fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
-        let fixed = biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum();
-        let longest = own().filter_map(|rule| match rule.policy {
-            Policy::Sliding(limit) => Some(limit.interval_ms),
-            _ => None,
-        });
-        let ring = biz.ring_uses(scope).zip(longest.max());
+        let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
         NodeLayout {
             words: fixed + ban.words + biz.ring_words(scope),
             fixed,
@@ -636,7 +682,7 @@ impl NodeLayout {
             life_ms: own()
                 .map(|rule| policy::life_ms(&rule.policy))
                 .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
-            ring: ring.map(|(uses, longest_ms)| Ring { uses, longest_ms }),
+            ring: ring_of(biz, scope),
         }
     }
 
@@ -647,28 +693,46 @@ impl NodeLayout {
     }
 }
 
+/// The ring of a scope's sliding limits.
+fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
+    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.policy {
+        conf::Policy::Sliding(limit) => Some(limit.interval_ms),
+        _ => None,
+    });
+    let (uses, longest_ms) = biz.ring_uses(scope).zip(longest.max())?;
+    Some(Ring { uses, longest_ms })
+}
+
 /// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
-fn place(biz: &Biz) -> Box<[Rule]> {
+fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
     let mut next = [0, 0];
-    let fixed = |scope| -> usize {
-        biz.limits_of(scope).map(|(_, limit)| limit.policy.state_words()).sum()
-    };
+    let fixed =
+        |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
     let place_one = |limit: &conf::Limit| {
         let scope = limit.scope;
+        let ban = usize::from(scope == Scope::Key && biz.bans());
+        let ring_from = fixed(scope) + ban;
+        let ring_to = ring_from + biz.ring_words(scope);
+        let is_leased = biz.is_leased(limit);
         let (from, words) = match limit.policy {
-            conf::Policy::Sliding(_) => {
-                let ban = usize::from(scope == Scope::Key && biz.bans());
-                (fixed(scope) + ban, biz.ring_words(scope))
-            }
+            conf::Policy::Sliding(_) if !is_leased => (ring_from, ring_to - ring_from),
             _ => {
-                let words = limit.policy.state_words();
+                let words = biz.state_words(limit);
                 let from = next[scope as usize];
                 next[scope as usize] += words;
-                (from, words)
+                let is_logged = matches!(limit.policy, conf::Policy::Sliding(_));
+                (from, if is_logged { ring_to - from } else { words })
             }
         };
+        let leased = biz
+            .sharing
+            .filter(|_| is_leased)
+            .and_then(|sharing| Leased::new(&limit.policy, sharing, ring_of(biz, scope), clock));
         Rule {
-            policy: Policy::new(&limit.policy),
+            policy: match leased {
+                Some(leased) => Policy::Leased(Box::new(leased)),
+                None => Policy::new(&limit.policy),
+            },
             scope,
             name: limit.policy.name(),
             from: from as u16,
@@ -681,8 +745,12 @@ fn place(biz: &Biz) -> Box<[Rule]> {
 }
 
 fn shape<'a>(scope: Scope, policies: impl Iterator<Item = &'a Policy>) -> u16 {
-    let hash = policies.fold(1 + scope as u64, |hash, policy| {
-        hash::lookup3_words(&policy::shape(policy), 16, hash)
-    });
+    shape_of(scope, policies.map(policy::shape))
+}
+
+fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {
+    let hash = shapes
+        .into_iter()
+        .fold(1 + scope as u64, |hash, shape| hash::lookup3_words(&shape, 16, hash));
     (hash % 0xffff) as u16 + 1
 }

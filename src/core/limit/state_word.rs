@@ -8,6 +8,10 @@
 pub enum WordUnit {
     /// Milliseconds since the epoch. 0: not yet.
     Time,
+    /// Milliseconds since the machine's boot. 0: not yet; 2^64 - 1: never.
+    BootTime,
+    /// A plain number.
+    Number,
     /// Uses.
     Uses,
     /// 1/86,400,000 of a token.

@@ -60,7 +60,7 @@ impl Service {
 
     fn run_uncounted(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         answers.clear();
-        self.table.set_now(now);
+        self.set_now(now);
         if request.atomic {
             self.run_atomic(request, now, answers);
         } else {
@@ -97,7 +97,7 @@ impl Service {
 
     fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
         self.scratch.make_room(AT_ONCE);
-        self.table.set_now(now);
+        self.set_now(now);
         for exchanges in exchanges.chunks_mut(AT_ONCE) {
             for (at, Exchange { request, .. }) in exchanges.iter().enumerate() {
                 self.fetch_head(request, &request.items()[0], at);
@@ -213,7 +213,7 @@ impl Service {
             };
             match tried {
                 Ok(Ok(())) => return,
-                Err(Refused::Newer) if self.take_newer() => self.table.set_now(now),
+                Err(Refused::Newer) if self.take_newer() => self.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
                     error = ItemError::Store;
                     break;
@@ -280,7 +280,7 @@ impl Service {
             self.resolve_all(request);
             match self.try_atomic(request, now, answers) {
                 Ok(()) => return,
-                Err(Refused::Newer) if self.take_newer() => self.table.set_now(now),
+                Err(Refused::Newer) if self.take_newer() => self.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
                     return self.fail_all(request, ItemError::Store, answers);
                 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope};
+use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope, Sharing};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
-use crate::limit::{List, Listing, Lists, Rules, Span, Worth};
+use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Worth};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 
@@ -31,6 +31,10 @@ pub(crate) struct Table {
     known: Span,
     /// Nothing is limited.
     pub degraded: bool,
+    /// The time of leases.
+    clock: Arc<LeaseClock>,
+    /// Some business is shared.
+    is_shared: bool,
 }
 
 /// The map index of the business with an id.
@@ -56,6 +60,8 @@ pub(crate) struct Entry {
     pub mode: Mode,
     /// Nodes of another epoch start fresh.
     pub epoch: u8,
+    /// How machines share its limits.
+    pub sharing: Option<Sharing>,
     pub on_full: OnFull,
     /// The row that counts its items.
     pub row: BizRow,
@@ -92,6 +98,7 @@ impl Table {
     /// As [`Table::new`], over the groups that `find` returns with index and header. What is asked
     /// of this table is not counted.
     pub fn over<'a>(conf: &Conf, find: impl Fn(&str) -> Option<FoundGroup<'a>>) -> Table {
+        let clock = Arc::<LeaseClock>::default();
         let entries: Vec<Entry> = conf
             .map
             .bizs
@@ -104,7 +111,7 @@ impl Table {
                 let geometry = header.map_or(configured.geometry, |header| header.geometry);
                 let seeds = header.map_or([0; 2], |header| header.seeds);
                 let seed = Seed(seeds);
-                let rules = Rules::new(biz);
+                let rules = Rules::with_clock(biz, &clock);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
                     .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
@@ -120,6 +127,7 @@ impl Table {
                     life_ms,
                     mode: biz.mode,
                     epoch: biz.epoch,
+                    sharing: biz.sharing,
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
@@ -136,7 +144,9 @@ impl Table {
         let id_index = |(index, entry): (usize, &Entry)| IdIndex { id: entry.id, index };
         let mut by_id: Vec<IdIndex> = entries.iter().enumerate().map(id_index).collect();
         by_id.sort_unstable();
-        Table { entries, by_id, known: Span::NEVER, degraded: conf.srv.degrade }
+        let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
+        let (known, degraded) = (Span::NEVER, conf.srv.degrade);
+        Table { entries, by_id, known, degraded, clock, is_shared }
     }
 
     /// Sets the time. Between two turns of any calendar window that is one comparison.
@@ -145,6 +155,18 @@ impl Table {
         if !self.known.holds(now) {
             self.tick(now);
         }
+    }
+
+    /// Whether some business is shared. Then the clock of leases is to be set.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// The clock of leases.
+    #[inline]
+    pub fn lease_clock(&self) -> &LeaseClock {
+        &self.clock
     }
 
     #[cold]
@@ -247,8 +269,20 @@ impl Entry {
 
     /// The limits for the key of a stored node.
     fn rules_of(&self, words: &[u64]) -> &Rules {
-        let Some(lists) = &self.lists else { return &self.rules };
-        self.rules(self.key_of(words).and_then(|key| lists.find_stored(&key)))
+        if self.lists.is_none() {
+            return &self.rules;
+        }
+        self.key_of(words).map_or(&self.rules, |key| self.rules_of_key(&key))
+    }
+
+    /// The limits for a key as it is stored.
+    pub fn rules_of_key(&self, key: &KeyRef<'_>) -> &Rules {
+        self.rules(self.lists.as_ref().and_then(|lists| lists.find_stored(key)))
+    }
+
+    /// Words of its key fields.
+    pub fn field_words(&self) -> usize {
+        self.geometry.key_bytes as usize / 8
     }
 
     /// The key of a stored node.

@@ -3,10 +3,36 @@
 //! Invariant: a draft is a new file of ours. Any file with its name is removed first.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::error::{Error, io_error};
+
+/// What tells a file from any other of this boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FilePlace {
+    /// Its device.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+    /// When the file system made it, in nanoseconds; 0 if it does not say. Needed because inode
+    /// numbers are reused.
+    pub birth_ns: u64,
+}
+
+impl FilePlace {
+    /// The place of an open file.
+    pub(crate) fn of(file: &File) -> std::io::Result<FilePlace> {
+        let metadata = file.metadata()?;
+        let birth = metadata.created().ok();
+        let since = birth.and_then(|birth| birth.duration_since(std::time::UNIX_EPOCH).ok());
+        Ok(FilePlace {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            birth_ns: since.map_or(0, |since| since.as_nanos() as u64),
+        })
+    }
+}
 
 /// Permissions of the files.
 pub(crate) const FILE_MODE: u32 = 0o600;

@@ -5,12 +5,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, expect, io_error};
 use super::file_map::PageAccess;
-use super::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
+use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime};
@@ -353,19 +353,14 @@ pub(crate) fn entry_of(
     header: &Header,
     index: u32,
 ) -> Result<FileEntry, Error> {
-    let metadata = file.metadata().map_err(io_error(path, "read its inode"))?;
+    let FilePlace { device, inode, birth_ns } =
+        FilePlace::of(file).map_err(io_error(path, "read its inode"))?;
     Ok(FileEntry {
         group: header.id,
         file: index,
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        // The birth is needed because inode numbers are reused. It is 0 if the file system has
-        // none.
-        birth_ns: metadata
-            .created()
-            .ok()
-            .and_then(|birth| birth.duration_since(std::time::UNIX_EPOCH).ok())
-            .map_or(0, |birth| birth.as_nanos() as u64),
+        device,
+        inode,
+        birth_ns,
         name: header.name.clone(),
     })
 }

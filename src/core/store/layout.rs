@@ -20,6 +20,7 @@
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5..7 random id | 7 CRC over 0..7 | 64 generation of the configuration
+//!                          65 salt of the host's incarnation
 //!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
 //!                          81 restarts of workers | 82 of keepers | 83 reloads taken
 //!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
@@ -34,7 +35,8 @@
 //!                          8 birth of the file (ns)
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
-//!                          6 epoch of the owner whose wants stand in the ring (0..32)
+//!                          6 epoch of the owner whose wants stand in the ring (0..32), how
+//!                          the courier calls it: 0 futex, n + 1 worker n (32..64)
 //!                          7 wants begun | 16 the owner's doorbell (u32), spare (u32)
 //!                          page 1: counters: 0..10 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
@@ -185,6 +187,8 @@ pub mod runtime {
     pub(crate) const ID: usize = 5;
     pub(crate) const CRC: usize = 7;
     pub(crate) const GENERATION: usize = 64;
+    /// On the same line: both are read often and hardly ever written.
+    pub(crate) const INCARNATION_SALT: usize = GENERATION + 1;
     /// On a cache line of its own.
     pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
     /// Also on a line of its own: words that only the master writes.

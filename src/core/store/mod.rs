@@ -43,6 +43,8 @@ pub mod group;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
+mod incarnation;
+#[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
 mod pass;
@@ -62,27 +64,36 @@ mod sweep;
 mod transaction;
 #[cfg(not(loom))]
 mod verify;
+#[cfg(not(loom))]
+mod wants;
 
 #[cfg(not(loom))]
 pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
+    doorbell::{Asking, Bell, EventBell, Rest},
     error::Error,
     evict::{Judge, Rank},
     fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
+    file_words::FilePlace,
     group::Group,
     handle::Handle,
+    incarnation::{ClusterId, FileFacts, HostFacts, Incarnation, check_boot_clock},
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{
         Prepared, Unserved, check_files, close_clean, live_dir, prepare, prepare_after_fault,
         prepare_at_start,
     },
-    runtime::{MasterCounts, Runtime, SlotStatus},
+    runtime::{CourierLock, MasterCounts, Runtime, SlotStatus},
     sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, TransactionBuffers, Wanted},
     verify::{Fault, Finding, Report},
+    want::{Want, WantKind, WantResult},
+    want_queue::{TakenWant, WantQueue},
+    want_ring::{Full as RingFull, OwnerBell, Ticket},
+    wants::Wants,
 };
 
 #[cfg(all(test, not(loom)))]

@@ -12,7 +12,7 @@ use super::region::Region;
 use super::slot::{SlotOwner, SlotWords};
 use super::want::{Want, WantKind, WantResult};
 use super::want_queue::{TakenWant, WantQueue};
-use super::want_ring::{Ticket, WantRing};
+use super::want_ring::{OwnerBell, Ticket, WantRing};
 
 #[cfg(loom)]
 use loom::{
@@ -57,7 +57,7 @@ impl World {
     /// What an owner does who has just taken the slot.
     fn own(&self, epoch: u32) {
         self.slot().claim(SlotOwner { pid: 1, role: 1 }, epoch);
-        self.ring().open(epoch);
+        self.ring().open(epoch, OwnerBell::Futex);
     }
 
     fn ring(&self) -> WantRing<'_> {

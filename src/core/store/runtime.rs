@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use super::backing::Backing;
 use super::counter::{Counter, Counters, GroupCounter, SlotCounts, Sums};
 use super::error::{Error, expect, io_error};
-use super::file_words::{bytes_of, create_draft, header_crc, sync_directory, words_of};
+use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
+use super::incarnation::FileFacts;
 use super::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use super::layout::{self, runtime as at};
 use super::region::Region;
@@ -23,11 +24,13 @@ use crate::base::sync::Ordering;
 use crate::base::sys;
 
 mod attach;
+mod courier;
 mod files;
 mod master;
 mod probe;
 
 pub(crate) use attach::{Slot, SlotBlocks};
+pub use courier::CourierLock;
 pub(crate) use files::{FileEntry, Registered};
 pub use master::{ChildRole, MasterCounts};
 pub use probe::Damage;
@@ -200,6 +203,13 @@ impl Runtime {
     /// The boot that the file was created in.
     pub(crate) fn boot(&self) -> [u64; 2] {
         [self.region.load(at::BOOT), self.region.load(at::BOOT + 1)]
+    }
+
+    /// The file, as far as it names the host.
+    pub(super) fn file_facts(&self) -> Result<FileFacts, Error> {
+        let place = FilePlace::of(self.backing.file());
+        let id = [self.region.load(at::ID), self.region.load(at::ID + 1)];
+        Ok(FileFacts { id, place: place.map_err(io_error(&self.path, "read its inode"))? })
     }
 
     /// Puts a generation in force. Release: its `conf.active` file is complete before this; pairs

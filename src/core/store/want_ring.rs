@@ -31,6 +31,30 @@ pub struct Ticket {
 #[error("all {WANTS} wants of this process wait already")]
 pub struct Full;
 
+/// How the courier calls an owner of wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnerBell {
+    /// A thread of it waits on the futex in its slot.
+    Futex,
+    /// The worker of this number waits for its eventfd.
+    Worker(u16),
+}
+
+impl OwnerBell {
+    /// Its number in the ring's word.
+    fn number(self) -> u32 {
+        match self {
+            OwnerBell::Futex => 0,
+            OwnerBell::Worker(number) => 1 + u32::from(number),
+        }
+    }
+
+    /// Of any number: after a stray write the wrong one is called, and the owner wakes by its limit.
+    fn of_number(number: u32) -> OwnerBell {
+        number.checked_sub(1).map_or(OwnerBell::Futex, |number| OwnerBell::Worker(number as u16))
+    }
+}
+
 /// How far a want is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -105,9 +129,14 @@ impl<'a> WantRing<'a> {
         (owner.used && owner.epoch == epoch).then_some(epoch)
     }
 
+    /// How the owner for whom the ring is open is called.
+    pub(super) fn bell_of(slot: SlotWords<'a>) -> OwnerBell {
+        OwnerBell::of_number((slot.word(RING_EPOCH).load(Ordering::Acquire) >> 32) as u32)
+    }
+
     /// Opens the ring for the slot's owner of this epoch: what an owner before has left is cleared.
     /// By the owner, and once.
-    pub(super) fn open(self, epoch: u32) {
+    pub(super) fn open(self, epoch: u32, bell: OwnerBell) {
         for index in 0..WANTS {
             let found = self.entry(index).load(Ordering::Relaxed);
             let free = found & !STATE_MASK;
@@ -118,7 +147,7 @@ impl<'a> WantRing<'a> {
             }
         }
         // Release: all entries are free before; pairs with `open_for`.
-        put_release(self.slot.word(RING_EPOCH), u64::from(epoch));
+        put_release(self.slot.word(RING_EPOCH), u64::from(epoch) | u64::from(bell.number()) << 32);
     }
 
     /// Asks. The courier sees it once it is called.

@@ -136,6 +136,7 @@ fn slot_line(slot: &SlotStatus, generation: u64) -> String {
         role if role == Role::Keeper as u32 => "keeper",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
+        role if role == Role::Courier as u32 => "courier",
         _ => "unknown",
     };
     let state = match slot.generation {

@@ -15,10 +15,11 @@ use frs::base::sys::process::{PollFd, PollFlags, poll};
 use frs::service::Role;
 use frs::store::{LINGERING, Runtime, SlotStatus};
 
-/// Kills every stopped worker and keeper of an earlier master. Call it only while the directory's
+/// Kills every stopped worker, keeper and courier of an earlier master. Call it only while the directory's
 /// lock is held and there is no older master to take over from.
 pub(super) fn end_stopped(runtime: &Runtime) {
-    const OURS: [u32; 3] = [Role::Worker as u32, Role::Keeper as u32, Role::Admin as u32];
+    const OURS: [u32; 4] =
+        [Role::Worker as u32, Role::Keeper as u32, Role::Admin as u32, Role::Courier as u32];
     let is_ours = |slot: &SlotStatus| slot.alive && OURS.contains(&slot.role);
     for slot in runtime.slots().into_iter().filter(is_ours) {
         match end_if_stopped(runtime, &slot) {

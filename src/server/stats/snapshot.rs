@@ -230,6 +230,7 @@ pub fn role_word(role: u32) -> &'static str {
         role if role == Role::Keeper as u32 => "keeper",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
+        role if role == Role::Courier as u32 => "courier",
         _ => "unknown",
     }
 }

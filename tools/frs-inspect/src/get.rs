@@ -114,6 +114,9 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
     let value = match state.unit {
         WordUnit::Time if word == 0 => "none".to_owned(),
         WordUnit::Time => show::time(word),
+        WordUnit::BootTime if word == u64::MAX => "never".to_owned(),
+        WordUnit::BootTime => format!("{} ms after the boot", grouped(word)),
+        WordUnit::Number => format!("{word:#x}"),
         WordUnit::Uses => grouped(word),
         WordUnit::TokenParts => {
             let thousandths = u128::from(word) * 1000 / 86_400_000;

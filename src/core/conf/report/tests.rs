@@ -82,16 +82,19 @@ largest atomic request: 2,176 of 65,536 words of the undo log
 }
 
 #[test]
-fn a_cluster_costs_each_slot_of_the_server_a_ring_of_wants() {
+fn a_cluster_costs_a_courier_and_each_slot_of_the_server_a_ring_of_wants() {
     let memory = |srv: &str| {
         let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
         let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
         let slots = u64::from(conf.srv.reserved_slots());
-        (Memory::of(&conf, &SIZES).runtime, slots)
+        let Memory { runtime, processes, .. } = Memory::of(&conf, &SIZES);
+        (runtime - slots * slot_bytes(&conf), processes, slots, slot_bytes(&conf))
     };
-    let (alone, slots) = memory("<srv/>");
+    let (rest, processes, slots, each) = memory("<srv/>");
     let cluster = "<cluster name='prod' secret-file='s'><node>a:6379</node></cluster>";
-    assert_eq!(memory(&format!("<srv>{cluster}</srv>")), (alone + slots * 335_872, slots));
+    let with = memory(&format!("<srv>{cluster}</srv>"));
+    // Twice a courier, for an upgrade.
+    assert_eq!(with, (rest, processes + (8 << 20), slots + 2, each + 335_872));
 }
 
 #[test]

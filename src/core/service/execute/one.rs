@@ -6,7 +6,7 @@ use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::Scope;
 use crate::key::KeyRef;
-use crate::limit::{Demand, Judgement, LimitFigures, Rules, States, Verdict};
+use crate::limit::{Demand, Judgement, LimitFigures, Rules, Spending, States, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, Command, Item, ItemError};
 use crate::store::{Keep, NodeIndex, Refused, Transaction, Wanted, Worked};
@@ -33,6 +33,8 @@ pub(super) struct ItemTransaction<'a> {
     pub resolved: &'a Resolved,
     pub item: &'a Item,
     pub now: Millis,
+    /// What it may spend of leases.
+    pub spending: Spending,
 }
 
 impl<'a> ItemTransaction<'a> {
@@ -46,7 +48,8 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        ItemTransaction { table, entry, rules, resolved, item, now }
+        let spending = resolved.spending;
+        ItemTransaction { table, entry, rules, resolved, item, now, spending }
     }
 
     #[inline]
@@ -95,7 +98,7 @@ impl<'a> ItemTransaction<'a> {
         let rules = self.rules;
         let key = &mut key[..rules.words(Scope::Key)];
         let biz = &mut whole[..rules.words(Scope::Biz)];
-        work(&mut States { key, biz })
+        work(&mut States { key, biz, spending: self.spending })
     }
 
     /// Marks a node to be written, unless that would create a fresh one.
@@ -175,7 +178,7 @@ impl<'a> ItemTransaction<'a> {
         self.entry.adopt(words, Scope::Key);
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
-        let demand = Demand { count: self.count(), charges };
+        let demand = Demand { count: self.count(), charges, spending: self.spending };
         let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
         if !self.item.detail && self.rules.pass(words, self.now, demand, tell) {
             return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };

@@ -3,7 +3,7 @@
 
 use crate::conf::{Conf, Mode};
 use crate::key::KeyField;
-use crate::limit::{List, Verdict};
+use crate::limit::{List, Spending, Verdict};
 use crate::service::table::Table;
 use crate::service::{Item, ItemError};
 use crate::store::Wanted;
@@ -48,6 +48,8 @@ pub(super) struct Resolved {
     /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
+    /// What it may spend of leases.
+    pub spending: Spending,
 }
 
 /// An answer to an item that does not depend on its states.
@@ -76,6 +78,7 @@ impl Resolved {
     ) {
         (self.generation, self.biz) = (generation, biz);
         (self.listing, self.key_at, self.whole_at, self.guess) = (None, None, None, None);
+        self.spending = Spending::New;
         self.settled = self.locate(table, key, item).err();
     }
 

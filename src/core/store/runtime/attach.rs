@@ -6,8 +6,10 @@
 use std::fs::File;
 
 use super::{Runtime, open_file};
+use crate::base::sync::Ordering;
 use crate::base::sys;
 use crate::store::counter::{Counter, Counters};
+use crate::store::doorbell::Bell;
 use crate::store::error::{Error, io_error};
 use crate::store::layout::runtime::{SLOTS, slot_byte};
 use crate::store::layout::{self, slot};
@@ -145,6 +147,8 @@ impl Slot {
         let epoch = Token::next_epoch(words.state().epoch);
         // The connections of the former owner are closed.
         Counters::at(&region, 0).set_open(0);
+        // No ring of wants is open: the former owner's is none of ours, whatever its epoch.
+        words.word(slot::RING_EPOCH).store(0, Ordering::Relaxed);
         words.claim(SlotOwner { pid: std::process::id(), role }, epoch);
         Ok(Some(Slot::of_parts(region, number, epoch, lock)))
     }
@@ -179,6 +183,11 @@ impl Slot {
     #[inline]
     pub(crate) fn counters(&self) -> Counters<'_> {
         Counters::at(&self.region, 0)
+    }
+
+    /// The bell that the courier rings for its owner.
+    pub(crate) fn bell(&self) -> Bell<'_> {
+        Bell::at(self.region.half(slot::BELL * 2))
     }
 
     /// Counts one.

@@ -5,6 +5,8 @@
 use super::Runtime;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::store::error::Error;
+use crate::store::file_words::FilePlace;
+use crate::store::incarnation::FileFacts;
 use crate::store::layout::{self, runtime as at};
 
 /// A group file and its place in the register.
@@ -75,6 +77,20 @@ impl Runtime {
             let is_first = words[1] & at::FILE_USED != 0 && words[1] as u32 == 0;
             is_first.then(|| Registered { index, entry: entry_of(words) })
         })
+    }
+
+    /// The registered files of the groups with a shared biz, as far as they name the host.
+    pub(in crate::store) fn group_files(&self, is_shared: impl Fn(&str) -> bool) -> Vec<FileFacts> {
+        (0..at::FILES_MAX)
+            .map(|index| self.entry_words(index))
+            .filter(|words| words[1] & at::FILE_USED != 0)
+            .map(entry_of)
+            .filter(|entry| is_shared(&entry.name))
+            .map(|FileEntry { group, file, device, inode, birth_ns, .. }| FileFacts {
+                id: [group, u64::from(file)],
+                place: FilePlace { device, inode, birth_ns },
+            })
+            .collect()
     }
 
     /// Registers a group file as quarantined. Returns the index of its entry.

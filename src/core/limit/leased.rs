@@ -1,0 +1,407 @@
+//! A limit that machines share: its policy spends what a ledger has granted this host.
+//!
+//! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] nothing is admitted beyond the
+//! allowance of a live lease of this host's incarnation. All times are milliseconds of
+//! CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
+//!
+//! ```text
+//! word  0        uses in the lease's window; a token bucket: of all time; a sliding limit: 0
+//!       1..18    the lease, as lease/words.rs has it
+//!       18       end of the window in which the host allows itself some while it is cut off
+//!       19       uses in that window
+//! ```
+//! The state of a sliding limit reaches on to the end of the ring, which is its log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::calendar_windows::window_at;
+use super::ring::{self, Ring, Uses};
+use super::{Figures, MAX_USED};
+use crate::conf::{self, LEASED_WORDS, Sharing, Turns};
+use crate::lease::{Asking, Holding, Incarnation, Kind, LEASE_WORDS, Lease, Settings};
+
+const LEASE: usize = 1;
+const CUT_OFF_END: usize = LEASE + LEASE_WORDS;
+const CUT_OFF_USED: usize = CUT_OFF_END + 1;
+const _: () = assert!(CUT_OFF_USED + 1 == LEASED_WORDS);
+
+/// What an item may spend of leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spending {
+    /// What is not held for those that wait: the item has just come.
+    #[default]
+    New,
+    /// Whatever is unspent: it has waited.
+    Parked,
+    /// That, and what the host allows itself while it cannot reach the cluster.
+    CutOff,
+    /// Anything: it has waited in vain, and its biz admits it then.
+    Admit,
+    /// It asks whether all machines together would admit it, as last heard.
+    Ask,
+}
+
+/// The time and the incarnation of the host, for all leased limits of a table.
+#[derive(Debug, Default)]
+pub struct LeaseClock {
+    boot_ms: AtomicU64,
+    incarnation: AtomicU64,
+}
+
+impl LeaseClock {
+    /// Sets the time.
+    #[inline]
+    pub fn set_now(&self, boot_ms: u64) {
+        // Relaxed: one thread sets it and reads it.
+        self.boot_ms.store(boot_ms, Ordering::Relaxed);
+    }
+
+    /// Sets whose leases count; 0: those of any, for tools.
+    pub fn set_incarnation(&self, incarnation: Incarnation) {
+        self.incarnation.store(incarnation, Ordering::Relaxed);
+    }
+
+    /// Milliseconds of CLOCK_BOOTTIME.
+    #[inline]
+    pub fn boot_ms(&self) -> u64 {
+        self.boot_ms.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation.load(Ordering::Relaxed)
+    }
+}
+
+/// A shared limit, prepared.
+#[derive(Debug, Clone)]
+pub(super) struct Leased {
+    settings: Settings,
+    sharing: Sharing,
+    clock: Arc<LeaseClock>,
+    /// The log of a sliding limit.
+    ring: Option<Ring>,
+    /// The windows of a calendar.
+    turns: Option<Turns>,
+}
+
+impl Leased {
+    /// Prepares a limit; none for one that only counts. `ring` is that of its scope.
+    pub fn new(
+        policy: &conf::Policy,
+        sharing: Sharing,
+        ring: Option<Ring>,
+        clock: &Arc<LeaseClock>,
+    ) -> Option<Leased> {
+        let mut turns = None;
+        let kind = match policy {
+            conf::Policy::Interval(limit) => Kind::Interval { interval_ms: limit.interval_ms },
+            conf::Policy::Calendar(limit) => {
+                turns = Some(limit.turns.clone());
+                Kind::Calendar { start_ms: 0, end_ms: 0, next_end_ms: 0 }
+            }
+            conf::Policy::Sliding(limit) => Kind::Sliding { interval_ms: limit.interval_ms },
+            conf::Policy::SlidingCounter(limit) => {
+                Kind::SlidingCounter { interval_ms: limit.interval_ms }
+            }
+            conf::Policy::Token(limit) => Kind::Token { rate: limit.rate, period_ms: limit.per_ms },
+            conf::Policy::Total(_) => Kind::Total,
+            conf::Policy::Count(_) => return None,
+        };
+        let max = policy.max()?;
+        let settings = Settings { kind, max, hosts: sharing.hosts.into() };
+        let ring = ring.filter(|_| matches!(kind, Kind::Sliding { .. }));
+        Some(Leased { settings, sharing, clock: Arc::clone(clock), ring, turns })
+    }
+
+    /// The same limit with another maximum.
+    pub fn with_policy(&self, policy: &conf::Policy) -> Option<Leased> {
+        Leased::new(policy, self.sharing, self.ring, &self.clock)
+    }
+
+    /// Its settings, with the calendar windows of a time of the ledger's.
+    pub fn settings_at(&self, ledger_now_ms: u64) -> Settings {
+        let Some(turns) = &self.turns else { return self.settings };
+        let this = window_at(turns, ledger_now_ms);
+        let next = window_at(turns, this.until);
+        let kind =
+            Kind::Calendar { start_ms: this.from, end_ms: this.until, next_end_ms: next.until };
+        Settings { kind, ..self.settings }
+    }
+
+    fn log<'s>(&self, state: &'s [u64]) -> &'s [u64] {
+        let words = self.ring.map_or(0, ring::words);
+        &state[state.len() - words..]
+    }
+
+    fn log_mut<'s>(&self, state: &'s mut [u64]) -> &'s mut [u64] {
+        let words = self.ring.map_or(0, ring::words);
+        let from = state.len() - words;
+        &mut state[from..]
+    }
+
+    fn used(&self, state: &[u64]) -> u64 {
+        match self.settings.kind {
+            Kind::Sliding { interval_ms } => {
+                Uses::of(self.log(state)).count(self.clock.boot_ms(), interval_ms) as u64
+            }
+            _ => state[0],
+        }
+    }
+
+    /// What the host holds.
+    #[inline]
+    pub fn holding(&self, state: &[u64]) -> Holding {
+        let words = state[LEASE..].first_chunk().expect("a leased state has a lease");
+        Holding { lease: Lease::decode(words), used: self.used(state) }
+    }
+
+    /// Stores what the host holds. Uses that a log does not hold yet are of now.
+    pub fn store(&self, state: &mut [u64], holding: &Holding) {
+        state[LEASE..CUT_OFF_END].copy_from_slice(&holding.lease.encode());
+        match self.ring {
+            None => state[0] = holding.used.min(MAX_USED),
+            Some(ring) => {
+                let more = holding.used.saturating_sub(self.used(state)).min(i32::MAX as u64);
+                ring::charge(ring, self.log_mut(state), self.clock.boot_ms(), more as i32);
+            }
+        }
+    }
+
+    /// Voids what another incarnation has left.
+    #[inline]
+    pub fn roll(&self, state: &mut [u64]) {
+        let own = self.clock.incarnation();
+        if state[LEASE] != own && state[LEASE] != 0 && own != 0 {
+            self.void(state, own);
+        }
+    }
+
+    #[cold]
+    fn void(&self, state: &mut [u64], own: Incarnation) {
+        let holding = self.holding(state).of_host(own);
+        self.log_mut(state).fill(0);
+        state[CUT_OFF_END..LEASED_WORDS].fill(0);
+        self.store(state, &holding);
+    }
+
+    /// Whether `count` is admitted.
+    #[inline]
+    pub fn admits(&self, state: &[u64], count: u32, spending: Spending) -> bool {
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        let count = u64::from(count);
+        match spending {
+            Spending::New => count <= holding.spendable(now_ms),
+            Spending::Parked => count <= holding.unspent(now_ms),
+            Spending::CutOff => {
+                count <= holding.unspent(now_ms) || count <= self.cut_off_left(state, &holding)
+            }
+            Spending::Admit => true,
+            Spending::Ask => count <= self.remaining(&holding),
+        }
+    }
+
+    /// Whether the ledger may grant what `count` lacks: it is to be asked, or has been.
+    pub fn may_come(&self, state: &[u64], count: u32) -> bool {
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        if u64::from(count) > self.settings.max {
+            return false;
+        }
+        let need = u64::from(count).saturating_sub(holding.unspent(now_ms));
+        !matches!(holding.asking(need, now_ms), Asking::Refuse { .. })
+    }
+
+    /// Uses that the host allows itself while it is cut off, of which some are left.
+    fn cut_off_left(&self, state: &[u64], holding: &Holding) -> u64 {
+        let now_ms = self.clock.boot_ms();
+        let used = if self.ring.is_some() || holding.is_live(now_ms) && !self.is_token() {
+            holding.used
+        } else if now_ms < state[CUT_OFF_END] {
+            state[CUT_OFF_USED]
+        } else {
+            0
+        };
+        self.sharing.cut_off_max(self.settings.max).saturating_sub(used)
+    }
+
+    fn is_token(&self) -> bool {
+        matches!(self.settings.kind, Kind::Token { .. })
+    }
+
+    /// When a window that begins now ends, for what the host allows itself while it is cut off.
+    fn cut_off_end_ms(&self, wall_ms: u64) -> u64 {
+        let now_ms = self.clock.boot_ms();
+        let length_ms = match (self.settings.kind, &self.turns) {
+            (Kind::Calendar { .. }, Some(turns)) => {
+                window_at(turns, wall_ms).until.saturating_sub(wall_ms)
+            }
+            (Kind::Total | Kind::Calendar { .. }, _) => return u64::MAX,
+            (
+                Kind::Interval { interval_ms }
+                | Kind::Sliding { interval_ms }
+                | Kind::SlidingCounter { interval_ms },
+                _,
+            ) => interval_ms,
+            (Kind::Token { .. }, _) => self.tokens_ms(self.settings.max),
+        };
+        now_ms.saturating_add(length_ms)
+    }
+
+    /// Milliseconds in which so many tokens flow back.
+    fn tokens_ms(&self, tokens: u64) -> u64 {
+        let Kind::Token { rate, period_ms } = self.settings.kind else { return 0 };
+        let all_ms = u128::from(tokens) * u128::from(period_ms);
+        u64::try_from(all_ms.div_ceil(u128::from(rate.max(1)))).unwrap_or(u64::MAX)
+    }
+
+    /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
+    /// charged by its own function.
+    pub fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
+        let (mut holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        holding.lease.incarnation = match self.clock.incarnation() {
+            0 => holding.lease.incarnation,
+            own => own,
+        };
+        let magnitude = u64::from(count.unsigned_abs());
+        if count < 0 {
+            holding.give_back(&self.settings.kind, magnitude, now_ms);
+        } else if magnitude <= holding.unspent(now_ms) {
+            if spending == Spending::Parked {
+                let held = holding.lease.held;
+                holding.lease.held = held.saturating_sub(count.unsigned_abs());
+            }
+            holding.spend(magnitude, now_ms);
+        } else {
+            if spending == Spending::CutOff {
+                if now_ms >= state[CUT_OFF_END] {
+                    state[CUT_OFF_END] = self.cut_off_end_ms(wall_ms);
+                    state[CUT_OFF_USED] = 0;
+                }
+                state[CUT_OFF_USED] = state[CUT_OFF_USED].saturating_add(magnitude);
+            }
+            holding.overspend(&self.settings.kind, magnitude, now_ms);
+        }
+        state[LEASE..CUT_OFF_END].copy_from_slice(&holding.lease.encode());
+        if self.ring.is_none() {
+            state[0] = holding.used.min(MAX_USED);
+        }
+    }
+
+    /// Uses that all machines have left, as last heard.
+    fn remaining(&self, holding: &Holding) -> u64 {
+        let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
+        let max = i128::from(self.settings.max);
+        let unheard = i128::from(lease.extra) + i128::from(lease.sent_extra.max(0));
+        let left = if holding.is_live(now_ms) {
+            let own = i128::from(lease.allowance) - i128::from(holding.used);
+            i128::from(lease.pool.max(0)) + i128::from(lease.others) + own - unheard
+        } else if self.ring.is_some() {
+            max - i128::from(holding.used)
+        } else {
+            max - unheard
+        };
+        left.clamp(0, max) as u64
+    }
+
+    /// The figures of all machines, as last heard.
+    #[inline]
+    pub fn figures(&self, state: &[u64]) -> Figures {
+        let holding = self.holding(state);
+        let (max, remaining) = (self.settings.max, self.remaining(&holding));
+        Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(&holding) }
+    }
+
+    fn reset_ms(&self, holding: &Holding) -> Option<u64> {
+        let now_ms = self.clock.boot_ms();
+        if matches!(self.settings.kind, Kind::Total) {
+            return None;
+        }
+        let is_live = holding.is_live(now_ms);
+        Some(if is_live { holding.lease.end_ms - now_ms } else { 0 })
+    }
+
+    /// Milliseconds since the ledger was last heard; none: never.
+    pub fn age_ms(&self, state: &[u64]) -> Option<u64> {
+        let heard_ms = self.holding(state).lease.heard_ms;
+        (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
+    }
+
+    /// Milliseconds until a refused `count` may be admitted. None: never.
+    pub fn retry_ms(&self, state: &[u64], count: u32) -> Option<u64> {
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        if u64::from(count) > self.settings.max || matches!(self.settings.kind, Kind::Total) {
+            return None;
+        }
+        Some(match self.settings.kind {
+            Kind::Token { .. } => self.tokens_ms(count.into()),
+            _ if holding.is_live(now_ms) => holding.lease.end_ms - now_ms,
+            _ => self.sharing.wait_ms.max(holding.lease.again_ms.saturating_sub(now_ms)),
+        })
+    }
+
+    /// Length of the limit's window, if it has one.
+    pub fn window_ms(&self) -> Option<u64> {
+        match (self.settings.kind, &self.turns) {
+            (
+                Kind::Interval { interval_ms }
+                | Kind::Sliding { interval_ms }
+                | Kind::SlidingCounter { interval_ms },
+                _,
+            ) => Some(interval_ms),
+            (Kind::Token { .. }, _) => Some(self.tokens_ms(self.settings.max)),
+            (_, Some(turns)) => Some(turns.unit.longest_ms()),
+            _ => None,
+        }
+    }
+
+    /// An upper bound of the milliseconds from the last use until nothing of it counts. None:
+    /// forever.
+    pub fn life_ms(&self) -> Option<u64> {
+        // A lease may be asked for, claimed and reported some time after the last use.
+        const SLACK_MS: u64 = 120_000;
+        Some(self.window_ms()?.saturating_mul(3).saturating_add(SLACK_MS))
+    }
+
+    /// What the meaning of the words depends on: another number than that of the policy alone, so
+    /// that a limit starts fresh when machines begin or cease to share it.
+    pub fn shape(&self) -> [u64; 2] {
+        const LEASED: u64 = 16;
+        let [kind, span] = self.ledger_shape();
+        [LEASED + kind, span]
+    }
+
+    /// What the name of its ledger depends on.
+    pub fn ledger_shape(&self) -> [u64; 2] {
+        match (self.settings.kind, &self.turns) {
+            (Kind::Interval { interval_ms }, _) => [1, interval_ms],
+            (Kind::Total, _) => [2, 0],
+            (Kind::Calendar { .. }, turns) => {
+                [3, turns.as_ref().map_or(0, |turns| turns.unit as u64)]
+            }
+            (Kind::Sliding { interval_ms }, _) => [4, interval_ms],
+            (Kind::SlidingCounter { interval_ms }, _) => [5, interval_ms],
+            (Kind::Token { rate, period_ms }, _) => [6, rate.rotate_left(32) ^ period_ms],
+        }
+    }
+
+    /// Whether the state knows nothing.
+    pub fn is_fresh(&self, state: &[u64]) -> bool {
+        let own = &state[..LEASED_WORDS];
+        own[0] == 0
+            && own[LEASE + 1..].iter().all(|&word| word == 0)
+            && (self.ring.is_none() || ring::is_fresh(self.log(state)))
+    }
+
+    /// Whether the node must stay: a lease may count after a failover, a message is in flight, or
+    /// the ledger has not heard of some uses.
+    pub fn is_kept(&self, state: &[u64]) -> bool {
+        !self.holding(state).is_evictable(self.clock.boot_ms())
+    }
+
+    /// Whether nothing in the state counts any more.
+    pub fn is_over(&self, state: &[u64]) -> bool {
+        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
+        !self.is_kept(state) && (holding.used == 0 || now_ms >= holding.lease.gone_ms)
+    }
+}

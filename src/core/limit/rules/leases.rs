@@ -1,0 +1,61 @@
+//! The leases in the nodes of a biz, for the courier, which binds them and applies answers.
+
+use super::{Rules, States, shape_of};
+use crate::conf::Scope;
+use crate::lease::{Holding, Settings};
+use crate::limit::policy;
+
+/// One shared limit of a biz, and what the host holds of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeasedState {
+    /// Position of the limit.
+    pub position: usize,
+    /// Whose uses it counts.
+    pub scope: Scope,
+    /// Its settings, a calendar's by the time of the ledger.
+    pub settings: Settings,
+    /// The digest of its policy in the name of its ledger.
+    pub shape: u16,
+    /// What the host holds.
+    pub holding: Holding,
+}
+
+impl Rules {
+    /// Whether machines share these limits.
+    pub fn are_shared(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// The leases in rolled states.
+    pub fn leases(&self, states: &States<'_>, ledger_now_ms: u64) -> Vec<LeasedState> {
+        let leased = |(position, rule): (usize, &super::Rule)| {
+            let limit = policy::leased(&rule.policy)?;
+            Some(LeasedState {
+                position,
+                scope: rule.scope,
+                settings: limit.settings_at(ledger_now_ms),
+                shape: shape_of(rule.scope, [limit.ledger_shape()]),
+                holding: limit.holding(states.of(rule)),
+            })
+        };
+        self.rules.iter().enumerate().filter_map(leased).collect()
+    }
+
+    /// Stores what the host holds of a limit now.
+    pub fn set_lease(&self, states: &mut States<'_>, position: usize, holding: &Holding) {
+        let Some(rule) = self.rules.get(position) else { return };
+        if let Some(limit) = policy::leased(&rule.policy) {
+            limit.store(states.of_mut(rule), holding);
+        }
+    }
+
+    /// Whether the words of a node of the scope hold a lease.
+    pub fn has_lease(&self, scope: Scope, words: &[u64]) -> bool {
+        let of_scope = self.rules.iter().filter(|rule| rule.scope == scope);
+        let holds = |rule: &super::Rule| {
+            let leased = policy::leased(&rule.policy);
+            leased.zip(words.get(rule.state())).is_some_and(|(limit, state)| !limit.is_fresh(state))
+        };
+        of_scope.into_iter().any(holds)
+    }
+}
