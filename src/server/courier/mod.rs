@@ -7,5 +7,6 @@
 //! Invariant: values in, values out. Nothing here has a socket or a clock, and nothing knows which
 //! client library carries the bytes.
 
+pub mod cluster;
 pub mod ledger;
 pub mod name;

@@ -1,0 +1,13 @@
+//! How the courier talks to the cluster: a thread for each master, one that reads the topology, and
+//! one that listens to the channels.
+//!
+//! Contract: [`Links`] never blocks its owner. Each [`Message`] is answered once, within some
+//! timeouts. What a thread hears becomes an [`Event`], and the owner is woken.
+//!
+//! Invariant: what waits is bounded by count; a message beyond the bound is answered at once.
+
+mod fault;
+mod message;
+
+pub use fault::ClusterFault;
+pub use message::{Event, Id, Lost, Message, Wake};
