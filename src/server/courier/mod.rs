@@ -10,3 +10,4 @@
 pub mod cluster;
 pub mod ledger;
 pub mod name;
+pub mod news;

@@ -2,12 +2,25 @@
 //! one that listens to the channels.
 //!
 //! Contract: [`Links`] never blocks its owner. Each [`Message`] is answered once, within some
-//! timeouts. What a thread hears becomes an [`Event`], and the owner is woken.
+//! time-outs. What a thread hears becomes an [`Event`], and the owner is woken.
 //!
 //! Invariant: what waits is bounded by count; a message beyond the bound is answered at once.
 
+mod backoff;
+mod channels;
+mod facts;
 mod fault;
+mod functions;
+mod job;
+mod link;
+mod links;
 mod message;
+mod report;
+mod scout;
+mod slot_map;
+mod topology;
+mod wire;
 
 pub use fault::ClusterFault;
+pub use links::Links;
 pub use message::{Event, Id, Lost, Message, Wake};
