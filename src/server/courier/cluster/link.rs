@@ -13,7 +13,6 @@ use frs::conf::ClusterNode;
 use redis::{Cmd, Value, cmd};
 
 use super::backoff::Backoff;
-use super::facts::Facts;
 use super::functions;
 use super::job::Job;
 use super::message::Lost;
