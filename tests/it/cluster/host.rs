@@ -193,3 +193,11 @@ pub fn granted(reply: &Reply) -> Option<Granted> {
         _ => None,
     }
 }
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- heard: {:#?}", self.heard);
+        }
+    }
+}

@@ -126,6 +126,7 @@ impl Nodes {
             let file = |name: &str| tls.join(name).display().to_string();
             command.args(["--tls-port", &node.tls.address.port().to_string()]);
             command.args(["--tls-auth-clients", "no"]);
+            command.args(["--tls-cluster", "yes", "--tls-replication", "yes"]);
             command.args(["--tls-ca-cert-file", &file("ca.pem")]);
             command.args(["--tls-cert-file", &file("node.pem")]);
             command.args(["--tls-key-file", &file("node.key")]);
@@ -155,7 +156,8 @@ impl Nodes {
         }
         for node in &self.nodes[1..] {
             let mut meet = cmd("CLUSTER");
-            meet.arg("MEET").arg("127.0.0.1").arg(node.plain.address.port());
+            let port = if self.options.tls.is_some() { &node.tls } else { &node.plain };
+            meet.arg("MEET").arg("127.0.0.1").arg(port.address.port());
             let _: String = self.ask(0, meet.arg(node.bus.address.port()));
         }
         let count = self.nodes.len();

@@ -18,12 +18,13 @@ use frs::conf::{Cluster, ClusterNode};
 
 use super::channels::{self, ChannelArgs, Listening};
 use super::fault::ClusterFault;
-use super::job::{Job, Settled, Task};
+use super::job::Job;
 use super::link::{self, Beat, LinkArgs};
 use super::message::{Event, Id, Lost, Message, Wake};
 use super::report::{Alive, LinkNumber, Report, Reports, Thread, spawn};
 use super::scout::{self, Order, ScoutArgs};
 use super::slot_map::SlotMap;
+use super::task::{Settled, Task};
 use super::topology::{Redirection, View};
 use super::wire::Access;
 use crate::courier::name::{self, Secret};

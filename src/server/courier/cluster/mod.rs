@@ -6,6 +6,9 @@
 //!
 //! Invariant: what waits is bounded by count; a message beyond the bound is answered at once.
 
+// Slots are ranges, and often there is one.
+#![allow(clippy::single_range_in_vec_init)]
+
 mod backoff;
 mod channels;
 mod facts;
@@ -18,6 +21,7 @@ mod message;
 mod report;
 mod scout;
 mod slot_map;
+mod task;
 mod topology;
 mod wire;
 

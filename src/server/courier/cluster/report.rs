@@ -9,8 +9,8 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use super::fault::ClusterFault;
-use super::job::Settled;
 use super::message::Wake;
+use super::task::Settled;
 use super::topology::View;
 
 /// Tells links apart, also those to the same node one after the other.

@@ -40,8 +40,8 @@ fn bad(expected: &'static str, found: impl std::fmt::Debug) -> BadView {
 }
 
 impl View {
-    /// Reads the answers to CLUSTER INFO and CLUSTER SHARDS. `asked` is the address of the node that
-    /// answered: a node that does not know its own address is there.
+    /// Reads the answers to CLUSTER INFO and CLUSTER SHARDS. `asked` is the address of the node
+    /// that answered: a node that does not know its own address is there.
     pub(super) fn read(
         info: &Value,
         shards: &Value,

@@ -169,6 +169,9 @@ impl Wire {
 /// Whether an error says that the user may not do this.
 pub(super) fn is_not_allowed(error: &str) -> bool {
     let code = error.split(' ').next().unwrap_or_default();
-    // A function is stopped at the first command that its caller may not use.
-    matches!(code, "NOPERM" | "NOAUTH" | "WRONGPASS") || error.contains("ACL failure in script")
+    // A function is stopped at the first command that its caller may not use: in the words of 7.2
+    // and of 7.0.
+    matches!(code, "NOPERM" | "NOAUTH" | "WRONGPASS")
+        || error.contains("ACL failure in script")
+        || error.contains("The user executing the script can't run this command")
 }
