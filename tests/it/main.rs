@@ -5,6 +5,7 @@
 //! state that the process has only once: working directory, environment, limits and signals.
 
 mod admin;
+mod cluster;
 mod common;
 mod corpus;
 mod courier;
