@@ -15,3 +15,4 @@ pub mod core;
 pub mod ledger;
 pub mod name;
 pub mod news;
+pub mod run;

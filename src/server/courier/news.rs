@@ -1,14 +1,16 @@
 //! What hosts publish on the channels: recalls, and that a pool has uses again.
 //!
-//! `1 KIND WINDOW LEDGER HOST…`, words with one space between them: the version of the format;
-//! `recall` or `has-again`; the window's start by the ledger's clock; the ledger's key; the hosts
-//! as 16 hexadecimal digits.
+//! `1 KIND WINDOW LEDGER KEY FIELD HOST…`, words with one space between them: the version of the format;
+//! `recall` or `has-again`; the window's start by the ledger's clock; the ledger's key; a key that
+//! has this ledger, as nodes store it: 16 hexadecimal digits, and the words of its field, 16 digits
+//! each, or `-`; the hosts as 16 hexadecimal digits. So a host that has lost the node answers, too.
 //!
 //! Invariant: what another version publishes is none of it, and is left alone.
 
 use std::fmt::Write as _;
 
 use frs::lease::Incarnation;
+use frs::service::LeaseKey;
 
 use super::ledger;
 
@@ -40,6 +42,8 @@ pub struct News {
     pub window: u64,
     /// The key of the ledger.
     pub ledger: String,
+    /// An item that has this ledger.
+    pub key: LeaseKey,
     /// The hosts that a recall names.
     pub holders: Vec<Incarnation>,
 }
@@ -52,6 +56,14 @@ impl News {
             NewsKind::HasAgain => HAS_AGAIN,
         };
         let mut text = format!("{VERSION} {kind} {} {}", self.window, self.ledger);
+        let _ = write!(text, " {:016x} ", self.key.key_word);
+        let words = self.key.key().map_or(0, |key| key.words().len());
+        if words == 0 {
+            text.push('-');
+        }
+        for word in &self.key.field[..words] {
+            let _ = write!(text, "{word:016x}");
+        }
         for &holder in self.holders.iter().take(MAX_HOLDERS) {
             let _ = write!(text, " {}", ledger::host_name(holder));
         }
@@ -69,9 +81,26 @@ impl News {
         };
         let window = words.next()?.parse().ok()?;
         let ledger = words.next().filter(|ledger| !ledger.is_empty())?.to_owned();
+        let key = decode_key(words.next()?, words.next()?)?;
         let holders: Vec<_> = words.map(ledger::decode_holder).collect::<Result<_, _>>().ok()?;
-        (holders.len() <= MAX_HOLDERS).then_some(News { kind, window, ledger, holders })
+        (holders.len() <= MAX_HOLDERS).then_some(News { kind, window, ledger, key, holders })
     }
+}
+
+fn decode_key(key_word: &str, field: &str) -> Option<LeaseKey> {
+    let word = |digits: &str| {
+        let is_word = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_word.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+    };
+    let mut key = LeaseKey { key_word: word(key_word)?, field: Default::default() };
+    if field != "-" {
+        let words = field.len().div_ceil(16);
+        for (nth, to) in key.field.get_mut(..words)?.iter_mut().enumerate() {
+            *to = word(field.get(nth * 16..nth * 16 + 16)?)?;
+        }
+    }
+    // Only a key that an encoder writes.
+    key.key().is_some().then_some(key)
 }
 
 #[cfg(test)]

@@ -85,6 +85,8 @@ pub struct World {
     pub tally: Tally,
     pub faults: Faults,
     pub wait_ms: u64,
+    /// A message takes one to so many milliseconds.
+    pub hop_ms: u64,
     pub outage_until_ms: u64,
     ledgers: BTreeMap<LedgerId, Ledger>,
     earlier: BTreeMap<LedgerId, Ledger>,
@@ -130,6 +132,7 @@ impl World {
             tally: Tally::default(),
             faults: Faults::default(),
             wait_ms: 20,
+            hop_ms: 3,
             outage_until_ms: 0,
             ledgers: BTreeMap::new(),
             earlier: BTreeMap::new(),
@@ -284,7 +287,7 @@ impl World {
     }
 
     fn delay_ms(&mut self) -> u64 {
-        self.now_ms + 1 + self.random.below(3)
+        self.now_ms + 1 + self.random.below(self.hop_ms)
     }
 
     fn settle(&mut self, nth: usize) {
@@ -479,8 +482,10 @@ impl World {
     }
 }
 
+/// A window of a ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
+    #[expect(dead_code, reason = "shown where a test fails")]
     pub start_ms: u64,
     pub end_ms: u64,
     pub admitted: u64,
