@@ -24,7 +24,7 @@ use crate::store::{
     Error, Handle, Incarnation, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
     TransactionBuffers, check_boot_clock, live_dir,
 };
-use execute::RequestBuffers;
+use execute::{ItemWait, RequestBuffers, Waits};
 use table::Table;
 
 /// The command that applies to all items of a request.
@@ -326,6 +326,8 @@ pub struct Exchange {
     pub stage: Stage,
     /// Milliseconds from now on after which an exchange that waits is late.
     pub wait_ms: u64,
+    /// Its items that wait.
+    waits: Vec<ItemWait>,
 }
 
 /// How far an exchange is.
@@ -372,6 +374,7 @@ pub struct Service {
     buffers: TransactionBuffers,
     /// Whose leases count: this host's. None without a cluster.
     incarnation: Option<Incarnation>,
+    waits: Waits,
 }
 
 /// A generation that the service could not take, and when it tried.
@@ -427,6 +430,7 @@ impl Service {
             scratch: RequestBuffers::default(),
             buffers: TransactionBuffers::default(),
             incarnation: None,
+            waits: Waits::default(),
         }
     }
 

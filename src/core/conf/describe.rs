@@ -287,7 +287,7 @@ mod tests {
         let of = |sharing: &str| {
             let srv = "<srv><cluster name='c' secret-file='s'><node>a:1</node></cluster></srv>";
             let map = format!(
-                "<map><group name='g' files='1' key-nodes='8' node-size='64'/>
+                "<map><group name='g' files='1' key-nodes='8' node-size='256'/>
                  <biz id='1' name='biz' key='string' mode='shadow' {sharing}>
                  <limit policy='total' max='1'/></biz></map>"
             );

@@ -4,15 +4,21 @@ mod atomic;
 mod one;
 mod resolved;
 mod tally;
+mod waiting;
 
-use super::{Answer, Answers, Command, Exchange, Item, ItemError, ItemNames, Request, Service};
+use super::{
+    Answer, Answers, Command, Exchange, Item, ItemError, ItemNames, Request, Service, Stage,
+};
 use crate::base::clock::Millis;
 use crate::conf::Mode;
 use crate::store::layout::slot::INTENTS_MAX;
-use crate::store::{Lead, Moment, NodeOwner, Refused, Wanted};
-use atomic::{AtomicTransaction, Judged};
-use one::{ItemTransaction, log_too_large};
-use resolved::{EarlyAnswer, LastBiz, Resolved};
+use crate::store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
+use atomic::{AtomicTransaction, Judged, Lacking};
+use one::{ItemTransaction, Unjudged, log_too_large};
+use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
+
+pub use waiting::ItemWait;
+pub(super) use waiting::Waits;
 
 /// Items that are prepared together: while the first one runs, the memory of the others arrives.
 /// Enough of them that the first head has arrived when the last one is requested.
@@ -49,9 +55,13 @@ impl RequestBuffers {
 impl Service {
     /// Runs a request: one transaction for each item, or one for all of them if it is atomic. There
     /// is an answer for each item, in order.
+    ///
+    /// Nothing waits for a lease: an item that lacks one is answered by its biz's `on-miss`.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
+        self.waits.state = WaitState::Late;
         self.run_uncounted(request, now, answers);
+        self.waits.state = WaitState::New;
         if self.generation != generation {
             self.name_again(request, answers);
         }
@@ -78,16 +88,38 @@ impl Service {
 
     /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
     /// none is atomic, the memory of several is fetched together.
+    ///
+    /// An exchange with an item that lacks a lease is [`Stage::Waiting`] afterwards, and those
+    /// behind it in its lane are [`Stage::Behind`]. It is run again when [`Service::may_go_on`]
+    /// says so, or when its `wait_ms` are over.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
-        if exchanges.len() > 1 && exchanges.iter().all(|exchange| exchange.request.is_single()) {
+        self.begin_waits();
+        let is_simple =
+            |exchange: &Exchange| exchange.request.is_single() && exchange.stage == Stage::Answered;
+        if exchanges.len() > 1 && exchanges.iter().all(is_simple) {
             self.run_singles(exchanges, now);
         } else {
-            for Exchange { request, answers, .. } in &mut *exchanges {
-                self.run_uncounted(request, now, answers);
+            for at in 0..exchanges.len() {
+                if self.is_behind_one(exchanges, at) {
+                    // One that waits keeps its place, and what it wants.
+                    if exchanges[at].stage != Stage::Waiting {
+                        exchanges[at].stage = Stage::Behind;
+                    }
+                    continue;
+                }
+                let exchange = &mut exchanges[at];
+                match exchange.stage {
+                    Stage::Waiting => self.go_on(exchange, now),
+                    _ => self.run_uncounted(&exchange.request, now, &mut exchange.answers),
+                }
+                self.end_exchange(exchange);
             }
         }
-        for Exchange { request, answers, .. } in exchanges {
+        for Exchange { request, answers, stage, .. } in exchanges {
+            if *stage != Stage::Answered {
+                continue;
+            }
             if self.generation != generation {
                 self.name_again(request, answers);
             }
@@ -98,14 +130,21 @@ impl Service {
     fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
         self.scratch.make_room(AT_ONCE);
         self.set_now(now);
+        self.waits.item = 0;
         for exchanges in exchanges.chunks_mut(AT_ONCE) {
             for (at, Exchange { request, .. }) in exchanges.iter().enumerate() {
                 self.fetch_head(request, &request.items()[0], at);
             }
             self.fetch_nodes(exchanges.len());
-            for (at, Exchange { request, answers, .. }) in exchanges.iter_mut().enumerate() {
+            for at in 0..exchanges.len() {
+                if self.is_behind_one(exchanges, at) {
+                    exchanges[at].stage = Stage::Behind;
+                    continue;
+                }
+                let Exchange { request, answers, .. } = &mut exchanges[at];
                 answers.clear();
                 self.run_one(request, &request.items()[0], at, now, answers);
+                self.end_exchange(&mut exchanges[at]);
             }
         }
     }
@@ -134,16 +173,18 @@ impl Service {
     #[inline]
     fn run_each(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         self.scratch.make_room(AT_ONCE);
+        self.waits.item = 0;
         if let [item] = request.items() {
             self.fetch_head(request, item, 0);
             return self.run_one(request, item, 0, now, answers);
         }
-        for items in request.items().chunks(AT_ONCE) {
+        for (chunk, items) in request.items().chunks(AT_ONCE).enumerate() {
             for (at, item) in items.iter().enumerate() {
                 self.fetch_head(request, item, at);
             }
             self.fetch_nodes(items.len());
             for (at, item) in items.iter().enumerate() {
+                self.waits.item = chunk * AT_ONCE + at;
                 self.run_one(request, item, at, now, answers);
             }
         }
@@ -154,6 +195,7 @@ impl Service {
         let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
         let ItemNames { biz, key } = request.bytes(item);
         let biz = last_biz.find(&self.conf, self.generation, biz);
+        resolved[at].set_wait(self.waits.state, request.command);
         resolved[at].resolve(&self.table, self.generation, biz, key, item);
     }
 
@@ -173,6 +215,7 @@ impl Service {
         if resolved.generation == self.generation
             && let (None, Some(key_at), None) =
                 (resolved.settled, &resolved.key_at, &resolved.whole_at)
+            && !self.asks_first(request.command, at)
         {
             let one = ItemTransaction::of(&self.table, resolved, item, now);
             let lead = Lead { wanted: key_at, guess: resolved.guess };
@@ -207,6 +250,9 @@ impl Service {
             if self.scratch.resolved[at].settled.is_some() {
                 return self.answer_settled(at, answers);
             }
+            if self.asks_first(request.command, at) {
+                return self.wait_for_lease(request, at, WantKind::Query, answers);
+            }
             let tried = match refused.take() {
                 Some(reason) => Err(reason),
                 None => self.try_one(request.command, item, at, now, answers),
@@ -219,7 +265,10 @@ impl Service {
                     break;
                 }
                 Err(Refused::Busy) => break,
-                Ok(Err(failed)) => {
+                Ok(Err(Unjudged::Lacks)) => {
+                    return self.wait_for_lease(request, at, WantKind::Update, answers);
+                }
+                Ok(Err(Unjudged::Failed(failed))) => {
                     error = failed;
                     break;
                 }
@@ -247,7 +296,7 @@ impl Service {
         at: usize,
         now: Millis,
         answers: &mut Answers,
-    ) -> Result<Result<(), ItemError>, Refused> {
+    ) -> Result<Result<(), Unjudged>, Refused> {
         let resolved = &self.scratch.resolved[at];
         let one = ItemTransaction::of(&self.table, resolved, item, now);
         let mut wanted = resolved.wanted().copied();
@@ -279,7 +328,8 @@ impl Service {
         for _ in 0..RETRIES {
             self.resolve_all(request);
             match self.try_atomic(request, now, answers) {
-                Ok(()) => return,
+                Ok(None) => return,
+                Ok(Some(lacking)) => return self.wait_together(request, lacking, answers),
                 Err(Refused::Newer) if self.take_newer() => self.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
                     return self.fail_all(request, ItemError::Store, answers);
@@ -327,7 +377,7 @@ impl Service {
         request: &Request,
         now: Millis,
         answers: &mut Answers,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Lacking>, Refused> {
         answers.clear();
         let RequestBuffers { resolved, wanted, judged, .. } = &mut self.scratch;
         if wanted.len() > INTENTS_MAX {
@@ -336,7 +386,7 @@ impl Service {
         let all = AtomicTransaction { table: &self.table, request, resolved, now };
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
         match all.run(transaction, judged, answers) {
-            Ok(()) => Ok(()),
+            Ok(lacking) => Ok(lacking),
             Err(crate::store::TooLarge) => Err(log_too_large()),
         }
     }

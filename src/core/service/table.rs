@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope, Sharing};
+use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing};
 use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
-use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Worth};
+use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
 
@@ -278,6 +278,21 @@ impl Entry {
     /// The limits for a key as it is stored.
     pub fn rules_of_key(&self, key: &KeyRef<'_>) -> &Rules {
         self.rules(self.lists.as_ref().and_then(|lists| lists.find_stored(key)))
+    }
+
+    /// Whether every use asks the ledger.
+    #[inline]
+    pub fn is_exact(&self) -> bool {
+        self.sharing.is_some_and(|sharing| sharing.share == Share::Exact)
+    }
+
+    /// What an item may spend that has waited in vain.
+    #[cold]
+    pub fn spending_when_late(&self) -> Spending {
+        match self.sharing.map(|sharing| sharing.on_miss) {
+            Some(OnMiss::Admit) => Spending::Admit,
+            _ => Spending::Parked,
+        }
     }
 
     /// Words of its key fields.

@@ -40,11 +40,18 @@ pub enum Counter {
     BytesIn = 8,
     /// Bytes written to clients.
     BytesOut = 9,
+    /// An item that waited was answered by what the ledger said.
+    WaitsAnswered = 10,
+    /// One was late.
+    WaitsMissed = 11,
+    /// One could not be asked for: the cluster was not reached.
+    WaitsUnreachable = 12,
 }
 
 /// Words for [`Counter`]s.
-const COUNTERS: usize = 10;
-const _: () = assert!(Counter::BytesOut as usize == COUNTERS - 1 && COUNTERS <= at::REQUESTS);
+const COUNTERS: usize = 13;
+const _: () =
+    assert!(Counter::WaitsUnreachable as usize == COUNTERS - 1 && COUNTERS <= at::REQUESTS);
 
 /// Events counted for each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

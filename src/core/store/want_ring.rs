@@ -50,6 +50,7 @@ impl OwnerBell {
     }
 
     /// Of any number: after a stray write the wrong one is called, and the owner wakes by its limit.
+    #[cfg(not(loom))]
     fn of_number(number: u32) -> OwnerBell {
         number.checked_sub(1).map_or(OwnerBell::Futex, |number| OwnerBell::Worker(number as u16))
     }
@@ -130,6 +131,7 @@ impl<'a> WantRing<'a> {
     }
 
     /// How the owner for whom the ring is open is called.
+    #[cfg(not(loom))]
     pub(super) fn bell_of(slot: SlotWords<'a>) -> OwnerBell {
         OwnerBell::of_number((slot.word(RING_EPOCH).load(Ordering::Acquire) >> 32) as u32)
     }
@@ -138,13 +140,9 @@ impl<'a> WantRing<'a> {
     /// By the owner, and once.
     pub(super) fn open(self, epoch: u32, bell: OwnerBell) {
         for index in 0..WANTS {
-            let found = self.entry(index).load(Ordering::Relaxed);
-            let free = found & !STATE_MASK;
-            if found != free {
-                // Whatever a courier does to a want of the owner before: the sequence stays, so
-                // that it means no later one.
-                put(self.entry(index), free);
-            }
+            // One exchange: a courier may still be at a want of the owner before. The sequence stays,
+            // so that what it says means no later want. AcqRel: its last step is before this one.
+            self.entry(index).fetch_and(!STATE_MASK, Ordering::AcqRel);
         }
         // Release: all entries are free before; pairs with `open_for`.
         put_release(self.slot.word(RING_EPOCH), u64::from(epoch) | u64::from(bell.number()) << 32);
@@ -193,6 +191,13 @@ impl<'a> WantRing<'a> {
             }
             State::Free | State::Damaged => Some(WantResult::Lost),
         }
+    }
+
+    /// Whether [`WantRing::poll`] would know what became of a want.
+    pub fn is_done(self, ticket: Ticket) -> bool {
+        let found = self.state(ticket.index, Ordering::Relaxed);
+        let is_asked = matches!(found.state, State::Asked | State::Taken);
+        found.sequence != ticket.sequence || !is_asked
     }
 
     /// Nobody waits for it any more. If the courier was quicker: what became of it.

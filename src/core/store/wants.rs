@@ -68,6 +68,11 @@ impl<'h> Wants<'h> {
         self.ring.poll(ticket)
     }
 
+    /// Whether it is known what became of a want.
+    pub fn is_done(self, ticket: Ticket) -> bool {
+        self.ring.is_done(ticket)
+    }
+
     /// Nobody waits for it any more. If the courier was quicker: what became of it.
     pub fn give_up(self, ticket: Ticket) -> Option<WantResult> {
         self.ring.give_up(ticket)

@@ -22,6 +22,15 @@ pub(super) struct Judged {
     ban_until: Option<Millis>,
 }
 
+/// Why an atomic request is not answered by its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lacking {
+    /// It waits for leases.
+    Waits,
+    /// It has waited in vain, and a biz of it answers `busy` then.
+    Busy,
+}
+
 /// All items of an atomic request.
 pub(super) struct AtomicTransaction<'a> {
     pub table: &'a Table,
@@ -41,11 +50,17 @@ impl AtomicTransaction<'_> {
         mut transaction: Transaction<'_>,
         judged: &mut Vec<Option<Judged>>,
         answers: &mut Answers,
-    ) -> Result<(), TooLarge> {
+    ) -> Result<Option<Lacking>, TooLarge> {
         judged.clear();
         self.find_all(&mut transaction);
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
+        }
+        if answers.refused
+            && let Some(lacking) = self.lacking(judged, answers)
+        {
+            // Nothing is stored, and the request runs again.
+            return Ok(Some(lacking));
         }
         let keeps = self.request.command == Command::Update && !answers.refused;
         if answers.refused {
@@ -62,7 +77,43 @@ impl AtomicTransaction<'_> {
             self.find_all(&mut transaction);
             self.write_bans(&mut transaction, judged);
         }
-        transaction.commit(self.now)
+        transaction.commit(self.now).map(|()| None)
+    }
+
+    /// Whether the request is refused for want of leases alone, and waits or is too late.
+    #[cold]
+    fn lacking(&self, judged: &[Option<Judged>], answers: &Answers) -> Option<Lacking> {
+        let mut late = None;
+        for (index, judged) in judged.iter().enumerate() {
+            let mode = |biz: usize| self.table.entry(biz).mode;
+            let resolved = &self.resolved[index];
+            let refuses = match judged {
+                // Already answered, or without room: the error stands in its place.
+                None => match resolved.settled {
+                    Some(settled) => settled.refuses(
+                        resolved.biz.map_or(Mode::Enforce, mode),
+                        self.request.items()[index].force,
+                    ),
+                    None => true,
+                },
+                Some(judged) if judged.done.may_wait => {
+                    match (resolved.wait.is_over(), self.one(index).misses_as_busy()) {
+                        (false, _) => late = late.or(Some(Lacking::Waits)),
+                        (true, true) => late = Some(Lacking::Busy),
+                        (true, false) => return None,
+                    }
+                    false
+                }
+                Some(judged) => {
+                    !judged.done.charged && self.one(index).rules.refuses(&judged.done.judgement)
+                }
+            };
+            if refuses {
+                return None;
+            }
+        }
+        let _ = answers;
+        late
     }
 
     /// Takes the nodes of every item into the transaction, so that no item evicts a node that

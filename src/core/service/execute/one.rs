@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::resolved::Resolved;
+use super::resolved::{Resolved, WaitState};
 use crate::base::clock::Millis;
-use crate::conf::Scope;
+use crate::conf::{OnMiss, Scope, Sharing};
 use crate::key::KeyRef;
 use crate::limit::{Demand, Judgement, LimitFigures, Rules, Spending, States, Verdict};
 use crate::service::table::{Entry, Table};
@@ -23,6 +23,23 @@ pub(super) struct Nodes {
 pub(super) struct Done {
     pub judgement: Judgement,
     pub charged: bool,
+    /// It is refused for want of a lease alone, which may come.
+    pub may_wait: bool,
+}
+
+/// Why an item has no verdict yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unjudged {
+    /// It failed.
+    Failed(ItemError),
+    /// It waits for a lease.
+    Lacks,
+}
+
+impl From<ItemError> for Unjudged {
+    fn from(error: ItemError) -> Unjudged {
+        Unjudged::Failed(error)
+    }
 }
 
 /// One item with what it needs.
@@ -48,7 +65,7 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let spending = resolved.spending;
+        let spending = resolved.spending(entry);
         ItemTransaction { table, entry, rules, resolved, item, now, spending }
     }
 
@@ -137,12 +154,22 @@ impl<'a> ItemTransaction<'a> {
         command: Command,
         mut transaction: Transaction<'_>,
         details: &mut Vec<LimitFigures>,
-    ) -> Result<Verdict, ItemError> {
+    ) -> Result<Verdict, Unjudged> {
         let nodes = self.nodes(&mut transaction);
         let from = details.len();
         let mut done = self.with_states(&mut transaction, nodes, |states| {
             self.judge_and_charge(command, states, details)
         });
+        if done.may_wait {
+            if !self.resolved.wait.is_over() {
+                return Err(Unjudged::Lacks);
+            }
+            if self.misses_as_busy() {
+                return Err(ItemError::Busy.into());
+            }
+            // What a lease that did not come refuses is no misuse.
+            done.judgement.ban_ms = None;
+        }
         let mut ban_until = None;
         if done.charged {
             self.write(&mut transaction, nodes, Scope::Key)?;
@@ -161,7 +188,7 @@ impl<'a> ItemTransaction<'a> {
             Ok(()) => Ok(verdict),
             Err(crate::store::TooLarge) => {
                 log_too_large();
-                Err(ItemError::Store)
+                Err(ItemError::Store.into())
             }
         }
     }
@@ -196,8 +223,11 @@ impl<'a> ItemTransaction<'a> {
     ) -> Worked<bool> {
         let from = answers.details.len();
         self.with_states_of(words, &mut [], |states| {
-            let Done { judgement, charged } =
+            let Done { judgement, charged, may_wait } =
                 self.judge_and_charge(command, states, &mut answers.details);
+            if may_wait {
+                return Worked { result: false, keep: Keep::Nothing };
+            }
             let keep = match command {
                 Command::Query => Keep::Nothing,
                 Command::Update if charged => Keep::Node,
@@ -247,10 +277,20 @@ impl<'a> ItemTransaction<'a> {
         }
         let judgement = rules.judge(states, self.now, self.count());
         let charged = command == Command::Update && !self.is_held_back(&judgement);
+        let mut may_wait = false;
         if charged {
             rules.charge(states, self.now, self.count());
+        } else if judgement.limited && command == Command::Update && rules.are_shared() {
+            may_wait = rules.may_wait(states, self.now, self.count());
         }
-        Done { judgement, charged }
+        Done { judgement, charged, may_wait }
+    }
+
+    /// Whether an item that has waited in vain is answered `busy`.
+    #[cold]
+    pub fn misses_as_busy(&self) -> bool {
+        let is_busy = |sharing: Sharing| sharing.on_miss == OnMiss::Busy;
+        self.resolved.wait != WaitState::CutOff && self.entry.sharing.is_some_and(is_busy)
     }
 
     /// The answer, with the current figures.

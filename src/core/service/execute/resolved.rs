@@ -4,8 +4,8 @@
 use crate::conf::{Conf, Mode};
 use crate::key::KeyField;
 use crate::limit::{List, Spending, Verdict};
-use crate::service::table::Table;
-use crate::service::{Item, ItemError};
+use crate::service::table::{Entry, Table};
+use crate::service::{Command, Item, ItemError};
 use crate::store::Wanted;
 
 /// A biz name from a request, and what it meant in a generation.
@@ -48,8 +48,31 @@ pub(super) struct Resolved {
     /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
-    /// What it may spend of leases.
-    pub spending: Spending,
+    /// How far it has waited for a lease.
+    pub wait: WaitState,
+    /// It only asks.
+    is_query: bool,
+}
+
+/// How far an item has waited for a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum WaitState {
+    /// It has just come.
+    #[default]
+    New,
+    /// What it wanted is answered.
+    Parked,
+    /// It has waited as long as it may.
+    Late,
+    /// The cluster cannot be reached.
+    CutOff,
+}
+
+impl WaitState {
+    /// It waits no longer.
+    pub fn is_over(self) -> bool {
+        matches!(self, WaitState::Late | WaitState::CutOff)
+    }
 }
 
 /// An answer to an item that does not depend on its states.
@@ -78,7 +101,6 @@ impl Resolved {
     ) {
         (self.generation, self.biz) = (generation, biz);
         (self.listing, self.key_at, self.whole_at, self.guess) = (None, None, None, None);
-        self.spending = Spending::New;
         self.settled = self.locate(table, key, item).err();
     }
 
@@ -108,6 +130,30 @@ impl Resolved {
         self.key_at = entry.locate(&self.key.key());
         self.whole_at = entry.whole;
         Ok(())
+    }
+
+    /// Notes how far the item has waited, and whether it only asks.
+    #[inline]
+    pub fn set_wait(&mut self, wait: WaitState, command: Command) {
+        (self.wait, self.is_query) = (wait, command == Command::Query);
+    }
+
+    /// What the item may spend of leases.
+    #[inline]
+    pub fn spending(&self, entry: &Entry) -> Spending {
+        match self.wait {
+            _ if self.is_query => Spending::Ask,
+            WaitState::New => Spending::New,
+            WaitState::Parked => Spending::Parked,
+            WaitState::Late => entry.spending_when_late(),
+            WaitState::CutOff => Spending::CutOff,
+        }
+    }
+
+    /// Whether it asks for what the ledger knows now, before it is answered.
+    #[inline]
+    pub fn asks_first(&self, entry: &Entry) -> bool {
+        self.is_query && self.wait == WaitState::New && entry.is_exact()
     }
 
     #[inline]

@@ -1,9 +1,43 @@
 //! Counts the outcomes of items, in the slot's own lines.
 
+use super::resolved::WaitState;
 use crate::service::{Answer, Answers, Command, Outcome, Request, Service};
-use crate::store::BizRow;
+use crate::store::{BizRow, Counter};
+
+/// How an item stopped waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitOutcome {
+    /// The ledger has answered.
+    Answered,
+    /// It was late.
+    Missed,
+    /// The cluster could not be reached.
+    Unreachable,
+}
+
+impl WaitOutcome {
+    pub fn of(state: WaitState) -> WaitOutcome {
+        match state {
+            WaitState::New | WaitState::Parked => WaitOutcome::Answered,
+            WaitState::Late => WaitOutcome::Missed,
+            WaitState::CutOff => WaitOutcome::Unreachable,
+        }
+    }
+}
 
 impl Service {
+    /// Counts an item, or an atomic request, that has waited.
+    pub(super) fn count_wait(&self, outcome: WaitOutcome) {
+        let counter = match outcome {
+            WaitOutcome::Answered => Counter::WaitsAnswered,
+            WaitOutcome::Missed => Counter::WaitsMissed,
+            WaitOutcome::Unreachable => Counter::WaitsUnreachable,
+        };
+        if let Some(counters) = self.handle.counters() {
+            counters.count(counter);
+        }
+    }
+
     /// Counts answers by business and outcome: a load and a store each, in the slot's own lines.
     /// The answers hold indices of the configuration in force now.
     #[inline]

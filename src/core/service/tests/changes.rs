@@ -97,11 +97,11 @@ fn a_runtime_of_another_boot_is_not_attached_to() {
     drop(world.attach());
     let path = Runtime::path_in(&world.dir);
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    let mut header = [0u8; 48];
+    let mut header = [0u8; 64];
     file.read_exact_at(&mut header, 0).unwrap();
     header[16] ^= 1;
-    let crc = u64::from(crc32fast::hash(&header[..40]));
-    header[40..48].copy_from_slice(&crc.to_le_bytes());
+    let crc = u64::from(crc32fast::hash(&header[..56]));
+    header[56..64].copy_from_slice(&crc.to_le_bytes());
     file.write_all_at(&header, 0).unwrap();
     let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
     assert!(error.contains("boot id"), "{error}");

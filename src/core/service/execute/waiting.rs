@@ -1,0 +1,329 @@
+//! Items that wait for leases: what they want goes to the courier, and they run again when it has
+//! come, or when they have waited as long as they may.
+//!
+//! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
+//! when it is answered, when the item is late, or when its connection is gone.
+
+use super::atomic::Lacking;
+use super::resolved::WaitState;
+use super::tally::WaitOutcome;
+use crate::base::clock::Millis;
+use crate::conf::Sharing;
+use crate::key::MAX_KEY_WORDS;
+use crate::service::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
+use crate::store::layout::node;
+use crate::store::{Ticket, Want, WantKind, WantResult, WantedTogether};
+
+/// An item that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemWait {
+    /// The position of the item in its request.
+    item: usize,
+    /// What it wants. None: that is answered.
+    ticket: Option<Ticket>,
+    /// The cluster cannot be reached.
+    is_cut_off: bool,
+    /// When it is late, CLOCK_BOOTTIME.
+    late_ms: u64,
+}
+
+/// What a service knows of the items that wait.
+#[derive(Debug, Default)]
+pub(in crate::service) struct Waits {
+    /// Those of the exchange in hand.
+    own: Vec<ItemWait>,
+    /// How far the items that run now have waited.
+    pub(super) state: WaitState,
+    /// The position of the item that runs now.
+    pub(super) item: usize,
+    /// Exchanges that may begin to wait.
+    room: usize,
+    /// Some exchange of the present call waits.
+    is_any: bool,
+    /// The number of the last atomic request that wants something.
+    requests: u64,
+    /// Wants have been pushed since the courier was last called.
+    has_pushed: bool,
+}
+
+impl Service {
+    /// Sets how many more exchanges may wait. Further ones are answered `busy`.
+    pub fn set_wait_room(&mut self, room: usize) {
+        self.waits.room = room;
+    }
+
+    /// Whether wants were pushed since the last call of this. Then the courier is to be called.
+    #[inline]
+    pub fn take_pushed(&mut self) -> bool {
+        std::mem::take(&mut self.waits.has_pushed)
+    }
+
+    /// Whether an exchange that waits may have what it waits for. Running it before does no harm.
+    pub fn may_go_on(&self, exchange: &Exchange) -> bool {
+        let Some(wants) = self.handle.wants() else { return true };
+        let is_done = |wait: &ItemWait| wait.ticket.is_none_or(|ticket| wants.is_done(ticket));
+        if exchange.request.atomic {
+            exchange.waits.iter().all(is_done)
+        } else {
+            exchange.waits.iter().any(is_done)
+        }
+    }
+
+    /// An exchange that waits will not run again: what it wants is taken back.
+    pub fn give_up(&mut self, exchange: &mut Exchange) {
+        let mut waits = std::mem::take(&mut exchange.waits);
+        waits.iter_mut().for_each(|wait| self.take_back(wait));
+        waits.clear();
+        (exchange.waits, exchange.stage) = (waits, Stage::Answered);
+    }
+
+    fn take_back(&self, wait: &mut ItemWait) {
+        if let (Some(ticket), Some(wants)) = (wait.ticket.take(), self.handle.wants()) {
+            wants.give_up(ticket);
+        }
+    }
+
+    /// Before the first exchange of a call.
+    #[inline]
+    pub(super) fn begin_waits(&mut self) {
+        self.waits.is_any = false;
+    }
+
+    /// Whether this exchange must stay behind one that waits.
+    #[inline]
+    pub(super) fn is_behind_one(&self, exchanges: &[Exchange], at: usize) -> bool {
+        self.waits.is_any && {
+            let lane = exchanges[at].lane;
+            exchanges[..at].iter().any(|one| one.lane == lane && one.stage != Stage::Answered)
+        }
+    }
+
+    /// Notes whether the exchange in hand waits now.
+    #[inline]
+    pub(super) fn end_exchange(&mut self, exchange: &mut Exchange) {
+        exchange.stage = Stage::Answered;
+        if !self.waits.own.is_empty() {
+            self.park(exchange);
+        }
+    }
+
+    #[cold]
+    fn park(&mut self, exchange: &mut Exchange) {
+        exchange.waits.clear();
+        std::mem::swap(&mut exchange.waits, &mut self.waits.own);
+        let next_ms = exchange.waits.iter().map(|wait| wait.late_ms);
+        let next_ms = match exchange.request.atomic {
+            true => next_ms.max(),
+            false => next_ms.min(),
+        };
+        let now_ms = self.table.lease_clock().boot_ms();
+        exchange.wait_ms = next_ms.unwrap_or(now_ms).saturating_sub(now_ms).max(1);
+        exchange.stage = Stage::Waiting;
+        self.waits.is_any = true;
+    }
+
+    /// Goes on with an exchange that waits.
+    #[cold]
+    pub(super) fn go_on(&mut self, exchange: &mut Exchange, now: Millis) {
+        self.set_now(now);
+        let mut waits = std::mem::take(&mut exchange.waits);
+        waits.iter_mut().for_each(|wait| self.hear(wait));
+        let Exchange { request, answers, .. } = exchange;
+        if request.atomic {
+            self.go_on_together(request, &mut waits, now, answers);
+        } else {
+            for wait in &mut waits {
+                self.go_on_with_item(request, *wait, now, answers);
+            }
+        }
+        self.waits.state = WaitState::New;
+        waits.clear();
+        exchange.waits = waits;
+    }
+
+    /// Notes what became of a want.
+    fn hear(&self, wait: &mut ItemWait) {
+        let Some(ticket) = wait.ticket else { return };
+        let heard = match self.handle.wants() {
+            Some(wants) => wants.poll(ticket),
+            None => Some(WantResult::Lost),
+        };
+        if let Some(result) = heard {
+            wait.ticket = None;
+            wait.is_cut_off |= result == WantResult::Unreachable;
+        }
+    }
+
+    /// How far an item has waited; none: it waits on.
+    fn waited(&self, wait: &ItemWait) -> Option<WaitState> {
+        let is_late = self.table.lease_clock().boot_ms() >= wait.late_ms;
+        match wait {
+            ItemWait { is_cut_off: true, .. } => Some(WaitState::CutOff),
+            _ if is_late => Some(WaitState::Late),
+            ItemWait { ticket: None, .. } => Some(WaitState::Parked),
+            _ => None,
+        }
+    }
+
+    fn go_on_with_item(
+        &mut self,
+        request: &Request,
+        mut wait: ItemWait,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let Some(state) = self.waited(&wait) else {
+            self.waits.own.push(wait);
+            return;
+        };
+        self.take_back(&mut wait);
+        let before = self.waits.own.len();
+        self.waits.state = state;
+        let item = &request.items()[wait.item];
+        self.waits.item = wait.item;
+        self.fetch_head(request, item, 0);
+        self.run_one(request, item, 0, now, answers);
+        if let Some(answer) = answers.items.pop() {
+            answers.items[wait.item] = answer;
+        }
+        match self.waits.own.get_mut(before) {
+            // It lacks something still, and waits no longer than it may.
+            Some(again) => again.late_ms = wait.late_ms,
+            None => self.count_wait(WaitOutcome::of(state)),
+        }
+    }
+
+    fn go_on_together(
+        &mut self,
+        request: &Request,
+        waits: &mut [ItemWait],
+        now: Millis,
+        answers: &mut Answers,
+    ) {
+        let late_ms = waits.iter().map(|wait| wait.late_ms).max().unwrap_or(0);
+        let is_late = self.table.lease_clock().boot_ms() >= late_ms;
+        let is_cut_off = waits.iter().any(|wait| wait.is_cut_off);
+        if !is_late && !is_cut_off && waits.iter().any(|wait| wait.ticket.is_some()) {
+            self.waits.own.extend_from_slice(waits);
+            return;
+        }
+        waits.iter_mut().for_each(|wait| self.take_back(wait));
+        self.waits.state = match (is_cut_off, is_late) {
+            (true, _) => WaitState::CutOff,
+            (false, true) => WaitState::Late,
+            (false, false) => WaitState::Parked,
+        };
+        answers.clear();
+        self.run_atomic(request, now, answers);
+        if self.waits.own.is_empty() {
+            self.count_wait(WaitOutcome::of(self.waits.state));
+        }
+        self.waits.own.iter_mut().for_each(|wait| wait.late_ms = late_ms);
+    }
+
+    /// An item lacks uses of a lease: it wants them, and its answer keeps a place.
+    #[cold]
+    pub(super) fn wait_for_lease(
+        &mut self,
+        request: &Request,
+        at: usize,
+        kind: WantKind,
+        answers: &mut Answers,
+    ) {
+        let (item, biz) = (self.waits.item, self.scratch.resolved[at].biz);
+        let pushed = self.push_want(request, item, at, kind, None);
+        if let Some(wait) = pushed {
+            self.waits.own.push(wait);
+        }
+        // In its place until it has waited; and if nothing can be pushed.
+        let result = Err(ItemError::Busy);
+        answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
+    }
+
+    fn push_want(
+        &mut self,
+        request: &Request,
+        item: usize,
+        at: usize,
+        kind: WantKind,
+        together: Option<WantedTogether>,
+    ) -> Option<ItemWait> {
+        let resolved = &self.scratch.resolved[at];
+        let entry = self.table.entry(resolved.biz?);
+        let sharing: Sharing = entry.sharing?;
+        let is_first = self.waits.own.is_empty() && self.waits.state == WaitState::New;
+        if is_first && self.waits.room == 0 {
+            return None;
+        }
+        let key = resolved.key.key();
+        let mut field = [0; MAX_KEY_WORDS];
+        field[..key.words().len()].copy_from_slice(key.words());
+        let late_ms = self.table.lease_clock().boot_ms().saturating_add(sharing.wait_ms);
+        let count = request.items()[item].count.unwrap_or(0);
+        let want = Want {
+            kind,
+            key_word: node::key_word(entry.id, key.form() as u8, key.bytes()),
+            field,
+            generation: self.generation,
+            need: u64::from(count.max(0).unsigned_abs()),
+            deadline_ms: late_ms,
+            request: together,
+        };
+        let ticket = self.handle.wants()?.push(&want).ok()?;
+        self.waits.has_pushed = true;
+        self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
+        Some(ItemWait { item, ticket: Some(ticket), is_cut_off: false, late_ms })
+    }
+
+    /// An atomic request lacks uses of leases: it wants those of all its shared items, so that the
+    /// courier knows the whole of it.
+    #[cold]
+    pub(super) fn wait_together(
+        &mut self,
+        request: &Request,
+        lacking: Lacking,
+        answers: &mut Answers,
+    ) {
+        let items = request.items().len();
+        let is_shared = |service: &Service, at: usize| {
+            let resolved = &service.scratch.resolved[at];
+            let biz = resolved.biz.filter(|_| resolved.settled.is_none());
+            biz.is_some_and(|biz| service.table.entry(biz).sharing.is_some())
+        };
+        let wants = (0..items).filter(|&at| is_shared(self, at)).count();
+        self.waits.requests += 1;
+        let number = self.waits.requests & ((1 << 48) - 1);
+        let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
+        let mut is_whole = lacking == Lacking::Waits;
+        for at in 0..items {
+            if !is_whole {
+                break;
+            }
+            if is_shared(self, at) {
+                match self.push_want(request, at, at, WantKind::Update, Some(together)) {
+                    Some(wait) => self.waits.own.push(wait),
+                    None => is_whole = false,
+                }
+            }
+        }
+        if !is_whole {
+            let mut waits = std::mem::take(&mut self.waits.own);
+            waits.iter_mut().for_each(|wait| self.take_back(wait));
+            waits.clear();
+            self.waits.own = waits;
+            return self.fail_all(request, ItemError::Busy, answers);
+        }
+        // The answers follow.
+        answers.clear();
+    }
+
+    /// Whether an item asks the ledger before it is answered.
+    #[inline]
+    pub(super) fn asks_first(&self, command: Command, at: usize) -> bool {
+        command == Command::Query && {
+            let resolved = &self.scratch.resolved[at];
+            let entry = resolved.biz.filter(|_| resolved.settled.is_none());
+            entry.is_some_and(|biz| resolved.asks_first(self.table.entry(biz)))
+        }
+    }
+}
