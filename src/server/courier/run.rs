@@ -140,6 +140,8 @@ fn receive(child: &ChildContext) -> io::Result<bool> {
     loop {
         match message::receive(&child.channel)? {
             Received::Message(ToChild::ReopenLog, _) => log::reopen(),
+            // The courier of a newer master serves the workers of both.
+            Received::Message(ToChild::Leave, _) => return Ok(false),
             // A turn takes a new generation by itself.
             Received::Message(..) => {}
             Received::Nothing => return Ok(true),

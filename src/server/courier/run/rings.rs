@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frs::service::LeaseKey;
-use frs::store::{EventBell, Runtime, TakenWant, Ticket, WantKind, WantQueue, WantResult};
+use frs::store::{
+    EventBell, Runtime, TakenWant, Ticket, WantKind, WantQueue, WantResult, WantedTogether,
+};
 
 use super::Courier;
 use super::host_nodes::HostNodes;
-use crate::courier::core::{Asked, Fate, Now};
+use crate::courier::core::{Asked, Fate, Group, Now};
 
 /// Names a want: its slot and its entry there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +80,11 @@ fn asked(slot: u32, taken: &TakenWant) -> Asked<HostNodes> {
         count: want.need,
         is_query: want.kind == WantKind::Query,
         deadline_ms: want.deadline_ms,
-        group: None,
+        group: want.request.map(|WantedTogether { number, wants }| Group {
+            slot,
+            number,
+            wants: wants.into(),
+        }),
     }
 }
 
