@@ -341,7 +341,8 @@ impl World {
         let Faults { lost, late, doubled, .. } = self.faults;
         let gives_up = Wire::Answered { host, life, id, outcome: Outcome::Lost };
         if self.random.one_in(lost) {
-            return self.send(self.now_ms + TIMEOUT_MS, gives_up);
+            let at_ms = self.now_ms + TIMEOUT_MS;
+            return self.send(at_ms, gives_up);
         }
         if self.random.one_in(late) {
             let at_ms = self.now_ms + TIMEOUT_MS + self.random.below(400);
