@@ -5,8 +5,10 @@
 //! state that the process has only once: working directory, environment, limits and signals.
 
 mod admin;
+mod cluster;
 mod common;
 mod corpus;
+mod courier;
 mod dashboard;
 mod docs;
 mod exact;

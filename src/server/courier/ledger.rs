@@ -109,6 +109,9 @@ pub enum BadReply {
     /// No name of a host.
     #[error("expected a host as 16 hex digits, found {0:?}")]
     Host(String),
+    /// No list of numbers or names.
+    #[error("expected an answer of the library, found {0}")]
+    Other(String),
 }
 
 /// The function for messages about a limit of this kind. Key: the ledger.

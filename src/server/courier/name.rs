@@ -66,7 +66,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A key in the name of a ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyDigest {
     /// A limit of the whole biz.
     Biz,
@@ -106,6 +106,35 @@ impl fmt::Display for LedgerName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LedgerName { cluster, biz, key, limit, shape, epoch } = self;
         write!(f, "frs:{{{cluster}:{biz}:{key}}}:{limit}:{shape:04x}:{epoch}")
+    }
+}
+
+impl<'a> LedgerName<'a> {
+    /// What a name says; none: it is no ledger of this cluster.
+    pub fn parse(cluster: &'a str, name: &str) -> Option<LedgerName<'a>> {
+        let rest = name.strip_prefix("frs:{")?.strip_prefix(cluster)?.strip_prefix(':')?;
+        let (tag, rest) = rest.split_once("}:")?;
+        let (biz, key) = tag.split_once(':')?;
+        let mut numbers = rest.split(':');
+        let mut next = || numbers.next();
+        let limit = next()?.parse().ok()?;
+        let shape = u16::from_str_radix(next()?, 16).ok()?;
+        let epoch = next()?.parse().ok()?;
+        let key = KeyDigest::parse(key)?;
+        let parsed = LedgerName { cluster, biz: biz.parse().ok()?, key, limit, shape, epoch };
+        // Signs, zeros in front, more fields: no host writes them.
+        (parsed.to_string() == name).then_some(parsed)
+    }
+}
+
+impl KeyDigest {
+    fn parse(text: &str) -> Option<KeyDigest> {
+        if text == "-" {
+            return Some(KeyDigest::Biz);
+        }
+        let (first, second) = text.split_at_checked(16)?;
+        let word = |digits| u64::from_str_radix(digits, 16).ok().map(u64::swap_bytes);
+        Some(KeyDigest::Key([word(first)?, word(second)?]))
     }
 }
 
@@ -219,7 +248,13 @@ mod tests {
         let name = ledger.to_string();
         assert_eq!(name, "frs:{prod:2001:0807060504030201ff00000000000000}:1:000a:3");
         assert_eq!(slot(name.as_bytes()), slot(b"prod:2001:0807060504030201ff00000000000000"));
+        assert_eq!(LedgerName::parse("prod", &name), Some(ledger));
+        for strange in ["", "frs:{prod:1:-}:1:000a", "frs:{prod:1:-}:+1:000a:3"] {
+            assert_eq!(LedgerName::parse("prod", strange), None);
+        }
+        assert_eq!(LedgerName::parse("pro", &name), None);
         let whole = LedgerName { key: KeyDigest::Biz, ..ledger }.to_string();
+        assert!(LedgerName::parse("prod", &whole).is_some());
         assert_eq!(whole, "frs:{prod:2001:-}:1:000a:3");
         assert_eq!(channel("prod", b"foo"), format!("frs:prod:{}", 12182 % 64));
         assert_eq!(secret_key("prod"), "frs:{prod}:secret");

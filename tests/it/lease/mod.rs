@@ -3,7 +3,7 @@
 
 mod checker;
 mod facts;
-mod ledger;
+pub mod ledger;
 mod promises;
 mod server;
 mod traces;

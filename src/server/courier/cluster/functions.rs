@@ -1,0 +1,47 @@
+//! The library of the ledger, on a node; and what the node says of itself.
+//!
+//! Invariant: a library that is there is never replaced, as the masters that have it would learn
+//! anew. Another version has another name.
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+
+use super::facts::Facts;
+use super::fault::ClusterFault;
+use super::wire::{Broken, Wire, words};
+use crate::courier::ledger::LIBRARY;
+
+/// The source of the library is long: a node may take some timeouts to compile it.
+const LOAD_TIMEOUTS: u32 = 4;
+
+/// Loads the library. Another host may have been faster.
+pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
+    let mut command = cmd("FUNCTION");
+    command.arg("LOAD").arg(LIBRARY);
+    match wire.exchange(&[command], LOAD_TIMEOUTS * timeout)?.first() {
+        Some(Value::ServerError(error)) => {
+            let error = words(error);
+            if error.contains("already exists") {
+                Ok(())
+            } else if error.contains("unknown command") {
+                let (node, version) = (wire.node.to_string(), "not known".to_owned());
+                Err(Broken::Unfit(ClusterFault::NoFunctions { node, version }))
+            } else {
+                Err(wire.refusal(&error))
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a node says of itself.
+pub(super) fn facts(wire: &mut Wire, timeout: Duration) -> Result<Facts, Broken> {
+    let mut command = cmd("INFO");
+    command.arg("all");
+    match wire.ask(&command, timeout)? {
+        Value::BulkString(text) => Ok(Facts::read(&String::from_utf8_lossy(&text))),
+        Value::VerbatimString { text, .. } => Ok(Facts::read(&text)),
+        other => Err(Broken::Lost(format!("expected the text of INFO, found {other:?}"))),
+    }
+}

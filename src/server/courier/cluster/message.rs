@@ -1,0 +1,158 @@
+//! What the courier tells its links to the cluster, and what it hears from them.
+//!
+//! Invariant: each message is answered once, by its id, with a reply or with the reason why none is
+//! known.
+
+use std::fmt;
+use std::ops::Range;
+
+use frs::lease::{Incarnation, Settings, Take};
+
+use super::fault::ClusterFault;
+use crate::courier::ledger::{BadReply, BadSettings, Reply};
+
+/// Names a message or a question. The courier chooses it.
+pub type Id = u64;
+
+/// A message to a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its name.
+    pub id: Id,
+    /// The key of the ledger.
+    pub ledger: String,
+    /// The settings of the limit.
+    pub settings: Settings,
+    /// What the host says and asks for.
+    pub take: Take,
+}
+
+/// Why no answer is known. The ledger may have heard the message or not: the same message may be
+/// repeated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// The master did not answer in time, or the connection broke.
+    #[error("the connection to {node} broke: {why}")]
+    Broken {
+        /// The address of the master.
+        node: String,
+        /// What happened.
+        why: String,
+    },
+    /// No connection to the slot's master exists. The message was not sent.
+    #[error("no master of slot {slot} is connected")]
+    Down {
+        /// The slot.
+        slot: u16,
+    },
+    /// Too many messages wait for this master. The message was not sent.
+    #[error("{0} messages wait for the same master")]
+    Full(usize),
+    /// Too few replicas have acknowledged it.
+    #[error("{acknowledged} of {expected} replicas have acknowledged the write")]
+    NotAcknowledged {
+        /// Replicas that have it.
+        acknowledged: u32,
+        /// `wait-replicas`.
+        expected: u32,
+    },
+    /// The cluster has sent the message from node to node.
+    #[error("{0} nodes in turn sent the message elsewhere")]
+    Redirected(u32),
+    /// The node has answered with an error.
+    #[error("{node} answers: {error}")]
+    Refused {
+        /// The address of the node.
+        node: String,
+        /// Its words.
+        error: String,
+    },
+    /// No function of the library gives such an answer.
+    #[error("{node}: {bad}")]
+    Strange {
+        /// The address of the node.
+        node: String,
+        /// What came.
+        bad: BadReply,
+    },
+    /// No ledger can keep the settings. The message was not sent, and never will be.
+    #[error(transparent)]
+    Unfit(#[from] BadSettings),
+}
+
+/// What the links report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The answer to a message.
+    Answered {
+        /// The message.
+        id: Id,
+        /// The answer, or why there is none.
+        result: Result<Reply, Lost>,
+    },
+    /// A master serves these slots that did not before, or that may have lost writes. All live
+    /// leases and in-flight marks there must be claimed under new numbers (rule 8 of the host). The
+    /// first sight of a master is such a change, as an earlier courier may have missed one.
+    NewMaster {
+        /// The slots.
+        slots: Vec<Range<u16>>,
+    },
+    /// A host has published something on a channel.
+    Published {
+        /// The number of the channel, below 64.
+        channel: u16,
+        /// What it said.
+        payload: Vec<u8>,
+    },
+    /// The channels are heard again. Something may have been published in between.
+    Listening,
+    /// The answer to [`Links::ask_holders`](super::Links::ask_holders).
+    Holders {
+        /// The question.
+        id: Id,
+        /// Hosts with unspent uses.
+        result: Result<Vec<Incarnation>, Lost>,
+    },
+    /// The answer to [`Links::ask_epoch`](super::Links::ask_epoch); a lost one is not reported.
+    Epoch {
+        /// The biz.
+        biz: u64,
+        /// Its reset epoch.
+        epoch: u64,
+    },
+    /// A master is connected and fit.
+    Up {
+        /// Its address.
+        node: String,
+    },
+    /// A master is not connected any more.
+    Down {
+        /// Its address.
+        node: String,
+        /// Why.
+        why: String,
+    },
+    /// The cluster cannot be used as it is.
+    Fault(ClusterFault),
+}
+
+/// Called after an event was queued, from any thread: it wakes the owner of the links.
+#[derive(Clone)]
+pub struct Wake(std::sync::Arc<dyn Fn() + Send + Sync>);
+
+impl Wake {
+    /// Calls this function, which must not block.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Wake {
+        Wake(std::sync::Arc::new(wake))
+    }
+
+    pub(super) fn ring(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Wake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wake(..)")
+    }
+}

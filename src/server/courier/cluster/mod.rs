@@ -1,0 +1,30 @@
+//! How the courier talks to the cluster: a thread for each master, one that reads the topology, and
+//! one that listens to the channels.
+//!
+//! Contract: [`Links`] never blocks its owner. Each [`Message`] is answered once, within some
+//! time-outs. What a thread hears becomes an [`Event`], and the owner is woken.
+//!
+//! Invariant: what waits is bounded by count; a message beyond the bound is answered at once.
+
+// Slots are ranges, and often there is one.
+#![allow(clippy::single_range_in_vec_init)]
+
+mod backoff;
+mod channels;
+mod facts;
+mod fault;
+mod functions;
+mod job;
+mod link;
+mod links;
+mod message;
+mod report;
+mod scout;
+mod slot_map;
+mod task;
+mod topology;
+mod wire;
+
+pub use fault::ClusterFault;
+pub use links::Links;
+pub use message::{Event, Id, Lost, Message, Wake};

@@ -1,0 +1,137 @@
+//! What is asked of a master: its command, and what an answer or the lack of one means.
+//!
+//! Invariant: what an answer means follows from the task alone, whichever node has answered.
+
+use redis::{Cmd, Value, cmd};
+
+use super::message::{Event, Id, Lost, Message};
+use super::topology::Redirection;
+use crate::courier::{ledger, name};
+
+/// What is asked of a master.
+#[derive(Debug, Clone)]
+pub(super) enum Task {
+    Message(Message),
+    Publish { ledger: String, channel: String, payload: Vec<u8> },
+    Holders { id: Id, ledger: String },
+    Epoch { biz: u64, known: u64, key: String },
+    Secret { key: String, check: String },
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// The owner hears of it.
+    Event(Event),
+    /// The check of the secret that the cluster knows.
+    Secret(Result<String, Lost>),
+    /// Another node has to be asked.
+    Redirected { task: Task, redirection: Redirection, redirected: u32 },
+    /// Nobody waits for it.
+    Silent,
+}
+
+impl Task {
+    /// The slot of its key.
+    pub(super) fn slot(&self) -> u16 {
+        let key = match self {
+            Task::Message(message) => &message.ledger,
+            Task::Publish { ledger, .. } | Task::Holders { ledger, .. } => ledger,
+            Task::Epoch { key, .. } | Task::Secret { key, .. } => key,
+        };
+        name::slot(key.as_bytes())
+    }
+
+    /// Whether replicas should acknowledge it.
+    pub(super) fn writes(&self) -> bool {
+        matches!(self, Task::Message(_) | Task::Epoch { .. } | Task::Secret { .. })
+    }
+
+    /// The command.
+    pub(super) fn command(&self, learn_ms: u64) -> Result<Cmd, ledger::BadSettings> {
+        let function = |name: &str, key: &str| {
+            let mut command = cmd("FCALL");
+            command.arg(name).arg(1).arg(key);
+            command
+        };
+        let mut command = match self {
+            Task::Message(message) => {
+                let Message { ledger, settings, take, .. } = message;
+                let mut command = function(ledger::function(&settings.kind), ledger);
+                command.arg(ledger::arguments(settings, take, learn_ms)?);
+                command
+            }
+            Task::Publish { .. } => cmd("PUBLISH"),
+            Task::Holders { ledger, .. } => function(ledger::HOLDERS, ledger),
+            Task::Epoch { key, .. } => function(ledger::EPOCH, key),
+            Task::Secret { key, .. } => function(ledger::SECRET, key),
+        };
+        match self {
+            Task::Publish { channel, payload, .. } => command.arg(channel).arg(&payload[..]),
+            Task::Epoch { known, .. } => command.arg(known),
+            Task::Secret { check, .. } => command.arg(check),
+            Task::Message(_) | Task::Holders { .. } => &mut command,
+        };
+        Ok(command)
+    }
+
+    /// What its loss means.
+    pub(super) fn lost(self, why: Lost) -> Settled {
+        match self {
+            Task::Message(Message { id, .. }) => {
+                Settled::Event(Event::Answered { id, result: Err(why) })
+            }
+            Task::Holders { id, .. } => Settled::Event(Event::Holders { id, result: Err(why) }),
+            Task::Secret { .. } => Settled::Secret(Err(why)),
+            Task::Publish { .. } | Task::Epoch { .. } => Settled::Silent,
+        }
+    }
+
+    /// What an answer means.
+    pub(super) fn answered(self, value: &Value, node: &str) -> Settled {
+        let found = || ledger::BadReply::Other(format!("{value:?}"));
+        let strange = |bad| Lost::Strange { node: node.to_owned(), bad };
+        match self {
+            Task::Message(Message { id, settings, .. }) => {
+                let numbers: Option<Vec<i64>> = list(value, |item| match item {
+                    Value::Int(number) => Some(*number),
+                    _ => None,
+                });
+                let reply = numbers.ok_or_else(found);
+                let reply = reply.and_then(|numbers| ledger::decode(&settings, &numbers));
+                Settled::Event(Event::Answered { id, result: reply.map_err(strange) })
+            }
+            Task::Holders { id, .. } => {
+                let names: Option<Vec<String>> = list(value, text);
+                let decode = |names: Vec<String>| {
+                    names.iter().map(|name| ledger::decode_holder(name)).collect()
+                };
+                let result = names.ok_or_else(found).and_then(decode).map_err(strange);
+                Settled::Event(Event::Holders { id, result })
+            }
+            Task::Epoch { biz, .. } => match *value {
+                Value::Int(epoch) if epoch >= 0 => {
+                    Settled::Event(Event::Epoch { biz, epoch: epoch as u64 })
+                }
+                _ => Settled::Silent,
+            },
+            Task::Secret { .. } => Settled::Secret(text(value).ok_or_else(|| strange(found()))),
+            Task::Publish { .. } => Settled::Silent,
+        }
+    }
+}
+
+fn list<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+    match value {
+        Value::Array(items) => items.iter().map(read).collect(),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,188 @@
+//! What the cluster and other hosts say.
+//!
+//! Invariant: an answer is applied only to the message that is under way; any other one is void.
+
+use frs::lease::{Granted, Heard, Incarnation, Next, Taken};
+
+use super::actions::{Action, Fate, Outcome};
+use super::engine::{Core, Question};
+use super::figures::{Function, RequestResult};
+use super::line::{Flight, Purpose};
+use super::news::{News, NewsKind};
+use super::nodes::{LedgerId, Nodes, Now};
+use super::visit::Answered;
+use crate::courier::ledger::{Answer, Reply};
+
+impl<N: Nodes> Core<N> {
+    /// What became of a message.
+    pub fn answered(&mut self, nodes: &mut N, now: Now, id: u64, outcome: Outcome) {
+        let Some(ledger) = self.flights.remove(&id) else { return };
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        let Some(flight) = line.flight.take() else { return };
+        let (slot, function) = (line.slot, Function::of_kind(&flight.settings.kind));
+        let result = match outcome {
+            Outcome::Replied(reply) => {
+                self.reach.reached(slot);
+                self.replied(nodes, now, ledger, &flight, reply)
+            }
+            Outcome::Lost => {
+                self.lost(ledger);
+                RequestResult::Lost
+            }
+            Outcome::Down => {
+                self.down(ledger, slot, now.boot_ms);
+                RequestResult::Down
+            }
+            Outcome::Unfit => {
+                for id in std::mem::take(&mut line.waiting) {
+                    self.end_request(id, Fate::Unserved);
+                }
+                self.look_soon(ledger);
+                RequestResult::Lost
+            }
+        };
+        self.figures.count(function, result);
+    }
+
+    fn replied(
+        &mut self,
+        nodes: &mut N,
+        now: Now,
+        ledger: LedgerId,
+        flight: &Flight,
+        reply: Reply,
+    ) -> RequestResult {
+        let Reply { learning_ms, answer } = reply;
+        let taken = match answer {
+            Answer::Taken(taken) => taken,
+            Answer::Conflict { taken, .. } => {
+                self.figures.conflicts += 1;
+                taken
+            }
+            Answer::Elsewhere { .. } if flight.is_elsewhere => {
+                // Its time has gone on since: after a pause.
+                self.lost(ledger);
+                return RequestResult::Elsewhere;
+            }
+            Answer::Elsewhere { now_ms } => {
+                if let Some(line) = self.lines.get_mut(&ledger) {
+                    line.reasons.elsewhere_ms = Some(now_ms);
+                }
+                self.look_soon(ledger);
+                return RequestResult::Elsewhere;
+            }
+        };
+        if let Taken::Granted(granted) = &taken {
+            self.figures.over += u64::from(granted.over > 0);
+            self.publish_again(ledger, flight, granted);
+        }
+        self.end_asking(ledger, flight.id, Fate::Answered);
+        let heard = Heard { take: flight.take, taken, learning_ms, now_ms: now.boot_ms };
+        let answer = Answered { settings: flight.settings, heard };
+        self.visit(nodes, now, ledger, Some(answer));
+        if taken == Taken::Stale { RequestResult::Stale } else { RequestResult::Answered }
+    }
+
+    /// Others may ask again for what was given back.
+    fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
+        let is_news = match flight.purpose {
+            Purpose::Own => false,
+            Purpose::AnswersRecall => granted.pool > 0,
+            // Nobody was refused while there were some.
+            Purpose::Returns { count } => {
+                granted.pool > 0 && i128::from(granted.pool) <= i128::from(count)
+            }
+        };
+        if let (true, Some(line)) = (is_news, self.lines.get(&ledger)) {
+            let key = line.key.clone();
+            self.actions.push(Action::Publish(News { ledger, key, kind: NewsKind::Again }));
+        }
+    }
+
+    /// No answer is known: the message is repeated after its pause.
+    fn lost(&mut self, ledger: LedgerId) {
+        if let Some(line) = self.lines.get_mut(&ledger) {
+            line.is_lost = true;
+        }
+        self.look_soon(ledger);
+    }
+
+    /// Whoever waits for a ledger of this slot need not wait.
+    fn down(&mut self, ledger: LedgerId, slot: u16, now_ms: u64) {
+        let was_open = self.reach.is_open(slot, now_ms);
+        self.reach.lose(slot, now_ms);
+        self.look_soon(ledger);
+        if !was_open {
+            return;
+        }
+        let is_there = |line: &&LedgerId| self.lines[*line].slot == slot;
+        let ledgers: Vec<LedgerId> = self.lines.keys().filter(is_there).copied().collect();
+        ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
+    }
+
+    /// Requests before this one that wanted to know what the ledger knows have what they wanted.
+    pub(super) fn end_asking(&mut self, ledger: LedgerId, before: u64, fate: Fate) {
+        let Some(line) = self.lines.get(&ledger) else { return };
+        let waiting: Vec<u64> = line.waiting.iter().copied().filter(|id| *id < before).collect();
+        for id in waiting {
+            let Some(request) = self.requests.get_mut(&id) else { continue };
+            if !request.unheard.contains(&ledger) {
+                continue;
+            }
+            request.unheard.retain(|asked| *asked != ledger);
+            if request.is_complete() || fate != Fate::Answered {
+                self.end_request(id, fate);
+            }
+        }
+    }
+
+    /// Asks whom to recall uses from, at most once in a while.
+    pub(super) fn ask_holders(&mut self, ledger: LedgerId, window: u64, now_ms: u64) {
+        let Some(line) = self.lines.get(&ledger) else { return };
+        let key = line.key.clone();
+        if self.questions.len() < self.bounds.messages && self.recalls.begin(ledger, now_ms) {
+            let id = self.new_id();
+            self.questions.insert(id, Question { ledger, key, window });
+            self.actions.push(Action::AskHolders { id, ledger });
+        }
+    }
+
+    /// The hosts with unspent uses of a ledger; none: no answer is known.
+    pub fn holders(&mut self, nodes: &N, id: u64, hosts: Option<Vec<Incarnation>>) {
+        let Some(Question { ledger, key, window }) = self.questions.remove(&id) else { return };
+        let Some(mut holders) = hosts else {
+            self.figures.count(Function::Holders, RequestResult::Lost);
+            return;
+        };
+        self.figures.count(Function::Holders, RequestResult::Answered);
+        holders.retain(|host| *host != nodes.incarnation());
+        if !holders.is_empty() {
+            self.figures.recalls += 1;
+            let kind = NewsKind::Recall { window, holders };
+            self.actions.push(Action::Publish(News { ledger, key, kind }));
+        }
+    }
+
+    /// A host has published something.
+    pub fn news(&mut self, nodes: &N, news: News<N::Key>) {
+        let News { ledger, key, kind } = news;
+        let is_named = match &kind {
+            NewsKind::Recall { holders, .. } => holders.contains(&nodes.incarnation()),
+            NewsKind::Again => true,
+        };
+        if !is_named {
+            return;
+        }
+        let reasons = &mut self.line(ledger, &key).reasons;
+        match kind {
+            NewsKind::Recall { .. } => reasons.is_recalled = true,
+            NewsKind::Again => reasons.has_again = true,
+        }
+        self.look_soon(ledger);
+    }
+}
+
+/// Did the ledger grant less than was needed?
+pub(super) fn is_short(next: Option<Next>) -> bool {
+    matches!(next, Some(Next::Recall | Next::Wait | Next::Refuse))
+}

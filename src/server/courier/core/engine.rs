@@ -1,0 +1,416 @@
+//! The state of the courier, and the loop over the ledgers that are to be looked at.
+//!
+//! Invariant: every request that is taken in is finished once: when it has all that it waits for,
+//! when it is refused, when its ledger cannot be reached, or at its deadline.
+
+use std::collections::{HashMap, VecDeque};
+
+use frs::lease::{Next, Part};
+
+use super::actions::{Action, Fate};
+use super::answers::is_short;
+use super::figures::Figures;
+use super::line::{Flight, Line, Purpose};
+use super::nodes::{Leased, LedgerId, Nodes, Now};
+use super::reach::{Reach, Slots};
+use super::recalls::Recalls;
+use super::request::{Asked, Groups, Request};
+use super::timers::{Due, Timers};
+use super::visit::{Answered, Bound, Visit, Visited, Waiter, Way};
+
+/// The most that a courier remembers.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Wants that wait: more are [`Fate::Unserved`].
+    pub wants: usize,
+    /// Messages under way: more wait.
+    pub messages: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        // As many wants as all rings hold, and messages as may wait for one master.
+        Bounds { wants: 256 * 1024, messages: 4096 }
+    }
+}
+
+/// The courier without its sockets.
+#[derive(Debug)]
+pub struct Core<N: Nodes> {
+    pub(super) cluster: String,
+    pub(super) bounds: Bounds,
+    pub(super) lines: HashMap<LedgerId, Line<N::Key>>,
+    pub(super) requests: HashMap<u64, Request<N>>,
+    pub(super) groups: Groups<N>,
+    pub(super) wants: usize,
+    /// The messages under way, and the ledgers of the questions for holders.
+    pub(super) flights: HashMap<u64, LedgerId>,
+    pub(super) questions: HashMap<u64, Question<N::Key>>,
+    todo: VecDeque<LedgerId>,
+    timers: Timers,
+    pub(super) recalls: Recalls,
+    pub(super) reach: Reach,
+    /// Slots of new masters, and the number of the host's counter when they were found.
+    pub(super) claimed: Slots,
+    pub(super) claimed_seq: u64,
+    pub(super) actions: Vec<Action<N>>,
+    pub(super) figures: Figures,
+    next_id: u64,
+}
+
+impl<N: Nodes> Core<N> {
+    /// One that knows nothing yet, in a cluster of this name.
+    pub fn new(cluster: &str, bounds: Bounds) -> Core<N> {
+        Core {
+            cluster: cluster.to_owned(),
+            bounds,
+            lines: HashMap::new(),
+            requests: HashMap::new(),
+            groups: Groups::default(),
+            wants: 0,
+            flights: HashMap::new(),
+            questions: HashMap::new(),
+            todo: VecDeque::new(),
+            timers: Timers::default(),
+            recalls: Recalls::default(),
+            reach: Reach::default(),
+            claimed: Slots::default(),
+            claimed_seq: 0,
+            actions: Vec::new(),
+            figures: Figures::default(),
+            next_id: 0,
+        }
+    }
+
+    /// What has been counted.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Wants that wait.
+    pub fn waiting(&self) -> usize {
+        self.wants
+    }
+
+    /// When [`Core::settle`] has something to do next, CLOCK_BOOTTIME.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        if self.todo.is_empty() { self.timers.next_ms() } else { Some(0) }
+    }
+
+    /// What is to be done, in this order.
+    pub fn take_actions(&mut self) -> Vec<Action<N>> {
+        std::mem::take(&mut self.actions)
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// A want has come.
+    pub fn want(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
+        self.figures.wants += 1;
+        if self.wants >= self.bounds.wants {
+            self.finish(asked.ticket, Fate::Unserved);
+            return;
+        }
+        self.wants += 1;
+        let deadline_ms = asked.deadline_ms;
+        let Some(group) = asked.group else { return self.begin(nodes, now, vec![asked]) };
+        if self.groups.is_new(group) {
+            let due = Due::Group { slot: group.slot, number: group.number };
+            self.timers.add(deadline_ms, due);
+        }
+        if let Some(wants) = self.groups.add(group, asked) {
+            self.begin(nodes, now, wants);
+        }
+    }
+
+    /// All wants of a request have come.
+    fn begin(&mut self, nodes: &mut N, now: Now, wants: Vec<Asked<N>>) {
+        let deadline_ms = wants.iter().map(|want| want.deadline_ms).min().unwrap_or(0);
+        let id = self.new_id();
+        let (mut parts, mut unheard, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let tickets: Vec<N::Ticket> = wants.iter().map(|want| want.ticket).collect();
+        for want in wants {
+            let ledgers = |leased: &mut [Leased]| -> Vec<LedgerId> {
+                leased.iter().map(|leased| leased.ledger).collect()
+            };
+            let Ok(ledgers) = nodes.with_leases(&want.key, now, ledgers) else {
+                self.end(tickets, Fate::Unserved);
+                return;
+            };
+            for ledger in ledgers {
+                if want.is_query {
+                    unheard.push(ledger);
+                } else {
+                    parts.push(Part { key: ledger, count: want.count });
+                }
+                keys.push((ledger, want.key.clone()));
+            }
+        }
+        let request = Request::new(tickets, parts, unheard, deadline_ms);
+        if request.is_complete() || now.boot_ms >= deadline_ms {
+            self.end(request.tickets, Fate::Answered);
+            return;
+        }
+        self.timers.add(deadline_ms, Due::Request(id));
+        self.requests.insert(id, request);
+        for (ledger, key) in keys {
+            let line = self.line(ledger, &key);
+            if line.waiting.back() != Some(&id) {
+                line.waiting.push_back(id);
+            }
+            self.look_soon(ledger);
+        }
+    }
+
+    /// What is remembered of a ledger from now on.
+    pub(super) fn line(&mut self, ledger: LedgerId, key: &N::Key) -> &mut Line<N::Key> {
+        let cluster = &self.cluster;
+        self.lines.entry(ledger).or_insert_with(|| Line::new(key.clone(), ledger.slot(cluster)))
+    }
+
+    /// The ledger is to be looked at.
+    pub(super) fn look_soon(&mut self, ledger: LedgerId) {
+        if let Some(line) = self.lines.get_mut(&ledger)
+            && !line.is_queued
+        {
+            line.is_queued = true;
+            self.todo.push_back(ledger);
+        }
+    }
+
+    /// Does all that is due.
+    pub fn settle(&mut self, nodes: &mut N, now: Now) {
+        while let Some(due) = self.timers.take(now.boot_ms) {
+            match due {
+                Due::Request(id) => self.end_request(id, Fate::Answered),
+                Due::Group { slot, number } => {
+                    let wants = self.groups.give_up(slot, number, now.boot_ms);
+                    self.end(wants.iter().map(|want| want.ticket).collect(), Fate::Unserved);
+                }
+                Due::Ledger(ledger) => {
+                    if let Some(line) = self.lines.get_mut(&ledger) {
+                        line.due_ms = None;
+                        self.look_soon(ledger);
+                    }
+                }
+            }
+        }
+        while let Some(ledger) = self.todo.pop_front() {
+            if let Some(line) = self.lines.get_mut(&ledger) {
+                line.is_queued = false;
+                self.visit(nodes, now, ledger, None);
+            }
+        }
+    }
+
+    /// Looks at a ledger in a transaction, and does what follows.
+    pub(super) fn visit(
+        &mut self,
+        nodes: &mut N,
+        now: Now,
+        ledger: LedgerId,
+        answer: Option<Answered>,
+    ) {
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        let requests = &self.requests;
+        line.waiting.retain(|id| requests.contains_key(id));
+        let Waiting { lacking, is_asked } = waiting(requests, line, &ledger);
+        let way = if !self.reach.is_open(line.slot, now.boot_ms) {
+            Way::Closed
+        } else if self.flights.len() >= self.bounds.messages {
+            Way::Full
+        } else {
+            Way::Open
+        };
+        let reasons = std::mem::take(&mut line.reasons);
+        let visit = Visit {
+            now_ms: now.boot_ms,
+            incarnation: nodes.incarnation(),
+            seq: nodes.next_seq(),
+            waiters: &lacking,
+            is_asked: is_asked && line.flight.is_none(),
+            held: line.held(now.boot_ms),
+            reasons,
+            answer,
+            has_flight: line.flight.is_some(),
+            is_lost: line.is_lost,
+            way,
+        };
+        let at = Now { ledger_ms: reasons.elsewhere_ms.unwrap_or(now.ledger_ms), ..now };
+        let key = line.key.clone();
+        let visited = nodes.with_leases(&key, at, |leased| {
+            leased.iter_mut().find(|leased| leased.ledger == ledger).map(|leased| visit.run(leased))
+        });
+        match visited {
+            Ok(Some(visited)) => self.follow(nodes, now, ledger, &visit, visited),
+            // The configuration has it no more.
+            Ok(None) | Err(_) => {
+                line.flight.take().map(|flight| self.flights.remove(&flight.id));
+                for id in std::mem::take(&mut line.waiting) {
+                    self.end_request(id, Fate::Unserved);
+                }
+            }
+        }
+        self.forget(ledger, now.boot_ms);
+    }
+
+    /// What follows from a visit.
+    fn follow(
+        &mut self,
+        nodes: &mut N,
+        now: Now,
+        ledger: LedgerId,
+        visit: &Visit<'_>,
+        visited: Visited,
+    ) {
+        if visited.next == Some(Next::Copied) {
+            self.figures.stale += 1;
+            nodes.renew_incarnation();
+            self.look_soon(ledger);
+            return;
+        }
+        for id in &visited.held {
+            self.note_held(*id, ledger);
+        }
+        for id in &visited.refused {
+            self.end_request(*id, Fate::Answered);
+        }
+        for id in &visited.unreachable {
+            self.end_request(*id, Fate::Unreachable);
+        }
+        if visit.way == Way::Closed {
+            self.end_asking(ledger, u64::MAX, Fate::Unreachable);
+        }
+        if let (Some(Next::Run), Some(answer)) = (visited.next, visit.answer)
+            && answer.heard.take.need > 0
+        {
+            self.figures.grants += 1;
+        }
+        if is_short(visited.next) {
+            let waits = visit.waiters.iter().filter(|waiter| waiter.may_ask);
+            for waiter in waits {
+                self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);
+            }
+        }
+        if visited.next == Some(Next::Recall) && visited.asker.is_some() {
+            self.ask_holders(ledger, visited.window, now.boot_ms);
+        }
+        let id = self.new_id();
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        line.reasons.is_recalled |= visited.is_recall_left;
+        if let Some(until_ms) = visited.until_ms
+            && line.due_ms.is_none_or(|due_ms| until_ms < due_ms)
+        {
+            line.due_ms = Some(until_ms);
+            self.timers.add(until_ms, Due::Ledger(ledger));
+        }
+        let Some(bound) = visited.bound else { return };
+        line.is_lost = false;
+        let Bound { take, settings, purpose, is_claim } = bound;
+        let is_elsewhere = visit.reasons.elsewhere_ms.is_some();
+        let flight = Flight { id, settings, take, purpose, is_elsewhere };
+        if let Some(before) = line.flight.replace(flight) {
+            self.flights.remove(&before.id);
+        }
+        self.flights.insert(id, ledger);
+        self.figures.claims += u64::from(is_claim);
+        self.figures.returns += u64::from(purpose != Purpose::Own);
+        self.actions.push(Action::Send { id, ledger, settings, take });
+    }
+
+    /// A request holds a part: it is complete, or its next part may be held.
+    fn note_held(&mut self, id: u64, ledger: LedgerId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let count = request.lacks(&ledger).unwrap_or(0);
+        request.hold(&ledger);
+        let (until_ms, next) = (request.deadline_ms(), request.next());
+        let is_complete = request.is_complete();
+        if let Some(line) = self.lines.get_mut(&ledger) {
+            line.hold(count, until_ms);
+        }
+        if is_complete {
+            // What it holds is for its next run.
+            if let Some(request) = self.requests.remove(&id) {
+                self.end(request.tickets, Fate::Answered);
+            }
+        } else if let Some(next) = next {
+            self.look_soon(next);
+        }
+    }
+
+    /// A request is over before it has all: what it holds is spendable again.
+    pub(super) fn end_request(&mut self, id: u64, fate: Fate) {
+        let Some(request) = self.requests.remove(&id) else { return };
+        let until_ms = request.deadline_ms();
+        for part in request.held() {
+            if let Some(line) = self.lines.get_mut(&part.key) {
+                line.release(part.count, until_ms);
+            }
+            self.look_soon(part.key);
+        }
+        let ledgers: Vec<LedgerId> = request.ledgers().collect();
+        self.end(request.tickets, fate);
+        // Another one may be the first now.
+        ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
+    }
+
+    pub(super) fn end(&mut self, tickets: Vec<N::Ticket>, fate: Fate) {
+        self.wants -= tickets.len();
+        tickets.into_iter().for_each(|ticket| self.finish(ticket, fate));
+    }
+
+    fn finish(&mut self, ticket: N::Ticket, fate: Fate) {
+        self.actions.push(Action::Finish { ticket, fate });
+    }
+
+    /// Forgets a ledger where nothing is going on.
+    fn forget(&mut self, ledger: LedgerId, now_ms: u64) {
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        if line.is_over(now_ms) {
+            self.lines.remove(&ledger);
+        } else if line.due_ms.is_none() && line.held(now_ms).count > 0 {
+            let until_ms = line.held(now_ms).until_ms;
+            line.due_ms = Some(until_ms);
+            self.timers.add(until_ms, Due::Ledger(ledger));
+        }
+    }
+}
+
+/// Those that wait for a ledger.
+struct Waiting {
+    /// Those that lack uses, in the order of arrival.
+    lacking: Vec<Waiter>,
+    /// One asks what the ledger knows.
+    is_asked: bool,
+}
+
+/// A question for holders, for a recall.
+#[derive(Debug)]
+pub(super) struct Question<K> {
+    pub ledger: LedgerId,
+    pub key: K,
+    pub window: u64,
+}
+
+fn waiting<N: Nodes>(
+    requests: &HashMap<u64, Request<N>>,
+    line: &Line<N::Key>,
+    ledger: &LedgerId,
+) -> Waiting {
+    let mut waiting = Waiting { lacking: Vec::new(), is_asked: false };
+    for id in &line.waiting {
+        let Some(request) = requests.get(id) else { continue };
+        waiting.is_asked |= request.unheard.contains(ledger);
+        waiting.lacking.extend(request.lacks(ledger).map(|count| Waiter {
+            request: *id,
+            count,
+            until_ms: request.deadline_ms(),
+            is_next: request.is_next(ledger),
+            may_ask: request.may_ask(ledger),
+        }));
+    }
+    waiting
+}

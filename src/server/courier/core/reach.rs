@@ -1,0 +1,75 @@
+//! Which slots of the cluster can be reached.
+//!
+//! Invariant: a slot whose master was not connected is tried again after a bounded pause, so that
+//! none is given up for good.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// For how long a slot that could not be reached is not tried again.
+const PAUSE_MS: u64 = 100;
+
+/// A set of slots.
+#[derive(Debug)]
+pub struct Slots(Box<[u64]>);
+
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots(vec![0; (1 << 14) / 64].into())
+    }
+}
+
+impl Slots {
+    /// Adds these. A range beyond the last slot adds what there is.
+    pub fn add(&mut self, range: &Range<u16>) {
+        for slot in range.clone() {
+            if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
+                *word |= 1 << (slot % 64);
+            }
+        }
+    }
+
+    /// Is this one of them?
+    pub fn has(&self, slot: u16) -> bool {
+        self.0[usize::from(slot) / 64] & 1 << (slot % 64) != 0
+    }
+
+    /// Is none of them in it?
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.0.fill(0);
+    }
+}
+
+/// Slots that cannot be reached, and when each is tried again.
+#[derive(Debug, Default)]
+pub struct Reach(HashMap<u16, u64>);
+
+impl Reach {
+    /// The slot's master is not connected.
+    pub fn lose(&mut self, slot: u16, now_ms: u64) {
+        self.0.insert(slot, now_ms.saturating_add(PAUSE_MS));
+    }
+
+    /// The slot's master has answered.
+    pub fn reached(&mut self, slot: u16) {
+        // Nothing is lost in the usual case.
+        if !self.0.is_empty() {
+            self.0.remove(&slot);
+        }
+    }
+
+    /// A master is connected again; it is found out which slots are its.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// May a message be sent there?
+    pub fn is_open(&self, slot: u16, now_ms: u64) -> bool {
+        self.0.get(&slot).is_none_or(|until_ms| now_ms >= *until_ms)
+    }
+}

@@ -1,0 +1,36 @@
+//! When a key's leases are recalled: at most once in a while.
+//!
+//! Invariant: what is remembered is as much as was recalled within one pause.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::nodes::LedgerId;
+
+/// The pause between two recalls of a key.
+pub const PAUSE_MS: u64 = 200;
+
+/// The recalls of late.
+#[derive(Debug, Default)]
+pub struct Recalls {
+    at_ms: HashMap<LedgerId, u64>,
+    order: VecDeque<(u64, LedgerId)>,
+}
+
+impl Recalls {
+    /// May this one be recalled now? If so, it is noted.
+    pub fn begin(&mut self, ledger: LedgerId, now_ms: u64) -> bool {
+        while let Some((at_ms, old)) = self.order.front().copied() {
+            if now_ms.saturating_sub(at_ms) < PAUSE_MS {
+                break;
+            }
+            self.order.pop_front();
+            self.at_ms.remove(&old);
+        }
+        if self.at_ms.contains_key(&ledger) {
+            return false;
+        }
+        self.at_ms.insert(ledger, now_ms);
+        self.order.push_back((now_ms, ledger));
+        true
+    }
+}

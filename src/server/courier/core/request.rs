@@ -1,0 +1,166 @@
+//! Requests that wait for leases: one item, or all items of an atomic request.
+//!
+//! Invariant: a part of a request is held, in the node of its ledger, only while all its lower parts
+//! are (rule 9).
+
+use std::collections::HashMap;
+
+use frs::lease::{Parked, Part};
+
+use super::nodes::{LedgerId, Nodes};
+
+/// A want, as the loop has taken it from a ring.
+#[derive(Debug, Clone)]
+pub struct Asked<N: Nodes> {
+    /// To be finished by this.
+    pub ticket: N::Ticket,
+    /// The item.
+    pub key: N::Key,
+    /// The uses that it charges in all.
+    pub count: u64,
+    /// It asks only what the ledgers know.
+    pub is_query: bool,
+    /// When nobody waits for it any more, CLOCK_BOOTTIME.
+    pub deadline_ms: u64,
+    /// The atomic request that it is a part of.
+    pub group: Option<Group>,
+}
+
+/// An atomic request, by its wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// The slot that asks.
+    pub slot: u32,
+    /// The number of the request there.
+    pub number: u64,
+    /// How many wants it has.
+    pub wants: u32,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub struct Request<N: Nodes> {
+    /// All are finished together.
+    pub tickets: Vec<N::Ticket>,
+    parts: Parked<LedgerId>,
+    held: Vec<bool>,
+    /// Ledgers that have yet to answer a question about what they know.
+    pub unheard: Vec<LedgerId>,
+}
+
+impl<N: Nodes> Request<N> {
+    /// Of what its wants ask.
+    pub fn new(
+        tickets: Vec<N::Ticket>,
+        parts: Vec<Part<LedgerId>>,
+        unheard: Vec<LedgerId>,
+        deadline_ms: u64,
+    ) -> Request<N> {
+        let parts = Parked::new(parts, deadline_ms);
+        let held = vec![false; parts.parts().len()];
+        Request { tickets, parts, held, unheard }
+    }
+
+    /// When it is answered by on-miss.
+    pub fn deadline_ms(&self) -> u64 {
+        self.parts.deadline_ms()
+    }
+
+    /// Its ledgers, lowest first.
+    pub fn ledgers(&self) -> impl Iterator<Item = LedgerId> + '_ {
+        let asked = self.unheard.iter().copied();
+        self.parts.parts().iter().map(|part| part.key).chain(asked)
+    }
+
+    /// What it lacks of a ledger; none if that is held.
+    pub fn lacks(&self, ledger: &LedgerId) -> Option<u64> {
+        let nth = self.nth(ledger)?;
+        (!self.held[nth]).then(|| self.parts.parts()[nth].count)
+    }
+
+    /// Are all parts before this one held?
+    pub fn is_next(&self, ledger: &LedgerId) -> bool {
+        self.nth(ledger).is_some_and(|nth| self.held[..nth].iter().all(|held| *held))
+    }
+
+    /// May it ask this ledger now?
+    pub fn may_ask(&self, ledger: &LedgerId) -> bool {
+        let in_hand = |key: &LedgerId| match self.nth(key) {
+            Some(nth) if self.held[nth] => u64::MAX,
+            _ => 0,
+        };
+        self.parts.asks(in_hand).any(|part| part.key == *ledger)
+    }
+
+    /// A part is held from now on.
+    pub fn hold(&mut self, ledger: &LedgerId) {
+        if let Some(nth) = self.nth(ledger) {
+            self.held[nth] = true;
+        }
+    }
+
+    /// The parts that are held.
+    pub fn held(&self) -> impl Iterator<Item = Part<LedgerId>> + '_ {
+        let parts = self.parts.parts().iter().zip(&self.held);
+        parts.filter_map(|(part, held)| held.then_some(*part))
+    }
+
+    /// The lowest part that is not held.
+    pub fn next(&self) -> Option<LedgerId> {
+        let nth = self.held.iter().position(|held| !held)?;
+        Some(self.parts.parts()[nth].key)
+    }
+
+    /// Has it all that it waits for?
+    pub fn is_complete(&self) -> bool {
+        self.unheard.is_empty() && self.held.iter().all(|held| *held)
+    }
+
+    /// A ledger was short of uses for it.
+    pub fn was_short(&mut self) {
+        self.parts.was_short();
+    }
+
+    fn nth(&self, ledger: &LedgerId) -> Option<usize> {
+        self.parts.parts().binary_search_by_key(ledger, |part| part.key).ok()
+    }
+}
+
+/// Wants of atomic requests of which not all have come yet.
+#[derive(Debug)]
+pub struct Groups<N: Nodes>(HashMap<(u32, u64), Vec<Asked<N>>>);
+
+impl<N: Nodes> Default for Groups<N> {
+    fn default() -> Groups<N> {
+        Groups(HashMap::new())
+    }
+}
+
+impl<N: Nodes> Groups<N> {
+    /// Adds a want. Returns all of its request if it was the last one.
+    pub fn add(&mut self, group: Group, asked: Asked<N>) -> Option<Vec<Asked<N>>> {
+        if group.wants <= 1 {
+            return Some(vec![asked]);
+        }
+        let name = (group.slot, group.number);
+        let wants = self.0.entry(name).or_default();
+        wants.push(asked);
+        if wants.len() < group.wants as usize { None } else { self.0.remove(&name) }
+    }
+
+    /// Is this its first want?
+    pub fn is_new(&self, group: Group) -> bool {
+        !self.0.contains_key(&(group.slot, group.number))
+    }
+
+    /// The wants of a request that never came whole, once nobody waits for it.
+    pub fn give_up(&mut self, slot: u32, number: u64, now_ms: u64) -> Vec<Asked<N>> {
+        let name = (slot, number);
+        let is_over = |wants: &Vec<Asked<N>>| wants.iter().all(|want| now_ms >= want.deadline_ms);
+        if self.0.get(&name).is_some_and(is_over) {
+            self.0.remove(&name).unwrap_or_default()
+        } else {
+            Vec::new()
+        }
+    }
+}

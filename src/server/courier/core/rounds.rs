@@ -1,0 +1,103 @@
+//! What is due in nodes that nobody asks for: repeats, idle returns, reports, and the claims after a
+//! change of masters.
+//!
+//! Invariant: a lease that a new master may not know is bound under a new number before it is used
+//! to judge an answer of the old one (rule 8).
+
+use std::ops::Range;
+
+use frs::lease::Holding;
+
+use super::engine::Core;
+use super::nodes::{Leased, LedgerId, Nodes, Now};
+
+/// Uses that were not used for so long go back.
+pub const IDLE_MS: u64 = 10_000;
+
+/// Between two reports of a log that holds more than its share.
+const REPORT_MS: u64 = 500;
+
+/// What a node is to be looked at for.
+#[derive(Debug, Clone, Copy)]
+struct Duty {
+    ledger: LedgerId,
+    is_due: bool,
+    may_claim: bool,
+}
+
+/// Is the ledger to hear of uses beyond the lease now? What was made beyond it at once; that a log
+/// holds more than its share now and then, as that lasts.
+pub(super) fn reports_at_once(node: &Holding, now_ms: u64) -> bool {
+    let is_new = node.lease.extra != 0;
+    let lasts = now_ms < node.lease.heard_ms.saturating_add(REPORT_MS);
+    node.must_report(now_ms) && (is_new || !lasts)
+}
+
+impl<N: Nodes> Core<N> {
+    /// Looks at what an item's nodes hold; false if there is nothing that has to be looked at again.
+    pub fn look(&mut self, nodes: &mut N, now: Now, key: &N::Key) -> bool {
+        let (incarnation, claimed_seq) = (nodes.incarnation(), self.claimed_seq);
+        let duty = |leased: &Leased| {
+            let Leased { ledger, settings, holding, .. } = leased;
+            let node = holding.of_host(incarnation);
+            let (lease, now_ms) = (&node.lease, now.boot_ms);
+            let is_overdue = lease.in_flight && now_ms >= lease.again_ms;
+            let is_due = is_overdue
+                || !lease.in_flight
+                    && (reports_at_once(&node, now_ms)
+                        || node.is_idle(now_ms, IDLE_MS)
+                        || node.is_report_due(settings, now_ms));
+            let counts = lease.window != 0 && now_ms < lease.gone_ms;
+            let is_live = counts || lease.in_flight || lease.extra != 0;
+            let may_claim = is_live && lease.seq <= claimed_seq;
+            is_live.then_some(Duty { ledger: *ledger, is_due, may_claim })
+        };
+        let duties = |leased: &mut [Leased]| leased.iter().filter_map(duty).collect::<Vec<_>>();
+        let Ok(duties) = nodes.with_leases(key, now, duties) else { return false };
+        for duty in &duties {
+            let is_claimed = duty.may_claim
+                && !self.claimed.is_empty()
+                && self.claimed.has(duty.ledger.slot(&self.cluster));
+            if !duty.is_due && !is_claimed {
+                continue;
+            }
+            let line = self.line(duty.ledger, key);
+            line.reasons.is_claimed |= is_claimed;
+            self.look_soon(duty.ledger);
+        }
+        !duties.is_empty()
+    }
+
+    /// Masters serve these slots that may not know what was granted there. All nodes are to be
+    /// looked at, then [`Core::end_claims`] is called.
+    pub fn new_master(&mut self, nodes: &mut N, slots: &[Range<u16>]) {
+        self.reach.clear();
+        self.claimed_seq = nodes.next_seq();
+        slots.iter().for_each(|range| self.claimed.add(range));
+        let is_there = |slot: u16| slots.iter().any(|range| range.contains(&slot));
+        let lines = self.lines.iter().filter(|(_, line)| is_there(line.slot));
+        let ledgers: Vec<LedgerId> = lines.map(|(ledger, _)| *ledger).collect();
+        for ledger in ledgers {
+            let Some(line) = self.lines.get_mut(&ledger) else { continue };
+            // An answer of the old master is void.
+            line.flight.take().map(|flight| self.flights.remove(&flight.id));
+            line.reasons.is_claimed = true;
+            self.look_soon(ledger);
+        }
+    }
+
+    /// All nodes have been looked at since the last [`Core::new_master`].
+    pub fn end_claims(&mut self) {
+        self.claimed.clear();
+    }
+
+    /// May a round go on? Not while so much is under way that a claim would have to wait.
+    pub fn has_room(&self) -> bool {
+        self.flights.len() < self.bounds.messages
+    }
+
+    /// A master is connected again.
+    pub fn up(&mut self) {
+        self.reach.clear();
+    }
+}

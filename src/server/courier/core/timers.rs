@@ -1,0 +1,46 @@
+//! What is due when.
+//!
+//! Invariant: an entry is only a reason to look: one that is out of date does no harm.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::nodes::LedgerId;
+
+/// What is to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// A ledger.
+    Ledger(LedgerId),
+    /// The deadline of a request.
+    Request(u64),
+    /// The deadline of a request of which parts are missing: slot and number.
+    Group {
+        /// The slot.
+        slot: u32,
+        /// The number of the request.
+        number: u64,
+    },
+}
+
+/// Times, the earliest first.
+#[derive(Debug, Default)]
+pub struct Timers(BinaryHeap<Reverse<(u64, Due)>>);
+
+impl Timers {
+    /// Adds one.
+    pub fn add(&mut self, at_ms: u64, due: Due) {
+        self.0.push(Reverse((at_ms, due)));
+    }
+
+    /// The earliest.
+    pub fn next_ms(&self) -> Option<u64> {
+        self.0.peek().map(|Reverse((at_ms, _))| *at_ms)
+    }
+
+    /// Takes one that is due.
+    pub fn take(&mut self, now_ms: u64) -> Option<Due> {
+        self.next_ms().filter(|at_ms| *at_ms <= now_ms)?;
+        self.0.pop().map(|Reverse((_, due))| due)
+    }
+}

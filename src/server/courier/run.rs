@@ -1,0 +1,277 @@
+//! The courier's process: a loop around the core.
+//!
+//! Contract: [`run`] serves until the master ends it, or is gone. It serves only while it holds the
+//! courier's lock: an upgrade has two couriers for a moment, and the second waits.
+//!
+//! Invariant: an action of the core is done in the turn that it comes from, so a want that is
+//! finished wakes its owner in the same turn.
+
+mod events;
+mod host_nodes;
+mod programs;
+mod rings;
+mod rounds;
+mod wake;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use frs::base::clock;
+use frs::base::sys::process::{self, PollFd, PollFlags};
+use frs::conf::{Cluster, SecretError};
+use frs::service::{Role, Service};
+use frs::store::{CourierLock, EventBell};
+
+use self::host_nodes::HostNodes;
+use self::programs::Programs;
+use self::rings::Rings;
+use self::rounds::Rounds;
+use self::wake::Waker;
+use super::cluster::{ClusterFault, Links, Wake};
+use super::core::{Bounds, Core, Figures, Now};
+use super::name::Secret;
+use crate::process::child::ChildContext;
+use crate::process::log::{self, LogThrottle};
+use crate::process::message::{self, Received, ToChild};
+
+/// The pause between two tries to take the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// The longest sleep: what a dead process has left is found then.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+/// The pause between two tries to reach a cluster that cannot be used.
+const FAULT_PAUSE: Duration = Duration::from_secs(1);
+/// Between two log lines of one kind.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// What a courier needs of the master that forks it.
+pub struct CourierArgs {
+    /// Its channel, signals and folders.
+    pub child: ChildContext,
+    /// The bell by which workers call it.
+    pub bell: EventBell,
+    /// The bells of the workers, by their numbers.
+    pub workers: Vec<EventBell>,
+    /// Who hears of it.
+    pub observer: Box<dyn Observer>,
+}
+
+/// Who hears what the courier counts and learns.
+pub trait Observer {
+    /// What it has counted since it began. Once a second.
+    fn figures(&mut self, figures: &Figures);
+    /// A biz has another reset epoch in the cluster than here.
+    fn epoch(&mut self, biz: u32, epoch: u64);
+}
+
+/// Why the courier cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CourierError {
+    /// The courier cannot attach to the store, or not take its lock.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] frs::store::Error),
+    /// A call to the kernel failed that the courier needs.
+    #[error("the courier's loop failed: {0}")]
+    Loop(#[from] io::Error),
+    /// The secret cannot be read.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The configuration has no cluster.
+    #[error("srv.xml has no <cluster>: a courier has nothing to do")]
+    NoCluster,
+}
+
+/// Carries wants to the cluster until asked to end.
+///
+/// # Errors
+/// The courier cannot go on. The master starts another one in its place.
+pub fn run(args: CourierArgs) -> Result<(), CourierError> {
+    let CourierArgs { child, bell, workers, observer } = args;
+    let service = Service::attach(&child.data_dir, Role::Courier)?;
+    message::send_ready(&child.channel)?;
+    let Some(lock) = wait_for_lock(&child, &service)? else { return Ok(()) };
+    let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
+    let secret = Secret::new(*cluster.secret()?.bytes());
+    let waker = Waker::new()?;
+    let programs = Programs::start(&child.data_dir, waker.caller()?)?;
+    let mut courier = Courier {
+        child,
+        bell,
+        workers,
+        observer,
+        core: Core::new(&cluster.name, Bounds::default()),
+        nodes: HostNodes::new(service, lock, cluster.name.clone(), secret),
+        links: None,
+        next_start: clock::instant(),
+        cluster,
+        secret,
+        waker,
+        programs,
+        rings: Rings::default(),
+        rounds: Rounds::new(clock::instant()),
+        complaints: LogThrottle::new(COMPLAIN_EVERY),
+        warned: Figures::default(),
+    };
+    courier.run()
+}
+
+/// Waits until no other courier serves; none: the courier is to end.
+fn wait_for_lock(
+    child: &ChildContext,
+    service: &Service,
+) -> Result<Option<CourierLock>, CourierError> {
+    loop {
+        if let Some(lock) = service.handle().runtime().try_lock_courier()? {
+            return Ok(Some(lock));
+        }
+        let mut fds = [
+            PollFd::new(child.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(child.channel.as_fd(), PollFlags::POLLIN),
+        ];
+        process::poll(&mut fds, Some(LOCK_PAUSE))?;
+        if child.signals.next()?.is_some() || !receive(child)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// Receives the master's messages; false if the master is gone.
+fn receive(child: &ChildContext) -> io::Result<bool> {
+    loop {
+        match message::receive(&child.channel)? {
+            Received::Message(ToChild::ReopenLog, _) => log::reopen(),
+            // The courier of a newer master serves the workers of both.
+            Received::Message(ToChild::Leave, _) => return Ok(false),
+            // A turn takes a new generation by itself.
+            Received::Message(..) => {}
+            Received::Nothing => return Ok(true),
+            Received::MasterGone => {
+                tracing::warn!("the master has ended: the courier ends");
+                return Ok(false);
+            }
+        }
+    }
+}
+
+struct Courier {
+    child: ChildContext,
+    bell: EventBell,
+    workers: Vec<EventBell>,
+    observer: Box<dyn Observer>,
+    core: Core<HostNodes>,
+    nodes: HostNodes,
+    /// None while the cluster cannot be used.
+    links: Option<Links>,
+    next_start: Instant,
+    cluster: Cluster,
+    secret: Secret,
+    waker: Waker,
+    programs: Programs,
+    rings: Rings,
+    rounds: Rounds,
+    complaints: LogThrottle,
+    /// What was counted when the log last told of it.
+    warned: Figures,
+}
+
+impl Courier {
+    fn run(&mut self) -> Result<(), CourierError> {
+        self.rings.take_all(self.nodes.service.handle().runtime());
+        loop {
+            if self.child.signals.next()?.is_some() || !receive(&self.child)? {
+                return Ok(());
+            }
+            self.take_configuration()?;
+            self.start_links();
+            let now = self.now();
+            self.nodes.begin(clock::now());
+            self.hear(now);
+            self.drain(now);
+            self.round(now);
+            self.core.settle(&mut self.nodes, now);
+            self.act();
+            self.programs.wake();
+            self.sleep()?;
+        }
+    }
+
+    fn now(&self) -> Now {
+        let instant = clock::instant();
+        let ledger_ms = self.links.as_ref().and_then(|links| links.ledger_now_ms(instant));
+        Now { boot_ms: clock::boot_ms(), ledger_ms: ledger_ms.unwrap_or_else(clock::now) }
+    }
+
+    fn take_configuration(&mut self) -> Result<(), CourierError> {
+        if !self.nodes.service.begin_tick() {
+            return Ok(());
+        }
+        let conf = self.nodes.service.conf().clone();
+        log::set_level(conf.srv.log.level);
+        let cluster = conf.srv.cluster.clone().ok_or(CourierError::NoCluster)?;
+        let secret = Secret::new(*cluster.secret()?.bytes());
+        if cluster != self.cluster || secret != self.secret {
+            // Answers of the cluster before are nobody's, and the wants are asked anew.
+            self.links = None;
+            self.core = Core::new(&cluster.name, Bounds::default());
+            self.nodes.set_cluster(cluster.name.clone(), secret);
+            (self.cluster, self.secret) = (cluster, secret);
+            self.rings = Rings::default();
+            self.rings.take_all(self.nodes.service.handle().runtime());
+            self.next_start = clock::instant();
+        }
+        self.rounds.restart();
+        Ok(())
+    }
+
+    /// Connects. A cluster that cannot be used is tried again and again, and named in the log.
+    fn start_links(&mut self) {
+        if self.links.is_some() || clock::instant() < self.next_start {
+            return;
+        }
+        let wake = match self.waker.caller() {
+            Ok(caller) => Wake::new(move || caller.call()),
+            Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
+        };
+        match Links::start(&self.cluster, self.secret, wake) {
+            Ok(links) => self.links = Some(links),
+            Err(fault) => {
+                self.complain(&fault);
+                self.next_start = clock::instant() + FAULT_PAUSE;
+            }
+        }
+    }
+
+    fn complain(&mut self, fault: &ClusterFault) {
+        if self.complaints.is_due(clock::instant()) {
+            tracing::error!(%fault, "the cluster of shared limits cannot be used");
+        }
+    }
+
+    /// Sleeps until somebody calls, or something is due.
+    fn sleep(&mut self) -> io::Result<()> {
+        let runtime = self.nodes.service.handle().runtime();
+        let bell = runtime.workers_bell();
+        bell.lie_down();
+        let boot_ms = clock::boot_ms();
+        let due = self.core.next_due_ms().map(|due_ms| due_ms.saturating_sub(boot_ms));
+        let round = self.rounds.due().saturating_duration_since(clock::instant());
+        let mut longest = LONGEST_SLEEP.min(round);
+        if let Some(due_ms) = due {
+            longest = longest.min(Duration::from_millis(due_ms));
+        }
+        if runtime.asking().is_any() {
+            longest = Duration::ZERO;
+        }
+        let mut fds = [
+            PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.bell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
+        ];
+        process::poll(&mut fds, Some(longest))?;
+        bell.get_up();
+        self.bell.drain()?;
+        self.waker.drain();
+        Ok(())
+    }
+}

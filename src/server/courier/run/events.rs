@@ -1,0 +1,163 @@
+//! What the links say, and what is done for the core.
+//!
+//! Invariant: each message is given to the links once, and its answer to the core once.
+
+use std::time::Duration;
+
+use frs::base::clock;
+use frs::service::LeaseKey;
+
+use super::Courier;
+use super::host_nodes::HostNodes;
+use crate::courier::cluster::{Event, Lost, Message};
+use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
+use crate::courier::ledger::Reply;
+use crate::courier::{name, news};
+
+impl Courier {
+    /// Hears what has happened in the cluster.
+    pub(super) fn hear(&mut self, now: Now) {
+        let Some(links) = &mut self.links else { return };
+        let events: Vec<Event> = links.events().collect();
+        for event in events {
+            self.hear_one(now, event);
+        }
+    }
+
+    fn hear_one(&mut self, now: Now, event: Event) {
+        let Courier { core, nodes, .. } = self;
+        match event {
+            Event::Answered { id, result } => {
+                core.answered(nodes, now, id, outcome(result));
+            }
+            Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
+            Event::NewMaster { slots } => {
+                core.new_master(nodes, &slots);
+                self.rounds.claim();
+            }
+            Event::Published { payload, .. } => {
+                if let Some(news) = read_news(&nodes.cluster().to_owned(), &payload) {
+                    core.news(nodes, news);
+                }
+            }
+            // What was missed meanwhile is asked for after a pause.
+            Event::Listening => {}
+            Event::Epoch { biz, epoch } => self.observer.epoch(biz as u32, epoch),
+            Event::Up { node } => {
+                core.up();
+                self.rounds.hurry();
+                tracing::info!(node, "a master of the cluster is connected");
+            }
+            Event::Down { node, why } => {
+                tracing::warn!(node, why, "a master of the cluster is not connected");
+            }
+            Event::Fault(fault) => self.complain(&fault),
+        }
+    }
+
+    /// Does what the core says.
+    pub(super) fn act(&mut self) {
+        loop {
+            let actions = self.core.take_actions();
+            if actions.is_empty() {
+                break;
+            }
+            for action in actions {
+                self.act_one(action);
+            }
+            // Without links messages are answered at once, and that has consequences.
+            let now = self.now();
+            self.core.settle(&mut self.nodes, now);
+        }
+        let runtime = self.nodes.service.handle().runtime();
+        self.rings.ring(runtime, &self.workers);
+        self.links.iter_mut().for_each(super::Links::flush);
+    }
+
+    fn act_one(&mut self, action: Action<HostNodes>) {
+        let cluster = self.nodes.cluster().to_owned();
+        let links = self.links.as_mut();
+        match (action, links) {
+            (Action::Finish { ticket, fate }, _) => {
+                self.rings.finish(self.nodes.service.handle().runtime(), ticket, fate);
+            }
+            (Action::Send { id, ledger, settings, take }, Some(links)) => {
+                links.send(Message { id, ledger: ledger.name(&cluster), settings, take });
+            }
+            (Action::Send { id, .. }, None) => {
+                let now = self.now();
+                self.core.answered(&mut self.nodes, now, id, Outcome::Down);
+            }
+            (Action::AskHolders { id, ledger }, Some(links)) => {
+                links.ask_holders(id, &ledger.name(&cluster));
+            }
+            (Action::AskHolders { id, .. }, None) => self.core.holders(&self.nodes, id, None),
+            (Action::Publish(news), Some(links)) => {
+                let ledger = news.ledger.name(&cluster);
+                links.publish(&ledger, write_news(&ledger, &news));
+            }
+            (Action::Publish(_), None) => {}
+        }
+    }
+
+    /// Tells what was counted, and asks for the reset epochs: each second.
+    pub(super) fn tell(&mut self) {
+        let figures = *self.core.figures();
+        self.observer.figures(&figures);
+        let is_worse = figures.conflicts > self.warned.conflicts
+            || figures.stale > self.warned.stale
+            || figures.over > self.warned.over;
+        if is_worse && self.complaints.is_due(clock::instant()) {
+            let since = |now: u64, then: u64| now - then;
+            tracing::warn!(
+                conflicts = since(figures.conflicts, self.warned.conflicts),
+                stale = since(figures.stale, self.warned.stale),
+                over = since(figures.over, self.warned.over),
+                "answers by the max of another machine, to a copied directory, of too many uses"
+            );
+            self.warned = figures;
+        }
+        let Some(links) = &mut self.links else { return };
+        let conf = self.nodes.service.conf();
+        for biz in conf.map.bizs.iter().filter(|biz| biz.sharing.is_some()) {
+            links.ask_epoch(biz.id.into(), u64::from(biz.epoch));
+        }
+    }
+}
+
+/// Between two looks at the epochs.
+pub(super) const TELL_EVERY: Duration = Duration::from_secs(1);
+
+fn outcome(result: Result<Reply, Lost>) -> Outcome {
+    match result {
+        Ok(reply) => Outcome::Replied(reply),
+        Err(Lost::Down { .. }) => Outcome::Down,
+        Err(Lost::Unfit(_)) => Outcome::Unfit,
+        Err(_) => Outcome::Lost,
+    }
+}
+
+fn write_news(ledger: &str, news: &News<LeaseKey>) -> Vec<u8> {
+    let (kind, window, holders) = match &news.kind {
+        NewsKind::Recall { window, holders } => {
+            (news::NewsKind::Recall, *window, holders.as_slice())
+        }
+        NewsKind::Again => (news::NewsKind::HasAgain, 0, [].as_slice()),
+    };
+    let holders = holders.to_vec();
+    news::News { kind, window, ledger: ledger.to_owned(), key: news.key, holders }.encode()
+}
+
+/// None: it is of another cluster, or of another version.
+fn read_news(cluster: &str, payload: &[u8]) -> Option<News<LeaseKey>> {
+    let news::News { kind, window, ledger, key, holders } = news::News::decode(payload)?;
+    let name = name::LedgerName::parse(cluster, &ledger)?;
+    let name::LedgerName { biz, key: digest, limit, shape, epoch, .. } = name;
+    let biz = u32::try_from(biz).ok().filter(|biz| *biz == key.biz_id())?;
+    let ledger = LedgerId { biz, key: digest, limit, shape, epoch };
+    let kind = match kind {
+        news::NewsKind::Recall => NewsKind::Recall { window, holders },
+        news::NewsKind::HasAgain => NewsKind::Again,
+    };
+    Some(News { ledger, key, kind })
+}

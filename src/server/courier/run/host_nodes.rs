@@ -1,0 +1,120 @@
+//! The nodes of this host, by its attachment to the store.
+//!
+//! Invariant: numbers of bindings are taken only while the courier's lock is held.
+
+use frs::base::clock::Millis;
+use frs::conf::{Scope, Share};
+use frs::lease::{Appetite, Incarnation};
+use frs::service::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit, Service};
+use frs::store::CourierLock;
+
+use super::rings::RingTicket;
+use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
+use crate::courier::name::{KeyDigest, Secret};
+
+/// The nodes, and what names their ledgers.
+#[derive(Debug)]
+pub struct HostNodes {
+    pub service: Service,
+    lock: CourierLock,
+    cluster: String,
+    secret: Secret,
+    wall_ms: Millis,
+    incarnation: Incarnation,
+    /// Which key-nodes may hold leases.
+    pub pass: LeasePass,
+}
+
+impl HostNodes {
+    pub fn new(
+        mut service: Service,
+        lock: CourierLock,
+        cluster: String,
+        secret: Secret,
+    ) -> HostNodes {
+        let incarnation = service.incarnation();
+        let pass = LeasePass::default();
+        HostNodes { service, lock, cluster, secret, wall_ms: 0, incarnation, pass }
+    }
+
+    /// A turn begins at this time.
+    pub fn begin(&mut self, wall_ms: Millis) {
+        self.wall_ms = wall_ms;
+        self.incarnation = self.service.incarnation();
+    }
+
+    /// Ledgers are named by another cluster from now on.
+    pub fn set_cluster(&mut self, cluster: String, secret: Secret) {
+        (self.cluster, self.secret) = (cluster, secret);
+    }
+
+    /// The name of the cluster.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// The time of a transaction.
+    pub fn moment(&self, now: Now) -> LeaseMoment {
+        let Now { boot_ms, ledger_ms } = now;
+        LeaseMoment { boot_ms, wall_ms: self.wall_ms, ledger_ms }
+    }
+
+    fn leased(key: &LeaseKey, digest: KeyDigest, limit: &LeasedLimit) -> Leased {
+        let ledger = LedgerId {
+            biz: key.biz_id(),
+            key: if limit.scope == Scope::Biz { KeyDigest::Biz } else { digest },
+            limit: limit.number,
+            shape: limit.shape,
+            epoch: u64::from(limit.epoch),
+        };
+        let appetite = match limit.sharing.share {
+            Share::Cluster => Appetite::Most,
+            Share::Exact => Appetite::Needed,
+        };
+        Leased { ledger, settings: limit.settings, appetite, holding: limit.holding }
+    }
+}
+
+impl Nodes for HostNodes {
+    type Key = LeaseKey;
+    type Ticket = RingTicket;
+
+    fn with_leases<T>(
+        &mut self,
+        key: &LeaseKey,
+        now: Now,
+        mut work: impl FnMut(&mut [Leased]) -> T,
+    ) -> Result<T, Unserved> {
+        let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(Unserved)?;
+        let mut is_changed = false;
+        let moment = self.moment(now);
+        let result = self.service.with_leases(key, moment, |limits| {
+            let mut leased: Vec<Leased> =
+                limits.iter().map(|limit| HostNodes::leased(key, digest, limit)).collect();
+            let result = work(&mut leased);
+            for (limit, leased) in limits.iter_mut().zip(leased) {
+                is_changed |= limit.holding != leased.holding;
+                limit.holding = leased.holding;
+            }
+            result
+        });
+        if is_changed {
+            self.service.mark_lease(&mut self.pass, key);
+        }
+        result.map_err(|_| Unserved)
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.service.handle().runtime().next_host_seq(&self.lock)
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    fn renew_incarnation(&mut self) {
+        let salt = self.service.incarnation_salt();
+        self.service.handle().runtime().renew_incarnation(&self.lock, salt);
+        self.incarnation = self.service.incarnation();
+    }
+}

@@ -1,0 +1,99 @@
+//! The rings of wants of all slots, as the courier drains and answers them.
+//!
+//! Invariant: a want that is taken is finished; one whose owner has given it up, or is gone, is
+//! finished in vain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use frs::service::LeaseKey;
+use frs::store::{
+    EventBell, Runtime, TakenWant, Ticket, WantKind, WantQueue, WantResult, WantedTogether,
+};
+
+use super::Courier;
+use super::host_nodes::HostNodes;
+use crate::courier::core::{Asked, Fate, Group, Now};
+
+/// Names a want: its slot and its entry there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingTicket {
+    slot: u32,
+    ticket: Ticket,
+}
+
+/// All rings.
+#[derive(Debug, Default)]
+pub struct Rings {
+    queues: BTreeMap<u32, WantQueue>,
+    /// Slots that are to be looked at.
+    asked: BTreeSet<u32>,
+    /// Slots whose owners are to be called.
+    answered: BTreeSet<u32>,
+}
+
+impl Rings {
+    /// A courier before this one may have died with wants that it had taken: all open rings are
+    /// looked at.
+    pub fn take_all(&mut self, runtime: &Runtime) {
+        self.asked.extend(runtime.open_rings());
+    }
+
+    /// Takes what is asked.
+    fn drain(&mut self, runtime: &Runtime) -> Vec<Asked<HostNodes>> {
+        self.asked.extend(runtime.asking().take());
+        let mut all = Vec::new();
+        for slot in std::mem::take(&mut self.asked) {
+            let queue = self.queues.entry(slot).or_default();
+            while let Some(taken) = queue.take_next(runtime.slot(slot)) {
+                all.push(asked(slot, &taken));
+            }
+        }
+        all
+    }
+
+    /// Says what became of a want.
+    pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, fate: Fate) {
+        let result = match fate {
+            Fate::Answered => WantResult::Answered,
+            Fate::Unreachable => WantResult::Unreachable,
+            Fate::Unserved => WantResult::Unserved,
+        };
+        let RingTicket { slot, ticket } = ticket;
+        if WantQueue::finish(runtime.slot(slot), ticket, result) {
+            self.answered.insert(slot);
+        }
+    }
+
+    /// Calls the owners of wants that were finished.
+    pub fn ring(&mut self, runtime: &Runtime, workers: &[EventBell]) {
+        for slot in std::mem::take(&mut self.answered) {
+            runtime.ring_owner(slot, workers);
+        }
+    }
+}
+
+fn asked(slot: u32, taken: &TakenWant) -> Asked<HostNodes> {
+    let TakenWant { ticket, want } = taken;
+    Asked {
+        ticket: RingTicket { slot, ticket: *ticket },
+        key: LeaseKey { key_word: want.key_word, field: want.field },
+        count: want.need,
+        is_query: want.kind == WantKind::Query,
+        deadline_ms: want.deadline_ms,
+        group: want.request.map(|WantedTogether { number, wants }| Group {
+            slot,
+            number,
+            wants: wants.into(),
+        }),
+    }
+}
+
+impl Courier {
+    /// Takes what is asked in all rings that say so.
+    pub(super) fn drain(&mut self, now: Now) {
+        let wants = self.rings.drain(self.nodes.service.handle().runtime());
+        for want in wants {
+            self.core.want(&mut self.nodes, now, want);
+        }
+    }
+}

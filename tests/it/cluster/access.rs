@@ -1,0 +1,141 @@
+//! Who is let in: passwords, users with few rights, TLS.
+
+use std::path::Path;
+use std::process::Command;
+
+use frs_server::courier::cluster::{ClusterFault, Event};
+use redis::cmd;
+
+use super::host::{Host, SECRET, conf, with_login};
+use super::nodes::{MASTERS, NodeOptions, Nodes, ledger_in};
+use crate::common::{needs, programs, wait_until};
+
+#[test]
+fn a_password_is_used() {
+    let options = NodeOptions { password: Some("open".to_owned()), ..NodeOptions::default() };
+    let Some(nodes) = Nodes::with(options) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let start = |password: Option<&str>| {
+        let mut conf = conf(nodes.seeds());
+        if let Some(password) = password {
+            with_login(&mut conf, dir.path(), None, password);
+        }
+        Host::try_start(&conf, SECRET)
+    };
+    start(Some("open")).expect("let in").settled().need_until_granted(&ledger_in(1, 1), 1);
+    for password in [None, Some("shut")] {
+        let fault = start(password).map(|_| ());
+        assert!(matches!(fault, Err(ClusterFault::NotAllowed { .. })), "{fault:?}");
+    }
+}
+
+/// What the user of a courier needs.
+const RIGHTS: &str = "~frs:* &frs:* resetchannels &frs:* -@all +fcall +function|load +info \
+    +cluster|shards +cluster|info +asking +wait +ping +publish +subscribe +unsubscribe \
+    +punsubscribe +time +get +set +del +hget +hmget +hset +hdel +hgetall +hscan +expire +pexpire \
+    +pexpireat +persist";
+
+#[test]
+fn a_user_needs_few_rights() {
+    let Some(nodes) = Nodes::start() else { return };
+    let set = |rights: &str| {
+        for i in 0..2 * MASTERS {
+            let mut acl = cmd("ACL");
+            acl.arg("SETUSER").arg("courier").arg("reset").arg("on").arg(">open");
+            let _: String = nodes.ask(i, acl.arg(rights.split_whitespace().collect::<Vec<_>>()));
+        }
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut conf = conf(nodes.seeds());
+    with_login(&mut conf, dir.path(), Some("courier"), "open");
+    set(RIGHTS);
+    let mut host = Host::start(&conf).settled();
+    host.need_until_granted(&ledger_in(1, 1), 1);
+    drop(host);
+    for missing in ["+fcall ", "+info ", "+cluster|shards ", "+hset "] {
+        set(&RIGHTS.replace(missing, ""));
+        let fault = Host::try_start(&conf, SECRET).map(|mut host| {
+            // A master that learns writes nothing.
+            wait_until("a fault is told", || {
+                let id = host.need(&ledger_in(1, 2), 1);
+                let _ = host.answer(id);
+                host.heard.iter().find_map(|event| match event {
+                    Event::Fault(fault) => Some(fault.clone()),
+                    _ => None,
+                })
+            })
+        });
+        let fault = fault.unwrap_or_else(|fault| fault);
+        assert!(matches!(fault, ClusterFault::NotAllowed { .. }), "without {missing}: {fault}");
+    }
+}
+
+const TLS_DIR: &str = "FRS_TEST_TLS_DIR";
+
+fn certificates(dir: &Path) -> Option<()> {
+    let run = |arguments: &[&str]| {
+        let output = needs::output(Command::new("openssl").current_dir(dir).args(arguments))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        Some(())
+    };
+    let ca = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj \
+        /CN=test-ca -keyout ca.key -out ca.pem -addext basicConstraints=critical,CA:TRUE";
+    let request = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=node \
+        -keyout node.key -out node.csr";
+    let sign = "x509 -req -in node.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile \
+        names -out node.pem";
+    std::fs::write(dir.join("names"), "subjectAltName=IP:127.0.0.1\n").expect("written");
+    [ca, request, sign]
+        .iter()
+        .try_for_each(|line| run(&line.split_whitespace().collect::<Vec<_>>()))
+}
+
+/// The authorities that a process trusts are those of the machine, or of SSL_CERT_FILE, so the
+/// links are in a process of their own.
+#[test]
+fn nodes_are_reached_over_tls() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if certificates(dir.path()).is_none() {
+        return;
+    }
+    if super::nodes::program().is_none() {
+        return;
+    }
+    let run = |trusted: &str, test: &str| {
+        let mut program = programs::program(module_path!(), test);
+        program.env("SSL_CERT_FILE", dir.path().join(trusted)).env(TLS_DIR, dir.path());
+        program.output().expect("it runs")
+    };
+    for (trusted, test) in [("ca.pem", "over_tls"), ("node.pem", "over_tls_with_other_authorities")]
+    {
+        let output = run(trusted, test);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{test}: {said}{}", crate::common::text(&output.stderr));
+        assert!(said.contains("1 passed"), "{said}");
+    }
+}
+
+fn tls_nodes() -> Option<Nodes> {
+    let dir = std::env::var_os(TLS_DIR)?;
+    Nodes::with(NodeOptions { tls: Some(dir.into()), ..NodeOptions::default() })
+}
+
+#[test]
+#[ignore = "a program of nodes_are_reached_over_tls"]
+fn over_tls() {
+    let nodes = tls_nodes().expect("nodes");
+    let mut conf = conf(nodes.seeds());
+    conf.tls = true;
+    Host::start(&conf).settled().need_until_granted(&ledger_in(1, 1), 1);
+}
+
+#[test]
+#[ignore = "a program of nodes_are_reached_over_tls"]
+fn over_tls_with_other_authorities() {
+    let nodes = tls_nodes().expect("nodes");
+    let mut conf = conf(nodes.seeds());
+    conf.tls = true;
+    let host = Host::start(&conf);
+    assert!(!host.links.is_reachable(1), "a node that nobody vouches for was trusted");
+}

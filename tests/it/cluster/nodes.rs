@@ -1,0 +1,362 @@
+//! A real cluster for a test: three masters and three replicas of redis-server (or what FRS_REDIS
+//! names) in a directory of its own. Node `i` is the first master of a third of the slots for
+//! `i < 3`, and `i + 3` is its replica.
+//!
+//! Everything ends with the value. A test that is killed takes the nodes with it, and so does the
+//! end of the thread that started them.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use frs::conf::ClusterNode;
+use frs_server::courier::name;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
+
+use crate::common::address::Reserved;
+use crate::common::{needs, wait_until};
+
+/// Slots of a cluster.
+pub const SLOTS: u16 = 1 << 14;
+/// Masters at first.
+pub const MASTERS: usize = 3;
+
+/// How a node is started.
+#[derive(Clone, Default)]
+pub struct NodeOptions {
+    /// More arguments of each node.
+    pub arguments: Vec<String>,
+    /// The password of the default user.
+    pub password: Option<String>,
+    /// A directory with ca.pem, node.pem and node.key: each node listens over TLS as well.
+    pub tls: Option<PathBuf>,
+}
+
+/// A cluster.
+pub struct Nodes {
+    nodes: Vec<Node>,
+    options: NodeOptions,
+    program: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+struct Node {
+    child: Option<Child>,
+    plain: Reserved,
+    tls: Reserved,
+    bus: Reserved,
+}
+
+/// The program of a node; none is said by name.
+pub fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("FRS_REDIS").map(PathBuf::from);
+    let candidates = match named {
+        Some(named) => vec![named],
+        None => ["redis-server", "valkey-server"].map(PathBuf::from).into(),
+    };
+    let runs = |program: &PathBuf| {
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    let found = candidates.into_iter().find(runs);
+    if found.is_none() {
+        needs::skip("redis-server is not installed");
+    }
+    found
+}
+
+impl Nodes {
+    /// Starts three masters and three replicas, and waits until all agree.
+    pub fn start() -> Option<Nodes> {
+        Nodes::with(NodeOptions::default())
+    }
+
+    /// The same with other options.
+    pub fn with(options: NodeOptions) -> Option<Nodes> {
+        let mut nodes = Nodes::without_cluster(2 * MASTERS, options)?;
+        nodes.join();
+        Some(nodes)
+    }
+
+    /// Starts nodes that do not know each other.
+    pub fn without_cluster(count: usize, options: NodeOptions) -> Option<Nodes> {
+        let program = program()?;
+        let dir = tempfile::tempdir().expect("a directory");
+        let node = |_| Node {
+            child: None,
+            plain: Reserved::new(),
+            tls: Reserved::new(),
+            bus: Reserved::new(),
+        };
+        let mut nodes = Nodes { nodes: (0..count).map(node).collect(), options, program, dir };
+        (0..count).for_each(|i| nodes.spawn(i));
+        (0..count).for_each(|i| nodes.wait_until_it_answers(i));
+        Some(nodes)
+    }
+
+    fn spawn(&mut self, i: usize) {
+        let dir = self.dir.path().join(i.to_string());
+        std::fs::create_dir_all(&dir).expect("created");
+        // A node does not survive the thread that has started it.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
+        let node = &self.nodes[i];
+        let arguments = [
+            ("--port", node.plain.address.port().to_string()),
+            ("--cluster-port", node.bus.address.port().to_string()),
+            ("--bind", "127.0.0.1".to_owned()),
+            ("--dir", dir.display().to_string()),
+            ("--save", String::new()),
+            ("--appendonly", "no".to_owned()),
+            ("--daemonize", "no".to_owned()),
+            ("--cluster-enabled", "yes".to_owned()),
+            ("--cluster-config-file", "nodes.conf".to_owned()),
+            ("--cluster-node-timeout", "1000".to_owned()),
+            ("--cluster-replica-validity-factor", "0".to_owned()),
+            ("--repl-diskless-sync", "yes".to_owned()),
+            ("--repl-diskless-sync-delay", "0".to_owned()),
+            ("--logfile", "log".to_owned()),
+        ];
+        arguments.iter().for_each(|(name, value)| {
+            command.arg(name).arg(value);
+        });
+        if let Some(tls) = &self.options.tls {
+            let file = |name: &str| tls.join(name).display().to_string();
+            command.args(["--tls-port", &node.tls.address.port().to_string()]);
+            command.args(["--tls-auth-clients", "no"]);
+            command.args(["--tls-cluster", "yes", "--tls-replication", "yes"]);
+            command.args(["--tls-ca-cert-file", &file("ca.pem")]);
+            command.args(["--tls-cert-file", &file("node.pem")]);
+            command.args(["--tls-key-file", &file("node.key")]);
+        }
+        if let Some(password) = &self.options.password {
+            command.args(["--requirepass", password, "--masterauth", password]);
+        }
+        command.args(&self.options.arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        self.nodes[i].child = Some(command.spawn().expect("a node starts"));
+    }
+
+    fn wait_until_it_answers(&self, i: usize) {
+        wait_until("a node answers", || {
+            cmd("PING").query::<String>(&mut self.try_connect(i)?).ok()
+        });
+    }
+
+    /// Makes one cluster of them.
+    fn join(&mut self) {
+        let third = |i: usize| (i * usize::from(SLOTS) / MASTERS) as u16;
+        for i in 0..self.nodes.len() {
+            let _: String = self.ask(i, cmd("CLUSTER").arg("SET-CONFIG-EPOCH").arg(i + 1));
+        }
+        for i in 0..MASTERS {
+            let (first, last) = (third(i), third(i + 1) - 1);
+            let _: String = self.ask(i, cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(first).arg(last));
+        }
+        for node in &self.nodes[1..] {
+            let mut meet = cmd("CLUSTER");
+            let port = if self.options.tls.is_some() { &node.tls } else { &node.plain };
+            meet.arg("MEET").arg("127.0.0.1").arg(port.address.port());
+            let _: String = self.ask(0, meet.arg(node.bus.address.port()));
+        }
+        let count = self.nodes.len();
+        for i in 0..count {
+            self.wait_for(i, "CLUSTER", "INFO", &format!("cluster_known_nodes:{count}"));
+        }
+        for i in MASTERS..count {
+            let id: String = self.ask(i - MASTERS, cmd("CLUSTER").arg("MYID"));
+            wait_until("a replica knows its master", || {
+                self.try_ask::<String>(i, cmd("CLUSTER").arg("REPLICATE").arg(&id))
+            });
+        }
+        self.wait_until_whole();
+    }
+
+    /// Waits until all nodes that run see a whole cluster, and all replicas follow their masters.
+    pub fn wait_until_whole(&self) {
+        let running = || (0..self.nodes.len()).filter(|&i| self.nodes[i].child.is_some());
+        for i in running() {
+            self.wait_for(i, "CLUSTER", "INFO", "cluster_state:ok");
+        }
+        for i in running() {
+            wait_until("a node is a master, or follows one", || {
+                let info: String = self.try_ask(i, cmd("INFO").arg("replication"))?;
+                let is_fit = info.contains("role:master") || info.contains("master_link_status:up");
+                is_fit.then_some(())
+            });
+        }
+    }
+
+    fn wait_for(&self, i: usize, command: &str, what: &str, expected: &str) {
+        wait_until(expected, || {
+            let text: String = self.try_ask(i, cmd(command).arg(what))?;
+            text.contains(expected).then_some(())
+        });
+    }
+
+    /// The address of a node.
+    pub fn node(&self, i: usize) -> ClusterNode {
+        let reserved = match self.options.tls {
+            Some(_) => &self.nodes[i].tls,
+            None => &self.nodes[i].plain,
+        };
+        ClusterNode { host: "127.0.0.1".to_owned(), port: reserved.address.port() }
+    }
+
+    /// The addresses of the first masters.
+    pub fn seeds(&self) -> Vec<ClusterNode> {
+        (0..self.nodes.len().min(MASTERS)).map(|i| self.node(i)).collect()
+    }
+
+    fn try_connect(&self, i: usize) -> Option<Connection> {
+        let login = self.options.password.as_ref().map(|password| format!(":{password}@"));
+        let port = self.nodes[i].plain.address.port();
+        let url = format!("redis://{}127.0.0.1:{port}", login.unwrap_or_default());
+        let client = redis::Client::open(url).expect("an address");
+        let longest = Duration::from_secs(2);
+        let connection = client.get_connection_with_timeout(longest).ok()?;
+        connection.set_read_timeout(Some(longest)).ok()?;
+        Some(connection)
+    }
+
+    /// A connection of the test.
+    pub fn connect(&self, i: usize) -> Connection {
+        self.try_connect(i).expect("a node accepts")
+    }
+
+    /// Runs a command that succeeds.
+    #[track_caller]
+    pub fn ask<T: FromRedisValue>(&self, i: usize, command: &Cmd) -> T {
+        command.query(&mut self.connect(i)).expect("a node answers")
+    }
+
+    /// Runs a command that may fail.
+    pub fn try_ask<T: FromRedisValue>(&self, i: usize, command: &Cmd) -> Option<T> {
+        command.query(&mut self.try_connect(i)?).ok()
+    }
+
+    fn pid(&self, i: usize) -> Pid {
+        let child = self.nodes[i].child.as_ref().expect("the node runs");
+        Pid::from_raw(child.id() as i32)
+    }
+
+    /// Kills a node.
+    pub fn kill(&mut self, i: usize) {
+        let mut child = self.nodes[i].child.take().expect("the node runs");
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+    }
+
+    /// Starts a node that was killed: its data are gone, its place in the cluster is not.
+    pub fn restart(&mut self, i: usize) {
+        self.spawn(i);
+        self.wait_until_it_answers(i);
+    }
+
+    /// Stops a node: it accepts connections and says nothing.
+    pub fn stop(&self, i: usize) {
+        kill(self.pid(i), Signal::SIGSTOP).expect("stopped");
+    }
+
+    /// Continues a node that was stopped.
+    pub fn go_on(&self, i: usize) {
+        kill(self.pid(i), Signal::SIGCONT).expect("continued");
+    }
+
+    /// Makes a replica the master at once, whatever the others say, and waits until all agree.
+    pub fn take_over(&self, replica: usize) {
+        let _: String = self.ask(replica, cmd("CLUSTER").arg("FAILOVER").arg("TAKEOVER"));
+        self.wait_until_master(replica);
+    }
+
+    /// Waits until a node is a master with slots.
+    pub fn wait_until_master(&self, i: usize) {
+        let id: String = self.ask(i, cmd("CLUSTER").arg("MYID"));
+        let running = (0..self.nodes.len()).filter(|&i| self.nodes[i].child.is_some());
+        for other in running {
+            wait_until("all nodes know the new master", || {
+                let nodes: String = self.try_ask(other, cmd("CLUSTER").arg("NODES"))?;
+                let line = nodes.lines().find(|line| line.starts_with(&id))?;
+                let has_slots = line.split(' ').count() > 8;
+                (line.contains("master") && has_slots).then_some(())
+            });
+        }
+    }
+
+    /// Breaks the connections of a master to its replicas, once.
+    pub fn cut_replicas(&self, master: usize) {
+        let _: u64 = self.ask(master, cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica"));
+    }
+
+    /// Empties a node.
+    pub fn flush_all(&self, i: usize) {
+        let _: String = self.ask(i, &cmd("FLUSHALL"));
+    }
+
+    /// The first master of a slot.
+    pub fn first_master(slot: u16) -> usize {
+        let owner = |i: &usize| usize::from(slot) < (i + 1) * usize::from(SLOTS) / MASTERS;
+        (0..MASTERS).find(owner).expect("a slot of a cluster")
+    }
+
+    /// The slots of a first master.
+    pub fn first_slots(i: usize) -> Range<u16> {
+        let third = |i: usize| (i * usize::from(SLOTS) / MASTERS) as u16;
+        third(i)..third(i + 1)
+    }
+
+    /// Begins to move a slot: the old master sends ASK for keys that it has not (any more).
+    pub fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
+        let id = |i| self.ask::<String>(i, cmd("CLUSTER").arg("MYID"));
+        let set = |at, what: &str, id: String| {
+            let mut command = cmd("CLUSTER");
+            command.arg("SETSLOT").arg(slot).arg(what).arg(id);
+            let _: String = self.ask(at, &command);
+        };
+        set(to, "IMPORTING", id(from));
+        set(from, "MIGRATING", id(to));
+    }
+
+    /// Moves the keys of a slot.
+    pub fn move_keys(&self, slot: u16, from: usize, to: usize) {
+        loop {
+            let mut get = cmd("CLUSTER");
+            let keys: Vec<String> = self.ask(from, get.arg("GETKEYSINSLOT").arg(slot).arg(100));
+            if keys.is_empty() {
+                return;
+            }
+            let mut migrate = cmd("MIGRATE");
+            let port = self.nodes[to].plain.address.port();
+            migrate.arg("127.0.0.1").arg(port).arg("").arg(0).arg(5000);
+            if let Some(password) = &self.options.password {
+                migrate.arg("AUTH").arg(password);
+            }
+            let _: Value = self.ask(from, migrate.arg("KEYS").arg(keys));
+        }
+    }
+
+    /// Ends the move of a slot.
+    pub fn end_move(&self, slot: u16, from: usize, to: usize) {
+        let id: String = self.ask(to, cmd("CLUSTER").arg("MYID"));
+        for at in [to, from] {
+            let mut command = cmd("CLUSTER");
+            let _: String = self.ask(at, command.arg("SETSLOT").arg(slot).arg("NODE").arg(&id));
+        }
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for child in self.nodes.iter_mut().filter_map(|node| node.child.as_mut()) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A key of a ledger in this slot.
+pub fn ledger_in(slot: u16, limit: u32) -> String {
+    let key = |n: u32| format!("frs:{{test:1:{n:032x}}}:{limit}:0001:0");
+    (0..).map(key).find(|key| name::slot(key.as_bytes()) == slot).expect("a key of the slot")
+}

@@ -1,0 +1,196 @@
+//! A host without files: its nodes are a map, its clients spend as the service does.
+//!
+//! Invariant: a client spends in one step or not at all, from what its nodes hold.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use frs::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
+use frs_server::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
+use frs_server::courier::name::KeyDigest;
+
+pub type Key = u32;
+
+/// The limits of each key.
+#[derive(Debug)]
+pub struct Table {
+    pub settings: Settings,
+    pub appetite: Appetite,
+    /// Each key has so many limits.
+    pub limits: u32,
+    pub keys: Key,
+}
+
+impl Table {
+    pub fn ledgers(&self, key: Key) -> impl Iterator<Item = LedgerId> {
+        let digest = KeyDigest::Key([u64::from(key), 7]);
+        (1..=self.limits).map(move |limit| LedgerId {
+            biz: 2001,
+            key: digest,
+            limit,
+            shape: 1,
+            epoch: 0,
+        })
+    }
+
+    fn settings(&self, ledger_ms: u64) -> Settings {
+        let kind = match self.settings.kind {
+            Kind::Calendar { start_ms, end_ms, .. } => {
+                let length_ms = end_ms - start_ms;
+                let start_ms = ledger_ms - ledger_ms % length_ms;
+                let end_ms = start_ms + length_ms;
+                Kind::Calendar { start_ms, end_ms, next_end_ms: end_ms + length_ms }
+            }
+            kind => kind,
+        };
+        Settings { kind, ..self.settings }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct HostNodes {
+    pub table: Rc<Table>,
+    pub holdings: BTreeMap<LedgerId, Holding>,
+    pub seq: u64,
+    pub incarnation: Incarnation,
+}
+
+impl Nodes for HostNodes {
+    type Key = Key;
+    type Ticket = u64;
+
+    fn with_leases<T>(
+        &mut self,
+        key: &Key,
+        now: Now,
+        mut work: impl FnMut(&mut [Leased]) -> T,
+    ) -> Result<T, Unserved> {
+        if *key >= self.table.keys {
+            return Err(Unserved);
+        }
+        let Table { appetite, .. } = *self.table;
+        let settings = self.table.settings(now.ledger_ms);
+        let mut leased: Vec<Leased> = self
+            .table
+            .ledgers(*key)
+            .map(|ledger| {
+                let holding = self.holdings.get(&ledger).copied().unwrap_or_default();
+                Leased { ledger, settings, appetite, holding }
+            })
+            .collect();
+        let result = work(&mut leased);
+        for Leased { ledger, holding, .. } in leased {
+            if holding != Holding::default() {
+                self.holdings.insert(ledger, holding);
+            }
+        }
+        Ok(result)
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    fn renew_incarnation(&mut self) {
+        self.incarnation += 1000;
+    }
+}
+
+/// One item of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Item {
+    pub key: Key,
+    pub count: u64,
+}
+
+/// A request that waits.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub number: u64,
+    pub items: Vec<Item>,
+    pub deadline_ms: u64,
+    /// Wants that are not finished.
+    pub open: usize,
+    pub fate: Option<Fate>,
+}
+
+/// What a run has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ran {
+    Admitted,
+    Refused,
+    Lacks,
+}
+
+/// How a request runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    New,
+    Parked,
+}
+
+impl HostNodes {
+    /// Runs a request as the service does: all of it or nothing.
+    pub fn run(&mut self, items: &[Item], mode: Mode, boot_ms: u64) -> Ran {
+        let mut needs: BTreeMap<LedgerId, u64> = BTreeMap::new();
+        for item in items {
+            for ledger in self.table.ledgers(item.key) {
+                *needs.entry(ledger).or_default() += item.count;
+            }
+        }
+        let mut ran = Ran::Admitted;
+        for (ledger, count) in &needs {
+            let node = self.node(ledger);
+            let has = match mode {
+                Mode::New => node.spendable(boot_ms),
+                Mode::Parked => node.unspent(boot_ms),
+            };
+            if has < *count {
+                let asking = node.asking(count - has, boot_ms);
+                if matches!(asking, Asking::Refuse { .. }) {
+                    return Ran::Refused;
+                }
+                ran = Ran::Lacks;
+            }
+        }
+        if ran == Ran::Admitted {
+            for (ledger, count) in needs {
+                let mut node = self.node(&ledger);
+                if mode == Mode::Parked {
+                    let held = node.held(boot_ms).saturating_sub(count);
+                    node.hold(held, node.lease.held_until_ms);
+                }
+                node.spend(count, boot_ms);
+                self.holdings.insert(ledger, node);
+            }
+        }
+        ran
+    }
+
+    pub fn node(&self, ledger: &LedgerId) -> Holding {
+        self.holdings.get(ledger).copied().unwrap_or_default().of_host(self.incarnation)
+    }
+}
+
+impl Client {
+    /// Its wants, as a worker writes them.
+    pub fn wants(&self) -> Vec<Asked<HostNodes>> {
+        let wants = self.items.len() as u32;
+        let group = Group { slot: 0, number: self.number, wants };
+        let group = (wants > 1).then_some(group);
+        let asked = |item: &Item| Asked {
+            ticket: self.number,
+            key: item.key,
+            count: item.count,
+            is_query: false,
+            deadline_ms: self.deadline_ms,
+            group,
+        };
+        self.items.iter().map(asked).collect()
+    }
+}

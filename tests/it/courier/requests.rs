@@ -1,0 +1,381 @@
+//! What one courier does, step by step.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use frs::lease::{Appetite, Granted, Kind, Settings, Taken};
+use frs_server::courier::core::{
+    Action, Asked, Bounds, Core, Fate, Group, LedgerId, News, NewsKind, Now, Outcome,
+};
+use frs_server::courier::ledger::{Answer, Reply};
+
+use super::host::{HostNodes, Key, Mode, Ran, Table};
+use crate::lease::ledger::Ledger;
+
+const MAX: u64 = 100;
+
+/// One courier, its nodes, and the ledgers that answer at once when they are asked to.
+struct Play {
+    core: Core<HostNodes>,
+    nodes: HostNodes,
+    ledgers: BTreeMap<LedgerId, Ledger>,
+    now_ms: u64,
+    sent: Vec<Sent>,
+    holders: Vec<u64>,
+    published: Vec<News<Key>>,
+    finished: Vec<(u64, Fate)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    id: u64,
+    ledger: LedgerId,
+    settings: Settings,
+    take: frs::lease::Take,
+}
+
+impl Play {
+    fn new(max: u64, appetite: Appetite) -> Play {
+        let settings = Settings { kind: Kind::Total, max, hosts: 2 };
+        let table = Rc::new(Table { settings, appetite, limits: 1, keys: 9 });
+        let nodes = HostNodes { table, holdings: BTreeMap::new(), seq: 0, incarnation: 7 };
+        Play {
+            core: Core::new("prod", Bounds { wants: 5, messages: 4 }),
+            nodes,
+            ledgers: BTreeMap::new(),
+            now_ms: 1_000_000,
+            sent: Vec::new(),
+            holders: Vec::new(),
+            published: Vec::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { boot_ms: self.now_ms, ledger_ms: 5_000_000 }
+    }
+
+    fn ask(&mut self, ticket: u64, key: Key, count: u64) {
+        self.ask_as(ticket, key, count, None);
+    }
+
+    fn ask_as(&mut self, ticket: u64, key: Key, count: u64, group: Option<Group>) {
+        let deadline_ms = self.now_ms + 20;
+        let asked = Asked { ticket, key, count, is_query: false, deadline_ms, group };
+        let now = self.now();
+        self.core.want(&mut self.nodes, now, asked);
+    }
+
+    fn settle(&mut self) {
+        let now = self.now();
+        self.core.settle(&mut self.nodes, now);
+        for action in self.core.take_actions() {
+            match action {
+                Action::Send { id, ledger, settings, take } => {
+                    self.sent.push(Sent { id, ledger, settings, take });
+                }
+                Action::AskHolders { id, .. } => self.holders.push(id),
+                Action::Publish(news) => self.published.push(news),
+                Action::Finish { ticket, fate } => self.finished.push((ticket, fate)),
+            }
+        }
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.settle();
+    }
+
+    /// The ledgers answer to all that was sent.
+    fn answer(&mut self) {
+        for Sent { id, ledger, settings, take } in std::mem::take(&mut self.sent) {
+            let ledger = self.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
+            let reply = ledger.reply(5_000_000, &settings, &take);
+            self.hear(id, Outcome::Replied(reply));
+        }
+        self.settle();
+    }
+
+    /// They answer that others have it all.
+    fn answer_short(&mut self, others: u64) {
+        for Sent { id, take, .. } in std::mem::take(&mut self.sent) {
+            let allowance = take.claim.floor;
+            let turn_ms = None;
+            let taken = Taken::Granted(Granted {
+                window: 3,
+                base: (take.claim.window != 3).then_some(allowance),
+                allowance,
+                pool: 0,
+                turn_ms,
+                others,
+                over: 0,
+            });
+            let reply = Reply { learning_ms: 0, answer: Answer::Taken(taken) };
+            self.hear(id, Outcome::Replied(reply));
+        }
+        self.settle();
+    }
+
+    fn fail(&mut self, outcome: Outcome) {
+        for Sent { id, .. } in std::mem::take(&mut self.sent) {
+            self.hear(id, outcome);
+        }
+        self.settle();
+    }
+
+    fn hear(&mut self, id: u64, outcome: Outcome) {
+        let now = self.now();
+        self.core.answered(&mut self.nodes, now, id, outcome);
+    }
+
+    fn key_of(&self, sent: &Sent) -> Key {
+        (0..9).find(|key| self.ledger(*key) == sent.ledger).unwrap()
+    }
+
+    fn ledger(&self, key: Key) -> LedgerId {
+        self.nodes.table.ledgers(key).next().unwrap()
+    }
+
+    fn keys_sent(&self) -> Vec<Key> {
+        self.sent.iter().map(|sent| self.key_of(sent)).collect()
+    }
+
+    fn held(&self, key: Key) -> u64 {
+        self.nodes.node(&self.ledger(key)).held(self.now_ms)
+    }
+}
+
+fn together(number: u64, wants: u32) -> Option<Group> {
+    Some(Group { slot: 3, number, wants })
+}
+
+#[test]
+fn wants_of_one_key_share_a_message_and_are_served_in_order() {
+    let mut play = Play::new(MAX, Appetite::Needed);
+    (1..=3).for_each(|ticket| play.ask(ticket, 0, ticket));
+    play.settle();
+    let [sent] = play.sent[..] else { panic!("{:?}", play.sent) };
+    assert_eq!((sent.take.need, sent.take.want), (1, 6), "the first one's, and all");
+    play.ask(4, 0, 1);
+    play.settle();
+    assert_eq!(play.sent.len(), 1, "one message at a time");
+    play.answer();
+    assert_eq!(play.finished, [1, 2, 3].map(|ticket| (ticket, Fate::Answered)));
+    assert_eq!(play.held(0), 6, "for those that run now");
+    assert_eq!(play.keys_sent(), [0], "for the fourth");
+    play.answer();
+    assert_eq!(play.finished.last(), Some(&(4, Fate::Answered)));
+}
+
+#[test]
+fn what_is_held_is_nobody_elses_until_the_deadline() {
+    let mut play = Play::new(1, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    play.answer();
+    let items = [super::host::Item { key: 0, count: 1 }];
+    assert_ne!(play.nodes.run(&items, Mode::New, play.now_ms), Ran::Admitted);
+    let mut other = play.nodes.clone();
+    assert_eq!(other.run(&items, Mode::Parked, play.now_ms), Ran::Admitted);
+    play.wait(20);
+    assert_eq!(play.nodes.run(&items, Mode::New, play.now_ms), Ran::Admitted);
+}
+
+#[test]
+fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
+    let mut play = Play::new(MAX, Appetite::Needed);
+    play.ask_as(1, 5, 1, together(1, 2));
+    play.settle();
+    assert!(play.sent.is_empty(), "half of it is known");
+    play.ask_as(2, 2, 1, together(1, 2));
+    play.settle();
+    assert_eq!(play.keys_sent().len(), 2);
+    play.answer_short(1);
+    assert!(play.finished.is_empty());
+    // Others have given back.
+    for key in [5, 2] {
+        let ledger = play.ledger(key);
+        play.core.news(&play.nodes, News { ledger, key, kind: NewsKind::Again });
+    }
+    play.settle();
+    assert_eq!(play.keys_sent(), [2], "the lowest first");
+    assert_eq!(play.held(2), 0);
+    play.answer();
+    assert_eq!(play.held(2), 1, "with all lower ones in hand it is held");
+    assert_eq!(play.keys_sent(), [5]);
+    play.answer();
+    assert_eq!(play.finished, [(1, Fate::Answered), (2, Fate::Answered)]);
+}
+
+#[test]
+fn a_request_that_is_over_holds_nothing() {
+    let mut play = Play::new(1, Appetite::Most);
+    play.ask_as(1, 1, 1, together(1, 2));
+    play.ask_as(2, 2, 1, together(1, 2));
+    play.settle();
+    let second = play.sent.pop().unwrap();
+    play.answer();
+    assert_eq!(play.held(1), 1);
+    play.sent = vec![second];
+    play.answer_short(0);
+    assert_eq!(play.finished.len(), 2, "one part is refused for good");
+    assert_eq!(play.held(1), 0);
+}
+
+#[test]
+fn a_key_is_recalled_at_most_each_200_ms_and_asked_for_again() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    play.answer_short(4);
+    assert_eq!(play.holders.len(), 1);
+    let id = play.holders[0];
+    play.core.holders(&play.nodes, id, Some(vec![7, 8]));
+    play.settle();
+    let kind = NewsKind::Recall { window: 3, holders: vec![8] };
+    assert_eq!(play.published, [News { ledger: play.ledger(0), key: 0, kind }], "not itself");
+    let mut asked = 0;
+    for ticket in 2..12 {
+        play.ask(ticket, 0, 1);
+        play.wait(19);
+        asked += play.sent.len();
+        play.answer_short(4);
+    }
+    assert!((1..=2).contains(&asked), "{asked} messages in 190 ms");
+    assert_eq!(play.holders.len(), 1);
+    for ticket in 12..40 {
+        play.ask(ticket, 0, 1);
+        play.wait(19);
+        play.answer_short(4);
+    }
+    assert!((2..=3).contains(&play.holders.len()), "{:?}", play.holders);
+}
+
+#[test]
+fn a_named_host_gives_back_and_says_so_once_the_ledger_knows() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    play.answer();
+    let items = [super::host::Item { key: 0, count: 1 }];
+    assert_eq!(play.nodes.run(&items, Mode::Parked, play.now_ms), Ran::Admitted);
+    let unspent = play.nodes.node(&play.ledger(0)).unspent(play.now_ms);
+    let recall = |holders: Vec<u64>, key| News {
+        ledger: Table::ledgers(&play.nodes.table, key).next().unwrap(),
+        key,
+        kind: NewsKind::Recall { window: 3, holders },
+    };
+    let (other, own, lost) = (recall(vec![8], 0), recall(vec![8, 7], 0), recall(vec![7], 4));
+    play.core.news(&play.nodes, other);
+    play.settle();
+    assert!(play.sent.is_empty(), "it names another one");
+    play.core.news(&play.nodes, own);
+    play.settle();
+    let [sent] = play.sent[..] else { panic!("{:?}", play.sent) };
+    assert_eq!(sent.take.claim.floor, 1 + unspent / 4);
+    assert!(play.published.is_empty());
+    play.answer();
+    let again = News { ledger: play.ledger(0), key: 0, kind: NewsKind::Again };
+    assert_eq!(play.published, [again]);
+    // A node that is lost answers that it does not know.
+    play.core.news(&play.nodes, lost);
+    play.settle();
+    assert_eq!((play.sent[0].take.claim.window, play.sent[0].take.claim.floor), (0, 0));
+}
+
+#[test]
+fn nobody_waits_for_a_master_that_is_not_connected() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.ask(2, 0, 2);
+    play.settle();
+    play.fail(Outcome::Down);
+    let unreachable = [1, 2].map(|ticket| (ticket, Fate::Unreachable));
+    assert_eq!(play.finished, unreachable);
+    play.ask(3, 0, 1);
+    play.settle();
+    assert_eq!(play.finished.last(), Some(&(3, Fate::Unreachable)));
+    assert!(play.sent.is_empty());
+    play.core.up();
+    play.ask(4, 0, 1);
+    play.settle();
+    play.answer();
+    assert_eq!(play.finished.last(), Some(&(4, Fate::Answered)));
+}
+
+#[test]
+fn a_lost_message_is_repeated_under_the_same_seq() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    let seq = play.sent[0].take.seq;
+    play.fail(Outcome::Lost);
+    assert!(play.sent.is_empty());
+    play.wait(99);
+    assert!(play.sent.is_empty(), "{:?}", play.sent);
+    play.wait(1);
+    assert_eq!(play.sent[0].take.seq, seq);
+    assert_eq!(play.finished, [(1, Fate::Answered)], "its deadline is over");
+}
+
+#[test]
+fn a_copied_directory_becomes_another_host() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    let reply = Reply { learning_ms: 0, answer: Answer::Taken(Taken::Stale) };
+    play.fail(Outcome::Replied(reply));
+    assert_eq!(play.core.figures().stale, 1);
+    assert_ne!(play.sent[0].take.host, 7);
+    play.answer();
+    assert_eq!(play.finished, [(1, Fate::Answered)]);
+}
+
+#[test]
+fn a_new_master_hears_of_all_leases_under_new_numbers() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    play.answer();
+    play.ask(2, 1, 1);
+    play.settle();
+    let old = play.sent.pop().unwrap();
+    play.core.new_master(&mut play.nodes, std::slice::from_ref(&(0..16384)));
+    for key in 0..9 {
+        let now = play.now();
+        play.core.look(&mut play.nodes, now, &key);
+    }
+    play.core.end_claims();
+    play.settle();
+    let mut keys = play.keys_sent();
+    keys.sort_unstable();
+    assert_eq!(keys, [0, 1]);
+    assert!(play.sent.iter().all(|sent| sent.take.seq > old.take.seq));
+    // What the old master answers is void.
+    play.hear(old.id, Outcome::Lost);
+    assert_eq!(play.core.figures().claims, 2);
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    (0..7).for_each(|ticket| play.ask(ticket, ticket as Key, 1));
+    assert_eq!(play.core.waiting(), 5);
+    play.settle();
+    assert_eq!(play.finished, [5, 6].map(|ticket| (ticket, Fate::Unserved)));
+    assert_eq!(play.sent.len(), 4, "messages under way");
+    play.answer();
+    play.wait(10);
+    assert_eq!(play.sent.len(), 1, "the fifth");
+    play.wait(10);
+    assert_eq!(play.core.waiting(), 0);
+}
+
+#[test]
+fn half_of_an_atomic_request_is_given_up_at_its_deadline() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask_as(1, 5, 1, together(9, 2));
+    play.wait(20);
+    assert_eq!(play.finished, [(1, Fate::Unserved)]);
+    assert_eq!(play.core.waiting(), 0);
+}

@@ -1,0 +1,141 @@
+//! Random schedules over several hosts' couriers: whatever is lost, late, doubled or killed, no
+//! window admits more than its maximum; where nothing is, it admits all of it.
+//!
+//! Invariant: a seed replays a failure. `FRS_COURIER_SEEDS` says how many seeds are played.
+
+use frs::lease::{Appetite, Kind, Settings};
+
+use super::host::{Item, Table};
+use super::world::{Faults, World};
+
+const LEARN_MS: u64 = 500;
+
+fn seeds(few: u64) -> std::ops::Range<u64> {
+    let seeds = std::env::var("FRS_COURIER_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    0..seeds.unwrap_or(few)
+}
+
+fn table(kind: Kind, max: u64, appetite: Appetite) -> Table {
+    Table { settings: Settings { kind, max, hosts: 3 }, appetite, limits: 1, keys: 3 }
+}
+
+/// Of kinds, maxima and appetites each seed has another.
+fn any_table(seed: u64, interval_ms: u64) -> Table {
+    let calendar = Kind::Calendar { start_ms: 0, end_ms: interval_ms, next_end_ms: 0 };
+    let kind = [Kind::Interval { interval_ms }, calendar, Kind::Total][seed as usize % 3];
+    let appetite = [Appetite::Most, Appetite::Needed][seed as usize / 3 % 2];
+    let max = [1, 2, 5, 20, 100][seed as usize / 6 % 5];
+    Table { limits: 1 + (seed / 30 % 2) as u32, ..table(kind, max, appetite) }
+}
+
+/// Clients of all hosts ask for one key or for several.
+fn ask(world: &mut World, each: u64) {
+    let keys = u64::from(world.table.keys);
+    let most = world.table.settings.max.min(3);
+    for host in 0..world.hosts.len() {
+        if !world.random.one_in(each) || world.hosts[host].clients.len() > 50 {
+            continue;
+        }
+        let items = if world.random.one_in(3) { 2 } else { 1 };
+        let items = (0..items)
+            .map(|_| {
+                let key = world.random.below(keys) as u32;
+                Item { key, count: 1 + world.random.below(most) }
+            })
+            .collect();
+        world.request(host, items);
+    }
+}
+
+fn play(world: &mut World, steps: u64, each: u64) {
+    for _ in 0..steps {
+        ask(world, each);
+        world.step();
+        if world.now_ms.is_multiple_of(500) {
+            world.check();
+        }
+    }
+    world.check();
+}
+
+#[test]
+fn no_window_admits_more_than_its_maximum() {
+    for seed in seeds(30) {
+        let mut world = World::new(seed, any_table(seed, 700), 3, LEARN_MS);
+        world.faults = Faults {
+            lost: 12,
+            late: 15,
+            doubled: 5,
+            death: 400,
+            outage: 1500,
+            outage_ms: 150,
+            failover: 0,
+        };
+        world.hosts[1].skew_ms = 900;
+        play(&mut world, 4000, 4);
+        let tally = world.tally;
+        assert!(tally.admitted > 0, "seed {seed}: {tally:?}");
+    }
+}
+
+#[test]
+fn no_window_admits_more_after_masters_that_have_lost_writes() {
+    for seed in seeds(30) {
+        let mut world = World::new(seed, any_table(seed, 3000), 3, LEARN_MS);
+        world.faults = Faults { doubled: 5, failover: 900, death: 700, ..Faults::default() };
+        play(&mut world, 6000, 4);
+        assert!(world.tally.admitted > 0, "seed {seed}: {:?}", world.tally);
+    }
+}
+
+#[test]
+fn windows_are_filled_where_all_hosts_keep_asking() {
+    for seed in seeds(10) {
+        let appetite = [Appetite::Most, Appetite::Needed][seed as usize % 2];
+        let max = [1, 2, 7, 30, 100][seed as usize / 2 % 5];
+        let kind = Kind::Interval { interval_ms: 1000 };
+        let mut world = World::new(seed, table(kind, max, appetite), 3, LEARN_MS);
+        for _ in 0..4200 {
+            for host in 0..3 {
+                let key = world.random.below(3) as u32;
+                if world.hosts[host].clients.len() < 20 {
+                    world.request(host, vec![Item { key, count: 1 }]);
+                }
+            }
+            world.step();
+        }
+        world.check();
+        for ledger in (0..3).flat_map(|key| world.table.ledgers(key)) {
+            let ended = |window: &super::world::Window| window.end_ms <= world.now_ms;
+            let windows: Vec<_> = world.windows(ledger).into_iter().filter(ended).collect();
+            assert!(windows.len() >= 3, "seed {seed}");
+            for window in windows {
+                assert_eq!(window.admitted, max, "seed {seed}: {window:?} {:?}", world.tally);
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
+    for seed in seeds(20) {
+        let max = [1, 2, 3, 8, 40][seed as usize % 5];
+        let mut world = World::new(seed, table(Kind::Total, max, Appetite::Most), 3, LEARN_MS);
+        // As in one data centre: a question and its answer take two milliseconds.
+        (world.hop_ms, world.wait_ms) = (1, 40);
+        let mut steps = 0;
+        while world.tally.admitted < max && steps < 6000 {
+            steps += 1;
+            for host in 0..3 {
+                if world.random.one_in(5) && world.hosts[host].clients.len() < 10 {
+                    let first = world.random.below(3) as u32;
+                    let keys = [first, (first + 2) % 3, (first + 1) % 3];
+                    world.request(host, keys.map(|key| Item { key, count: 1 }).to_vec());
+                }
+            }
+            world.step();
+        }
+        world.check();
+        assert_eq!(world.tally.admitted, max, "seed {seed}: {:?}", world.tally);
+    }
+}
