@@ -27,7 +27,6 @@ pub(super) enum Patience {
     None,
 }
 
-
 impl Attachment {
     pub fn new(data_dir: &Path) -> Result<Attachment, AttachError> {
         let mut service = Service::attach(data_dir, Role::Program)

@@ -109,15 +109,18 @@ mod tests {
 
     fn recall(holders: Vec<Incarnation>) -> News {
         let ledger = "frs:{prod:2001:00ff}:1:00a7:0".to_owned();
-        News { kind: NewsKind::Recall, window: 1_700_000_000_123, ledger, holders }
+        let mut field = LeaseKey { key_word: 0, field: Default::default() }.field;
+        field[0] = 0x61;
+        let key = LeaseKey { key_word: 1 << 32 | 2001, field };
+        News { kind: NewsKind::Recall, window: 1_700_000_000_123, ledger, key, holders }
     }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let news = recall(vec![0, 1, u64::MAX]);
         let payload = news.encode();
-        let text = "1 recall 1700000000123 frs:{prod:2001:00ff}:1:00a7:0 0000000000000000 \
-                    0000000000000001 ffffffffffffffff";
+        let text = "1 recall 1700000000123 frs:{prod:2001:00ff}:1:00a7:0 00000001000007d1 \
+                    0000000000000061 0000000000000000 0000000000000001 ffffffffffffffff";
         assert_eq!(String::from_utf8(payload.clone()).unwrap(), text);
         assert_eq!(News::decode(&payload), Some(news));
         let again = News { kind: NewsKind::HasAgain, ..recall(vec![]) };

@@ -33,8 +33,8 @@ use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
 use frs::conf::{Conf, Srv};
 use frs::service::Service;
-use frs::store::{ChildRole, Counter};
 use frs::store::counter::{Counters, Timed};
+use frs::store::{ChildRole, Counter};
 
 const SIGNALS: Token = Token(0);
 const CHANNEL: Token = Token(1);
@@ -415,7 +415,9 @@ impl Worker {
     fn answer_clients(&mut self) {
         if self.bells.is_some() {
             let most = self.conf.srv.cluster.as_ref().map_or(0, |cluster| cluster.max_parked);
-            self.handler.service.set_wait_room(most as usize - self.parked.len().min(most as usize));
+            self.handler
+                .service
+                .set_wait_room(most as usize - self.parked.len().min(most as usize));
         }
         if !self.parked.is_empty() {
             self.resume_parked();

@@ -10,7 +10,7 @@ use frs::conf::{
     Biz, Calendar, Count, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy, Scope,
     Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
-use frs::limit::{Rules, States, Verdict};
+use frs::limit::{Rules, Spending, States, Verdict};
 use jiff::tz::TimeZone;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -78,7 +78,8 @@ impl Record {
         let (key, biz) = (&mut key.words[..], &mut biz.words[..]);
         let before = (key.to_vec(), biz.to_vec());
         let (key_words, biz_words) = (rules.words(Scope::Key), rules.words(Scope::Biz));
-        let states = &mut States { key: &mut key[..key_words], biz: &mut biz[..biz_words] };
+        let (key, biz) = (&mut key[..key_words], &mut biz[..biz_words]);
+        let states = &mut States { key, biz, spending: Spending::New };
         rules.roll(states, now);
         let mut judgement = rules.judge(states, now, count);
         let charged = charges(judgement.limited);

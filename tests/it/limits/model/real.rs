@@ -2,7 +2,9 @@
 
 use frs::conf::{Biz, Mode, Scope};
 use frs::limit::Worth;
-use frs::limit::{Demand, Figures, Judgement, LimitFigures, Rules, Span, States, Verdict};
+use frs::limit::{
+    Demand, Figures, Judgement, LimitFigures, Rules, Span, Spending, States, Verdict,
+};
 
 use super::plain::{Answer, Detail, Shown, far};
 use super::steps::{Command, KEYS, Step};
@@ -36,7 +38,7 @@ impl Real {
 
     fn on_states<T>(&mut self, key: usize, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let key = &mut self.keys[key];
-        work(&self.rules, &mut States { key, biz: &mut self.biz })
+        work(&self.rules, &mut States { key, biz: &mut self.biz, spending: Spending::New })
     }
 
     fn judge(&mut self, step: &Step, now: u64) -> (Judgement, Vec<LimitFigures>) {
@@ -83,7 +85,8 @@ impl Real {
     /// The single-step path gives the same as the step-by-step one: `copy` and `verdict`.
     fn check_pass(&self, step: &Step, now: u64, copy: &Real, verdict: Verdict) {
         let (mut words, mut told) = (self.keys[step.key].clone(), None);
-        let demand = Demand { count: step.count, charges: step.command != Command::Query };
+        let charges = step.command != Command::Query;
+        let demand = Demand { count: step.count, charges, spending: Spending::New };
         if self.rules.pass(&mut words, now, demand, |verdict| told = Some(verdict)) {
             assert_eq!((told, &words), (Some(verdict), &copy.keys[step.key]));
         } else {

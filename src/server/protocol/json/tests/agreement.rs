@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::protocol::{Format, codec};
-use frs::service::{Figures, ItemNames, ItemOptions, LimitFigures, List, Verdict};
+use frs::service::{Figures, Heard, ItemNames, ItemOptions, LimitFigures, List, Verdict};
 
 /// An element or object: its name in XML, its attributes or members, and its content.
 #[derive(Debug, PartialEq)]
@@ -93,8 +93,9 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), lists),
         (prop_oneof![Just(0u16), 1u16..4, any::<u16>()], proptest::option::of(0u32..3000)),
         (figures(), proptest::option::of(number()), proptest::option::of(number())),
+        proptest::option::of(proptest::option::of(number())),
     )
-        .prop_map(|(flags, (limit, weight), (figures, retry_ms, window_ms))| {
+        .prop_map(|(flags, (limit, weight), (figures, retry_ms, window_ms), shared)| {
             let (limited, banned, shadow, degraded, list) = flags;
             Verdict {
                 limited,
@@ -108,6 +109,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 figures,
                 retry_ms,
                 window_ms,
+                shared: shared.map(Heard::ago),
             }
         })
 }
@@ -403,6 +405,7 @@ fn the_longest_words_fit() {
         figures: most,
         retry_ms: Some(u64::MAX),
         window_ms: None,
+        shared: Some(Heard::ago(Some(u64::MAX))),
     };
     let (xml, json) = said(verdict, Some(&"word".repeat(200)));
     assert!(xml.contains("list=\"allow\" action=\"word") && xml.ends_with("word\""), "{xml}");
