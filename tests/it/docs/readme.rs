@@ -38,7 +38,8 @@ fn read(page: &str) -> String {
 /// The path of every document, from the root.
 fn pages() -> Vec<String> {
     let mut pages = Vec::new();
-    for directory in ["", "docs/", "conf/examples/", "conf/examples/gateways/"] {
+    let examples = ["conf/examples/", "conf/examples/gateways/", "conf/examples/cluster/"];
+    for directory in ["", "docs/"].into_iter().chain(examples) {
         for entry in std::fs::read_dir(root().join(directory)).expect("readable") {
             let name = entry.expect("readable").file_name().into_string().expect("UTF-8");
             if name.ends_with(".md") {
