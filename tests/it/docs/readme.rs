@@ -13,9 +13,10 @@ use frs::service::{ItemOptions, Request, Service};
 use frs::testing::World;
 
 /// The pages with commands, and the number of answers that each shows.
-const PAGES: [(&str, usize); 7] = [
+const PAGES: [(&str, usize); 8] = [
     ("README.md", 7),
     ("docs/admin.md", 7),
+    ("docs/cluster.md", 1),
     ("docs/configuration.md", 3),
     ("docs/inspect.md", 5),
     ("docs/limits.md", 3),
@@ -212,6 +213,11 @@ fn its_commands_are_answered_as_shown() {
 #[test]
 fn commands_of_the_admin_plane_are_answered_as_shown() {
     follow("docs/admin.md");
+}
+
+#[test]
+fn commands_about_several_machines_are_answered_as_shown() {
+    follow("docs/cluster.md");
 }
 
 #[test]
