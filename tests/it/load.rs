@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Settings, Setup, text};
+use crate::common::{Server, Settings, Setup, text};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
@@ -142,6 +142,64 @@ fn an_open_loop_sends_at_its_rate() {
     let summary = text(&output.stdout);
     let sum = ["requests ", "requests never sent:"].map(|name| number_after(&summary, name));
     assert_eq!(sum[0].expect("sent") + sum[1].unwrap_or(0), 500, "{summary}");
+}
+
+/// The arguments that name these servers.
+fn urls(setups: &[Setup]) -> String {
+    setups.iter().map(|setup| format!(" --url http://{}", setup.address)).collect()
+}
+
+/// What each server has counted of a key.
+fn used(servers: &[Server<'_>], key: &str) -> Vec<u64> {
+    let ask = |server: &Server<'_>| {
+        let answer = server.client().get(&format!("/query?biz=plenty&key={key}"));
+        answer.attribute("used").expect("used").parse().expect("a number")
+    };
+    servers.iter().map(ask).collect()
+}
+
+#[test]
+fn a_routed_key_is_counted_by_one_server_and_another_one_by_all() {
+    let setups = [setup(), setup(), setup()];
+    let servers = [setups[0].start(), setups[1].start(), setups[2].start()];
+    let run = |words: &str| {
+        let mut command = Command::new(crate::common::tools::tool("frs-load"));
+        let words = format!("{} --biz plenty --keys 40 {words}", urls(&setups));
+        let output = command.args(words.split_whitespace()).output().expect("frs-load runs");
+        assert!(output.status.success(), "{words}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let words = "--route key --requests 3000 --connections 4 --pipeline 3 --threads 3";
+    let summary = run(words);
+    let (mut shares, mut all) = ([0; 3], 0);
+    for key in 0..40 {
+        let counted = used(&servers, &format!("k{key}"));
+        assert_eq!(counted.iter().filter(|&&used| used > 0).count(), 1, "k{key}: {counted:?}");
+        shares.iter_mut().zip(&counted).for_each(|(share, used)| *share += used);
+        all += counted.iter().sum::<u64>();
+    }
+    assert_eq!(all, 3000);
+    for (setup, share) in setups.iter().zip(shares) {
+        let shown = number_after(&summary, &format!("http://{}", setup.address));
+        assert_eq!(shown, Some(share), "{summary}");
+        assert!(share > 0, "{summary}");
+    }
+
+    // The same requests again, by other threads: every key where it was.
+    let before: Vec<_> = (0..40).map(|key| used(&servers, &format!("k{key}"))).collect();
+    run("--route key --requests 3000 --threads 2 --items 1");
+    for (key, before) in before.iter().enumerate() {
+        let twice: Vec<u64> = before.iter().map(|used| 2 * used).collect();
+        assert_eq!(used(&servers, &format!("k{key}")), twice, "k{key}");
+    }
+
+    // Not routed, the hottest key is counted by all, about equally.
+    let before = used(&servers, "k0");
+    run("--requests 3000 --threads 3");
+    let after = used(&servers, "k0");
+    let more: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+    let mean = more.iter().sum::<u64>() / 3;
+    assert!(more.iter().all(|&used| used > mean / 2 && used < mean * 3 / 2), "{more:?}");
 }
 
 /// The number on the line that begins with a name.

@@ -1,3 +1,4 @@
 //! The documents match reality.
 
+mod cluster;
 mod readme;

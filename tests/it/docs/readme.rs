@@ -13,9 +13,10 @@ use frs::service::{ItemOptions, Request, Service};
 use frs::testing::World;
 
 /// The pages with commands, and the number of answers that each shows.
-const PAGES: [(&str, usize); 7] = [
+const PAGES: [(&str, usize); 8] = [
     ("README.md", 7),
     ("docs/admin.md", 7),
+    ("docs/cluster.md", 1),
     ("docs/configuration.md", 3),
     ("docs/inspect.md", 5),
     ("docs/limits.md", 3),
@@ -38,7 +39,8 @@ fn read(page: &str) -> String {
 /// The path of every document, from the root.
 fn pages() -> Vec<String> {
     let mut pages = Vec::new();
-    for directory in ["", "docs/", "conf/examples/", "conf/examples/gateways/"] {
+    let examples = ["conf/examples/", "conf/examples/gateways/", "conf/examples/cluster/"];
+    for directory in ["", "docs/"].into_iter().chain(examples) {
         for entry in std::fs::read_dir(root().join(directory)).expect("readable") {
             let name = entry.expect("readable").file_name().into_string().expect("UTF-8");
             if name.ends_with(".md") {
@@ -211,6 +213,11 @@ fn its_commands_are_answered_as_shown() {
 #[test]
 fn commands_of_the_admin_plane_are_answered_as_shown() {
     follow("docs/admin.md");
+}
+
+#[test]
+fn commands_about_several_machines_are_answered_as_shown() {
+    follow("docs/cluster.md");
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod open_platform;
 mod pages;
 mod post_paid;
 
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
@@ -43,9 +45,23 @@ fn setup(name: &str) -> Setup {
     let (srv, address) = (read("srv.xml"), setup.address.to_string());
     assert!(srv.contains("127.0.0.1:7600"), "{srv}");
     let here = srv.replace("127.0.0.1:7600", &address);
+    write_secret(setup.dir.path());
+    // No test finds the cluster of another one: nothing listens on these ports.
+    let here = (1..=3).fold(here, |srv, nth| {
+        srv.replace(&format!("127.0.0.1:700{nth}"), &format!("127.0.0.1:{nth}"))
+    });
     std::fs::write(setup.path("conf/srv.xml"), here).expect("written");
     setup.write_map(&read("map.xml"));
     setup
+}
+
+/// Writes the secret that a `<cluster>` names, for a server in this directory.
+fn write_secret(dir: &Path) {
+    let conf = dir.join("conf");
+    std::fs::create_dir_all(&conf).expect("created");
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).mode(0o600).open(conf.join("cluster.secret"));
+    file.and_then(|mut file| file.write_all("5a".repeat(32).as_bytes())).expect("written");
 }
 
 /// A running example and a client of it.

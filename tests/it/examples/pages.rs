@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use super::{example, setup};
+use super::{example, setup, write_secret};
 use crate::common::{needs, text};
 
 const PAGE: &str = include_str!("../../../conf/examples/README.md");
@@ -22,6 +22,7 @@ fn names() -> BTreeSet<String> {
 fn every_example_is_checked_and_warned_of_nothing() {
     for name in names() {
         let here = tempfile::tempdir().expect("a directory");
+        write_secret(here.path());
         let checked = Command::new(env!("CARGO_BIN_EXE_frs"))
             .args(["check", "--conf"])
             .arg(example(&name))

@@ -1,6 +1,6 @@
 //! The gateways of conf/examples/gateways: nginx, HAProxy and Envoy. Each runs with its shipped
 //! file in front of an application and queries a real frs. The stories of their page are played
-//! with each.
+//! with each. The routers of conf/examples/cluster have their own stories, in routing.rs.
 //!
 //! Only the addresses in the shipped files are changed, and the one line of a variant. What reached
 //! the application is read from the application, not from the gateway's answers.
@@ -8,6 +8,7 @@
 mod application;
 mod pages;
 mod programs;
+mod routing;
 mod stage;
 mod stories;
 

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use super::programs::{envoy, example, haproxy, nginx};
+use super::routing;
 
 const PAGE: &str = include_str!("../../../conf/examples/gateways/README.md");
+const ROUTING: &str = include_str!("../../../conf/examples/cluster/README.md");
 
 /// The files below a directory, by their path from there.
 fn files(dir: &Path, below: &str) -> Vec<String> {
@@ -22,13 +24,17 @@ fn files(dir: &Path, below: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_page_names_every_file_and_no_other() {
-    let links = PAGE.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let mut links: Vec<_> = links.map(str::to_owned).collect();
-    let mut files = files(&example(), "");
-    links.sort();
-    files.sort();
-    assert_eq!(links, files);
+fn the_pages_name_every_file_and_no_other() {
+    for (page, directory) in [(PAGE, example()), (ROUTING, routing::example())] {
+        let links = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        // Not the links to other pages.
+        let links = links.filter(|link| !link.starts_with("../"));
+        let mut links: Vec<_> = links.map(str::to_owned).collect();
+        let mut files = files(&directory, "");
+        links.sort();
+        files.sort();
+        assert_eq!(links, files);
+    }
 }
 
 #[test]

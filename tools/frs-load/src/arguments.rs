@@ -8,8 +8,11 @@ use clap::{CommandFactory, Parser, ValueEnum, error::ErrorKind, value_parser};
 use frs::conf;
 use frs::service::Command;
 
+use crate::ring::Ring;
 use crate::target::Target;
 
+/// The most connections of a run, to all servers together.
+const CONNECTIONS_MAX: usize = 65_535;
 /// The most keys of type ip: the addresses of 10.0.0.0/8.
 const IP_KEYS_MAX: u32 = 1 << 24;
 const DAY_MS: u64 = 86_400_000;
@@ -20,19 +23,27 @@ const DEFAULT_DURATION_MS: u64 = 10_000;
 /// Without --rate the loop is closed: each connection sends its next request when its answer has
 /// come. With --rate it is open: each request has its time beforehand, and its latency counts from
 /// that time, even if the server was late to answer others.
+///
+/// With several servers each client has a connection to every one of them.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "frs-load", version)]
 pub struct Arguments {
     /// http://HOST:PORT[/update|/query] or unix:PATH; /update unless it says otherwise
-    #[arg(value_name = "URL", value_parser = Target::parse)]
-    pub target: Target,
+    #[arg(value_name = "URL", value_parser = Target::parse, required_unless_present = "more")]
+    pub first: Option<Target>,
+    /// One more server, of the same form; may be given several times
+    #[arg(long = "url", value_name = "URL", value_parser = Target::parse)]
+    pub more: Vec<Target>,
+    /// Which of several servers gets a request
+    #[arg(long, value_name = "BY", default_value = "none")]
+    pub route: Route,
     /// Send /query instead of /update
     #[arg(long)]
     pub query: bool,
-    /// Connections to keep open
+    /// Connections to keep open, to each server
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_535))]
     pub connections: u32,
-    /// Unanswered requests on each connection
+    /// Unanswered requests of each client
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
     pub pipeline: u32,
     /// Items in each request
@@ -84,6 +95,15 @@ pub enum KeyType {
     Ip,
 }
 
+/// Which of several servers gets a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Route {
+    /// That of the first item's key, by the consistent hash of nginx
+    Key,
+    /// Any, whatever the keys
+    None,
+}
+
 impl Arguments {
     /// Reads the command line. On an error the process ends with status 2.
     pub fn from_command_line() -> Arguments {
@@ -98,8 +118,22 @@ impl Arguments {
 
     /// Checks that the arguments fit together.
     fn check(&self) -> Result<(), String> {
-        if self.query && self.target.command == Some(Command::Update) {
+        let mut commands = self.targets().filter_map(|target| target.command);
+        if self.query && commands.clone().any(|command| command == Command::Update) {
             return Err("--query with a URL that ends in /update".to_owned());
+        }
+        let first = commands.next();
+        if commands.any(|command| Some(command) != first) {
+            return Err("URLs that end in /update and in /query".to_owned());
+        }
+        let twice = |(nth, target): (usize, &Target)| {
+            self.targets().take(nth).any(|before| before.address == target.address)
+        };
+        if let Some((_, target)) = self.targets().enumerate().find(|pair| twice(*pair)) {
+            return Err(format!("{target} twice"));
+        }
+        if self.connections as usize * self.targets().count() > CONNECTIONS_MAX {
+            return Err(format!("more than {CONNECTIONS_MAX} connections in all"));
         }
         if self.key_type == KeyType::Ip && self.keys > IP_KEYS_MAX {
             return Err(format!("--keys {} with --key-type ip: at most {IP_KEYS_MAX}", self.keys));
@@ -109,7 +143,19 @@ impl Arguments {
 
     /// The command that requests use.
     pub fn command(&self) -> Command {
-        if self.query { Command::Query } else { self.target.command.unwrap_or(Command::Update) }
+        let said = || self.targets().find_map(|target| target.command);
+        if self.query { Command::Query } else { said().unwrap_or(Command::Update) }
+    }
+
+    /// The servers, at least one.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> + Clone {
+        self.first.iter().chain(&self.more)
+    }
+
+    /// The ring of the servers; none: a request's keys do not choose its server.
+    pub fn ring(&self) -> Option<Ring> {
+        let targets = || self.targets().cloned().collect::<Vec<_>>();
+        (self.route == Route::Key).then(|| Ring::new(&targets()))
     }
 
     /// When sending ends; none if the number of requests ends it.
@@ -149,7 +195,8 @@ mod tests {
 
     fn parse(words: &str) -> Result<Arguments, String> {
         let words = format!("frs-load {words}");
-        let parsed = Arguments::try_parse_from(words.split(' ')).map_err(|e| e.to_string())?;
+        let parsed =
+            Arguments::try_parse_from(words.split_whitespace()).map_err(|e| e.to_string())?;
         parsed.check().map(|()| parsed)
     }
 
@@ -177,6 +224,19 @@ mod tests {
     }
 
     #[test]
+    fn servers_are_those_of_all_urls() {
+        let named = |words: &str| -> Vec<String> {
+            parse(words).unwrap().targets().map(ToString::to_string).collect()
+        };
+        assert_eq!(named("--url http://a:1 --url unix:b"), ["http://a:1", "unix:b"]);
+        assert_eq!(named("http://c:1 --url http://a:1"), ["http://c:1", "http://a:1"]);
+        let found = parse("http://a:1 --url http://b:1/query").unwrap();
+        assert_eq!(found.command(), Command::Query);
+        assert!(found.ring().is_none());
+        assert!(parse("http://a:1 --url http://b:1 --route key").unwrap().ring().is_some());
+    }
+
+    #[test]
     fn what_cannot_be_run_is_refused() {
         for wrong in [
             "http://a:1 --connections 0",
@@ -188,6 +248,13 @@ mod tests {
             "http://a:1 --keys 0",
             "http://a:1 --keys 16777217 --key-type ip",
             "https://a:1",
+            "",
+            "http://a:1 --url https://b:1",
+            "http://a:1/query --url http://b:1/update",
+            "http://a:1 --url http://b:1/update --query",
+            "http://a:1 --url http://a:1/",
+            "http://a:1 --url http://b:1 --connections 32768",
+            "http://a:1 --route biz",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

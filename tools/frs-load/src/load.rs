@@ -1,8 +1,8 @@
 //! A thread's loop: sends requests that are due, reads answers, checks and counts them.
 //!
-//! Invariant: a place is either idle or holds one unanswered request, and each connection has as
-//! many places as it may have unanswered requests. So a request is sent as soon as it is due and
-//! any place is idle.
+//! Invariant: a client has a connection to each server, and as many places as it may have
+//! unanswered requests. A place is either idle or holds one unanswered request, to any server. So a
+//! request is sent as soon as it is due and any place is idle.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,6 +21,7 @@ use crate::arguments::Arguments;
 use crate::connection::{LoadConnection, Received, Sent};
 use crate::keys::Keys;
 use crate::request::Requests;
+use crate::routing::Routing;
 use crate::schedule::{Next, Schedule};
 use crate::tally::Tally;
 use crate::target::{Stream, Target};
@@ -57,6 +58,7 @@ pub enum Failure {
 
 /// A thread's share of a run.
 pub struct Share {
+    /// Those of a client stand together, one to each server in their order.
     pub streams: Vec<Stream>,
     pub schedule: Schedule,
     pub keys: Keys,
@@ -64,21 +66,23 @@ pub struct Share {
 
 /// The result of a run.
 pub struct Run {
-    /// The counts.
-    pub tally: Tally,
+    /// The counts of each server.
+    pub tallies: Vec<Tally>,
+    /// Requests of an open loop that were due and never sent.
+    pub unsent: u64,
     /// Why it ended early, if it did.
     pub failure: Option<Failure>,
 }
 
 /// One thread's run.
 pub struct Load<'r> {
-    target: &'r Target,
+    targets: Vec<&'r Target>,
     failed: &'r AtomicBool,
     start: Instant,
     poll: Poll,
     timer: TimerFd,
     connections: Vec<LoadConnection>,
-    /// A connection's number, once for each request that it may still have unanswered.
+    /// A client's number, once for each request that it may still have unanswered.
     idle: VecDeque<usize>,
     /// Connections with newly pushed requests.
     pushed: Vec<usize>,
@@ -96,9 +100,11 @@ struct Answers {
     keys: Keys,
     items: u64,
     asked: Vec<u32>,
+    routing: Routing,
     requests: Requests,
     checker: Checker,
-    tally: Tally,
+    /// Of each server.
+    tallies: Vec<Tally>,
     /// The server has announced that it closes the connection read last.
     closes: bool,
 }
@@ -120,9 +126,11 @@ impl<'r> Load<'r> {
             register(&poll, &mut stream, place)?;
             connections.push(LoadConnection::new(stream));
         }
-        let places = (0..arguments.pipeline).flat_map(|_| 0..connections.len());
+        let routing = Routing::new(arguments);
+        let clients = connections.len() / routing.servers();
+        let places = (0..arguments.pipeline).flat_map(|_| 0..clients);
         Ok(Load {
-            target: &arguments.target,
+            targets: arguments.targets().collect(),
             failed,
             start,
             poll,
@@ -141,7 +149,8 @@ impl<'r> Load<'r> {
                 asked: Vec::new(),
                 requests: Requests::new(arguments),
                 checker: Checker::new(arguments),
-                tally: Tally::new(),
+                tallies: vec![Tally::new(); routing.servers()],
+                routing,
                 closes: false,
             },
         })
@@ -154,8 +163,7 @@ impl<'r> Load<'r> {
             // Relaxed: the flag publishes no other data.
             self.failed.store(true, Ordering::Relaxed);
         }
-        self.answers.tally.unsent = self.schedule.unsent();
-        Run { tally: self.answers.tally, failure }
+        Run { tallies: self.answers.tallies, unsent: self.schedule.unsent(), failure }
     }
 
     fn turns(&mut self) -> Result<(), Failure> {
@@ -185,7 +193,7 @@ impl<'r> Load<'r> {
         let now_ns = self.turn_ns();
         let next = loop {
             let next = self.schedule.next(now_ns);
-            let (Next::Send { number, from_ns }, Some(&place)) = (next, self.idle.front()) else {
+            let (Next::Send { number, from_ns }, Some(&client)) = (next, self.idle.front()) else {
                 break next;
             };
             self.idle.pop_front();
@@ -194,10 +202,12 @@ impl<'r> Load<'r> {
                 self.heard = Instant::now();
             }
             self.on_the_way += 1;
+            let server = self.answers.choose(number);
+            let place = client * self.targets.len() + server;
             self.pushed.push(place);
             let answers = &mut self.answers;
             self.connections[place]
-                .push(Sent { number, from_ns }, |out| answers.append_request(out, number));
+                .push(Sent { number, from_ns }, |out| answers.append_request(out, server));
         };
         for place in self.pushed.drain(..) {
             self.connections[place].flush();
@@ -245,19 +255,20 @@ impl<'r> Load<'r> {
     }
 
     fn receive(&mut self, place: usize, ends: bool) -> Result<(), Failure> {
+        let (client, server) = self.client_and_server(place);
         loop {
             let connection = &mut self.connections[place];
             let before = connection.sent.len();
             self.answers.closes = false;
             let (answers, start) = (&mut self.answers, self.start);
             let received = connection.receive(&mut self.room, |sent, bytes| {
-                answers.take_all(sent, bytes, elapsed_ns(start))
+                answers.take_all(server, sent, bytes, elapsed_ns(start))
             })?;
             let taken = before - self.connections[place].sent.len();
             if taken > 0 {
                 self.on_the_way -= taken as u64;
                 self.heard = Instant::now();
-                self.idle.extend(std::iter::repeat_n(place, taken));
+                self.idle.extend(std::iter::repeat_n(client, taken));
             }
             match received {
                 Received::Closed => return self.reconnect(place),
@@ -271,20 +282,27 @@ impl<'r> Load<'r> {
 
     /// Connects again. Unanswered requests of the connection are lost with it.
     fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
-        let mut stream = self
-            .target
+        let (client, server) = self.client_and_server(place);
+        let target = self.targets[server];
+        let mut stream = target
             .connect()
-            .map_err(|source| Failure::Connect { target: self.target.clone(), source })?;
+            .map_err(|source| Failure::Connect { target: target.clone(), source })?;
         register(&self.poll, &mut stream, place)?;
         let lost = std::mem::replace(&mut self.connections[place], LoadConnection::new(stream));
         let lost = lost.sent.len();
-        self.idle.extend(std::iter::repeat_n(place, lost));
+        self.idle.extend(std::iter::repeat_n(client, lost));
         self.on_the_way -= lost as u64;
-        self.answers.tally.reconnects += 1;
+        let tally = &mut self.answers.tallies[server];
+        tally.reconnects += 1;
         if lost > 0 {
-            self.answers.tally.failed("closed", lost as u64 * self.answers.items);
+            tally.failed("closed", lost as u64 * self.answers.items);
         }
         Ok(())
+    }
+
+    /// Whose connection this is, and to which server.
+    fn client_and_server(&self, place: usize) -> (usize, usize) {
+        (place / self.targets.len(), place % self.targets.len())
     }
 
     fn now_ns(&self) -> u64 {
@@ -293,9 +311,15 @@ impl<'r> Load<'r> {
 }
 
 impl Answers {
-    fn append_request(&mut self, out: &mut Vec<u8>, number: u64) {
+    /// Chooses the keys of a request, and the server for them.
+    fn choose(&mut self, number: u64) -> usize {
         self.choose_keys(number);
-        self.requests.append(out, &self.asked);
+        self.routing.server(number, &self.asked)
+    }
+
+    /// Appends the request with the keys that were chosen last.
+    fn append_request(&mut self, out: &mut Vec<u8>, server: usize) {
+        self.requests.append(out, server, &self.asked);
     }
 
     fn choose_keys(&mut self, number: u64) {
@@ -305,9 +329,10 @@ impl Answers {
         self.asked.extend(places.map(|place| self.keys.draw(place)));
     }
 
-    /// Takes all complete answers; returns how many bytes they have.
+    /// Takes all complete answers of a server; returns how many bytes they have.
     fn take_all(
         &mut self,
+        server: usize,
         sent: &mut VecDeque<Sent>,
         bytes: &[u8],
         now_ns: u64,
@@ -322,7 +347,7 @@ impl Answers {
                 Err(what) => return Err(wrong(what, self.shown_request(sent.front()))),
             };
             let answered = sent.pop_front();
-            if let Err(what) = self.take_one(answered, &reply, now_ns) {
+            if let Err(what) = self.take_one(server, answered, &reply, now_ns) {
                 let wrong = |what, asked| Failure::Wrong {
                     what,
                     asked,
@@ -337,13 +362,14 @@ impl Answers {
 
     fn take_one(
         &mut self,
+        server: usize,
         sent: Option<Sent>,
         reply: &Reply<'_>,
         now_ns: u64,
     ) -> Result<(), String> {
         let sent = sent.ok_or("an answer that nothing was asked for")?;
         self.choose_keys(sent.number);
-        let tally = &mut self.tally;
+        let tally = &mut self.tallies[server];
         self.checker.check(reply, &self.asked, |outcome| tally.item(outcome))?;
         tally.answered(reply.status, now_ns.saturating_sub(sent.from_ns), now_ns);
         self.closes = reply.closes;
@@ -353,7 +379,8 @@ impl Answers {
     fn shown_request(&mut self, sent: Option<&Sent>) -> String {
         let Some(sent) = sent else { return "nothing".to_owned() };
         let mut bytes = Vec::new();
-        self.append_request(&mut bytes, sent.number);
+        let server = self.choose(sent.number);
+        self.append_request(&mut bytes, server);
         shown(&bytes)
     }
 }

@@ -11,6 +11,8 @@ mod keys;
 mod load;
 mod plot;
 mod request;
+mod ring;
+mod routing;
 mod schedule;
 mod summary;
 mod tally;
@@ -29,17 +31,21 @@ use load::{Failure, Load, Run, Share};
 use schedule::Schedule;
 use summary::Summary;
 use tally::Tally;
-use target::Stream;
+use target::{Stream, Target};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_command_line();
-    let Run { tally, mut failure } = match run(&arguments) {
+    let Run { tallies, unsent, mut failure } = match run(&arguments) {
         Ok(run) => run,
-        Err(failure) => Run { tally: Tally::new(), failure: Some(failure) },
+        Err(failure) => Run { failure: Some(failure), ..nothing(&arguments) },
     };
+    let mut tally = Tally::new();
+    tallies.iter().for_each(|of_one| tally.add(of_one));
+    tally.unsent = unsent;
     if tally.requests() > 0 {
         let elapsed_ns = elapsed_ns(&arguments, &tally, failure.is_some());
-        let summary = Summary { arguments: &arguments, tally: &tally, elapsed_ns };
+        let summary =
+            Summary { arguments: &arguments, tally: &tally, servers: &tallies, elapsed_ns };
         print!("{summary}");
         let drawn = arguments.plot.as_ref().map(|file| {
             let drawing = plot::draw(&summary).map_err(std::io::Error::other)?;
@@ -64,20 +70,23 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<Run, Failure> {
     allow_many_files();
     let mut shares = shares(arguments);
-    for place in 0..arguments.connections as usize {
-        let of = place % shares.len();
-        shares[of].streams.push(connect(arguments)?);
+    for client in 0..arguments.connections as usize {
+        let of = client % shares.len();
+        for target in arguments.targets() {
+            shares[of].streams.push(connect(target)?);
+        }
     }
     let (start, failed) = (Instant::now(), AtomicBool::new(false));
     let ready = shares.into_iter().map(|share| Load::new(arguments, share, start, &failed));
     let loads = ready.collect::<Result<Vec<_>, _>>()?;
     Ok(thread::scope(|scope| {
         let threads: Vec<_> = loads.into_iter().map(|load| scope.spawn(|| load.run())).collect();
-        let mut all = Run { tally: Tally::new(), failure: None };
+        let mut all = nothing(arguments);
         for thread in threads {
             // A thread that panicked has printed why. The remaining threads are not the whole run.
             let one = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            all.tally.add(&one.tally);
+            all.tallies.iter_mut().zip(&one.tallies).for_each(|(sum, more)| sum.add(more));
+            all.unsent += one.unsent;
             all.failure = all.failure.or(one.failure);
         }
         all
@@ -100,8 +109,12 @@ fn shares(arguments: &Arguments) -> Vec<Share> {
     (0..stride).map(share).collect()
 }
 
-fn connect(arguments: &Arguments) -> Result<Stream, Failure> {
-    let target = &arguments.target;
+/// A run in which nothing was sent.
+fn nothing(arguments: &Arguments) -> Run {
+    Run { tallies: vec![Tally::new(); arguments.targets().count()], unsent: 0, failure: None }
+}
+
+fn connect(target: &Target) -> Result<Stream, Failure> {
     target.connect().map_err(|source| Failure::Connect { target: target.clone(), source })
 }
 

@@ -137,7 +137,8 @@ mod tests {
 
     fn drawing(url: &str, tally: &Tally, elapsed_ns: u64) -> String {
         let arguments = Arguments::parse_from(["frs-load", url]);
-        draw(&Summary { arguments: &arguments, tally, elapsed_ns }).expect("drawn")
+        let servers = std::slice::from_ref(tally);
+        draw(&Summary { arguments: &arguments, tally, servers, elapsed_ns }).expect("drawn")
     }
 
     /// The points of the curves. Fails if the drawing is not well-formed, or leaves its frame.

@@ -7,6 +7,7 @@ use frs::service::Command;
 
 use crate::arguments::{Arguments, KeyType};
 use crate::keys::write_key;
+use crate::target::Target;
 
 /// The text before and after something.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +19,8 @@ struct Around<S> {
 /// The parts that all requests of a run share.
 #[derive(Debug, Clone)]
 pub struct Requests {
-    /// The head up to the length of the body.
-    head: String,
+    /// The head of each server's requests, up to the length of the body.
+    heads: Vec<String>,
     /// The text around all items.
     document: Around<&'static str>,
     between: &'static str,
@@ -46,17 +47,20 @@ impl Requests {
                 ("xml", items, "", xml_item(&arguments.biz))
             }
         };
-        let host = arguments.target.host();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/{kind}\r\n\
-             Content-Length: "
-        );
+        let head = |target: &Target| {
+            let host = target.host();
+            format!(
+                "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/{kind}\r\n\
+                 Content-Length: "
+            )
+        };
+        let heads = arguments.targets().map(head).collect();
         let key_type = arguments.key_type;
-        Requests { head, document, between, item, key_type, body: String::new() }
+        Requests { heads, document, between, item, key_type, body: String::new() }
     }
 
-    /// Appends the request for these keys.
-    pub fn append(&mut self, out: &mut Vec<u8>, keys: &[u32]) {
+    /// Appends the request for these keys to a server.
+    pub fn append(&mut self, out: &mut Vec<u8>, server: usize, keys: &[u32]) {
         self.body.clear();
         self.body.push_str(self.document.before);
         for (place, key) in keys.iter().enumerate() {
@@ -68,7 +72,7 @@ impl Requests {
             self.body.push_str(self.item.behind);
         }
         self.body.push_str(self.document.behind);
-        out.extend_from_slice(self.head.as_bytes());
+        out.extend_from_slice(self.heads[server].as_bytes());
         let mut digits = itoa::Buffer::new();
         out.extend_from_slice(digits.format(self.body.len()).as_bytes());
         out.extend_from_slice(b"\r\n\r\n");
@@ -94,7 +98,7 @@ mod tests {
         let words = format!("frs-load unix:a --biz b {words}");
         let mut requests = Requests::new(&Arguments::parse_from(words.trim_end().split(' ')));
         let mut out = Vec::new();
-        requests.append(&mut out, keys);
+        requests.append(&mut out, 0, keys);
         let text = String::from_utf8(out).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");

@@ -8,7 +8,7 @@ use frs::base::figures::grouped;
 use frs::service::Command;
 
 use crate::answer::VERDICTS;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Route};
 use crate::tally::Tally;
 
 /// The latencies to show.
@@ -18,20 +18,29 @@ const QUANTILES: [(&str, f64); 5] =
 /// A run and its counts.
 pub struct Summary<'r> {
     pub arguments: &'r Arguments,
+    /// The counts of all servers together.
     pub tally: &'r Tally,
+    /// Those of each server.
+    pub servers: &'r [Tally],
     pub elapsed_ns: u64,
 }
 
 impl Summary<'_> {
     /// A description of the run in one line.
     pub fn title(&self) -> String {
-        let Arguments { target, biz, keys, zipf, .. } = self.arguments;
+        let Arguments { biz, keys, zipf, route, .. } = self.arguments;
         let path = match self.arguments.command() {
             Command::Query => "query",
             Command::Update => "update",
         };
         let keys = grouped(u64::from(*keys));
-        format!("{target}, {path}: biz {biz}, {keys} keys, Zipf {zipf}")
+        let targets: Vec<String> = self.arguments.targets().map(ToString::to_string).collect();
+        let targets = match (&targets[..], route) {
+            ([one], _) => one.clone(),
+            (all, Route::Key) => format!("{} servers, routed by key", all.len()),
+            (all, Route::None) => format!("{} servers, not routed", all.len()),
+        };
+        format!("{targets}, {path}: biz {biz}, {keys} keys, Zipf {zipf}")
     }
 
     fn manner(&self) -> String {
@@ -94,6 +103,37 @@ impl Summary<'_> {
         Ok(())
     }
 
+    /// A row for each of several servers.
+    fn of_servers(&self, out: &mut String) -> fmt::Result {
+        if self.servers.len() < 2 {
+            return Ok(());
+        }
+        let names = ["server", "requests", "share", "p50 µs", "p99 µs", "allowed", "errors"];
+        let [server, requests, share, p50, p99, allowed, errors] = names;
+        writeln!(
+            out,
+            "\n{server:<28} {requests:>13} {share:>9} {p50:>9} {p99:>9} {allowed:>13} {errors:>9}"
+        )?;
+        for (target, tally) in self.arguments.targets().zip(self.servers) {
+            let share = 100.0 * tally.requests() as f64 / self.tally.requests().max(1) as f64;
+            let latency_us =
+                |quantile| grouped(tally.latencies_ns.value_at_quantile(quantile) / 1000);
+            let allowed =
+                VERDICTS.iter().zip(tally.verdicts).find(|((_, name), _)| *name == "allowed");
+            writeln!(
+                out,
+                "{:<28} {:>13} {share:>7.2} % {:>9} {:>9} {:>13} {:>9}",
+                target.to_string(),
+                grouped(tally.requests()),
+                latency_us(0.5),
+                latency_us(0.99),
+                grouped(allowed.map_or(0, |(_, items)| items)),
+                grouped(tally.errors.values().sum()),
+            )?;
+        }
+        Ok(())
+    }
+
     fn remarks(&self, out: &mut String) -> fmt::Result {
         let Tally { reconnects, unsent, .. } = self.tally;
         if *reconnects > 0 {
@@ -112,6 +152,7 @@ impl fmt::Display for Summary<'_> {
         let mut out = String::new();
         self.amounts(&mut out)?;
         self.outcomes(&mut out)?;
+        self.of_servers(&mut out)?;
         self.remarks(&mut out)?;
         write!(f, "{}\n{}\n\n{out}", self.title(), self.manner())
     }
@@ -136,7 +177,12 @@ mod tests {
         }
         tally.failed("closed", 2);
         (tally.unsent, tally.reconnects) = (7, 1);
-        let summary = Summary { arguments: &arguments, tally: &tally, elapsed_ns: 500_000_000 };
+        let summary = Summary {
+            arguments: &arguments,
+            tally: &tally,
+            servers: std::slice::from_ref(&tally),
+            elapsed_ns: 500_000_000,
+        };
         let text = summary.to_string();
         for line in [
             "http://a:1, update: biz app-user-api, 100,000 keys, Zipf 0.99\n",
@@ -152,5 +198,38 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_row_for_each_of_several_servers() {
+        let words = "frs-load http://a:1 --url http://b:1 --route key";
+        let arguments = Arguments::parse_from(words.split(' '));
+        let mut servers = [Tally::new(), Tally::new()];
+        for _ in 0..3000 {
+            servers[0].answered(200, 7_000, 1);
+            servers[0].item(Outcome::Verdict(VERDICTS[0].0));
+        }
+        for _ in 0..1000 {
+            servers[1].answered(503, 9_000, 1);
+            servers[1].item(Outcome::Error("overloaded"));
+        }
+        let mut tally = Tally::new();
+        servers.iter().for_each(|of_one| tally.add(of_one));
+        let summary =
+            Summary { arguments: &arguments, tally: &tally, servers: &servers, elapsed_ns: 1 };
+        let text = summary.to_string();
+        assert!(text.starts_with("2 servers, routed by key, update: biz "), "{text}");
+        let row = |server: &str| -> Vec<String> {
+            let line = text.lines().find(|line| line.starts_with(server)).expect(&text);
+            line.split_whitespace().map(str::to_owned).collect()
+        };
+        assert_eq!(
+            row("http://a:1"),
+            ["http://a:1", "3,000", "75.00", "%", "7", "7", "3,000", "0"]
+        );
+        assert_eq!(
+            row("http://b:1"),
+            ["http://b:1", "1,000", "25.00", "%", "9", "9", "0", "1,000"]
+        );
     }
 }

@@ -128,7 +128,9 @@ impl Checker {
         }
         let limited = said.limited.ok_or("neither limited nor error")?;
         let fault = shape_fault(said, limited).or_else(|| {
-            let figures = Figures::of(said)?;
+            // Those of a shared limit are of all machines, at an earlier time. And where some
+            // remains, no lease of it may have come in time.
+            let figures = Figures::of(said).filter(|_| said.shared.is_none())?;
             figures.fault(said).or_else(|| figures.verdict_fault(said, limited, self.command))
         });
         fault.map_or(Ok(Outcome::Verdict(verdict(said, limited))), |fault| Err(fault.to_owned()))
@@ -194,6 +196,9 @@ fn shape_fault(said: &Said<'_>, limited: bool) -> Option<&'static str> {
         (list.is_some() || !none || !limited, "limited by nothing"),
         (!none || said.banned.is_none(), "banned by nothing"),
         (said.limit != Some(0), "limits are counted from 1"),
+        (said.shared != Some(false), "shared is true or not said"),
+        (said.shared.is_none() || !none, "shared, and judged by no limit"),
+        (said.age.is_none() || said.shared.is_some(), "an age of what is not shared"),
     ];
     rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
 }

@@ -38,6 +38,8 @@ pub struct Said<'a> {
     pub list: Option<Cow<'a, str>>,
     pub action: Option<Cow<'a, str>>,
     pub weight: Option<f64>,
+    pub shared: Option<bool>,
+    pub age: Option<u64>,
     pub error: Option<Cow<'a, str>>,
 }
 
@@ -60,6 +62,8 @@ impl<'a> Said<'a> {
             "list" => put(&mut self.list, value.text()),
             "action" => put(&mut self.action, value.text()),
             "weight" => put(&mut self.weight, value.decimal()),
+            "shared" => put(&mut self.shared, value.flag()),
+            "age" => put(&mut self.age, value.number()),
             "error" => put(&mut self.error, value.text()),
             _ => return Err(format!("unknown {name}")),
         };

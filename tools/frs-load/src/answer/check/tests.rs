@@ -65,6 +65,11 @@ fn what_may_be_said() {
     assert_verdict("--query", counted, Verdict::Allowed);
     let fresh = r#"limited="false" limit="1" used="0" max="5" remaining="5" reset="0""#;
     assert_verdict("--query", &format!("{fresh} weight=\"0.3\""), Verdict::Allowed);
+    // Some is left in the cluster, and none came in time.
+    let missed = r#"limited="true" limit="1" used="1" max="5" remaining="4" reset="9" retry="9""#;
+    assert_verdict("", &format!("{missed} shared=\"true\""), Verdict::Limited);
+    let others = r#"limited="false" limit="1" used="5" max="5" remaining="0" reset="9""#;
+    assert_verdict("--query", &format!("{others} shared=\"true\" age=\"20\""), Verdict::Allowed);
     assert_eq!(check("", r#"error="full""#), Ok(Outcome::Error("full")));
 }
 
@@ -81,6 +86,8 @@ fn what_may_not_be_said() {
         (r#"limited="true" list="allow""#, "on the list of the allowed"),
         (r#"limited="true" list="deny" retry="1""#, "retry on the list of the denied"),
         (r#"limited="true" degraded="true""#, "degraded, and judged"),
+        (r#"limited="false" shared="true""#, "shared, and judged by no limit"),
+        (r#"limited="false" age="1""#, "an age of what is not shared"),
         (r#"error="busy" limited="false""#, "beside other attributes"),
         (r#"error="unknown-biz""#, "see --biz"),
         (r#"limited="false" limited="false""#, "no XML"),
@@ -106,6 +113,7 @@ fn what_may_not_be_said() {
     ] {
         assert_wrong("", &ONE.replace(from, to), what);
     }
+    assert_wrong("", &format!("{ONE} shared=\"false\""), "shared is true");
     assert_wrong("", &FULL.replace("retry=\"9\"", "retry=\"0\""), "retry at once");
     assert_wrong("", &format!("{FULL} shadow=\"true\""), "shadow, and limited");
     let uncharged = r#"limited="false" limit="1" used="0" max="5" remaining="5" reset="0""#;
