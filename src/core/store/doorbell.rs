@@ -144,8 +144,7 @@ mod kernel {
     use super::Bell;
 
     /// The eventfd of a bell whose other side sleeps in epoll. The master makes it before it forks
-    /// who rings and who sleeps; an exec closes it, unless it is passed
-    /// on.
+    /// who rings and who sleeps; it is left out of a binary that takes over.
     #[derive(Debug)]
     pub struct EventBell(OwnedFd);
 
@@ -172,13 +171,6 @@ mod kernel {
                 Err(Errno::AGAIN | Errno::INTR) => Ok(false),
                 Err(error) => Err(error.into()),
             }
-        }
-    }
-
-    /// One that an older master has made.
-    impl From<OwnedFd> for EventBell {
-        fn from(event: OwnedFd) -> EventBell {
-            EventBell(event)
         }
     }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use super::notify::Notifier;
 use crate::net::listeners::Given;
-use crate::process::bells::Bells;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Pid};
 
@@ -39,8 +38,6 @@ const VARIABLES: [&str; 7] = [
 pub(super) struct Inherited {
     /// Listening sockets that were open before.
     pub sockets: Vec<Given>,
-    /// The doorbells of a host with a cluster.
-    pub bells: Option<Bells>,
     /// The older master that this one takes over from.
     pub predecessor: Option<Predecessor>,
     /// Sends messages to systemd.
@@ -70,9 +67,6 @@ pub(super) struct Handover {
     pub own: Vec<RawFd>,
     /// Listening sockets that systemd opened.
     pub lent: Vec<RawFd>,
-    /// Doorbells, the courier's first; not named where there are none, as binaries without a
-    /// cluster do not know them.
-    pub bells: Vec<RawFd>,
 }
 
 /// The numbers of descriptors left open for this process, before it takes them.
@@ -104,12 +98,12 @@ impl Inherited {
         if let Some(dead_after) = named.dead_after {
             notifier = notifier.with_watchdog(dead_after, clock::instant());
         }
-        let Adopted { sockets, bells, predecessor } = named.adopt()?;
+        let Adopted { sockets, predecessor } = named.adopt()?;
         let passed = |(name, _): &(&str, OsString)| {
             *name == NOTIFY_SOCKET || *name == "WATCHDOG_USEC" && named_watchdog(&values)
         };
         let environment = values.iter().filter(|pair| passed(pair)).cloned().collect();
-        Ok(Inherited { sockets, bells, predecessor, notifier, environment })
+        Ok(Inherited { sockets, predecessor, notifier, environment })
     }
 }
 
@@ -122,7 +116,6 @@ fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
 /// The named descriptors, by their purpose.
 struct Adopted {
     sockets: Vec<Given>,
-    bells: Option<Bells>,
     predecessor: Option<Predecessor>,
 }
 
@@ -133,11 +126,10 @@ impl Named {
             handover.map_or([None, None], |handover| [Some(handover.channel), Some(handover.lock)]);
         let own = handover.map_or(&[][..], |handover| &handover.own);
         let lent = handover.map_or(&[][..], |handover| &handover.lent);
-        let bells = handover.map_or(&[][..], |handover| &handover.bells);
         let numbers: Vec<RawFd> =
-            both.into_iter().flatten().chain([bells, own, lent, &self.lent].concat()).collect();
+            both.into_iter().flatten().chain([own, lent, &self.lent].concat()).collect();
         if numbers.is_empty() {
-            return Ok(Adopted { sockets: Vec::new(), bells: None, predecessor: None });
+            return Ok(Adopted { sockets: Vec::new(), predecessor: None });
         }
         let mut adopted = process::adopt(&numbers)?.into_iter();
         let mut next = || adopted.next().ok_or_else(|| io::Error::other("too few descriptors"));
@@ -147,10 +139,9 @@ impl Named {
             }
             None => None,
         };
-        let bells = Bells::of_all(adopted.by_ref().take(bells.len()));
         let kinds = std::iter::repeat_n(false, own.len()).chain(std::iter::repeat(true));
         let given = adopted.zip(kinds).map(|(socket, lent)| Given { socket, lent });
-        Ok(Adopted { sockets: given.collect(), bells, predecessor })
+        Ok(Adopted { sockets: given.collect(), predecessor })
     }
 }
 
@@ -158,13 +149,9 @@ impl Handover {
     /// The value of [`HANDOVER`].
     pub fn text(&self) -> String {
         let list = |fds: &[RawFd]| fds.iter().map(RawFd::to_string).collect::<Vec<_>>().join(",");
-        let Handover { pid, channel, lock, own, lent, bells } = self;
+        let Handover { pid, channel, lock, own, lent } = self;
         let (own, lent) = (list(own), list(lent));
-        let text = format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}");
-        match bells.as_slice() {
-            [] => text,
-            bells => format!("{text} bells={}", list(bells)),
-        }
+        format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}")
     }
 
     fn read(text: &str) -> Option<Handover> {
@@ -179,7 +166,6 @@ impl Handover {
                 ("lock", fd) => handover.lock = fd.parse().ok()?,
                 ("own", fds) => handover.own = list(fds)?,
                 ("lent", fds) => handover.lent = list(fds)?,
-                ("bells", fds) => handover.bells = list(fds)?,
                 _ => return None,
             }
         }
@@ -235,14 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_handed_over_is_read_as_it_was_written() {
-        for (own, lent, bells) in [
-            (vec![7, 8, 9], vec![], vec![10, 11]),
-            (vec![], vec![5], vec![]),
-            (vec![], vec![], vec![6]),
-        ] {
-            let handover = Handover { pid: 77, channel: 3, lock: 4, own, lent, bells };
-            let is_named = handover.text().contains("bells");
-            assert_eq!(is_named, !handover.bells.is_empty(), "{}", handover.text());
+        for (own, lent) in [(vec![7, 8, 9], vec![]), (vec![], vec![5]), (vec![], vec![])] {
+            let handover = Handover { pid: 77, channel: 3, lock: 4, own, lent };
             assert_eq!(Handover::read(&handover.text()), Some(handover));
         }
         let words = "pid=77 channel=5 lock=6 own=8 lent=";

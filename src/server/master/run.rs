@@ -33,7 +33,6 @@ use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
 use crate::net::listeners::ListeningSockets;
 use crate::process::account::Account;
-use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
@@ -60,7 +59,6 @@ pub(super) struct MasterParts {
     pub signals: Signals,
     pub lock: DataLock,
     pub listeners: ListeningSockets,
-    pub bells: Option<Bells>,
     pub older: Option<OlderMaster>,
     pub notifier: Notifier,
     pub program: Program,
@@ -76,8 +74,6 @@ pub(super) struct Master {
     /// None after the handover.
     lock: Option<DataLock>,
     listeners: ListeningSockets,
-    /// None without a cluster.
-    bells: Option<Bells>,
     in_force: InForce,
     children: Children,
     reloads: Reloads,
@@ -103,7 +99,6 @@ impl Master {
             signals: parts.signals,
             lock: Some(parts.lock),
             listeners: parts.listeners,
-            bells: parts.bells,
             children: Children::new(parts.in_force.conf().srv.workers, now),
             in_force: parts.in_force,
             reloads: Reloads::new(parts.reload_wanted),
@@ -304,7 +299,6 @@ impl Master {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
             },
-            bells: self.bells.filter(|_| child.role != ChildRole::Keeper),
             conf: Arc::clone(self.in_force.conf()),
             conf_dir: self.conf_dir,
             account: self.account,
@@ -546,8 +540,7 @@ impl Master {
             self.upgrades.want();
         } else {
             let (account, lock) = (self.account.as_ref(), self.lock.as_ref());
-            let bells = self.bells.as_ref();
-            let estate = Estate { account, lock, listeners: &self.listeners, bells };
+            let estate = Estate { account, lock, listeners: &self.listeners };
             self.upgrades.begin(&estate, self.in_force.generation());
         }
     }

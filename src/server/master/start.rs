@@ -20,7 +20,6 @@ use super::upgrade::Program;
 use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{Given, ListenError, ListeningSockets};
 use crate::process::account::Account;
-use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
 use crate::process::lock::DataLock;
 use crate::process::log;
@@ -71,7 +70,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let _name = log::name_process("master");
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    let Inherited { sockets, bells, predecessor, notifier, environment } = inherited;
+    let Inherited { sockets, predecessor, notifier, environment } = inherited;
     let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
     let runtime = match &predecessor {
@@ -84,7 +83,6 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     }
     let listeners = listen(&conf, &runtime, &sockets, predecessor.is_some())?;
     drop(sockets);
-    let bells = bells_for(&conf, bells)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
     if predecessor.is_none() {
         // Otherwise systemd does not know this process yet.
@@ -123,7 +121,6 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         signals,
         lock,
         listeners,
-        bells,
         older,
         notifier,
         program: Program::this(environment),
@@ -274,16 +271,6 @@ fn listen(
             result => return result,
         }
     }
-}
-
-/// The doorbells that a configuration needs: those that an older master handed over, and more.
-pub(super) fn bells_for(conf: &Conf, given: Option<Bells>) -> io::Result<Option<Bells>> {
-    let (workers, cluster) = (conf.srv.workers, &conf.srv.cluster);
-    let Some(mut bells) = given.filter(|_| cluster.is_some()) else {
-        return cluster.as_ref().map(|_| Bells::new(workers)).transpose();
-    };
-    bells.grow(workers)?;
-    Ok(Some(bells))
 }
 
 fn find_account(conf: &Conf) -> Result<Option<Account>, MasterError> {

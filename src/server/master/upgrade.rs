@@ -32,7 +32,6 @@ use super::detached::{DetachedProcess, fork_away};
 use super::inherit::{HANDOVER, Handover};
 use crate::net::listeners::{AllSockets, ListeningSockets};
 use crate::process::account::Account;
-use crate::process::bells::Bells;
 use crate::process::lock::DataLock;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Delivery, Pid, Signal};
@@ -143,7 +142,6 @@ pub(super) struct Estate<'m> {
     pub account: Option<&'m Account>,
     pub lock: Option<&'m DataLock>,
     pub listeners: &'m ListeningSockets,
-    pub bells: Option<&'m Bells>,
 }
 
 impl Estate<'_> {
@@ -153,12 +151,7 @@ impl Estate<'_> {
         let lock = self.lock.ok_or_else(|| io::Error::other("the lock is not held"))?;
         let AllSockets { own, lent } = self.listeners.all();
         let ties = [channel.as_fd(), lock.as_fd()];
-        let bells = self.bells.map_or_else(Vec::new, Bells::all);
-        ties.iter()
-            .chain(&own)
-            .chain(&lent)
-            .chain(&bells)
-            .try_for_each(|fd| process::pass_on(*fd))?;
+        ties.iter().chain(&own).chain(&lent).try_for_each(|fd| process::pass_on(*fd))?;
         let raw = |fds: Vec<BorrowedFd<'_>>| -> Vec<RawFd> {
             fds.iter().map(AsRawFd::as_raw_fd).collect()
         };
@@ -168,7 +161,6 @@ impl Estate<'_> {
             lock: lock.as_fd().as_raw_fd(),
             own: raw(own),
             lent: raw(lent),
-            bells: raw(bells),
         })
     }
 }

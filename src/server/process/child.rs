@@ -1,14 +1,13 @@
 //! What a forked child gets from the master.
 //!
-//! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel and the doorbells.
+//! Invariant: of the master's descriptors, a child keeps only its own listeners and its end of the
+//! channel.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::account::Account;
-use super::bells::Bells;
 use crate::net::listeners::Share;
 use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs::conf::Conf;
@@ -19,7 +18,6 @@ pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
     pub(crate) share: Share,
-    pub(crate) bells: Option<Bells>,
     pub(crate) conf: Arc<Conf>,
     pub(crate) conf_dir: PathBuf,
     pub(crate) account: Option<Account>,
@@ -34,8 +32,6 @@ pub struct ChildContext {
     pub channel: Channel,
     /// Its listeners.
     pub share: Share,
-    /// The doorbells; none without a cluster, and for the keeper.
-    pub bells: Option<Bells>,
     /// SIGTERM: finish; SIGQUIT: drain.
     pub signals: Signals,
     /// Where the configuration is.
@@ -69,7 +65,6 @@ impl ForkedChild {
             role: self.role,
             channel: self.channel,
             share: self.share,
-            bells: self.bells,
             signals,
             conf_dir: self.conf_dir,
             master: self.master,
