@@ -348,6 +348,8 @@ pub enum Role {
     Program = 3,
     /// The admin plane, a thread of the keeper's process.
     Admin = 4,
+    /// The courier, if there is a cluster.
+    Courier = 5,
 }
 
 const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);

@@ -23,12 +23,14 @@
 //!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
 //!                          81 restarts of workers | 82 of keepers | 83 reloads taken
 //!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
-//!                          128..384 the keeper and workers 0.. by their places: process id
-//!                          (0..32), how often it was replaced (32..64)
+//!                          87 restarts of couriers
+//!                          128..384 the keeper and workers 0.. by their places, last the
+//!                          courier: process id (0..32), how often it was replaced (32..64)
 //!                          384 last number of a binding to the ledger (host seq)
 //!                          392 programs' doorbell to the courier (u32), spare (u32)
 //!                          400 workers' doorbell to the courier (u32), spare (u32)
 //!                          408..412 slots with new wants, a bit each
+//!                          416..418 seed of the digests of long keys in shared businesses
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns)
@@ -192,15 +194,19 @@ pub mod runtime {
     pub(crate) const RESTARTS: usize = STARTED + 1;
     pub(crate) const RELOADS: usize = RESTARTS + 2;
     pub(crate) const RELOADED: usize = RELOADS + 2;
-    /// The keeper, then the workers.
+    pub(crate) const COURIER_RESTARTS: usize = RELOADED + 2;
+    /// The keeper, then the workers. The last one is the courier's.
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
+    pub(crate) const COURIER_PLACE: usize = PLACES_MAX - 1;
     /// Each on a line of its own: the first two are written by couriers and whoever rings.
     pub(crate) const HOST_SEQ: usize = PLACES + PLACES_MAX;
     pub(crate) const PROGRAMS_BELL: usize = HOST_SEQ + 8;
     pub(crate) const WORKERS_BELL: usize = PROGRAMS_BELL + 8;
     pub(crate) const ASKING: usize = WORKERS_BELL + 8;
     pub(crate) const ASKING_WORDS: usize = SLOTS / 64;
+    /// On a line of its own: only the master writes it.
+    pub(crate) const KEY_SEED: usize = ASKING + 8;
 
     /// Most group files that can be registered.
     pub const FILES_MAX: usize = 4096;
@@ -304,7 +310,7 @@ pub mod slot {
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::ASKING + runtime::ASKING_WORDS <= PAGE_WORDS);
+const _: () = assert!(runtime::KEY_SEED + 2 <= PAGE_WORDS);
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
@@ -351,6 +357,7 @@ pub const fn digest() -> u32 {
         runtime::CRC,
         runtime::HOST_SEQ,
         runtime::ASKING,
+        runtime::KEY_SEED,
         slot::RING_TAIL,
         slot::REQUESTS,
         slot::HISTOGRAMS,

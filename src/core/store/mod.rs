@@ -64,6 +64,8 @@ mod transaction;
 mod verify;
 
 #[cfg(not(loom))]
+pub use doorbell::EventBell;
+#[cfg(not(loom))]
 pub use runtime::{ChildRole, Damage, LINGERING};
 #[cfg(not(loom))]
 pub use {

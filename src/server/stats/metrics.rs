@@ -268,7 +268,7 @@ impl Page {
     }
 
     fn processes(&mut self, stats: &Stats) {
-        const ROLES: [&str; 2] = ["worker", "keeper"];
+        const ROLES: [&str; 3] = ["worker", "keeper", "courier"];
         self.head("frs_processes", "gauge", "Living processes.");
         for role in ROLES {
             self.sample("frs_processes", &[label("role", role)], stats.processes_of(role));

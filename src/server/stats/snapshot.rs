@@ -228,6 +228,7 @@ pub fn role_word(role: u32) -> &'static str {
         store::ROLE_PREPARE => "prepare",
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
+        role if role == Role::Courier as u32 => "courier",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
         _ => "unknown",
