@@ -28,10 +28,10 @@ use crate::process::log;
 use crate::process::result_files::ReloadOutcome;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Signal, Signals};
+use frs::conf::ClusterSecret;
 use frs::conf::Machine;
 use frs::conf::active;
 use frs::conf::memory_bound::Memory;
-use frs::conf::ClusterSecret;
 use frs::conf::{Conf, LoadedConf, Overlay, Texts, report};
 use frs::store::{self, LINGERING, Prepared, Runtime};
 

@@ -215,7 +215,8 @@ impl Supervisor {
 
     /// Whether the keeper, all workers and the courier, if there is to be one, serve.
     pub fn is_complete(&self) -> bool {
-        needed_roles(self.workers, self.has_courier).all(|role| self.find(role).is_some_and(|process| process.ready))
+        needed_roles(self.workers, self.has_courier)
+            .all(|role| self.find(role).is_some_and(|process| process.ready))
     }
 
     /// When a vacant place gets a process; none if the place is not vacant.
@@ -400,9 +401,8 @@ impl Supervisor {
         if self.ending.is_none() || self.ended {
             return;
         }
-        let is_left = |found: fn(ChildRole) -> bool| {
-            self.processes.iter().any(|process| found(process.role))
-        };
+        let is_left =
+            |found: fn(ChildRole) -> bool| self.processes.iter().any(|process| found(process.role));
         if self.processes.is_empty() {
             self.ended = true;
             orders.push(Order::End);

@@ -154,7 +154,11 @@ impl Estate<'_> {
         let AllSockets { own, lent } = self.listeners.all();
         let ties = [channel.as_fd(), lock.as_fd()];
         let bells = self.bells.map(Bells::fds).unwrap_or_default();
-        ties.iter().chain(&bells).chain(&own).chain(&lent).try_for_each(|fd| process::pass_on(*fd))?;
+        ties.iter()
+            .chain(&bells)
+            .chain(&own)
+            .chain(&lent)
+            .try_for_each(|fd| process::pass_on(*fd))?;
         let raw = |fds: Vec<BorrowedFd<'_>>| -> Vec<RawFd> {
             fds.iter().map(AsRawFd::as_raw_fd).collect()
         };

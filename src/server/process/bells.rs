@@ -58,7 +58,8 @@ impl Bells {
 
     /// What the worker in a slot keeps of them; closes the others.
     pub fn into_worker_bells(mut self, slot: u32) -> Option<WorkerBells> {
-        let own = ((slot as usize) < self.slots.len()).then(|| self.slots.swap_remove(slot as usize));
+        let own =
+            ((slot as usize) < self.slots.len()).then(|| self.slots.swap_remove(slot as usize));
         Some(WorkerBells { courier: self.courier, own: own? })
     }
 }

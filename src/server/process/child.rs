@@ -11,8 +11,8 @@ use super::account::Account;
 use super::bells::Bells;
 use crate::net::listeners::Share;
 use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
-use frs::conf::Conf;
 use frs::conf::ClusterSecret;
+use frs::conf::Conf;
 use frs::store::ChildRole;
 
 /// A child before [`ForkedChild::init`].
