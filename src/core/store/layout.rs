@@ -38,6 +38,7 @@
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
 //!                          6 epoch of the owner whose wants stand in the ring (0..32)
 //!                          7 wants begun | 16 the owner's doorbell (u32), spare (u32)
+//!                          from 64 on what a courier counts: counter/cluster.rs
 //!                          page 1: counters: 0..10 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
 //!                          120 connections open | 121 rows of groups in use
@@ -250,6 +251,7 @@ pub mod slot {
     /// On a line of its own.
     #[cfg(not(loom))]
     pub(crate) const BELL: usize = 16;
+    pub(crate) const CLUSTER: usize = 64;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     // Words in the page of counters, from its start.
@@ -359,6 +361,7 @@ pub const fn digest() -> u32 {
         runtime::ASKING,
         runtime::KEY_SEED,
         slot::RING_TAIL,
+        slot::CLUSTER,
         slot::REQUESTS,
         slot::HISTOGRAMS,
         slot::HISTOGRAM_WORDS,

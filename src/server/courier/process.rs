@@ -12,6 +12,7 @@ use crate::process::log;
 use crate::process::message::{self, Received, ToChild};
 use frs::base::sys::process::{self, PollFd, PollFlags};
 use frs::service::{Role, Service};
+use frs::store::counter::CourierCounters;
 
 /// The longest wait: what a lost call costs.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -33,6 +34,9 @@ pub enum CourierError {
 /// The master replaces this courier with another.
 pub fn run(child: ChildContext) -> Result<(), CourierError> {
     let mut service = Service::attach(&child.data_dir, Role::Courier)?;
+    if let Some(counters) = service.handle().counters() {
+        CourierCounters::of(counters).begin();
+    }
     message::send_ready(&child.channel)?;
     while wait(&child, Some(LOOK_AGAIN))? {
         if service.begin_tick() {
