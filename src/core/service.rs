@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::{self, Millis};
 use crate::base::scan::Short;
-use crate::conf::{Conf, active};
+use crate::conf::{Biz, Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
-    Error, Handle, Incarnation, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
-    TransactionBuffers, check_boot_clock, live_dir,
+    ClusterId, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
+    Sweep, TransactionBuffers, check_boot_clock, live_dir,
 };
 use execute::{ItemWait, RequestBuffers, Waits};
 use table::Table;
@@ -422,7 +422,32 @@ impl Service {
             while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
-        Ok(Service::over(handle, data_dir, conf, generation))
+        if conf.srv.cluster.is_some() {
+            match role {
+                Role::Worker => handle.open_wants(OwnerBell::Event)?,
+                Role::Program | Role::Admin => handle.open_wants(OwnerBell::Futex)?,
+                Role::Keeper | Role::Courier => {}
+            }
+        }
+        let mut service = Service::over(handle, data_dir, conf, generation);
+        service.incarnation = service.find_incarnation()?;
+        Ok(service)
+    }
+
+    /// The number by which the cluster of the configuration knows this host.
+    fn find_incarnation(&self) -> Result<Option<Incarnation>, Error> {
+        let Some(cluster) = &self.conf.srv.cluster else { return Ok(None) };
+        let runtime = self.handle.runtime();
+        let [one, other] = runtime.key_seed();
+        // Hosts with another secret are others.
+        let secret_check = one.rotate_left(1) ^ other;
+        let id = ClusterId { name: cluster.name.clone(), secret_check };
+        let map = &self.conf.map;
+        let is_shared = |group: &str| {
+            let of_group = |biz: &&Biz| map.groups[biz.group].name == group;
+            map.bizs.iter().filter(of_group).any(|biz| biz.sharing.is_some())
+        };
+        runtime.incarnation(id, is_shared).map(Some)
     }
 
     /// The service over a handle that has taken the groups of this configuration.
@@ -534,6 +559,7 @@ impl Service {
         self.table = Table::new(&conf, &self.handle);
         self.conf = Arc::new(conf);
         self.generation = generation;
+        self.incarnation = self.find_incarnation()?;
         Ok(())
     }
 

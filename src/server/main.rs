@@ -16,7 +16,7 @@ use frs_server::master::{self, Ended, Start, command};
 use frs_server::process::child::ForkedChild;
 use frs_server::process::log;
 use frs_server::process::result_files::Reloaded;
-use frs_server::{keeper, worker};
+use frs_server::{courier, keeper, worker};
 
 /// A frequency-limit server on shared memory.
 #[derive(Parser)]
@@ -94,6 +94,7 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
         Ok(Some(child)) => match role {
             ChildRole::Worker(_) => log_failure(worker::run(child)),
             ChildRole::Keeper => log_failure(keeper::run(child)),
+            ChildRole::Courier => log_failure(courier::process::run(child)),
         },
         Err(error) => log_failure(Err(error)),
     }

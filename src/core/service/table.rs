@@ -74,6 +74,8 @@ pub(crate) struct Entry {
     key_group: Option<usize>,
     geometry: Geometry,
     seed: Seed,
+    /// Keys the digests of long keys: the group's seed, or that of all machines of the cluster.
+    key_seed: Seed,
     /// The longest life of a node of each scope, with any key's limits. None: forever.
     life_ms: [Option<u64>; 2],
     /// The place of the whole biz's node, if one of its limits has that scope.
@@ -92,7 +94,17 @@ impl Table {
         for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
             entry.row = row;
         }
+        table.name_alike(conf, handle.runtime().key_seed());
         table
+    }
+
+    /// Names the keys of shared businesses as all machines of the cluster do.
+    pub fn name_alike(&mut self, conf: &Conf, key_seed: [u64; 2]) {
+        for (entry, biz) in self.entries.iter_mut().zip(&conf.map.bizs) {
+            if biz.sharing.is_some() {
+                entry.key_seed = Seed(key_seed);
+            }
+        }
     }
 
     /// As [`Table::new`], over the groups that `find` returns with index and header. What is asked
@@ -136,6 +148,7 @@ impl Table {
                     key_group: group.filter(|_| rules.needs(Scope::Key)),
                     geometry,
                     seed,
+                    key_seed: seed,
                     whole,
                     rules,
                 }
@@ -234,7 +247,7 @@ impl Entry {
     /// Stores the key that a text names.
     #[inline]
     pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {
-        key.encode(self.key_type, text, self.geometry.key_bytes, self.seed)
+        key.encode(self.key_type, text, self.geometry.key_bytes, self.key_seed)
     }
 
     /// Whether a key may be a JSON number.

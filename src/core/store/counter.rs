@@ -7,6 +7,7 @@
 //! no row is counted in the row of all others. The layers above define what the numbers of
 //! requests, answers, outcomes and errors mean.
 
+mod cluster;
 mod histogram;
 mod sums;
 
@@ -14,6 +15,10 @@ use super::layout::{self, slot as at};
 use super::region::Region;
 use crate::base::sync::Ordering;
 
+pub use cluster::{
+    CLUSTER_NODES, ClusterFunction, ClusterNodeState, ClusterResult, ClusterState, ClusterSums,
+    CourierCounters, LeaseCounter, LeaseState,
+};
 pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of, upper_us};
 pub use sums::{BizKey, GroupKey, GroupSums, Nodes, SlotCounts, Sums};
 

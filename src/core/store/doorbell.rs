@@ -144,7 +144,7 @@ mod kernel {
     use super::Bell;
 
     /// The eventfd of a bell whose other side sleeps in epoll. The master makes it before it forks
-    /// who rings and who sleeps; it is left out of a binary that takes over.
+    /// who rings and who sleeps, and hands it over to a binary that takes over.
     #[derive(Debug)]
     pub struct EventBell(OwnedFd);
 
@@ -171,6 +171,13 @@ mod kernel {
                 Err(Errno::AGAIN | Errno::INTR) => Ok(false),
                 Err(error) => Err(error.into()),
             }
+        }
+    }
+
+    /// One that an older master has handed over.
+    impl From<OwnedFd> for EventBell {
+        fn from(event: OwnedFd) -> EventBell {
+            EventBell(event)
         }
     }
 

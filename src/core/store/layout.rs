@@ -24,20 +24,23 @@
 //!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
 //!                          81 restarts of workers | 82 of keepers | 83 reloads taken
 //!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
-//!                          128..384 the keeper and workers 0.. by their places: process id
-//!                          (0..32), how often it was replaced (32..64)
+//!                          87 restarts of couriers
+//!                          128..384 the keeper and workers 0.. by their places, last the
+//!                          courier: process id (0..32), how often it was replaced (32..64)
 //!                          384 last number of a binding to the ledger (host seq)
 //!                          392 programs' doorbell to the courier (u32), spare (u32)
 //!                          400 workers' doorbell to the courier (u32), spare (u32)
 //!                          408..412 slots with new wants, a bit each
+//!                          416..418 seed of the digests of long keys in shared businesses
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns)
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
 //!                          6 epoch of the owner whose wants stand in the ring (0..32), how
-//!                          the courier calls it: 0 futex, n + 1 worker n (32..64)
+//!                          the courier calls it: 0 futex, 1 eventfd (32..64)
 //!                          7 wants begun | 16 the owner's doorbell (u32), spare (u32)
+//!                          from 64 on what a courier counts: counter/cluster.rs
 //!                          page 1: counters: 0..13 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
 //!                          120 connections open | 121 rows of groups in use
@@ -197,15 +200,19 @@ pub mod runtime {
     pub(crate) const RESTARTS: usize = STARTED + 1;
     pub(crate) const RELOADS: usize = RESTARTS + 2;
     pub(crate) const RELOADED: usize = RELOADS + 2;
-    /// The keeper, then the workers.
+    pub(crate) const COURIER_RESTARTS: usize = RELOADED + 2;
+    /// The keeper, then the workers. The last one is the courier's.
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
+    pub(crate) const COURIER_PLACE: usize = PLACES_MAX - 1;
     /// Each on a line of its own: the first two are written by couriers and whoever rings.
     pub(crate) const HOST_SEQ: usize = PLACES + PLACES_MAX;
     pub(crate) const PROGRAMS_BELL: usize = HOST_SEQ + 8;
     pub(crate) const WORKERS_BELL: usize = PROGRAMS_BELL + 8;
     pub(crate) const ASKING: usize = WORKERS_BELL + 8;
     pub(crate) const ASKING_WORDS: usize = SLOTS / 64;
+    /// On a line of its own: only the master writes it.
+    pub(crate) const KEY_SEED: usize = ASKING + 8;
 
     /// Most group files that can be registered.
     pub const FILES_MAX: usize = 4096;
@@ -249,6 +256,7 @@ pub mod slot {
     /// On a line of its own.
     #[cfg(not(loom))]
     pub(crate) const BELL: usize = 16;
+    pub(crate) const CLUSTER: usize = 64;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     // Words in the page of counters, from its start.
@@ -310,7 +318,7 @@ pub mod slot {
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::ASKING + runtime::ASKING_WORDS <= PAGE_WORDS);
+const _: () = assert!(runtime::KEY_SEED + 2 <= PAGE_WORDS);
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
@@ -357,7 +365,9 @@ pub const fn digest() -> u32 {
         runtime::CRC,
         runtime::HOST_SEQ,
         runtime::ASKING,
+        runtime::KEY_SEED,
         slot::RING_TAIL,
+        slot::CLUSTER,
         slot::REQUESTS,
         slot::HISTOGRAMS,
         slot::HISTOGRAM_WORDS,
@@ -409,6 +419,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (4, 0x677a_251a), "a new layout needs a new format number");
+        assert_eq!((VERSION, digest()), (4, 0x87bc_ded4), "a new layout needs a new format number");
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::backing::Backing;
-use super::counter::{Counter, Counters, GroupCounter, SlotCounts, Sums};
+use super::counter::{ClusterState, Counter, Counters, GroupCounter, SlotCounts, Sums};
 use super::error::{Error, expect, io_error};
 use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
 use super::incarnation::FileFacts;
@@ -302,6 +302,11 @@ impl Runtime {
             .filter(|&slot| self.slot(slot).state().epoch != 0)
             .for_each(|slot| sums.add(self.counters(slot)));
         sums
+    }
+
+    /// What the courier in a slot sees of the cluster.
+    pub fn cluster_state(&self, slot: u32) -> ClusterState {
+        ClusterState::of(self.counters(slot))
     }
 
     /// The main counts of a slot.

@@ -35,24 +35,15 @@ pub struct Full;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerBell {
     /// A thread of it waits on the futex in its slot.
-    Futex,
-    /// The worker of this number waits for its eventfd.
-    Worker(u16),
+    Futex = 0,
+    /// It waits for the eventfd of its slot.
+    Event = 1,
 }
 
 impl OwnerBell {
-    /// Its number in the ring's word.
-    fn number(self) -> u32 {
-        match self {
-            OwnerBell::Futex => 0,
-            OwnerBell::Worker(number) => 1 + u32::from(number),
-        }
-    }
-
     /// Of any number: after a stray write the wrong one is called, and the owner wakes by its limit.
-    #[cfg(not(loom))]
     fn of_number(number: u32) -> OwnerBell {
-        number.checked_sub(1).map_or(OwnerBell::Futex, |number| OwnerBell::Worker(number as u16))
+        if number == OwnerBell::Event as u32 { OwnerBell::Event } else { OwnerBell::Futex }
     }
 }
 
@@ -145,7 +136,7 @@ impl<'a> WantRing<'a> {
             self.entry(index).fetch_and(!STATE_MASK, Ordering::AcqRel);
         }
         // Release: all entries are free before; pairs with `open_for`.
-        put_release(self.slot.word(RING_EPOCH), u64::from(epoch) | u64::from(bell.number()) << 32);
+        put_release(self.slot.word(RING_EPOCH), u64::from(epoch) | (bell as u64) << 32);
     }
 
     /// Asks. The courier sees it once it is called.

@@ -36,6 +36,11 @@ impl Handle {
         Ok(())
     }
 
+    /// The number of its slot: of its bell, too.
+    pub fn slot_number(&self) -> u32 {
+        self.slot().number()
+    }
+
     /// Its wants. None where the ring is not open, and in a forked child.
     pub fn wants(&self) -> Option<Wants<'_>> {
         if self.is_forked() {

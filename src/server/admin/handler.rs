@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange};
 use super::connection::AdminRequest;
-use super::health::{HealthReport, MasterHealth, WorkerCounts};
+use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection};
 use super::map_edit::{self, BizName};
 use super::page;
@@ -349,6 +349,15 @@ impl Handler {
             flushing_ms: self.pulse.flushing_ms(),
             flush_failed: self.service.flush_failed(),
             quarantined: self.service.unserved_groups(),
+            cluster: conf.srv.cluster.as_ref().map(|_| {
+                let state = snapshot::cluster(runtime);
+                let nodes = state.as_ref().map_or(&[][..], |state| &state.nodes);
+                ClusterHealth {
+                    has_courier: state.is_some(),
+                    nodes_up: nodes.iter().filter(|node| node.is_up).count() as u64,
+                    nodes: nodes.len() as u64,
+                }
+            }),
             generation,
             degraded: conf.srv.degrade,
         }

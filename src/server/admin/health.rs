@@ -23,6 +23,17 @@ pub struct WorkerCounts {
     pub alive: u64,
 }
 
+/// The cluster, by its courier.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClusterHealth {
+    /// The courier lives.
+    pub has_courier: bool,
+    /// Nodes that answer.
+    pub nodes_up: u64,
+    /// Nodes that the courier knows.
+    pub nodes: u64,
+}
+
 /// The facts about the server's health.
 #[derive(Debug, Clone, Default)]
 pub struct HealthReport {
@@ -38,6 +49,8 @@ pub struct HealthReport {
     pub flush_failed: bool,
     /// Groups that are not served.
     pub quarantined: Vec<String>,
+    /// The cluster, if there is one.
+    pub cluster: Option<ClusterHealth>,
     /// The generation in force.
     pub generation: u64,
     /// Nothing is limited.
@@ -73,12 +86,36 @@ impl HealthReport {
         problems
     }
 
+    /// What is wrong with the cluster, in words. It makes no request fail: on-down decides what
+    /// shared limits answer, and all others need no cluster.
+    pub fn cluster_problem(&self) -> Option<&'static str> {
+        match self.cluster? {
+            ClusterHealth { has_courier: false, .. } => {
+                Some("cluster: the courier is not there; the log says why it died")
+            }
+            ClusterHealth { nodes_up: 0, .. } => {
+                Some("cluster: no node answers; shared limits go by their on-down")
+            }
+            ClusterHealth { nodes_up, nodes, .. } if nodes_up < nodes => {
+                Some("cluster: some nodes do not answer; shared limits there go by their on-down")
+            }
+            _ => None,
+        }
+    }
+
     /// The document that answers a request.
     pub fn document(&self) -> StatusDocument {
         let problems = self.problems();
         let is_well = |part: &str| !problems.iter().any(|words| words.starts_with(part));
         let part = |name: &'static str| Element::new(name).with("ok", is_well(name));
-        let root = Element::new("health")
+        let cluster_problem = self.cluster_problem();
+        let cluster = self.cluster.map(|cluster| {
+            Element::new("cluster")
+                .with("ok", cluster_problem.is_none())
+                .with("nodes", cluster.nodes)
+                .with("up", cluster.nodes_up)
+        });
+        let mut root = Element::new("health")
             .with("ok", problems.is_empty())
             .with("generation", self.generation)
             .with("degraded", self.degraded)
@@ -90,8 +127,12 @@ impl HealthReport {
                     .with("behind", self.behind),
             )
             .holding_one(part("keeper"))
-            .holding_one(part("store"))
-            .holding(problems.iter().map(|words| Element::text("fault", &**words)));
+            .holding_one(part("store"));
+        if let Some(cluster) = cluster {
+            root = root.holding_one(cluster);
+        }
+        let words = problems.iter().map(String::as_str).chain(cluster_problem);
+        let root = root.holding(words.map(|words| Element::text("fault", words)));
         StatusDocument { status: if problems.is_empty() { 200 } else { 503 }, root }
     }
 }
@@ -101,6 +142,30 @@ mod tests {
     use super::*;
     use crate::protocol::Format;
     use crate::protocol::element::Layout;
+
+    #[test]
+    fn a_cluster_that_does_not_answer_is_a_problem_and_the_server_is_well() {
+        let of = |cluster| {
+            let master = MasterHealth { pid: 7, is_there: true };
+            let report = HealthReport { master, cluster, ..HealthReport::default() };
+            let StatusDocument { status, root } = report.document();
+            assert_eq!(status, 200);
+            root.document(Format::Xml, Layout::Lines)
+        };
+        assert!(!of(None).contains("cluster"));
+        let well = ClusterHealth { has_courier: true, nodes_up: 3, nodes: 3 };
+        let text = of(Some(well));
+        assert!(text.contains("<cluster ok=\"true\"") && !text.contains("fault"), "{text}");
+        for (ill, words) in [
+            (ClusterHealth { has_courier: false, ..well }, "courier"),
+            (ClusterHealth { nodes_up: 0, ..well }, "no node"),
+            (ClusterHealth { nodes_up: 2, ..well }, "some nodes"),
+        ] {
+            let text = of(Some(ill));
+            let fault = text.split("<fault>cluster: ").nth(1).expect("a fault");
+            assert!(text.contains("<cluster ok=\"false\"") && fault.contains(words), "{text}");
+        }
+    }
 
     #[test]
     fn each_part_is_named_when_it_is_wrong() {

@@ -5,7 +5,7 @@
 //! in the cluster, and which slot and channel they have. [`news`] is what hosts publish on the
 //! channels. [`cluster`] carries all this: connections, the topology, the channels.
 //! [`core`] decides what is sent when, and what becomes of the items that wait; [`run`] is the loop
-//! around it.
+//! around it; [`process`] is the child that the master forks.
 //!
 //! Invariant: only [`cluster`] has sockets and threads, and knows which client library carries the
 //! bytes. Everything else is values in, values out.
@@ -15,4 +15,6 @@ pub mod core;
 pub mod ledger;
 pub mod name;
 pub mod news;
+pub mod process;
 pub mod run;
+mod telemetry;

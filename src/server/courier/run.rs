@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use frs::base::clock;
 use frs::base::sys::process::{self, PollFd, PollFlags};
-use frs::conf::{Cluster, SecretError};
+use frs::conf::{Cluster, ClusterSecret};
 use frs::service::{Role, Service};
-use frs::store::{CourierLock, EventBell};
+use frs::store::CourierLock;
 
 use self::host_nodes::HostNodes;
 use self::programs::Programs;
@@ -31,6 +31,8 @@ use self::wake::Waker;
 use super::cluster::{ClusterFault, Links, Wake};
 use super::core::{Bounds, Core, Figures, Now};
 use super::name::Secret;
+use super::telemetry::Telemetry;
+use crate::process::bells::Bells;
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
@@ -48,20 +50,10 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 pub struct CourierArgs {
     /// Its channel, signals and folders.
     pub child: ChildContext,
-    /// The bell by which workers call it.
-    pub bell: EventBell,
-    /// The bells of the workers, by their numbers.
-    pub workers: Vec<EventBell>,
-    /// Who hears of it.
-    pub observer: Box<dyn Observer>,
-}
-
-/// Who hears what the courier counts and learns.
-pub trait Observer {
-    /// What it has counted since it began. Once a second.
-    fn figures(&mut self, figures: &Figures);
-    /// A biz has another reset epoch in the cluster than here.
-    fn epoch(&mut self, biz: u32, epoch: u64);
+    /// The bells of the server.
+    pub bells: Bells,
+    /// The secret of the cluster.
+    pub secret: ClusterSecret,
 }
 
 /// Why the courier cannot go on.
@@ -73,9 +65,6 @@ pub enum CourierError {
     /// A call to the kernel failed that the courier needs.
     #[error("the courier's loop failed: {0}")]
     Loop(#[from] io::Error),
-    /// The secret cannot be read.
-    #[error(transparent)]
-    Secret(#[from] SecretError),
     /// The configuration has no cluster.
     #[error("srv.xml has no <cluster>: a courier has nothing to do")]
     NoCluster,
@@ -86,19 +75,20 @@ pub enum CourierError {
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
 pub fn run(args: CourierArgs) -> Result<(), CourierError> {
-    let CourierArgs { child, bell, workers, observer } = args;
+    let CourierArgs { child, bells, secret } = args;
     let service = Service::attach(&child.data_dir, Role::Courier)?;
     message::send_ready(&child.channel)?;
     let Some(lock) = wait_for_lock(&child, &service)? else { return Ok(()) };
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
-    let secret = Secret::new(*cluster.secret()?.bytes());
+    let secret = Secret::new(*secret.bytes());
+    let telemetry = Telemetry::default();
+    service.handle().counters().into_iter().for_each(|counters| telemetry.begin(counters));
     let waker = Waker::new()?;
     let programs = Programs::start(&child.data_dir, waker.caller()?)?;
     let mut courier = Courier {
         child,
-        bell,
-        workers,
-        observer,
+        bells,
+        telemetry,
         core: Core::new(&cluster.name, Bounds::default()),
         nodes: HostNodes::new(service, lock, cluster.name.clone(), secret),
         links: None,
@@ -155,9 +145,8 @@ fn receive(child: &ChildContext) -> io::Result<bool> {
 
 struct Courier {
     child: ChildContext,
-    bell: EventBell,
-    workers: Vec<EventBell>,
-    observer: Box<dyn Observer>,
+    bells: Bells,
+    telemetry: Telemetry,
     core: Core<HostNodes>,
     nodes: HostNodes,
     /// None while the cluster cannot be used.
@@ -208,13 +197,13 @@ impl Courier {
         let conf = self.nodes.service.conf().clone();
         log::set_level(conf.srv.log.level);
         let cluster = conf.srv.cluster.clone().ok_or(CourierError::NoCluster)?;
-        let secret = Secret::new(*cluster.secret()?.bytes());
-        if cluster != self.cluster || secret != self.secret {
-            // Answers of the cluster before are nobody's, and the wants are asked anew.
+        // The name and the secret stay as long as the master does.
+        if cluster != self.cluster {
+            // Answers of the links before are nobody's, and the wants are asked anew.
             self.links = None;
+            self.telemetry.forget_nodes();
             self.core = Core::new(&cluster.name, Bounds::default());
-            self.nodes.set_cluster(cluster.name.clone(), secret);
-            (self.cluster, self.secret) = (cluster, secret);
+            self.cluster = cluster;
             self.rings = Rings::default();
             self.rings.take_all(self.nodes.service.handle().runtime());
             self.next_start = clock::instant();
@@ -265,12 +254,12 @@ impl Courier {
         let mut fds = [
             PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.bell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.bells.courier.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
         ];
         process::poll(&mut fds, Some(longest))?;
         bell.get_up();
-        self.bell.drain()?;
+        self.bells.courier.drain()?;
         self.waker.drain();
         Ok(())
     }

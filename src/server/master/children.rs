@@ -14,6 +14,7 @@ use frs::base::clock;
 use frs::base::sys::process::{
     self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
 };
+use frs::conf::Srv;
 use frs::store::{ChildRole, Runtime, SlotStatus};
 
 /// The children and their supervision.
@@ -38,9 +39,12 @@ pub(super) enum Spawned {
 }
 
 impl Children {
-    /// A keeper and this many workers, none of them started.
-    pub fn new(workers: u16, now: Instant) -> Children {
-        let supervisor = Supervisor::new(workers);
+    /// The processes that a server of this configuration needs, none of them started.
+    pub fn new(srv: &Srv, now: Instant) -> Children {
+        let mut supervisor = Supervisor::new(srv.workers);
+        if srv.cluster.is_some() {
+            supervisor = supervisor.with_courier();
+        }
         Children { supervisor, channels: BTreeMap::new(), origin: now }
     }
 
@@ -49,7 +53,7 @@ impl Children {
         self.supervisor.is_ending()
     }
 
-    /// Whether the keeper and all workers serve.
+    /// Whether all processes serve.
     pub fn is_complete(&self) -> bool {
         self.supervisor.is_complete()
     }

@@ -200,6 +200,8 @@ mod tests {
         assert_eq!(line(keeper, 5, true), "keeper       process 17, generation 5\n");
         assert_eq!(line(Role::Program as u32, 5, true), "program      process 17, generation 5\n");
         assert_eq!(line(Role::Admin as u32, 5, true), "admin        process 17, generation 5\n");
+        let courier = Role::Courier as u32;
+        assert_eq!(line(courier, 5, true), "courier      process 17, generation 5\n");
         assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");
         assert_eq!(line(PREPARE, 0, false), "prepare      process 17, dead\n");
         assert_eq!(line(77, 5, true), "unknown      process 17, generation 5\n");

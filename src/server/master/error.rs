@@ -8,7 +8,7 @@ use super::preparing_child::PrepareError;
 use crate::net::listeners::ListenError;
 use crate::process::lock::LockError;
 use frs::conf::active::ActiveError;
-use frs::conf::{Faults, OverlayError};
+use frs::conf::{Faults, OverlayError, SecretError};
 use frs::store::{self, Unserved};
 
 /// Why the master cannot start, or cannot go on.
@@ -78,6 +78,12 @@ pub enum MasterError {
     /// The descriptors or variables left to this process are unusable.
     #[error("what this process was started with: {0}")]
     Inherited(io::Error),
+    /// The cluster's secret cannot be read.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The doorbells between workers and the courier cannot be made.
+    #[error("cannot make the doorbells of the cluster's courier: {0}")]
+    Bells(io::Error),
     /// The configuration cannot replace the older binary's while that one serves.
     #[error("{}", lines(.0))]
     Changes(Vec<RestartNeed>),

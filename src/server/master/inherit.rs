@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::notify::Notifier;
 use crate::net::listeners::Given;
+use crate::process::bells::Bells;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Pid};
 
@@ -52,6 +53,8 @@ pub(super) struct Predecessor {
     pub channel: Channel,
     /// The data directory's lock, which it holds.
     pub lock: OwnedFd,
+    /// The doorbells of its processes, if it has a cluster.
+    pub bells: Option<Bells>,
 }
 
 /// What an older master hands over, as descriptor numbers.
@@ -63,6 +66,8 @@ pub(super) struct Handover {
     pub channel: RawFd,
     /// The data directory's lock.
     pub lock: RawFd,
+    /// The doorbells. Older binaries know none.
+    pub bells: Vec<RawFd>,
     /// Listening sockets that are frs's own, set by set.
     pub own: Vec<RawFd>,
     /// Listening sockets that systemd opened.
@@ -124,10 +129,11 @@ impl Named {
         let handover = self.handover.as_ref();
         let both =
             handover.map_or([None, None], |handover| [Some(handover.channel), Some(handover.lock)]);
+        let bells = handover.map_or(&[][..], |handover| &handover.bells);
         let own = handover.map_or(&[][..], |handover| &handover.own);
         let lent = handover.map_or(&[][..], |handover| &handover.lent);
         let numbers: Vec<RawFd> =
-            both.into_iter().flatten().chain([own, lent, &self.lent].concat()).collect();
+            both.into_iter().flatten().chain([bells, own, lent, &self.lent].concat()).collect();
         if numbers.is_empty() {
             return Ok(Adopted { sockets: Vec::new(), predecessor: None });
         }
@@ -135,7 +141,9 @@ impl Named {
         let mut next = || adopted.next().ok_or_else(|| io::Error::other("too few descriptors"));
         let predecessor = match handover {
             Some(_) => {
-                Some(Predecessor { channel: Channel::from_inherited(next()?), lock: next()? })
+                let (channel, lock) = (Channel::from_inherited(next()?), next()?);
+                let bells = bells.iter().map(|_| next()).collect::<io::Result<_>>()?;
+                Some(Predecessor { channel, lock, bells: Bells::adopt(bells)? })
             }
             None => None,
         };
@@ -149,9 +157,13 @@ impl Handover {
     /// The value of [`HANDOVER`].
     pub fn text(&self) -> String {
         let list = |fds: &[RawFd]| fds.iter().map(RawFd::to_string).collect::<Vec<_>>().join(",");
-        let Handover { pid, channel, lock, own, lent } = self;
+        let Handover { pid, channel, lock, bells, own, lent } = self;
         let (own, lent) = (list(own), list(lent));
-        format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}")
+        let mut text = format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}");
+        if !bells.is_empty() {
+            text += &format!(" bells={}", list(bells));
+        }
+        text
     }
 
     fn read(text: &str) -> Option<Handover> {
@@ -166,6 +178,7 @@ impl Handover {
                 ("lock", fd) => handover.lock = fd.parse().ok()?,
                 ("own", fds) => handover.own = list(fds)?,
                 ("lent", fds) => handover.lent = list(fds)?,
+                ("bells", fds) => handover.bells = list(fds)?,
                 _ => return None,
             }
         }
@@ -222,7 +235,8 @@ mod tests {
     #[test]
     fn what_is_handed_over_is_read_as_it_was_written() {
         for (own, lent) in [(vec![7, 8, 9], vec![]), (vec![], vec![5]), (vec![], vec![])] {
-            let handover = Handover { pid: 77, channel: 3, lock: 4, own, lent };
+            let bells = own.clone();
+            let handover = Handover { pid: 77, channel: 3, lock: 4, bells, own, lent };
             assert_eq!(Handover::read(&handover.text()), Some(handover));
         }
         let words = "pid=77 channel=5 lock=6 own=8 lent=";

@@ -31,8 +31,9 @@ use super::reload::{PreparedConf, ReloadAnswer, ReloadCandidate, Reloads, Report
 use super::supervise::{Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
-use crate::net::listeners::ListeningSockets;
+use crate::net::listeners::{ListeningSockets, Share};
 use crate::process::account::Account;
+use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
@@ -40,6 +41,7 @@ use crate::process::message::{Ask, NumberedAsk, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
+use frs::conf::ClusterSecret;
 use frs::conf::{LoadedConf, Overlay};
 use frs::store::{ChildRole, Damage};
 
@@ -64,6 +66,9 @@ pub(super) struct MasterParts {
     pub program: Program,
     /// A reload was requested before this master could begin it.
     pub reload_wanted: bool,
+    /// Doorbells and secret, if there is a cluster.
+    pub bells: Option<Bells>,
+    pub secret: Option<ClusterSecret>,
 }
 
 /// The master of a server.
@@ -82,6 +87,9 @@ pub(super) struct Master {
     older: Option<OlderMaster>,
     files: Files,
     notifier: Notifier,
+    bells: Option<Bells>,
+    /// The cluster's. It needs a restart to change.
+    secret: Option<ClusterSecret>,
     /// All processes have served once.
     announced: bool,
     /// Why it ends, if nobody requested the end.
@@ -99,13 +107,15 @@ impl Master {
             signals: parts.signals,
             lock: Some(parts.lock),
             listeners: parts.listeners,
-            children: Children::new(parts.in_force.conf().srv.workers, now),
+            children: Children::new(&parts.in_force.conf().srv, now),
             in_force: parts.in_force,
             reloads: Reloads::new(parts.reload_wanted),
             upgrades: Upgrades::new(parts.program),
             older: parts.older,
             files: Files::new(now),
             notifier: parts.notifier,
+            bells: parts.bells,
+            secret: parts.secret,
             announced: false,
             failure: None,
             is_over: false,
@@ -298,11 +308,14 @@ impl Master {
             share: match child.role {
                 ChildRole::Worker(_) => self.listeners.into_share(&child.sets),
                 ChildRole::Keeper => self.listeners.into_admin_share(),
+                ChildRole::Courier => Share::default(),
             },
             conf: Arc::clone(self.in_force.conf()),
             conf_dir: self.conf_dir,
             account: self.account,
             master: child.master,
+            bells: self.bells.filter(|_| child.role != ChildRole::Keeper),
+            secret: self.secret.filter(|_| child.role == ChildRole::Courier),
         }
     }
 
@@ -540,7 +553,8 @@ impl Master {
             self.upgrades.want();
         } else {
             let (account, lock) = (self.account.as_ref(), self.lock.as_ref());
-            let estate = Estate { account, lock, listeners: &self.listeners };
+            let (listeners, bells) = (&self.listeners, self.bells.as_ref());
+            let estate = Estate { account, lock, listeners, bells };
             self.upgrades.begin(&estate, self.in_force.generation());
         }
     }

@@ -18,14 +18,17 @@ use super::stale_processes;
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::buffer_sizes::BUFFER_SIZES;
+use crate::courier::name::Secret;
 use crate::net::listeners::{Given, ListenError, ListeningSockets};
 use crate::process::account::Account;
+use crate::process::bells::Bells;
 use crate::process::conf_guard::Guard;
 use crate::process::lock::DataLock;
 use crate::process::log;
 use crate::process::result_files::ReloadOutcome;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Signal, Signals};
+use frs::conf::ClusterSecret;
 use frs::conf::Machine;
 use frs::conf::active;
 use frs::conf::memory_bound::Memory;
@@ -70,7 +73,8 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let _name = log::name_process("master");
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    let Inherited { sockets, predecessor, notifier, environment } = inherited;
+    let Inherited { sockets, mut predecessor, notifier, environment } = inherited;
+    let ClusterTies { secret, bells } = tie_to_cluster(&conf, predecessor.as_mut())?;
     let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
     let runtime = match &predecessor {
@@ -112,6 +116,9 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     if older.is_none() {
         runtime.set_started(clock::now());
     }
+    if let Some(secret) = &secret {
+        runtime.set_key_seed(Secret::new(*secret.bytes()).key_seed());
+    }
     let generation = publish(&data_dir, &runtime, &texts, &overlay, older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
     let parts = MasterParts {
@@ -125,8 +132,31 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         notifier,
         program: Program::this(environment),
         reload_wanted,
+        bells,
+        secret,
     };
     Master::new(parts).run()
+}
+
+/// What the server's processes need for the cluster. None of it without a cluster.
+struct ClusterTies {
+    secret: Option<ClusterSecret>,
+    bells: Option<Bells>,
+}
+
+/// Reads the secret, as root where the server starts as root, and makes the doorbells or adopts
+/// those of the older master's processes.
+fn tie_to_cluster(
+    conf: &Conf,
+    predecessor: Option<&mut Predecessor>,
+) -> Result<ClusterTies, MasterError> {
+    let Some(cluster) = &conf.srv.cluster else {
+        return Ok(ClusterTies { secret: None, bells: None });
+    };
+    let secret = cluster.secret().map_err(MasterError::Secret)?;
+    let adopted = predecessor.and_then(|predecessor| predecessor.bells.take());
+    let bells = adopted.map_or_else(Bells::new, Ok).map_err(MasterError::Bells)?;
+    Ok(ClusterTies { secret: Some(secret), bells: Some(bells) })
 }
 
 /// Reads the configuration. While an older binary serves, it waits for a change that the older
@@ -183,7 +213,7 @@ fn take_lock(
             make_directories(conf, account)?;
             Ok(TakenLock { lock: DataLock::take(data_dir)?, older: None })
         }
-        Some(Predecessor { channel, lock }) => {
+        Some(Predecessor { channel, lock, .. }) => {
             Ok(TakenLock { lock: DataLock::adopt(lock, data_dir)?, older: Some(channel) })
         }
     }

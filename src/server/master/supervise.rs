@@ -21,12 +21,14 @@ const BACKOFF_MAX_MS: u64 = 10_000;
 /// A process that lived this long was healthy: its back-off is reset.
 const HEALTHY_MS: u64 = 10_000;
 /// Workers that were asked to finish are killed after this. They should end earlier by themselves.
-/// The keeper gets the rest of the five seconds.
+/// Courier and keeper get the rest of the five seconds.
 const FINISH_MS: u64 = 4_500;
 /// Workers that drain are killed after this. They end by themselves at 60 s.
 const DRAIN_MS: u64 = 62_000;
+/// The courier is killed this long after the request to end.
+const COURIER_END_MS: u64 = 150;
 /// The keeper is killed this long after the request to end.
-const KEEPER_END_MS: u64 = 400;
+const KEEPER_END_MS: u64 = 300;
 
 /// How the server is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +126,7 @@ struct Vacancy {
 #[derive(Debug)]
 pub struct Supervisor {
     workers: u16,
+    has_courier: bool,
     sets: u16,
     processes: Vec<Process>,
     vacancies: Vec<Vacancy>,
@@ -136,17 +139,25 @@ pub struct Supervisor {
 impl Supervisor {
     /// A keeper and this many workers, none of them started.
     pub fn new(workers: u16) -> Self {
-        let roles = std::iter::once(ChildRole::Keeper).chain((0..workers).map(ChildRole::Worker));
+        let vacancy = |role| Vacancy { role, until_ms: 0 };
         Supervisor {
             workers,
+            has_courier: false,
             sets: workers,
             processes: Vec::new(),
-            vacancies: roles.map(|role| Vacancy { role, until_ms: 0 }).collect(),
+            vacancies: needed_roles(workers, false).map(vacancy).collect(),
             deaths_in_a_row: BTreeMap::new(),
             restarts: 0,
             ending: None,
             ended: false,
         }
+    }
+
+    /// A courier as well, which is not started yet.
+    pub fn with_courier(mut self) -> Self {
+        self.has_courier = true;
+        self.vacancies.push(Vacancy { role: ChildRole::Courier, until_ms: 0 });
+        self
     }
 
     /// Handles an event and appends the resulting orders.
@@ -202,11 +213,10 @@ impl Supervisor {
         self.ending.is_some()
     }
 
-    /// Whether the keeper and all workers serve.
+    /// Whether the keeper, all workers and the courier, if there is to be one, serve.
     pub fn is_complete(&self) -> bool {
-        let roles =
-            std::iter::once(ChildRole::Keeper).chain((0..self.workers).map(ChildRole::Worker));
-        roles.into_iter().all(|role| self.find(role).is_some_and(|process| process.ready))
+        needed_roles(self.workers, self.has_courier)
+            .all(|role| self.find(role).is_some_and(|process| process.ready))
     }
 
     /// When a vacant place gets a process; none if the place is not vacant.
@@ -295,11 +305,13 @@ impl Supervisor {
             Ending::HandOver => (ChildRequest::Leave, DRAIN_MS),
         };
         if ending == Ending::HandOver {
-            // From now on the other master's keeper recovers and writes back.
-            self.end_keeper(now_ms, orders);
+            // From now on the other master's keeper recovers and writes back, and its courier
+            // answers these workers as well.
+            self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
+            self.finish(ChildRole::Keeper, now_ms + KEEPER_END_MS, orders);
         }
-        for process in self.processes.iter_mut().filter(|process| process.role != ChildRole::Keeper)
-        {
+        let is_worker = |process: &&mut Process| matches!(process.role, ChildRole::Worker(_));
+        for process in self.processes.iter_mut().filter(is_worker) {
             process.kill_at_ms = Some(now_ms + bound_ms);
             orders.push(Order::Ask(process.pid, request));
         }
@@ -323,7 +335,7 @@ impl Supervisor {
             ChildRole::Worker(number) => {
                 (0..self.sets).filter(|&set| self.home(set) == number).collect()
             }
-            ChildRole::Keeper => BTreeSet::new(),
+            ChildRole::Keeper | ChildRole::Courier => BTreeSet::new(),
         }
     }
 
@@ -354,8 +366,8 @@ impl Supervisor {
         }
         // New workers serve all the sets before an old worker is told to release one.
         let mut yields = Vec::new();
-        let workers = self.processes.iter_mut().filter(|process| process.role != ChildRole::Keeper);
-        for process in workers {
+        let is_worker = |process: &&mut Process| matches!(process.role, ChildRole::Worker(_));
+        for process in self.processes.iter_mut().filter(is_worker) {
             let wanted = wanted.remove(&process.pid).unwrap_or_default();
             let pid = process.pid;
             orders.extend(wanted.difference(&process.sets).map(|&set| Order::Serve(pid, set)));
@@ -389,26 +401,36 @@ impl Supervisor {
         if self.ending.is_none() || self.ended {
             return;
         }
-        match self.processes.as_slice() {
-            [] => {
-                self.ended = true;
-                orders.push(Order::End);
-            }
-            // The keeper recovers what the workers leave, so it ends last.
-            [last] if last.role == ChildRole::Keeper => self.end_keeper(now_ms, orders),
-            _ => {}
+        let is_left =
+            |found: fn(ChildRole) -> bool| self.processes.iter().any(|process| found(process.role));
+        if self.processes.is_empty() {
+            self.ended = true;
+            orders.push(Order::End);
+        } else if is_left(|role| matches!(role, ChildRole::Worker(_))) {
+            // What their clients wait for still needs the courier.
+        } else if is_left(|role| role == ChildRole::Courier) {
+            self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
+        } else {
+            // It recovers what all others leave, so it ends last.
+            self.finish(ChildRole::Keeper, now_ms + KEEPER_END_MS, orders);
         }
     }
 
-    fn end_keeper(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
-        let staying =
-            |process: &&mut Process| process.role == ChildRole::Keeper && !process.leaving;
-        for keeper in self.processes.iter_mut().filter(staying) {
-            keeper.leaving = true;
-            keeper.kill_at_ms = Some(now_ms + KEEPER_END_MS);
-            orders.push(Order::Ask(keeper.pid, ChildRequest::Finish));
+    fn finish(&mut self, role: ChildRole, kill_at_ms: u64, orders: &mut Vec<Order>) {
+        let staying = |process: &&mut Process| process.role == role && !process.leaving;
+        for process in self.processes.iter_mut().filter(staying) {
+            process.leaving = true;
+            process.kill_at_ms = Some(kill_at_ms);
+            orders.push(Order::Ask(process.pid, ChildRequest::Finish));
         }
     }
+}
+
+/// The processes that a server needs.
+fn needed_roles(workers: u16, has_courier: bool) -> impl Iterator<Item = ChildRole> {
+    let courier = has_courier.then_some(ChildRole::Courier);
+    let others = std::iter::once(ChildRole::Keeper).chain(courier);
+    others.chain((0..workers).map(ChildRole::Worker))
 }
 
 #[cfg(test)]

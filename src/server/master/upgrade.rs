@@ -32,6 +32,7 @@ use super::detached::{DetachedProcess, fork_away};
 use super::inherit::{HANDOVER, Handover};
 use crate::net::listeners::{AllSockets, ListeningSockets};
 use crate::process::account::Account;
+use crate::process::bells::Bells;
 use crate::process::lock::DataLock;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Delivery, Pid, Signal};
@@ -142,6 +143,7 @@ pub(super) struct Estate<'m> {
     pub account: Option<&'m Account>,
     pub lock: Option<&'m DataLock>,
     pub listeners: &'m ListeningSockets,
+    pub bells: Option<&'m Bells>,
 }
 
 impl Estate<'_> {
@@ -151,7 +153,12 @@ impl Estate<'_> {
         let lock = self.lock.ok_or_else(|| io::Error::other("the lock is not held"))?;
         let AllSockets { own, lent } = self.listeners.all();
         let ties = [channel.as_fd(), lock.as_fd()];
-        ties.iter().chain(&own).chain(&lent).try_for_each(|fd| process::pass_on(*fd))?;
+        let bells = self.bells.map(Bells::fds).unwrap_or_default();
+        ties.iter()
+            .chain(&bells)
+            .chain(&own)
+            .chain(&lent)
+            .try_for_each(|fd| process::pass_on(*fd))?;
         let raw = |fds: Vec<BorrowedFd<'_>>| -> Vec<RawFd> {
             fds.iter().map(AsRawFd::as_raw_fd).collect()
         };
@@ -159,6 +166,7 @@ impl Estate<'_> {
             pid: Pid::this().as_raw(),
             channel: channel.as_fd().as_raw_fd(),
             lock: lock.as_fd().as_raw_fd(),
+            bells: raw(bells),
             own: raw(own),
             lent: raw(lent),
         })

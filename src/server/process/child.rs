@@ -1,15 +1,17 @@
 //! What a forked child gets from the master.
 //!
-//! Invariant: of the master's descriptors, a child keeps only its own listeners and its end of the
-//! channel.
+//! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
+//! channel and, in workers and the courier, the doorbells.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::account::Account;
+use super::bells::Bells;
 use crate::net::listeners::Share;
 use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
+use frs::conf::ClusterSecret;
 use frs::conf::Conf;
 use frs::store::ChildRole;
 
@@ -22,6 +24,8 @@ pub struct ForkedChild {
     pub(crate) conf_dir: PathBuf,
     pub(crate) account: Option<Account>,
     pub(crate) master: Pid,
+    pub(crate) bells: Option<Bells>,
+    pub(crate) secret: Option<ClusterSecret>,
 }
 
 /// A child with its own user, signals and ties to the master.
@@ -42,6 +46,10 @@ pub struct ChildContext {
     pub data_dir: PathBuf,
     /// How many descriptors this process may open.
     pub files_max: u64,
+    /// The doorbells, in workers and the courier of a server that has a cluster.
+    pub bells: Option<Bells>,
+    /// The cluster's secret, in its courier.
+    pub secret: Option<ClusterSecret>,
 }
 
 impl ForkedChild {
@@ -70,6 +78,8 @@ impl ForkedChild {
             master: self.master,
             data_dir: self.conf.srv.data.dir.clone(),
             files_max: process::raise_file_limit()?,
+            bells: self.bells,
+            secret: self.secret,
         }))
     }
 }

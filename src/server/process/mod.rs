@@ -2,6 +2,7 @@
 //! the locks of a data directory and of a configuration, the user they run as, and the log.
 
 pub mod account;
+pub mod bells;
 pub mod child;
 pub mod conf_guard;
 pub mod lock;

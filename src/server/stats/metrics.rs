@@ -9,7 +9,9 @@ use std::fmt::{self, Display, Write};
 use super::snapshot::{GroupSnapshot, Stats};
 use crate::protocol::call::{Call, status_word};
 use frs::service::{ItemError, Outcome};
-use frs::store::counter::{Doubling, GroupCounter, Histogram};
+use frs::store::counter::{
+    ClusterFunction, ClusterResult, Doubling, GroupCounter, Histogram, LeaseCounter, LeaseState,
+};
 use frs::store::{Counter, Sums};
 
 /// The media type of [`text`].
@@ -26,6 +28,7 @@ pub fn text(stats: &Stats) -> String {
     page.processes(stats);
     page.configuration(stats);
     page.files(stats);
+    page.cluster(stats);
     page.server(stats);
     page.0
 }
@@ -268,7 +271,7 @@ impl Page {
     }
 
     fn processes(&mut self, stats: &Stats) {
-        const ROLES: [&str; 2] = ["worker", "keeper"];
+        const ROLES: [&str; 3] = ["worker", "keeper", "courier"];
         self.head("frs_processes", "gauge", "Living processes.");
         for role in ROLES {
             self.sample("frs_processes", &[label("role", role)], stats.processes_of(role));
@@ -302,6 +305,60 @@ impl Page {
         self.histogram("frs_flush_seconds", help, &sums.flush_times);
         let help = "Flushes that failed: a loss of power would cost what was counted since.";
         self.one("frs_flush_errors_total", "counter", help, sums.count(Counter::FlushErrors));
+    }
+
+    /// Nothing of it without a cluster.
+    fn cluster(&mut self, stats: &Stats) {
+        if !stats.has_cluster {
+            return;
+        }
+        let sums = &stats.sums.cluster;
+        const REQUESTS: &str = "frs_cluster_requests_total";
+        self.head(REQUESTS, "counter", "Messages to the cluster, by function and result.");
+        for (function, counts) in ClusterFunction::ALL.iter().zip(&sums.requests) {
+            for (result, &count) in ClusterResult::ALL.iter().zip(counts) {
+                if count > 0 || *result == ClusterResult::Ok {
+                    let labels =
+                        [label("function", function.word()), label("result", result.word())];
+                    self.sample(REQUESTS, &labels, count);
+                }
+            }
+        }
+        let help = "Time from a message to the cluster to its answer.";
+        self.histogram("frs_cluster_seconds", help, &sums.times);
+        for (name, help, counter) in [
+            (
+                "frs_cluster_over_total",
+                "Uses beyond a maximum, as ledgers have told.",
+                LeaseCounter::Over,
+            ),
+            (
+                "frs_cluster_conflicts_total",
+                "Answers by which another machine has another configuration of a limit.",
+                LeaseCounter::Conflicts,
+            ),
+            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Wants),
+            ("frs_lease_grants_total", "Uses granted.", LeaseCounter::Grants),
+            ("frs_lease_returns_total", "Uses given back.", LeaseCounter::Returns),
+            ("frs_lease_recalls_total", "Recalls of other hosts' uses.", LeaseCounter::Recalls),
+            ("frs_lease_claims_total", "Leases claimed after a failover.", LeaseCounter::Claims),
+        ] {
+            self.one(name, "counter", help, sums.count(counter));
+        }
+        let state = stats.cluster.clone().unwrap_or_default();
+        self.head("frs_cluster_up", "gauge", "1 where a node of the cluster answers.");
+        for node in &state.nodes {
+            let labels = [label("node", &node.address)];
+            self.sample("frs_cluster_up", &labels, u8::from(node.is_up));
+        }
+        self.head("frs_lease_uses", "gauge", "Uses of leases, by what is known of them.");
+        for (word, which) in [
+            ("unspent", LeaseState::Unspent),
+            ("held", LeaseState::Held),
+            ("unreported", LeaseState::Unreported),
+        ] {
+            self.sample("frs_lease_uses", &[label("state", word)], state.uses(which));
+        }
     }
 
     fn server(&mut self, stats: &Stats) {

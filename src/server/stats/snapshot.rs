@@ -10,7 +10,7 @@ use frs::base::sys;
 use frs::conf::active::{self, ActiveError};
 use frs::conf::{Biz, Conf, Geometry, limit_words};
 use frs::service::Role;
-use frs::store::counter::{BizKey, GroupKey, GroupSums, OUTCOMES};
+use frs::store::counter::{BizKey, ClusterState, GroupKey, GroupSums, OUTCOMES};
 use frs::store::{self, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// Why a server's figures cannot be gathered.
@@ -41,6 +41,10 @@ pub struct Stats {
     pub master: MasterCounts,
     /// The sums of all attached processes' counts.
     pub sums: Sums,
+    /// What the courier sees of the cluster. None: there is no cluster, or no courier lives.
+    pub cluster: Option<ClusterState>,
+    /// Whether there is a cluster.
+    pub has_cluster: bool,
     /// The living attached processes.
     pub processes: Vec<ProcessSnapshot>,
     /// The groups of the configuration, then other groups with counts.
@@ -56,7 +60,7 @@ pub struct ProcessSnapshot {
     pub slot: u32,
     /// Its process id.
     pub pid: u32,
-    /// `worker`, `keeper`, `admin`, `program`, `prepare` or `unknown`.
+    /// `worker`, `keeper`, `courier`, `admin`, `program`, `prepare` or `unknown`.
     pub role: &'static str,
     /// How often a process in its place died and was replaced. `None` for a program.
     pub restarts: Option<u64>,
@@ -194,11 +198,22 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         degraded: conf.srv.degrade,
         flush_failed: runtime.flush_failed(),
         master: runtime.master_counts(),
+        cluster: cluster(runtime),
+        has_cluster: conf.srv.cluster.is_some(),
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
         bizs: bizs(&sums, conf),
         sums,
     }
+}
+
+/// What the living courier sees. In an upgrade there are two for a moment: the one that knows nodes
+/// serves.
+pub(crate) fn cluster(runtime: &Runtime) -> Option<ClusterState> {
+    let living = runtime.slots().into_iter().filter(|slot| slot.alive);
+    let couriers = living.filter(|slot| slot.role == Role::Courier as u32);
+    let states = couriers.map(|slot| runtime.cluster_state(slot.slot));
+    states.max_by_key(|state| state.nodes.iter().filter(|node| node.is_up).count())
 }
 
 pub(crate) fn processes(runtime: &Runtime) -> Vec<ProcessSnapshot> {
@@ -228,6 +243,7 @@ pub fn role_word(role: u32) -> &'static str {
         store::ROLE_PREPARE => "prepare",
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
+        role if role == Role::Courier as u32 => "courier",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
         role if role == Role::Courier as u32 => "courier",

@@ -49,6 +49,7 @@ fn server(stats: &Stats) -> Element {
         .with("flush-failed", stats.flush_failed)
         .with("worker-restarts", master.restarts[0])
         .with("keeper-restarts", master.restarts[1])
+        .with("courier-restarts", master.restarts[2])
         .with("reloads-taken", master.reloads[0])
         .with("reloads-refused", master.reloads[1])
         .with_some("last-taken", time(master.reloaded_ms[0]))

@@ -1,9 +1,7 @@
 //! How a worker calls the courier, and is called by it.
 //!
 //! Invariant: no call is lost. The worker says that it sleeps before it looks once more whether
-//! what its clients wait for has come (store/doorbell.rs). One of an earlier server may be called
-//! by the number of another worker, so no sleep with something parked is longer than
-//! [`LOOK_MS`].
+//! what its clients wait for has come (store/doorbell.rs).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,12 +9,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-use crate::process::bells::Bells;
+use crate::process::bells::{Bells, WorkerBells};
 use frs::service::Service;
 use frs::store::EventBell;
-
-/// The longest sleep while a client waits for a lease.
-pub const LOOK_MS: u64 = 50;
 
 /// The bells of a worker.
 #[derive(Debug)]
@@ -26,15 +21,16 @@ pub struct CourierBells {
 }
 
 impl CourierBells {
-    /// Those of the worker of this number, whose own one is polled under this token.
+    /// Those of the worker in this slot, whose own one is polled under this token.
     pub fn of_worker(
         bells: Bells,
-        number: u16,
+        slot: u32,
         registry: &Registry,
         token: Token,
     ) -> io::Result<Option<CourierBells>> {
-        let Bells { courier, workers } = bells;
-        let Some(own) = workers.into_iter().nth(number.into()) else { return Ok(None) };
+        let Some(WorkerBells { courier, own }) = bells.into_worker_bells(slot) else {
+            return Ok(None);
+        };
         registry.register(&mut SourceFd(&own.as_fd().as_raw_fd()), token, Interest::READABLE)?;
         Ok(Some(CourierBells { courier, own }))
     }

@@ -18,7 +18,7 @@ use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
 use super::connection::{Parked, Serve};
-use super::courier_bells::{CourierBells, LOOK_MS};
+use super::courier_bells::CourierBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
@@ -33,8 +33,8 @@ use frs::base::clock;
 use frs::base::sys::process::{Channel, Signal, Signals};
 use frs::conf::{Conf, Srv};
 use frs::service::Service;
+use frs::store::Counter;
 use frs::store::counter::{Counters, Timed};
-use frs::store::{ChildRole, Counter};
 
 const SIGNALS: Token = Token(0);
 const CHANNEL: Token = Token(1);
@@ -133,11 +133,10 @@ impl Worker {
         for listener in child.share.shared {
             listeners.open_unix(registry, listener)?;
         }
-        let bells = match (child.bells, child.role) {
-            (Some(bells), ChildRole::Worker(number)) => {
-                CourierBells::of_worker(bells, number, registry, BELL)?
-            }
-            _ => None,
+        let slot = service.handle().slot_number();
+        let bells = match child.bells {
+            Some(bells) => CourierBells::of_worker(bells, slot, registry, BELL)?,
+            None => None,
         };
         message::send_ready(&channel)?;
         let conf = Arc::clone(service.conf());
@@ -273,7 +272,7 @@ impl Worker {
         let ending = self.ending.map(|ending| ending.until_ms);
         let due_ms = self.timers.due_ms(&self.lengths());
         let log_ms = self.overloads.due_ms();
-        let parked_ms = self.parked.due_ms().map(|due_ms| due_ms.min(self.now_ms + LOOK_MS));
+        let parked_ms = self.parked.due_ms();
         let next_ms = [due_ms, paused, ending, log_ms, parked_ms].into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }

@@ -587,3 +587,23 @@ fn a_new_binary_that_dies_as_it_says_that_it_serves_has_not_taken_over() {
     assert_eq!(Client::connect(setup.address).get("/health").status, 200);
     life.stop();
 }
+
+#[test]
+fn an_upgrade_passes_the_doorbells_on_and_leaves_one_courier() {
+    let cluster = "<cluster name=\"test\" secret-file=\"conf/cluster.secret\">\
+                   <node>127.0.0.1:1</node></cluster>";
+    let setup = Setup::new(&Settings { more: cluster.to_owned(), ..Settings::default() });
+    let secret = setup.path("conf/cluster.secret");
+    fs::write(&secret, "a".repeat(64)).expect("written");
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("set");
+    let life = Life::start(&setup);
+    let couriers = || life.status().lines().filter(|line| line.starts_with("courier ")).count();
+    let text = wait_until("there is a courier", || (couriers() == 1).then(|| life.status()));
+    let first = text.lines().find(|line| line.starts_with("courier ")).expect("there").to_owned();
+    for _ in 0..2 {
+        life.upgrade();
+        wait_until("there is one courier", || (couriers() == 1).then_some(()));
+        assert!(!life.status().contains(&first), "the older one has ended");
+    }
+    life.stop();
+}

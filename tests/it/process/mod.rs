@@ -1,5 +1,6 @@
 //! The server's processes and the programs beside them: starts, ends, deaths, reloads.
 
+mod courier;
 mod keeper;
 mod orphans;
 mod programs;

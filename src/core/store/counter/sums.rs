@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    BizRow, COUNTERS, Counter, Counters, GROUP_COUNTERS, GroupCounter, GroupRow, Histogram,
-    ITEM_ERRORS, OUTCOMES, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
+    BizRow, COUNTERS, ClusterSums, Counter, Counters, GROUP_COUNTERS, GroupCounter, GroupRow,
+    Histogram, ITEM_ERRORS, OUTCOMES, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
 };
 use crate::base::sync::Ordering;
 use crate::store::layout::{self, CHAIN_MAX};
@@ -89,6 +89,8 @@ pub struct Sums {
     pub request_times: Histogram,
     /// Times of flushes that succeeded.
     pub flush_times: Histogram,
+    /// What couriers have counted.
+    pub cluster: ClusterSums,
     /// Groups that ever counted something.
     pub groups: BTreeMap<GroupKey, GroupSums>,
     /// Items of Queries and of Updates, by outcome.
@@ -106,6 +108,7 @@ impl Sums {
         for (at, sum) in self.counts.iter_mut().enumerate() {
             *sum += slot.load(at::COUNTERS + at);
         }
+        self.cluster.add(slot);
         let requests = self.requests.as_flattened_mut();
         for (at, sum) in requests.iter_mut().enumerate() {
             *sum += slot.load(at::COUNTERS + at::REQUESTS + at);

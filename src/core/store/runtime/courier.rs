@@ -111,14 +111,12 @@ impl Runtime {
     }
 
     /// Calls the owner of a slot, after wants of its were finished; whether it had to be woken.
-    /// `workers` are the eventfds of the workers by their numbers.
-    pub fn ring_owner(&self, slot: u32, workers: &[EventBell]) -> bool {
+    /// `event` is the eventfd of the slot.
+    pub fn ring_owner(&self, slot: u32, event: Option<&EventBell>) -> bool {
         let bell = Bell::at(self.region.half((slot_base(slot) + in_slot::BELL) * 2));
         match WantRing::bell_of(self.slot(slot)) {
             OwnerBell::Futex => bell.ring(),
-            OwnerBell::Worker(number) => {
-                workers.get(usize::from(number)).is_some_and(|event| event.ring(bell))
-            }
+            OwnerBell::Event => event.is_some_and(|event| event.ring(bell)),
         }
     }
 }

@@ -12,6 +12,8 @@ pub enum ChildRole {
     Worker(u16),
     /// The keeper.
     Keeper,
+    /// The courier, if there is a cluster.
+    Courier,
 }
 
 impl std::fmt::Display for ChildRole {
@@ -19,6 +21,7 @@ impl std::fmt::Display for ChildRole {
         match self {
             ChildRole::Worker(number) => write!(f, "worker {number}"),
             ChildRole::Keeper => write!(f, "keeper"),
+            ChildRole::Courier => write!(f, "courier"),
         }
     }
 }
@@ -28,9 +31,11 @@ impl ChildRole {
     fn word(self) -> Option<usize> {
         let nth = match self {
             ChildRole::Keeper => 0,
+            ChildRole::Courier => at::COURIER_PLACE,
             ChildRole::Worker(number) => 1 + usize::from(number),
         };
-        (nth < at::PLACES_MAX).then_some(at::PLACES + nth)
+        let is_anothers = nth == at::COURIER_PLACE && self != ChildRole::Courier;
+        (nth < at::PLACES_MAX && !is_anothers).then_some(at::PLACES + nth)
     }
 }
 
@@ -39,8 +44,8 @@ impl ChildRole {
 pub struct MasterCounts {
     /// When this server, or the last one, was started, in milliseconds.
     pub started_ms: u64,
-    /// Workers and keepers that were replaced.
-    pub restarts: [u64; 2],
+    /// Workers, keepers and couriers that were replaced.
+    pub restarts: [u64; 3],
     /// Reloads accepted and refused.
     pub reloads: [u64; 2],
     /// When a reload was last accepted and last refused, in milliseconds. 0: never.
@@ -51,9 +56,10 @@ impl Runtime {
     /// The master's counts.
     pub fn master_counts(&self) -> MasterCounts {
         let pair = |start| [self.region.load(start), self.region.load(start + 1)];
+        let [workers, keepers] = pair(at::RESTARTS);
         MasterCounts {
             started_ms: self.region.load(at::STARTED),
-            restarts: pair(at::RESTARTS),
+            restarts: [workers, keepers, self.region.load(at::COURIER_RESTARTS)],
             reloads: pair(at::RELOADS),
             reloaded_ms: pair(at::RELOADED),
         }
@@ -64,9 +70,26 @@ impl Runtime {
         self.region.store(at::STARTED, at_ms);
     }
 
+    /// Stores what keys the digests of long keys in shared businesses. Only the master calls it,
+    /// before it publishes a configuration.
+    pub fn set_key_seed(&self, seed: [u64; 2]) {
+        self.region.store(at::KEY_SEED, seed[0]);
+        self.region.store(at::KEY_SEED + 1, seed[1]);
+    }
+
+    /// What keys the digests of long keys in shared businesses: the same on all machines of a
+    /// cluster.
+    pub fn key_seed(&self) -> [u64; 2] {
+        [self.region.load(at::KEY_SEED), self.region.load(at::KEY_SEED + 1)]
+    }
+
     /// Counts the replacement of a process that died in this place. Only the master calls it.
     pub fn count_restart(&self, place: ChildRole) {
-        self.grow(at::RESTARTS + usize::from(place == ChildRole::Keeper));
+        self.grow(match place {
+            ChildRole::Worker(_) => at::RESTARTS,
+            ChildRole::Keeper => at::RESTARTS + 1,
+            ChildRole::Courier => at::COURIER_RESTARTS,
+        });
         if let Some(word) = place.word() {
             self.region.store(word, self.region.load(word).wrapping_add(1 << 32));
         }

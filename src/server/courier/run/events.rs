@@ -42,13 +42,15 @@ impl Courier {
             }
             // What was missed meanwhile is asked for after a pause.
             Event::Listening => {}
-            Event::Epoch { biz, epoch } => self.observer.epoch(biz as u32, epoch),
+            Event::Epoch { biz, epoch } => self.note_epoch(biz, epoch),
             Event::Up { node } => {
+                self.telemetry.note_node(&node, true);
                 core.up();
                 self.rounds.hurry();
                 tracing::info!(node, "a master of the cluster is connected");
             }
             Event::Down { node, why } => {
+                self.telemetry.note_node(&node, false);
                 tracing::warn!(node, why, "a master of the cluster is not connected");
             }
             Event::Fault(fault) => self.complain(&fault),
@@ -70,7 +72,7 @@ impl Courier {
             self.core.settle(&mut self.nodes, now);
         }
         let runtime = self.nodes.service.handle().runtime();
-        self.rings.ring(runtime, &self.workers);
+        self.rings.ring(runtime, &self.bells);
         self.links.iter_mut().for_each(super::Links::flush);
     }
 
@@ -100,10 +102,23 @@ impl Courier {
         }
     }
 
+    /// A biz has this reset epoch in the cluster.
+    fn note_epoch(&mut self, biz: u64, epoch: u64) {
+        let conf = self.nodes.service.conf();
+        let own = conf.map.bizs.iter().find(|own| u64::from(own.id) == biz);
+        if own.is_some_and(|own| u64::from(own.epoch) < epoch)
+            && self.complaints.is_due(clock::instant())
+        {
+            tracing::warn!(biz, epoch, "another machine has reset this biz: reset it here, too");
+        }
+    }
+
     /// Tells what was counted, and asks for the reset epochs: each second.
     pub(super) fn tell(&mut self) {
         let figures = *self.core.figures();
-        self.observer.figures(&figures);
+        if let Some(counters) = self.nodes.service.handle().counters() {
+            self.telemetry.tell(counters, &figures);
+        }
         let is_worse = figures.conflicts > self.warned.conflicts
             || figures.stale > self.warned.stale
             || figures.over > self.warned.over;

@@ -43,11 +43,6 @@ impl HostNodes {
         self.incarnation = self.service.incarnation();
     }
 
-    /// Ledgers are named by another cluster from now on.
-    pub fn set_cluster(&mut self, cluster: String, secret: Secret) {
-        (self.cluster, self.secret) = (cluster, secret);
-    }
-
     /// The name of the cluster.
     pub fn cluster(&self) -> &str {
         &self.cluster

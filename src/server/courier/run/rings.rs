@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frs::service::LeaseKey;
-use frs::store::{
-    EventBell, Runtime, TakenWant, Ticket, WantKind, WantQueue, WantResult, WantedTogether,
-};
+use frs::store::{Runtime, TakenWant, Ticket, WantKind, WantQueue, WantResult, WantedTogether};
 
 use super::Courier;
 use super::host_nodes::HostNodes;
 use crate::courier::core::{Asked, Fate, Group, Now};
+use crate::process::bells::Bells;
 
 /// Names a want: its slot and its entry there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +64,9 @@ impl Rings {
     }
 
     /// Calls the owners of wants that were finished.
-    pub fn ring(&mut self, runtime: &Runtime, workers: &[EventBell]) {
+    pub fn ring(&mut self, runtime: &Runtime, bells: &Bells) {
         for slot in std::mem::take(&mut self.answered) {
-            runtime.ring_owner(slot, workers);
+            runtime.ring_owner(slot, bells.of_slot(slot));
         }
     }
 }

@@ -352,3 +352,44 @@ fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
     world.ends(workers[0], Exit::Status(0));
     assert!(world.ended);
 }
+
+#[test]
+fn a_courier_is_replaced_and_ends_between_the_workers_and_the_keeper() {
+    let mut world = World::new(2);
+    world.supervisor = Supervisor::new(2).with_courier();
+    world.tell(Event::Tick);
+    let of = |world: &World, role| world.supervisor.find(role).map(|process| process.pid);
+    let first = of(&world, ChildRole::Courier).expect("started");
+    world.all_ready();
+    assert!(world.supervisor.is_complete() && world.serving[&first].is_empty());
+    world.tell(Event::Ended(first, Exit::Signal(9)));
+    assert!(!world.supervisor.is_complete());
+    world.now_ms += BACKOFF_FIRST_MS;
+    world.tell(Event::Tick);
+    let courier = of(&world, ChildRole::Courier).expect("replaced");
+    world.tell(Event::Ready(courier));
+    assert!(world.supervisor.is_complete() && courier != first);
+    let keeper = of(&world, ChildRole::Keeper).expect("there");
+    let workers = [0, 1].map(|nth| of(&world, ChildRole::Worker(nth)).expect("there"));
+    world.tell(Event::End(Ending::Drain));
+    assert_eq!(world.asked, workers.map(|pid| (pid, ChildRequest::Drain)));
+    world.tell(Event::Ended(workers[0], Exit::Status(0)));
+    assert_eq!(world.asked.len(), 2, "a worker may still have parked requests");
+    world.tell(Event::Ended(workers[1], Exit::Status(0)));
+    assert_eq!(world.asked[2..], [(courier, ChildRequest::Finish)]);
+    world.tell(Event::Ended(courier, Exit::Status(0)));
+    assert_eq!(world.asked[3..], [(keeper, ChildRequest::Finish)]);
+    world.tell(Event::Ended(keeper, Exit::Status(0)));
+    assert!(world.ended);
+}
+
+#[test]
+fn a_handed_over_courier_ends_at_once() {
+    let mut world = World::new(1);
+    world.supervisor = Supervisor::new(1).with_courier();
+    world.tell(Event::Tick);
+    world.all_ready();
+    let courier = world.supervisor.find(ChildRole::Courier).expect("there").pid;
+    world.tell(Event::End(Ending::HandOver));
+    assert!(world.asked.contains(&(courier, ChildRequest::Finish)));
+}

@@ -7,6 +7,7 @@ use super::*;
 use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
 use frs::conf::{Geometry, HashKind};
 use frs::store::counter::{BizKey, GroupKey, GroupSums, Nodes};
+use frs::store::counter::{ClusterNodeState, ClusterState};
 
 /// A family of samples.
 #[derive(Debug, Default)]
@@ -118,7 +119,7 @@ fn stats() -> Stats {
         sums,
         master: frs::store::MasterCounts {
             started_ms: 1_700_000_000_123,
-            restarts: [5, 6],
+            restarts: [5, 6, 0],
             reloads: [7, 8],
             reloaded_ms: [1_700_000_001_000, 0],
         },
@@ -272,5 +273,34 @@ fn a_server_that_has_just_begun_shows_every_series_that_needs_no_name() {
     for (name, _, labels) in TABLE {
         let named = labels.iter().any(|label| matches!(*label, "group" | "biz"));
         assert_eq!(families[name].samples.is_empty(), named, "{name}");
+    }
+}
+
+#[test]
+fn a_cluster_is_shown_only_where_there_is_one() {
+    assert!(
+        !text(&Stats::default()).contains("frs_cluster")
+            && !text(&Stats::default()).contains("frs_lease")
+    );
+    let node = |address: &str, is_up| ClusterNodeState { address: address.to_owned(), is_up };
+    let nodes = vec![node("10.0.0.1:6379", true), node("10.0.0.2:6379", false)];
+    let mut state = ClusterState::default();
+    state.nodes = nodes;
+    let cluster = Some(state);
+    let mut stats = Stats { has_cluster: true, cluster, ..Stats::default() };
+    stats.sums.cluster.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
+    let text = text(&stats);
+    for line in [
+        "frs_cluster_up{node=\"10.0.0.1:6379\"} 1",
+        "frs_cluster_up{node=\"10.0.0.2:6379\"} 0",
+        "frs_cluster_requests_total{function=\"epoch\",result=\"moved\"} 3",
+        "frs_cluster_requests_total{function=\"take\",result=\"ok\"} 0",
+        "frs_cluster_seconds_count 0",
+        "frs_cluster_over_total 0",
+        "frs_cluster_conflicts_total 0",
+        "frs_lease_claims_total 0",
+        "frs_lease_uses{state=\"held\"} 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
 }

@@ -113,9 +113,9 @@ fn a_ring_takes_so_many_wants_and_hears_what_became_of_each() {
         assert!(WantQueue::finish(runtime.slot(slot), taken.ticket, WantResult::Answered));
     }
     assert_eq!((queue.take_next(runtime.slot(slot)), queue.damaged()), (None, 0));
-    assert!(!runtime.ring_owner(slot, &[]), "it is awake");
+    assert!(!runtime.ring_owner(slot, None), "it is awake");
     wants.bell().lie_down();
-    assert!(runtime.ring_owner(slot, &[]));
+    assert!(runtime.ring_owner(slot, None));
     assert!(tickets.iter().all(|&ticket| wants.poll(ticket) == Some(WantResult::Answered)));
     wants.push(&want(0)).expect("free again");
 }
@@ -124,13 +124,13 @@ fn a_ring_takes_so_many_wants_and_hears_what_became_of_each() {
 fn a_worker_is_called_by_its_eventfd() {
     let (dir, runtime) = opened();
     let mut handle = Handle::attach(dir.path(), dir.path(), 1).expect("attached");
-    handle.open_wants(OwnerBell::Worker(1)).expect("room");
+    handle.open_wants(OwnerBell::Event).expect("room");
     let slot = runtime.open_rings().next().expect("open");
     let events = [EventBell::new().expect("made"), EventBell::new().expect("made")];
     handle.wants().expect("open").bell().lie_down();
-    assert!(runtime.ring_owner(slot, &events));
+    assert!(runtime.ring_owner(slot, Some(&events[1])));
     assert_eq!(events.map(|event| event.drain().expect("read")), [false, true]);
-    assert!(!runtime.ring_owner(slot, &[]), "no such worker is no panic");
+    assert!(!runtime.ring_owner(slot, None), "no bell is no panic");
 }
 
 /// Where the process that is killed has its directory.

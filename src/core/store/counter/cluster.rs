@@ -1,0 +1,305 @@
+//! What the courier counts: its messages, the leases, the cluster's nodes.
+//!
+//! Invariant: only the courier of a slot writes these words, which no other owner uses, so the sum
+//! over all slots is what all couriers have counted. States are of the living courier only.
+
+use super::{BUCKETS, Counters, Histogram, at, bucket_of};
+use crate::base::sync::Ordering;
+
+/// What a courier asks a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterFunction {
+    /// A lease: wants, returns, reports, claims.
+    Take = 0,
+    /// Who holds uses of a key.
+    Holders = 1,
+    /// An empty call, by which a master notices that it has become one.
+    Heartbeat = 2,
+    /// The reset epoch of a business.
+    Epoch = 3,
+    /// The check of the secret.
+    Secret = 4,
+    /// A recall, or news of one.
+    Publish = 5,
+    /// The library of functions.
+    Load = 6,
+    /// Which masters there are.
+    Shards = 7,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterResult {
+    /// It was answered.
+    Ok = 0,
+    /// Another holder of this host's name has used a higher number.
+    Stale = 1,
+    /// The master learns, and grants nothing yet.
+    Learning = 2,
+    /// Another master has the key's slot.
+    Moved = 3,
+    /// The node answered with an error.
+    Error = 4,
+    /// No answer came in time.
+    Timeout = 5,
+    /// The node cannot be reached.
+    Unreachable = 6,
+    /// Too few replicas have acknowledged it.
+    Unconfirmed = 7,
+}
+
+/// Events of leases and ledgers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseCounter {
+    /// Wants of workers and programs that were taken from their rings.
+    Wants = 0,
+    /// Uses granted.
+    Grants = 1,
+    /// Uses given back.
+    Returns = 2,
+    /// Recalls published.
+    Recalls = 3,
+    /// Leases claimed after a failover.
+    Claims = 4,
+    /// Uses beyond the maximum, as ledgers have told.
+    Over = 5,
+    /// Answers by which another machine has another configuration.
+    Conflicts = 6,
+}
+
+/// Uses of leases, by what is known of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseState {
+    /// Granted and not spent.
+    Unspent = 0,
+    /// Kept for parked requests.
+    Held = 1,
+    /// Spent and not reported yet.
+    Unreported = 2,
+}
+
+impl ClusterFunction {
+    /// All, in the order of their numbers.
+    pub const ALL: [ClusterFunction; 8] = [
+        ClusterFunction::Take,
+        ClusterFunction::Holders,
+        ClusterFunction::Heartbeat,
+        ClusterFunction::Epoch,
+        ClusterFunction::Secret,
+        ClusterFunction::Publish,
+        ClusterFunction::Load,
+        ClusterFunction::Shards,
+    ];
+
+    /// Its name in metrics.
+    pub fn word(self) -> &'static str {
+        ["take", "holders", "heartbeat", "epoch", "secret", "publish", "load", "shards"]
+            [self as usize]
+    }
+}
+
+impl ClusterResult {
+    /// All, in the order of their numbers.
+    pub const ALL: [ClusterResult; 8] = [
+        ClusterResult::Ok,
+        ClusterResult::Stale,
+        ClusterResult::Learning,
+        ClusterResult::Moved,
+        ClusterResult::Error,
+        ClusterResult::Timeout,
+        ClusterResult::Unreachable,
+        ClusterResult::Unconfirmed,
+    ];
+
+    /// Its name in metrics.
+    pub fn word(self) -> &'static str {
+        ["ok", "stale", "learning", "moved", "error", "timeout", "unreachable", "unconfirmed"]
+            [self as usize]
+    }
+}
+
+const FUNCTIONS: usize = ClusterFunction::ALL.len();
+const RESULTS: usize = ClusterResult::ALL.len();
+const LEASE_COUNTERS: usize = 7;
+const LEASE_STATES: usize = 3;
+
+// Words from the start of the courier's part.
+const LEASES: usize = FUNCTIONS * RESULTS;
+const STATES: usize = LEASES + 8;
+const NODES_USED: usize = STATES + LEASE_STATES;
+const TIMES: usize = NODES_USED + 5;
+const NODES: usize = TIMES + 112;
+const NODE_WORDS: usize = 8;
+const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
+/// Nodes that are shown.
+pub const CLUSTER_NODES: usize = 24;
+const WORDS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
+#[cfg(not(any(loom, miri)))]
+const _: () = assert!(at::CLUSTER + WORDS <= super::layout::PAGE_WORDS);
+const _: () = assert!(TIMES + 1 + BUCKETS <= NODES && LEASES + LEASE_COUNTERS <= STATES);
+
+/// A node of the cluster, as the courier sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterNodeState {
+    /// Its address; only the first 56 bytes of a longer one.
+    pub address: String,
+    /// It answers.
+    pub is_up: bool,
+}
+
+/// What all couriers have counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterSums {
+    /// Messages, by function and result.
+    pub requests: [[u64; RESULTS]; FUNCTIONS],
+    /// From the sending of a message to its answer.
+    pub times: Histogram,
+    leases: [u64; LEASE_COUNTERS],
+}
+
+/// What the living courier sees.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterState {
+    /// The nodes that it knows.
+    pub nodes: Vec<ClusterNodeState>,
+    uses: [u64; LEASE_STATES],
+}
+
+impl ClusterSums {
+    /// How often this happened.
+    pub fn count(&self, counter: LeaseCounter) -> u64 {
+        self.leases[counter as usize]
+    }
+
+    pub(super) fn add(&mut self, slot: Counters<'_>) {
+        let requests = self.requests.as_flattened_mut().iter_mut().enumerate();
+        requests.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + nth));
+        let leases = self.leases.iter_mut().enumerate();
+        leases.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + LEASES + nth));
+        self.times.sum_us = self.times.sum_us.wrapping_add(slot.load(at::CLUSTER + TIMES));
+        let buckets = self.times.buckets.iter_mut().enumerate();
+        buckets.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + TIMES + 1 + nth));
+    }
+}
+
+impl ClusterState {
+    /// The uses of all leases in this state.
+    pub fn uses(&self, state: LeaseState) -> u64 {
+        self.uses[state as usize]
+    }
+
+    pub(in crate::store) fn of(slot: Counters<'_>) -> ClusterState {
+        // Acquire: pairs with `set_nodes`.
+        let used = slot.region.word(slot.base + at::CLUSTER + NODES_USED).load(Ordering::Acquire);
+        let nodes = (0..(used as usize).min(CLUSTER_NODES)).map(|nth| {
+            let start = at::CLUSTER + NODES + nth * NODE_WORDS;
+            let bytes: Vec<u8> = (start + 1..start + NODE_WORDS)
+                .flat_map(|at| slot.load(at).to_le_bytes())
+                .collect();
+            let address = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+            ClusterNodeState { address, is_up: slot.load(start) == 1 }
+        });
+        let uses = std::array::from_fn(|nth| slot.load(at::CLUSTER + STATES + nth));
+        ClusterState { nodes: nodes.collect(), uses }
+    }
+}
+
+/// What a courier writes in its slot.
+#[derive(Debug, Clone, Copy)]
+pub struct CourierCounters<'a>(Counters<'a>);
+
+impl<'a> CourierCounters<'a> {
+    /// Those of the courier that has this slot.
+    pub fn of(slot: Counters<'a>) -> CourierCounters<'a> {
+        CourierCounters(slot)
+    }
+
+    /// Forgets what an earlier courier in this slot has seen. What was counted stays.
+    pub fn begin(self) {
+        self.set_nodes(&[]);
+        (0..LEASE_STATES).for_each(|nth| self.0.set(at::CLUSTER + STATES + nth, 0));
+    }
+
+    /// Counts messages that have their result.
+    pub fn add_requests(self, function: ClusterFunction, result: ClusterResult, by: u64) {
+        self.0.grow(at::CLUSTER + function as usize * RESULTS + result as usize, by);
+    }
+
+    /// Counts the time from a message to its answer.
+    pub fn add_time(self, us: u64) {
+        self.0.grow(at::CLUSTER + TIMES, us);
+        self.0.grow(at::CLUSTER + TIMES + 1 + bucket_of(us), 1);
+    }
+
+    /// Counts events of leases.
+    pub fn add(self, counter: LeaseCounter, by: u64) {
+        self.0.grow(at::CLUSTER + LEASES + counter as usize, by);
+    }
+
+    /// Stores how many uses are in a state.
+    pub fn set_uses(self, state: LeaseState, uses: u64) {
+        self.0.set(at::CLUSTER + STATES + state as usize, uses);
+    }
+
+    /// Stores the nodes that there are, the first [`CLUSTER_NODES`] of them.
+    pub fn set_nodes(self, nodes: &[ClusterNodeState]) {
+        let nodes = &nodes[..nodes.len().min(CLUSTER_NODES)];
+        for (nth, node) in nodes.iter().enumerate() {
+            let start = at::CLUSTER + NODES + nth * NODE_WORDS;
+            let mut name = [0; NAME_BYTES];
+            let length = node.address.len().min(NAME_BYTES);
+            name[..length].copy_from_slice(&node.address.as_bytes()[..length]);
+            for (word, bytes) in name.as_chunks::<8>().0.iter().enumerate() {
+                self.0.set(start + 1 + word, u64::from_le_bytes(*bytes));
+            }
+            self.0.set(start, u64::from(node.is_up));
+        }
+        // Release: who reads this number reads the nodes as well; pairs with `ClusterState::of`.
+        let used = self.0.region.word(self.0.base + at::CLUSTER + NODES_USED);
+        used.store(nodes.len() as u64, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests {
+    use super::*;
+    use crate::service::{Role, Service};
+    use crate::testing::World;
+
+    #[test]
+    fn what_a_courier_writes_is_read_by_others() {
+        let world = World::new(
+            "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>",
+        );
+        let service = Service::attach(&world.dir, Role::Courier).unwrap();
+        let courier = CourierCounters::of(service.handle().counters().unwrap());
+        courier.begin();
+        courier.add_requests(ClusterFunction::Shards, ClusterResult::Unconfirmed, 1);
+        courier.add_requests(ClusterFunction::Take, ClusterResult::Ok, 1);
+        courier.add_time(100);
+        courier.add(LeaseCounter::Conflicts, 7);
+        courier.set_uses(LeaseState::Unreported, 9);
+        let many = "h".repeat(80);
+        let address = |nth: usize| format!("{nth}-{many}");
+        let node = |nth| ClusterNodeState { address: address(nth), is_up: nth % 2 == 1 };
+        let nodes: Vec<_> = (0..CLUSTER_NODES + 1).map(node).collect();
+        courier.set_nodes(&nodes);
+        let runtime = service.handle().runtime();
+        let sums = runtime.sums().cluster;
+        assert_eq!((sums.requests[7][7], sums.requests[0][0]), (1, 1));
+        assert_eq!(sums.requests.as_flattened().iter().sum::<u64>(), 2);
+        assert_eq!((sums.times.count(), sums.times.sum_us), (1, 100));
+        assert_eq!(sums.count(LeaseCounter::Conflicts), 7);
+        assert_eq!(sums.count(LeaseCounter::Wants), 0);
+        let slots = runtime.slots();
+        let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32).unwrap().slot;
+        let state = runtime.cluster_state(slot);
+        assert_eq!(state.uses(LeaseState::Unreported), 9);
+        assert_eq!(state.nodes.len(), CLUSTER_NODES);
+        assert_eq!(state.nodes[3].address, address(3)[..NAME_BYTES]);
+        assert!(state.nodes[3].is_up && !state.nodes[4].is_up);
+        courier.begin();
+        assert_eq!(runtime.cluster_state(slot), ClusterState::default());
+        assert_eq!(runtime.sums().cluster, sums, "what was counted stays");
+    }
+}

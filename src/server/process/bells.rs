@@ -1,0 +1,102 @@
+//! The doorbells between workers and the courier.
+//!
+//! Invariant: all processes of a server, the couriers and workers of both binaries of an upgrade
+//! included, have the same bells. A worker's is that of its slot, so no two living processes sleep
+//! by one, and whoever answers a want knows the bell from the slot that the want stands in.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use frs::store::{EventBell, Runtime};
+
+/// The bells of a server that has a cluster.
+#[derive(Debug)]
+pub struct Bells {
+    /// Wakes the courier.
+    pub courier: EventBell,
+    /// Wakes the owner of a slot.
+    slots: Vec<EventBell>,
+}
+
+/// The bells that a worker needs.
+#[derive(Debug)]
+pub struct WorkerBells {
+    /// Wakes the courier.
+    pub courier: EventBell,
+    /// Wakes this worker.
+    pub own: EventBell,
+}
+
+impl Bells {
+    /// New ones. The master makes them before its first fork.
+    pub fn new() -> io::Result<Bells> {
+        let slots = (0..Runtime::SLOTS).map(|_| EventBell::new()).collect::<io::Result<_>>()?;
+        Ok(Bells { courier: EventBell::new()?, slots })
+    }
+
+    /// Those that an older master has handed over, in the order of [`Bells::fds`]. None: it had
+    /// none.
+    pub fn adopt(events: Vec<OwnedFd>) -> io::Result<Option<Bells>> {
+        let mut bells = events.into_iter().map(EventBell::from);
+        let Some(courier) = bells.next() else { return Ok(None) };
+        let slots: Vec<EventBell> = bells.collect();
+        if slots.len() != Runtime::SLOTS {
+            return Err(io::Error::other(format!("{} doorbells of slots", slots.len())));
+        }
+        Ok(Some(Bells { courier, slots }))
+    }
+
+    /// All descriptors, to hand over.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        std::iter::once(&self.courier).chain(&self.slots).map(AsFd::as_fd).collect()
+    }
+
+    /// The bell of the worker that has a slot.
+    pub fn of_slot(&self, slot: u32) -> Option<&EventBell> {
+        self.slots.get(slot as usize)
+    }
+
+    /// What the worker in a slot keeps of them; closes the others.
+    pub fn into_worker_bells(mut self, slot: u32) -> Option<WorkerBells> {
+        let own =
+            ((slot as usize) < self.slots.len()).then(|| self.slots.swap_remove(slot as usize));
+        Some(WorkerBells { courier: self.courier, own: own? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_over_are_the_same_bells() {
+        let bells = Bells::new().expect("made");
+        let copies = bells.fds().into_iter().map(|fd| fd.try_clone_to_owned());
+        let copies: Vec<OwnedFd> = copies.collect::<io::Result<_>>().expect("copied");
+        let adopted = Bells::adopt(copies).expect("complete").expect("there");
+        ring(adopted.of_slot(7).expect("a slot"));
+        let is_rung = |bell: Option<&EventBell>| bell.expect("a slot").drain().expect("read");
+        assert!(!is_rung(bells.of_slot(6)) && is_rung(bells.of_slot(7)));
+        ring(&adopted.courier);
+        assert!(bells.courier.drain().expect("read"));
+        let worker = adopted.into_worker_bells(9).expect("a slot");
+        ring(&worker.own);
+        assert!(is_rung(bells.of_slot(9)) && !is_rung(bells.of_slot(255)));
+    }
+
+    #[test]
+    fn no_bells_are_none_and_too_few_are_refused() {
+        assert!(Bells::adopt(Vec::new()).expect("none").is_none());
+        let bell = EventBell::new().expect("made");
+        let one = bell.as_fd().try_clone_to_owned().expect("copied");
+        assert!(Bells::adopt(vec![one]).is_err());
+        let bells = Bells::new().expect("made");
+        assert!(bells.of_slot(256).is_none() && bells.into_worker_bells(256).is_none());
+    }
+
+    /// As the other side does where it sleeps.
+    fn ring(bell: &EventBell) {
+        let file = std::fs::File::from(bell.as_fd().try_clone_to_owned().expect("copied"));
+        io::Write::write_all(&mut &file, &1u64.to_ne_bytes()).expect("written");
+    }
+}

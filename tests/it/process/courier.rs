@@ -1,0 +1,152 @@
+//! The courier, end to end: who has one, its deaths, upgrades, reloads and its end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::common::load::{under_load, wait_for_more};
+use crate::common::{Server, Settings, Setup, is_alive, text, wait_until};
+
+/// Businesses whose keys are digests: one of this machine alone, one shared.
+const MAP: &str = r#"<map>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="256"/>
+  <biz id="2" name="own" key="digest"><limit policy="interval" interval="1h" max="9"/></biz>
+  <biz id="3" name="shared" key="digest" share="exact"><limit policy="total" max="9"/></biz>
+</map>
+"#;
+
+fn with_cluster() -> Settings {
+    // Nobody listens there.
+    let more = "<cluster name=\"test\" secret-file=\"conf/cluster.secret\">\
+                <node>127.0.0.1:1</node></cluster>";
+    Settings { more: more.to_owned(), ..Settings::default() }
+}
+
+fn write_secret(setup: &Setup, digit: &str) {
+    let path = setup.path("conf/cluster.secret");
+    fs::write(&path, digit.repeat(64)).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+}
+
+fn setup() -> Setup {
+    let setup = Setup::new(&with_cluster());
+    write_secret(&setup, "a");
+    setup
+}
+
+fn courier(server: &Server<'_>) -> Pid {
+    wait_until("there is one courier", || match server.attached("courier")[..] {
+        [courier] => Some(courier),
+        _ => None,
+    })
+}
+
+fn doorbells(pid: Pid) -> usize {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("a process");
+    let target = |fd: fs::DirEntry| fs::read_link(fd.path()).unwrap_or_default();
+    let targets = fds.filter_map(Result::ok).map(target);
+    targets.filter(|target: &PathBuf| target == Path::new("anon_inode:[eventfd]")).count()
+}
+
+#[test]
+fn a_server_without_a_cluster_has_neither_courier_nor_doorbells() {
+    let setup = Setup::new(&Settings::default());
+    let server = setup.start();
+    let workers = server.wait_for_workers(2);
+    assert!(server.attached("courier").is_empty());
+    for pid in workers.into_iter().chain(server.attached("keeper")).chain([server.master()]) {
+        assert_eq!(doorbells(pid), 0);
+    }
+    write_secret(&setup, "a");
+    setup.write_srv(&with_cluster());
+    let reload = setup.frs(&["reload"]);
+    assert_eq!(reload.status.code(), Some(1));
+    let said = text(&reload.stderr);
+    assert!(said.contains("<cluster> differs") && said.contains("needs a restart"), "{said}");
+    assert!(server.attached("courier").is_empty());
+}
+
+#[test]
+fn a_dead_courier_is_replaced_and_no_request_fails() {
+    let setup = setup();
+    let server = setup.start();
+    let workers = server.wait_for_workers(2);
+    let mut last = courier(&server);
+    assert!(doorbells(last) > 2);
+    assert_eq!(server.attached("keeper").into_iter().map(doorbells).sum::<usize>(), 0);
+    under_load(setup.address, |answered| {
+        for _ in 0..8 {
+            kill(last, Signal::SIGKILL).expect("killed");
+            wait_until("it is reaped", || (!is_alive(last)).then_some(()));
+            let next = courier(&server);
+            assert_ne!(next, last);
+            last = next;
+            wait_for_more(answered, 20);
+        }
+    });
+    assert_eq!(server.workers(), workers, "none of them noticed");
+}
+
+#[test]
+fn a_stopped_server_ends_its_courier_in_time() {
+    for signal in [Signal::SIGTERM, Signal::SIGQUIT] {
+        let setup = setup();
+        let mut server = setup.start();
+        server.wait_for_workers(2);
+        let courier = courier(&server);
+        server.signal(Signal::SIGUSR1);
+        server.signal(signal);
+        assert!(server.wait().success());
+        assert!(!is_alive(courier));
+        let log = setup.log();
+        let ended = |role: &str| log.find(&format!("{role} has ended")).expect(role);
+        assert!(ended("worker 0").max(ended("worker 1")) < ended("courier"), "{log}");
+        assert!(ended("courier") < ended("keeper") && !log.contains("died"), "{log}");
+    }
+}
+
+#[test]
+fn the_courier_follows_a_killed_master() {
+    let setup = setup();
+    let mut server = setup.start();
+    server.wait_for_workers(2);
+    let courier = courier(&server);
+    kill(server.master(), Signal::SIGKILL).expect("killed");
+    server.wait();
+    wait_until("it has ended", || (!is_alive(courier)).then_some(()));
+}
+
+/// The keys of a biz's nodes, as tools show them.
+fn keys(setup: &Setup, biz: &str) -> Vec<String> {
+    let output = setup.inspect(&["dump", "data", "--biz", biz, "--format", "json"]);
+    let shown = text(&output.stdout);
+    let keys = shown.split("digest:").skip(1).map(|rest| rest[..32].to_owned());
+    keys.collect()
+}
+
+#[test]
+fn machines_with_one_secret_name_long_keys_of_shared_businesses_alike() {
+    let named = ["a", "a", "b"].map(|digit| {
+        let setup = setup();
+        write_secret(&setup, digit);
+        setup.write_map(MAP);
+        let server = setup.start();
+        server.wait_for_workers(2);
+        let mut client = server.client();
+        client.charge("own", "alice", 1);
+        client.charge("shared", "alice", 1);
+        let named = ["own", "shared"].map(|biz| keys(&setup, biz));
+        assert!(named.iter().all(|keys| keys.len() == 1), "{named:?}");
+        // The program finds the node that the worker has made.
+        let found = setup.inspect(&["get", "data", "shared", "alice"]);
+        assert!(found.status.success() && text(&found.stdout).contains(&named[1][0]), "{found:?}");
+        named
+    });
+    let [[own, shared], [other_own, other_shared], [_, keyed]] = named;
+    assert_ne!(own, other_own, "each has a seed of its own");
+    assert_eq!(shared, other_shared);
+    assert_ne!(shared, keyed);
+}
