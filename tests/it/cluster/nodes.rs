@@ -80,6 +80,13 @@ impl Nodes {
         Some(nodes)
     }
 
+    /// Three masters alone.
+    pub fn masters_alone() -> Option<Nodes> {
+        let mut nodes = Nodes::without_cluster(MASTERS, NodeOptions::default())?;
+        nodes.join();
+        Some(nodes)
+    }
+
     /// Starts nodes that do not know each other.
     pub fn without_cluster(count: usize, options: NodeOptions) -> Option<Nodes> {
         let program = program()?;

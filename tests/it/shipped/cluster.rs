@@ -132,3 +132,14 @@ fn the_shipped_examples_of_shares_are_taken() {
     let quota = &quota.bizs[quota.find_biz("quota").expect("the example")];
     assert!(quota.sharing.is_some_and(|sharing| sharing.share == Share::Exact));
 }
+
+#[test]
+fn the_worked_example_of_a_cluster_is_taken() {
+    let (srv, map) = (
+        include_str!("../../../conf/examples/cluster/srv.xml"),
+        include_str!("../../../conf/examples/cluster/map.xml"),
+    );
+    Conf::parse("srv.xml", srv, "map.xml", map).expect("a configuration");
+    assert!(valid("srv.xsd", srv).is_none_or(|valid| valid));
+    assert!(valid("map.xsd", map).is_none_or(|valid| valid));
+}

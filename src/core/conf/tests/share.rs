@@ -7,7 +7,7 @@ const SRV: &str = "<srv><cluster name='c' secret-file='s'><node>a:1</node></clus
 
 /// A map of one biz of these settings and this content, in the second line.
 fn map(settings: &str, content: &str) -> String {
-    let group = GROUP.replace("64", "1024");
+    let group = GROUP.replace("64", "2048");
     format!("<map>{group}\n<biz id='1' name='b' key='string' {settings}>{content}</biz></map>")
 }
 
