@@ -156,6 +156,8 @@ impl<N: Nodes> Core<N> {
         }
         self.timers.add(deadline_ms, Due::Request(id));
         self.requests.insert(id, request);
+        // The lowest first: if that is known to be short, the others are not asked for.
+        keys.sort_unstable_by_key(|(ledger, _)| *ledger);
         for (ledger, key) in keys {
             let line = self.line(ledger, &key);
             if line.waiting.back() != Some(&id) {
@@ -289,7 +291,7 @@ impl<N: Nodes> Core<N> {
         {
             self.figures.grants += 1;
         }
-        if is_short(visited.next) {
+        if is_short(visited.next) || visited.is_paused {
             let waits = visit.waiters.iter().filter(|waiter| waiter.may_ask);
             for waiter in waits {
                 self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);

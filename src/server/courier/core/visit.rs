@@ -101,6 +101,8 @@ pub struct Visited {
     pub unreachable: Vec<u64>,
     /// The first that still lacks something.
     pub asker: Option<u64>,
+    /// The ledger was short of uses when it last answered, and is asked again after a pause.
+    pub is_paused: bool,
     /// To be sent.
     pub bound: Option<Bound>,
     /// When to look again.
@@ -189,6 +191,8 @@ impl Visit<'_> {
                     let all: u64 = others.map(|other| other.count).sum();
                     let want = appetite.want(settings, all.saturating_sub(spendable).max(need));
                     visited.asker = Some(waiter.request);
+                    visited.is_paused =
+                        matches!(asking, Asking::Wait { .. }) && !node.lease.in_flight;
                     return Need { need, want, asking: Some(asking) };
                 }
             }
