@@ -220,7 +220,7 @@ impl World {
             }
         }
         // What replicas have is some time old.
-        if self.now_ms.is_multiple_of(37) && self.now_ms >= self.learning_until_ms {
+        if self.now_ms.is_multiple_of(397) && self.now_ms >= self.learning_until_ms {
             self.earlier = self.ledgers.clone();
         }
         if self.now_ms >= self.learning_until_ms && self.random.one_in(failover) {
