@@ -1,9 +1,10 @@
 //! What hosts publish on the channels: recalls, and that a pool has uses again.
 //!
-//! `1 KIND WINDOW LEDGER KEY FIELD HOST…`, words with one space between them: the version of the format;
-//! `recall` or `has-again`; the window's start by the ledger's clock; the ledger's key; a key that
-//! has this ledger, as nodes store it: 16 hexadecimal digits, and the words of its field, 16 digits
-//! each, or `-`; the hosts as 16 hexadecimal digits. So a host that has lost the node answers, too.
+//! `1 KIND WINDOW LEDGER KEY FIELD HOST…`, words with one space between them: the version of the
+//! format; `recall` or `has-again`; the window's start by the ledger's clock; the ledger's key; a
+//! key that has this ledger, as nodes store it: 16 hexadecimal digits, and the words of its field,
+//! 16 digits each, or `-`; the hosts as 16 hexadecimal digits. So a host that has lost the node
+//! answers, too.
 //!
 //! Invariant: what another version publishes is none of it, and is left alone.
 

@@ -8,7 +8,6 @@ use std::collections::{HashMap, VecDeque};
 use frs::lease::{Next, Part};
 
 use super::actions::{Action, Fate};
-use super::answers::is_short;
 use super::figures::Figures;
 use super::line::{Flight, Line, Purpose};
 use super::nodes::{Leased, LedgerId, Nodes, Now};
@@ -291,7 +290,7 @@ impl<N: Nodes> Core<N> {
         {
             self.figures.grants += 1;
         }
-        if is_short(visited.next) || visited.is_paused {
+        if visited.is_short() {
             let waits = visit.waiters.iter().filter(|waiter| waiter.may_ask);
             for waiter in waits {
                 self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);
