@@ -39,6 +39,11 @@ model-lease states="2000000":
     FRS_MODEL_LEASE={{ states }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         cargo test --release --target-dir target/model --test it lease::checker -- --nocapture
 
+# couriers of several hosts over random schedules, so many seeds of each
+model-courier seeds="2000":
+    FRS_COURIER_SEEDS={{ seeds }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
+        cargo test --release --target-dir target/model --test it courier::simulation -- --nocapture
+
 # internal benches (criterion); arguments select: just bench crc
 bench *args:
     cargo bench -- {{ args }}

@@ -1,9 +1,10 @@
 //! What hosts publish on the channels: recalls, and that a pool has uses again.
 //!
-//! `1 KIND WINDOW LEDGER KEY FIELD HOST…`, words with one space between them: the version of the format;
-//! `recall` or `has-again`; the window's start by the ledger's clock; the ledger's key; a key that
-//! has this ledger, as nodes store it: 16 hexadecimal digits, and the words of its field, 16 digits
-//! each, or `-`; the hosts as 16 hexadecimal digits. So a host that has lost the node answers, too.
+//! `1 KIND WINDOW LEDGER KEY FIELD HOST…`, words with one space between them: the version of the
+//! format; `recall` or `has-again`; the window's start by the ledger's clock; the ledger's key; a
+//! key that has this ledger, as nodes store it: 16 hexadecimal digits, and the words of its field,
+//! 16 digits each, or `-`; the hosts as 16 hexadecimal digits. So a host that has lost the node
+//! answers, too.
 //!
 //! Invariant: what another version publishes is none of it, and is left alone.
 
@@ -105,25 +106,35 @@ fn decode_key(key_word: &str, field: &str) -> Option<LeaseKey> {
 
 #[cfg(test)]
 mod tests {
+    use frs::key::{KeyForm, KeyRef};
+    use frs::store::{Want, WantKind};
+
     use super::*;
 
     fn recall(holders: Vec<Incarnation>) -> News {
         let ledger = "frs:{prod:2001:00ff}:1:00a7:0".to_owned();
-        let mut field = LeaseKey { key_word: 0, field: Default::default() }.field;
-        field[0] = 0x61;
-        let key = LeaseKey { key_word: 1 << 32 | 2001, field };
+        let key = key(KeyRef::from_stored(&[0x61], 1, KeyForm::Text as u8).unwrap());
         News { kind: NewsKind::Recall, window: 1_700_000_000_123, ledger, key, holders }
+    }
+
+    fn key(key: KeyRef<'_>) -> LeaseKey {
+        let want = Want::of_key(WantKind::Update, 2001, key);
+        LeaseKey { key_word: want.key_word, field: want.field }
     }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let news = recall(vec![0, 1, u64::MAX]);
         let payload = news.encode();
-        let text = "1 recall 1700000000123 frs:{prod:2001:00ff}:1:00a7:0 00000001000007d1 \
-                    0000000000000061 0000000000000000 0000000000000001 ffffffffffffffff";
+        let text = format!(
+            "1 recall 1700000000123 frs:{{prod:2001:00ff}}:1:00a7:0 {:016x} 0000000000000061 \
+             0000000000000000 0000000000000001 ffffffffffffffff",
+            news.key.key_word
+        );
         assert_eq!(String::from_utf8(payload.clone()).unwrap(), text);
         assert_eq!(News::decode(&payload), Some(news));
-        let again = News { kind: NewsKind::HasAgain, ..recall(vec![]) };
+        let key = key(KeyRef::BIZ);
+        let again = News { kind: NewsKind::HasAgain, key, ..recall(vec![]) };
         assert_eq!(News::decode(&again.encode()), Some(again));
     }
 
@@ -136,7 +147,7 @@ mod tests {
 
     #[test]
     fn other_payloads_are_no_records() {
-        let strange: [&[u8]; 10] = [
+        let strange: [&[u8]; 13] = [
             b"",
             b"\xff\xfe",
             b"2 recall 1 key",
@@ -146,7 +157,10 @@ mod tests {
             b"1 recall 1",
             b"1 recall 1 ",
             b"1 recall 1 key 12",
-            b"1 recall 1 key 0000000000000001 ",
+            b"1 recall 1 key 0000000000000001 -",
+            b"1 recall 1 key 00050000000007d1 - 12",
+            b"1 recall 1 key 00050000000007d1 00000000000000zz",
+            b"1 recall 1 key 0000000000000001 0000000000000061 ",
         ];
         for payload in strange {
             assert_eq!(News::decode(payload), None, "{}", payload.escape_ascii());

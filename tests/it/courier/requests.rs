@@ -379,3 +379,36 @@ fn half_of_an_atomic_request_is_given_up_at_its_deadline() {
     assert_eq!(play.finished, [(1, Fate::Unserved)]);
     assert_eq!(play.core.waiting(), 0);
 }
+
+#[test]
+fn idle_uses_go_back_after_ten_seconds() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    play.answer();
+    for (ms, sent) in [(9_999, 0), (1, 1)] {
+        play.now_ms += ms;
+        let now = play.now();
+        assert!(play.core.look(&mut play.nodes, now, &0), "a lease to come back to");
+        play.settle();
+        assert_eq!(play.sent.len(), sent);
+    }
+    assert_eq!(play.sent[0].take.claim.floor, 0);
+    play.answer();
+    assert!(play.published.is_empty(), "nobody was refused");
+    assert_eq!(play.core.figures().returns, 1);
+}
+
+#[test]
+fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
+    let mut play = Play::new(MAX, Appetite::Needed);
+    let deadline_ms = play.now_ms + 20;
+    let asked = Asked { ticket: 1, key: 0, count: 1, is_query: true, deadline_ms, group: None };
+    let now = play.now();
+    play.core.want(&mut play.nodes, now, asked);
+    play.settle();
+    assert_eq!((play.sent.len(), play.sent[0].take.need), (1, 0));
+    play.answer();
+    assert_eq!(play.finished, [(1, Fate::Answered)]);
+    assert!(play.sent.is_empty());
+}

@@ -136,6 +136,6 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
             world.step();
         }
         world.check();
-        assert_eq!(world.tally.admitted, max, "seed {seed}: {:?}", world.tally);
+        assert_eq!(world.tally.admitted, max, "seed {seed}: {:?} {}", world.tally, world.show());
     }
 }

@@ -220,7 +220,7 @@ impl World {
             }
         }
         // What replicas have is some time old.
-        if self.now_ms.is_multiple_of(37) && self.now_ms >= self.learning_until_ms {
+        if self.now_ms.is_multiple_of(397) && self.now_ms >= self.learning_until_ms {
             self.earlier = self.ledgers.clone();
         }
         if self.now_ms >= self.learning_until_ms && self.random.one_in(failover) {
@@ -449,6 +449,23 @@ impl World {
         let before = clients.len();
         clients.retain(|client| boot_ms < client.deadline_ms);
         self.tally.missed += (before - clients.len()) as u64;
+    }
+
+    /// What hosts and ledgers hold, for a test that fails.
+    pub fn show(&self) -> String {
+        let mut text = String::new();
+        for (ledger, model) in &self.ledgers {
+            text += &format!("\n{ledger:?}: {:?}", model.state);
+            for (nth, host) in self.hosts.iter().enumerate() {
+                let node = host.nodes.node(ledger);
+                let boot_ms = self.boot_ms(nth);
+                let (unspent, held) = (node.unspent(boot_ms), node.held(boot_ms));
+                let again_ms = node.lease.again_ms as i64 - boot_ms as i64;
+                text += &format!("\n host {nth}: unspent {unspent}, held {held}, {again_ms}");
+                text += &format!(" {:?}", node.lease);
+            }
+        }
+        text
     }
 
     /// How many were admitted in each window of a ledger that was known, and its start.

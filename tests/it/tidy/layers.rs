@@ -41,7 +41,7 @@ const FLOORS: [Floor; 4] = [
             // The sizes of all buffers, from the rooms that own them.
             ("buffer_sizes", &["protocol", "worker", "admin"]),
             ("keeper", &["net", "process", "protocol", "stats", "admin"]),
-            ("courier", &[]),
+            ("courier", &["process"]),
             (
                 "master",
                 &[

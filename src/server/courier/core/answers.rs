@@ -2,7 +2,7 @@
 //!
 //! Invariant: an answer is applied only to the message that is under way; any other one is void.
 
-use frs::lease::{Granted, Heard, Incarnation, Next, Taken};
+use frs::lease::{Granted, Heard, Incarnation, Taken};
 
 use super::actions::{Action, Fate, Outcome};
 use super::engine::{Core, Question};
@@ -180,9 +180,4 @@ impl<N: Nodes> Core<N> {
         }
         self.look_soon(ledger);
     }
-}
-
-/// Did the ledger grant less than was needed?
-pub(super) fn is_short(next: Option<Next>) -> bool {
-    matches!(next, Some(Next::Recall | Next::Wait | Next::Refuse))
 }

@@ -8,7 +8,6 @@ use std::collections::{HashMap, VecDeque};
 use frs::lease::{Next, Part};
 
 use super::actions::{Action, Fate};
-use super::answers::is_short;
 use super::figures::Figures;
 use super::line::{Flight, Line, Purpose};
 use super::nodes::{Leased, LedgerId, Nodes, Now};
@@ -156,6 +155,8 @@ impl<N: Nodes> Core<N> {
         }
         self.timers.add(deadline_ms, Due::Request(id));
         self.requests.insert(id, request);
+        // The lowest first: if that is known to be short, the others are not asked for.
+        keys.sort_unstable_by_key(|(ledger, _)| *ledger);
         for (ledger, key) in keys {
             let line = self.line(ledger, &key);
             if line.waiting.back() != Some(&id) {
@@ -289,7 +290,7 @@ impl<N: Nodes> Core<N> {
         {
             self.figures.grants += 1;
         }
-        if is_short(visited.next) {
+        if visited.is_short() {
             let waits = visit.waiters.iter().filter(|waiter| waiter.may_ask);
             for waiter in waits {
                 self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);

@@ -1,7 +1,7 @@
 //! Requests that wait for leases: one item, or all items of an atomic request.
 //!
-//! Invariant: a part of a request is held, in the node of its ledger, only while all its lower parts
-//! are (rule 9).
+//! Invariant: a part of a request is held, in the node of its ledger, only while all its lower
+//! parts are (rule 9).
 
 use std::collections::HashMap;
 

@@ -1,21 +1,14 @@
-//! What is due in nodes that nobody asks for: repeats, idle returns, reports, and the claims after a
-//! change of masters.
+//! What is due in nodes that nobody asks for: repeats, idle returns, reports, and the claims after
+//! a change of masters.
 //!
 //! Invariant: a lease that a new master may not know is bound under a new number before it is used
 //! to judge an answer of the old one (rule 8).
 
 use std::ops::Range;
 
-use frs::lease::Holding;
-
+use super::duties::{IDLE_MS, reports_at_once};
 use super::engine::Core;
 use super::nodes::{Leased, LedgerId, Nodes, Now};
-
-/// Uses that were not used for so long go back.
-pub const IDLE_MS: u64 = 10_000;
-
-/// Between two reports of a log that holds more than its share.
-const REPORT_MS: u64 = 500;
 
 /// What a node is to be looked at for.
 #[derive(Debug, Clone, Copy)]
@@ -25,16 +18,8 @@ struct Duty {
     may_claim: bool,
 }
 
-/// Is the ledger to hear of uses beyond the lease now? What was made beyond it at once; that a log
-/// holds more than its share now and then, as that lasts.
-pub(super) fn reports_at_once(node: &Holding, now_ms: u64) -> bool {
-    let is_new = node.lease.extra != 0;
-    let lasts = now_ms < node.lease.heard_ms.saturating_add(REPORT_MS);
-    node.must_report(now_ms) && (is_new || !lasts)
-}
-
 impl<N: Nodes> Core<N> {
-    /// Looks at what an item's nodes hold; false if there is nothing that has to be looked at again.
+    /// Looks at what an item's nodes hold; false if nothing there has to be looked at again.
     pub fn look(&mut self, nodes: &mut N, now: Now, key: &N::Key) -> bool {
         let (incarnation, claimed_seq) = (nodes.incarnation(), self.claimed_seq);
         let duty = |leased: &Leased| {

@@ -5,9 +5,9 @@
 
 use frs::lease::{Asking, Binding, Heard, Holding, Incarnation, Keep, Next, Settings, Take};
 
+use super::duties::{IDLE_MS, reports_at_once};
 use super::line::{Held, Purpose, Reasons};
 use super::nodes::Leased;
-use super::rounds::{IDLE_MS, reports_at_once};
 
 /// A pause where nothing can be sent for the moment.
 const FULL_PAUSE_MS: u64 = 10;
@@ -101,6 +101,8 @@ pub struct Visited {
     pub unreachable: Vec<u64>,
     /// The first that still lacks something.
     pub asker: Option<u64>,
+    /// The ledger was short of uses when it last answered, and is asked again after a pause.
+    pub is_paused: bool,
     /// To be sent.
     pub bound: Option<Bound>,
     /// When to look again.
@@ -122,6 +124,11 @@ struct Need {
 }
 
 impl Visited {
+    /// Did the ledger grant less than was needed?
+    pub fn is_short(&self) -> bool {
+        matches!(self.next, Some(Next::Recall | Next::Wait | Next::Refuse)) || self.is_paused
+    }
+
     fn look_at(&mut self, at_ms: u64) {
         self.until_ms = Some(self.until_ms.map_or(at_ms, |until_ms| until_ms.min(at_ms)));
     }
@@ -189,6 +196,8 @@ impl Visit<'_> {
                     let all: u64 = others.map(|other| other.count).sum();
                     let want = appetite.want(settings, all.saturating_sub(spendable).max(need));
                     visited.asker = Some(waiter.request);
+                    visited.is_paused =
+                        matches!(asking, Asking::Wait { .. }) && !node.lease.in_flight;
                     return Need { need, want, asking: Some(asking) };
                 }
             }

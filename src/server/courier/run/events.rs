@@ -36,7 +36,7 @@ impl Courier {
                 self.rounds.claim();
             }
             Event::Published { payload, .. } => {
-                if let Some(news) = read_news(&nodes.cluster().to_owned(), &payload) {
+                if let Some(news) = read_news(nodes.cluster(), &payload) {
                     core.news(nodes, news);
                 }
             }
