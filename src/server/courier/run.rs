@@ -76,9 +76,9 @@ pub enum CourierError {
 /// The courier cannot go on. The master starts another one in its place.
 pub fn run(args: CourierArgs) -> Result<(), CourierError> {
     let CourierArgs { child, bells, secret } = args;
-    let service = Service::attach(&child.data_dir, Role::Courier)?;
+    let mut service = Service::attach(&child.data_dir, Role::Courier)?;
     message::send_ready(&child.channel)?;
-    let Some(lock) = wait_for_lock(&child, &service)? else { return Ok(()) };
+    let Some(lock) = wait_for_lock(&child, &mut service)? else { return Ok(()) };
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
     let secret = Secret::new(*secret.bytes());
     let telemetry = Telemetry::default();
@@ -108,9 +108,11 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
 /// Waits until no other courier serves; none: the courier is to end.
 fn wait_for_lock(
     child: &ChildContext,
-    service: &Service,
+    service: &mut Service,
 ) -> Result<Option<CourierLock>, CourierError> {
     loop {
+        // No reload waits for one that does not serve yet.
+        service.begin_tick();
         if let Some(lock) = service.handle().runtime().try_lock_courier()? {
             return Ok(Some(lock));
         }

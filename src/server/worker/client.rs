@@ -271,6 +271,8 @@ impl Client {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
         let progress = self.connection.take(input, srv.into(), serve, scratch, out);
+        // One that goes on with what it has parked has not read: it must not see this once more.
+        self.piece = 0..0;
         let Progress { consumed, need, more, begun, close } = progress;
         if self.kept.is_empty() {
             if consumed < piece.len() {
