@@ -1,11 +1,20 @@
-//! The courier's links to a real cluster: every slot, every change of a master, every fault.
+//! A real cluster: the courier's links to it (every slot, every change of a master, every fault), and
+//! whole hosts over it (exactly the maximum, whatever fails).
 
 // Slots are ranges, and often there is one.
 #![allow(clippy::single_range_in_vec_init)]
 
 mod access;
+mod atomic;
+mod clocks;
+mod deaths;
+mod exact;
 mod failures;
 mod faults;
+mod history;
 pub mod host;
+mod hosts;
 mod messages;
 pub mod nodes;
+mod outages;
+mod windows;

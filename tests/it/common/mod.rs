@@ -118,6 +118,13 @@ impl Setup {
         self.start_unready().ready()
     }
 
+    /// As [`Setup::start`], with these variables in its environment.
+    pub fn start_with(&self, variables: &[(&str, &str)]) -> Server<'_> {
+        let mut command = frs_in(self.dir.path());
+        command.process_group(0).envs(variables.iter().copied());
+        self.spawn(&mut command).ready()
+    }
+
     /// As [`Setup::start`], in its own session, as under a service manager. When the master dies,
     /// the kernel continues none of its stopped children.
     pub fn start_apart(&self) -> Server<'_> {

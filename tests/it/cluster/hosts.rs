@@ -1,0 +1,202 @@
+//! Several hosts that share limits over one cluster, and clients that ask all of them.
+//!
+//! Each business has one key here, so that a history of a business is the history of a ledger.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use frs::conf::ClusterNode;
+
+use super::history::{History, Use, now_ms};
+use crate::common::{Client, Server, Settings, Setup};
+
+/// The name of the cluster in all of these tests.
+pub const NAME: &str = "test";
+
+/// The secret that all hosts have.
+pub const SECRET: [u8; 32] = [7; 32];
+
+/// Directories with the configurations of some hosts.
+pub struct Hosts {
+    pub setups: Vec<Setup>,
+}
+
+/// One shared business with one limit.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Attributes of `<biz>` besides id, name and key.
+    pub biz: String,
+    /// Attributes of `<limit>`.
+    pub limit: String,
+}
+
+impl Shared {
+    pub fn new(biz: &str, limit: &str) -> Shared {
+        Shared { biz: biz.to_owned(), limit: limit.to_owned() }
+    }
+}
+
+/// The map.xml of these businesses: ids from 2001, names b0, b1, …
+pub fn map(shared: &[Shared]) -> String {
+    let bizs: String = (0..)
+        .zip(shared)
+        .map(|(nth, Shared { biz, limit })| {
+            let id = 2001 + nth;
+            format!(
+                "  <biz id=\"{id}\" name=\"b{nth}\" key=\"string\" {biz}><limit {limit}/></biz>\n"
+            )
+        })
+        .collect();
+    let group = "  <group name=\"default\" files=\"2\" key-nodes=\"64\" chain=\"8\" \
+                 node-size=\"1024\"/>\n";
+    format!("<map>\n{group}{bizs}</map>\n")
+}
+
+impl Hosts {
+    /// So many hosts over the cluster of these nodes. `cluster` are more attributes of `<cluster>`.
+    pub fn new(count: usize, nodes: &[ClusterNode], cluster: &str, map: &str) -> Hosts {
+        let of = |_| {
+            let setup = Setup::new(&Settings::default());
+            let secret = setup.path("conf/cluster.secret");
+            let mut open = std::fs::OpenOptions::new();
+            let mut file =
+                open.write(true).create(true).mode(0o600).open(secret).expect("a secret");
+            file.write_all(&SECRET).expect("written");
+            setup.write_srv(&settings(nodes, cluster));
+            setup.write_map(map);
+            setup
+        };
+        Hosts { setups: (0..count).map(of).collect() }
+    }
+
+    pub fn start(&self) -> Vec<Server<'_>> {
+        self.setups.iter().map(Setup::start).collect()
+    }
+
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.setups.iter().map(|setup| setup.address).collect()
+    }
+}
+
+/// srv.xml of a host.
+pub fn settings(nodes: &[ClusterNode], cluster: &str) -> Settings {
+    let nodes: String = nodes.iter().map(|node| format!("<node>{node}</node>")).collect();
+    let more = format!(
+        "<cluster name=\"{NAME}\" secret-file=\"conf/cluster.secret\" {cluster}>{nodes}</cluster>"
+    );
+    Settings { workers: 2, more, ..Settings::default() }
+}
+
+/// How clients choose a host for a business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routing {
+    /// The same one each time.
+    ByKey,
+    /// Any.
+    None,
+}
+
+/// A load on some hosts.
+pub struct Load<'a> {
+    pub hosts: &'a [SocketAddr],
+    /// Businesses b0, b1, …
+    pub bizs: usize,
+    pub clients: u64,
+    pub routing: Routing,
+    pub stop: AtomicBool,
+    pub answered: AtomicU64,
+}
+
+impl<'a> Load<'a> {
+    pub fn new(hosts: &'a [SocketAddr], bizs: usize, routing: Routing) -> Load<'a> {
+        let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+        Load { hosts, bizs, clients: 6, routing, stop, answered }
+    }
+
+    /// Asks while `act` runs. Returns the history of each business.
+    pub fn run(&self, act: impl FnOnce(&Self)) -> Vec<History> {
+        let mut all = vec![History::default(); self.bizs];
+        thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..self.clients).map(|nth| scope.spawn(move || self.client(nth))).collect();
+            let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(self)));
+            self.stop.store(true, Ordering::Relaxed);
+            for client in clients {
+                let own = client.join().expect("no client fails");
+                all.iter_mut().zip(own).for_each(|(all, own)| all.add(own));
+            }
+            acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+        all
+    }
+
+    /// Asks for so long.
+    pub fn run_for(&self, length: Duration) -> Vec<History> {
+        self.run(|_| thread::sleep(length))
+    }
+
+    fn client(&self, seed: u64) -> Vec<History> {
+        let mut histories = vec![History::default(); self.bizs];
+        let mut clients: Vec<Option<Client>> = self.hosts.iter().map(|_| None).collect();
+        let mut random = Random::new(seed);
+        while !self.stop.load(Ordering::Relaxed) {
+            let biz = random.below(self.bizs);
+            let host = match self.routing {
+                Routing::ByKey => biz % self.hosts.len(),
+                Routing::None => random.below(self.hosts.len()),
+            };
+            let Some(client) =
+                clients[host].take().or_else(|| Client::try_connect(self.hosts[host]))
+            else {
+                thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            clients[host] = ask(client, biz, &mut histories[biz]);
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        histories
+    }
+}
+
+/// One Update of one use. Returns the connection if it can be used again.
+fn ask(mut client: Client, biz: usize, history: &mut History) -> Option<Client> {
+    let from_ms = now_ms();
+    let answer = client.try_get(&format!("/update?biz=b{biz}&key=k"));
+    let one = Use { from_ms, to_ms: now_ms() };
+    let Ok(answer) = answer else {
+        history.lost.push(one);
+        return None;
+    };
+    match answer.status {
+        200 => history.admitted.push(one),
+        429 => history.refused += 1,
+        503 => {
+            let error = answer.attribute("error");
+            // An overloaded or ending worker answers without a document.
+            assert!(matches!(error, Some("busy" | "store") | None), "{answer:?}");
+            history.busy += 1;
+        }
+        _ => panic!("{answer:?}"),
+    }
+    (!answer.closes()).then_some(client)
+}
+
+/// A small generator. The same seed gives the same numbers.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(0x9e37_79b9_7f4a_7c15 ^ (seed + 1))
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+}

@@ -1,0 +1,160 @@
+//! The cluster fails in each of its ways while three hosts use it: what is over and what is under
+//! stays within the bounds that the design gives.
+//!
+//! Each test prints its figures beside the bounds.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use super::history::History;
+use super::hosts::{Hosts, Load, Routing, Shared, map};
+use super::nodes::{MASTERS, Nodes};
+use crate::common::{Server, wait_until};
+use frs_server::courier::name;
+
+const HOSTS: u64 = 3;
+const MAX: u64 = 3_000;
+
+fn hour(max: u64, more: &str) -> Shared {
+    let biz = format!("share=\"cluster\" hosts=\"{HOSTS}\" wait=\"200ms\" {more}");
+    Shared::new(&biz, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
+}
+
+fn figures(what: &str, history: &History, max: u64, bound: u64) -> [u64; 2] {
+    let (admitted, lost) = (history.admitted.len() as u64, history.lost.len() as u64);
+    let over = admitted.saturating_sub(max);
+    let under = max.saturating_sub(admitted + lost);
+    println!("{what}: {admitted} admitted of {max}: over {over} (at most {bound}), under {under}");
+    [over, under]
+}
+
+fn wait_for_refusals(load: &Load<'_>) {
+    let spent = |&address: &std::net::SocketAddr| {
+        let mut client = crate::common::Client::try_connect(address)?;
+        let answer = client.try_get("/update?biz=b0&key=k").ok()?;
+        (answer.status == 429).then_some(())
+    };
+    // Ten times in a row, on all hosts.
+    let mut rows = 0;
+    wait_until("all is spent", || {
+        let all = load.hosts.iter().all(|address| spent(address).is_some());
+        rows = if all { rows + 1 } else { 0 };
+        (rows >= 10).then_some(())
+    });
+}
+
+fn wait_for_answers(load: &Load<'_>, more: u64) {
+    let answered = load.answered.load(Ordering::Relaxed);
+    wait_until("more is answered", || {
+        (load.answered.load(Ordering::Relaxed) >= answered + more).then_some(())
+    });
+}
+
+/// Runs a load of one business, fails the cluster in between, and spends what is left.
+fn failing(
+    nodes: &mut Nodes,
+    cluster: &str,
+    biz: Shared,
+    fail: impl FnOnce(&mut Nodes, &Load<'_>),
+) -> History {
+    let hosts = Hosts::new(HOSTS as usize, &nodes.seeds(), cluster, &map(&[biz]));
+    let servers: Vec<Server<'_>> = hosts.start();
+    let addresses = hosts.addresses();
+    let load = Load::new(&addresses, 1, Routing::None);
+    let mut histories = load.run(|load| {
+        wait_for_answers(load, 200);
+        fail(nodes, load);
+        wait_for_refusals(load);
+    });
+    drop(servers);
+    histories.remove(0)
+}
+
+/// The ledger of b0, and its first master.
+fn ledger(nodes: &Nodes) -> (usize, String) {
+    let pattern = format!("frs:{{{}:2001:*", super::hosts::NAME);
+    let found = |i: usize| {
+        let keys: Vec<String> = nodes.ask(i, redis::cmd("KEYS").arg(&pattern));
+        keys.into_iter().next().map(|key| (i, key))
+    };
+    wait_until("a ledger is there", || (0..MASTERS).find_map(found))
+}
+
+#[test]
+fn a_killed_master_whose_replica_is_behind_costs_nothing_where_holders_claim() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let history = failing(&mut nodes, "learn=\"1s\"", hour(MAX, ""), |nodes, load| {
+        let (master, _) = ledger(nodes);
+        // The replica stays at what it has.
+        nodes.stop(master + MASTERS);
+        wait_for_answers(load, 300);
+        nodes.kill(master);
+        nodes.go_on(master + MASTERS);
+        nodes.wait_until_master(master + MASTERS);
+        nodes.wait_until_whole();
+    });
+    let [over, _] = figures("master killed, replica behind", &history, MAX, 0);
+    assert_eq!(over, 0);
+}
+
+#[test]
+fn an_emptied_cluster_costs_nothing_where_holders_claim() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let history = failing(&mut nodes, "learn=\"1s\"", hour(MAX, ""), |nodes, load| {
+        (0..MASTERS).for_each(|i| nodes.flush_all(i));
+        wait_for_answers(load, 500);
+        (0..MASTERS).for_each(|i| nodes.flush_all(i));
+    });
+    // Two looks of the library at its master are 100 ms apart, and a claim takes a moment.
+    let [over, _] = figures("FLUSHALL, twice", &history, MAX, 0);
+    assert_eq!(over, 0);
+}
+
+#[test]
+fn a_slot_moves_to_another_master_under_load() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let history = failing(&mut nodes, "learn=\"500ms\"", hour(MAX, ""), |nodes, load| {
+        let (from, key) = ledger(nodes);
+        let (slot, to) = (name::slot(key.as_bytes()), (from + 1) % MASTERS);
+        nodes.begin_to_move(slot, from, to);
+        wait_for_answers(load, 100);
+        nodes.move_keys(slot, from, to);
+        wait_for_answers(load, 100);
+        nodes.end_move(slot, from, to);
+    });
+    let [over, under] = figures("slot migrated", &history, MAX, 0);
+    assert_eq!([over, under], [0, 0]);
+}
+
+/// All nodes stop for ten seconds. Returns over and under.
+fn stopped(on_down: &str, bound: u64) -> [u64; 2] {
+    let Some(mut nodes) = Nodes::start() else { return [0, 0] };
+    let biz = hour(MAX, &format!("on-down=\"{on_down}\""));
+    let history = failing(&mut nodes, "learn=\"500ms\"", biz, |nodes, _| {
+        (0..2 * MASTERS).for_each(|i| nodes.stop(i));
+        thread::sleep(Duration::from_secs(10));
+        (0..2 * MASTERS).for_each(|i| nodes.go_on(i));
+        nodes.wait_until_whole();
+    });
+    figures(&format!("cluster stopped for 10 s, on-down={on_down}"), &history, MAX, bound)
+}
+
+#[test]
+fn a_stopped_cluster_with_on_down_refuse_is_never_over() {
+    assert_eq!(stopped("refuse", 0), [0, 0]);
+}
+
+#[test]
+fn a_stopped_cluster_with_on_down_share_is_over_by_a_share_for_each_host_at_most() {
+    let [over, under] = stopped("share", MAX);
+    assert!(over <= MAX, "k * max / hosts, of all hosts");
+    assert_eq!(under, 0);
+}
+
+#[test]
+fn a_stopped_cluster_with_on_down_local_is_over_by_a_maximum_for_each_host_at_most() {
+    let [over, under] = stopped("local", HOSTS * MAX);
+    assert!(over <= HOSTS * MAX);
+    assert_eq!(under, 0);
+}
