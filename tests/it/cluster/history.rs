@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_interval_counts_only_what_is_near_for_certain() {
-        assert_eq!(history(&[[0, 1], [5, 9], [9, 12], [10, 11]]).most_in(10), 2);
+        assert_eq!(history(&[[0, 1], [5, 9], [9, 12], [16, 17]]).most_in(10), 2);
         assert_eq!(history(&[[0, 1], [5, 9], [8, 9]]).most_in(10), 3);
         assert_eq!(history(&[]).most_in(10), 0);
     }
