@@ -261,6 +261,9 @@ impl Worker {
             counters.add(Counter::BytesIn, read);
             counters.add(Counter::BytesOut, written);
             counters.set_open((self.clients.len() - self.free.len()) as u64);
+            if self.bells.is_some() {
+                counters.set_parked(self.parked.len() as u64);
+            }
         }
     }
 
