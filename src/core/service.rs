@@ -335,6 +335,8 @@ pub struct Exchange {
     pub wait_ms: u64,
     /// Its items that wait.
     waits: Vec<ItemWait>,
+    /// It has waited: its answers may hold indices of several configurations.
+    has_waited: bool,
 }
 
 /// How far an exchange is.
@@ -430,19 +432,19 @@ impl Service {
             }
         }
         let mut service = Service::over(handle, data_dir, conf, generation);
-        service.incarnation = service.find_incarnation()?;
+        service.incarnation = service.find_incarnation(&service.conf)?;
         Ok(service)
     }
 
     /// The number by which the cluster of the configuration knows this host.
-    fn find_incarnation(&self) -> Result<Option<Incarnation>, Error> {
-        let Some(cluster) = &self.conf.srv.cluster else { return Ok(None) };
+    fn find_incarnation(&self, conf: &Conf) -> Result<Option<Incarnation>, Error> {
+        let Some(cluster) = &conf.srv.cluster else { return Ok(None) };
         let runtime = self.handle.runtime();
         let [one, other] = runtime.key_seed();
         // Hosts with another secret are others.
         let secret_check = one.rotate_left(1) ^ other;
         let id = ClusterId { name: cluster.name.clone(), secret_check };
-        let map = &self.conf.map;
+        let map = &conf.map;
         let is_shared = |group: &str| {
             let of_group = |biz: &&Biz| map.groups[biz.group].name == group;
             map.bizs.iter().filter(of_group).any(|biz| biz.sharing.is_some())
@@ -556,10 +558,12 @@ impl Service {
         let conf = read_active(&self.data_dir, generation)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         self.handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
+        // What can fail comes first: leases of another incarnation may count no moment longer.
+        let incarnation = self.find_incarnation(&conf)?;
         self.table = Table::new(&conf, &self.handle);
         self.conf = Arc::new(conf);
         self.generation = generation;
-        self.incarnation = self.find_incarnation()?;
+        self.incarnation = incarnation;
         Ok(())
     }
 
@@ -622,7 +626,7 @@ impl Service {
         most: usize,
         now: Millis,
     ) -> bool {
-        self.table.set_now(now);
+        self.set_now(now);
         let table = &self.table;
         let mut live = |group: usize, words: &[u64]| {
             if let Some(seen) = table.seen(group, words, now) {

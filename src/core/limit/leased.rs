@@ -36,7 +36,7 @@ pub enum Spending {
     Parked,
     /// That, and what the host allows itself while it cannot reach the cluster.
     CutOff,
-    /// Anything: it has waited in vain, and its biz admits it then.
+    /// Anything that the ledger has not refused: it has waited in vain, and its biz admits it then.
     Admit,
     /// It asks whether all machines together would admit it, as last heard.
     Ask,
@@ -197,19 +197,23 @@ impl Leased {
             Spending::CutOff => {
                 count <= holding.unspent(now_ms) || count <= self.cut_off_left(state, &holding)
             }
-            Spending::Admit => true,
+            Spending::Admit => {
+                count <= holding.unspent(now_ms) || self.may_be_granted(&holding, count)
+            }
             Spending::Ask => count <= self.remaining(&holding),
         }
     }
 
     /// Whether the ledger may grant what `count` lacks: it is to be asked, or has been.
     pub fn may_come(&self, state: &[u64], count: u32) -> bool {
-        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
-        if u64::from(count) > self.settings.max {
-            return false;
-        }
-        let need = u64::from(count).saturating_sub(holding.unspent(now_ms));
-        !matches!(holding.asking(need, now_ms), Asking::Refuse { .. })
+        self.may_be_granted(&self.holding(state), count.into())
+    }
+
+    fn may_be_granted(&self, holding: &Holding, count: u64) -> bool {
+        let now_ms = self.clock.boot_ms();
+        let need = count.saturating_sub(holding.unspent(now_ms));
+        let is_refused = matches!(holding.asking(need, now_ms), Asking::Refuse { .. });
+        count <= self.settings.max && !is_refused
     }
 
     /// Uses that the host allows itself while it is cut off, of which some are left.
@@ -258,6 +262,10 @@ impl Leased {
     /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
     /// charged by its own function.
     pub fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
+        if count == 0 {
+            // No use: neither does an idle lease stay for it, nor a node for nothing.
+            return;
+        }
         let (mut holding, now_ms) = (self.holding(state), self.clock.boot_ms());
         holding.lease.incarnation = match self.clock.incarnation() {
             0 => holding.lease.incarnation,
@@ -285,6 +293,13 @@ impl Leased {
         state[LEASE..CUT_OFF_END].copy_from_slice(&holding.lease.encode());
         if self.ring.is_none() {
             state[0] = holding.used.min(MAX_USED);
+        }
+    }
+
+    /// Charges the log of a sliding limit alone.
+    pub fn charge_log(&self, state: &mut [u64], count: i32) {
+        if let Some(ring) = self.ring {
+            ring::charge(ring, self.log_mut(state), self.clock.boot_ms(), count);
         }
     }
 

@@ -122,9 +122,17 @@ impl Rule {
         }
     }
 
+    /// Whether the limit admits `count`. One that advises spends no leases: it looks at the uses of
+    /// all machines.
+    #[inline]
+    fn admits(&self, state: &[u64], now: u64, count: u32, spending: Spending) -> bool {
+        let spending = if self.advises { Spending::Ask } else { spending };
+        policy::admits(&self.policy, state, now, count, spending)
+    }
+
     #[inline]
     fn refuses(&self, state: &[u64], now: u64, count: u32, spending: Spending) -> bool {
-        !self.advises && !policy::admits(&self.policy, state, now, count, spending)
+        !self.advises && !self.admits(state, now, count, spending)
     }
 }
 
@@ -368,8 +376,7 @@ impl Rules {
         };
         let ban_left_ms = self.ban_left_ms(self.ban_until(states), now);
         let spending = states.spending;
-        let admits =
-            |rule: &Rule| policy::admits(&rule.policy, states.of(rule), now, count, spending);
+        let admits = |rule: &Rule| rule.admits(states.of(rule), now, count, spending);
         if ban_left_ms == 0 && self.rules.iter().all(admits) {
             return Judgement::ADMITTED;
         }
@@ -384,7 +391,7 @@ impl Rules {
         let (mut first, mut advised) = (None, 0);
         for (rule, index) in self.rules.iter().zip(0..) {
             let state = states.of(rule);
-            if policy::admits(&rule.policy, state, now, count, states.spending) {
+            if rule.admits(state, now, count, states.spending) {
                 continue;
             }
             if rule.advises {
@@ -454,7 +461,12 @@ impl Rules {
                     ring::charge(ring, words, now, count);
                 }
             }
-            (policy, _) => policy::charge(policy, states.of_mut(rule), now, count, spending),
+            (policy, _) => {
+                policy::charge(policy, states.of_mut(rule), now, count, spending);
+                if let Some(limit) = policy::leased(policy) {
+                    limit.charge_log(states.of_mut(rule), count);
+                }
+            }
         }
     }
 

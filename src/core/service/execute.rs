@@ -116,11 +116,11 @@ impl Service {
                 self.end_exchange(exchange);
             }
         }
-        for Exchange { request, answers, stage, .. } in exchanges {
+        for Exchange { request, answers, stage, has_waited, .. } in exchanges {
             if *stage != Stage::Answered {
                 continue;
             }
-            if self.generation != generation {
+            if std::mem::take(has_waited) || self.generation != generation {
                 self.name_again(request, answers);
             }
             self.count(request, answers);
@@ -327,6 +327,9 @@ impl Service {
     fn run_atomic(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         for _ in 0..RETRIES {
             self.resolve_all(request);
+            if let Some(lacking) = self.asks_first_together(request) {
+                return self.wait_together(request, lacking, answers);
+            }
             match self.try_atomic(request, now, answers) {
                 Ok(None) => return,
                 Ok(Some(lacking)) => return self.wait_together(request, lacking, answers),
@@ -345,6 +348,7 @@ impl Service {
         for (at, item) in request.items().iter().enumerate() {
             self.fetch_head(request, item, at);
         }
+        self.note_cut_off();
         self.fetch_nodes(request.items().len());
         let RequestBuffers { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();

@@ -14,6 +14,9 @@ use crate::store::{NodeIndex, Refused, Wanted, group};
 
 /// Attempts, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
+/// After so many passes the next one looks at all key-nodes. What was used by force, where the host
+/// has asked for nothing, is found then.
+const PASSES: u32 = 64;
 
 /// A biz and a key as a node holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +57,8 @@ pub struct LeasedLimit {
     pub holding: Holding,
 }
 
-/// How far a pass over all leases is. It skips key-nodes without leases once it has seen them.
+/// How far a pass over all leases is. It skips key-nodes without leases once it has seen them, but
+/// for a pass now and then.
 #[derive(Debug, Default)]
 pub struct LeasePass {
     generation: u64,
@@ -62,6 +66,8 @@ pub struct LeasePass {
     at: usize,
     /// Key-nodes that may hold leases, a bit each, by group.
     marked: Vec<Vec<u64>>,
+    /// Passes since all key-nodes were looked at.
+    passes: u32,
 }
 
 /// The nodes of an item are in this order.
@@ -202,7 +208,7 @@ impl Service {
         let mut looked = 0;
         while looked < most {
             if pass.group >= self.handle.groups().len() {
-                (pass.group, pass.at) = (0, 0);
+                pass.end();
                 return true;
             }
             if !self.holds_leases(pass.group) {
@@ -281,6 +287,14 @@ impl Service {
 }
 
 impl LeasePass {
+    fn end(&mut self) {
+        (self.group, self.at, self.passes) = (0, 0, self.passes + 1);
+        if self.passes >= PASSES {
+            self.passes = 0;
+            self.marked.iter_mut().for_each(|marked| marked.fill(u64::MAX));
+        }
+    }
+
     /// The next key-node of this group that may hold leases.
     fn next_marked(&mut self, key_nodes: usize) -> Option<usize> {
         let group = self.group;

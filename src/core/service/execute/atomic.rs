@@ -56,8 +56,9 @@ impl AtomicTransaction<'_> {
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
         }
-        if answers.refused
-            && let Some(lacking) = self.lacking(judged, answers)
+        let may_wait = |judged: &Option<Judged>| judged.is_some_and(|judged| judged.done.may_wait);
+        if judged.iter().any(may_wait)
+            && let Some(lacking) = self.lacking(judged)
         {
             // Nothing is stored, and the request runs again.
             return Ok(Some(lacking));
@@ -80,10 +81,11 @@ impl AtomicTransaction<'_> {
         transaction.commit(self.now).map(|()| None)
     }
 
-    /// Whether the request is refused for want of leases alone, and waits or is too late.
+    /// Whether nothing but the want of leases refuses an item, and the request waits or is too late.
+    /// It waits for items in shadow mode too, which keep nothing from being charged.
     #[cold]
-    fn lacking(&self, judged: &[Option<Judged>], answers: &Answers) -> Option<Lacking> {
-        let mut late = None;
+    fn lacking(&self, judged: &[Option<Judged>]) -> Option<Lacking> {
+        let mut lacking = None;
         for (index, judged) in judged.iter().enumerate() {
             let mode = |biz: usize| self.table.entry(biz).mode;
             let resolved = &self.resolved[index];
@@ -94,13 +96,16 @@ impl AtomicTransaction<'_> {
                         resolved.biz.map_or(Mode::Enforce, mode),
                         self.request.items()[index].force,
                     ),
-                    None => true,
+                    None => resolved.biz.map_or(Mode::Enforce, mode) != Mode::Shadow,
                 },
                 Some(judged) if judged.done.may_wait => {
-                    match (resolved.wait.is_over(), self.one(index).misses_as_busy()) {
-                        (false, _) => late = late.or(Some(Lacking::Waits)),
-                        (true, true) => late = Some(Lacking::Busy),
-                        (true, false) => return None,
+                    let one = self.one(index);
+                    let refuses = one.rules.refuses(&judged.done.judgement);
+                    match (resolved.wait.is_over(), refuses && one.misses_as_busy()) {
+                        (false, _) => lacking = lacking.or(Some(Lacking::Waits)),
+                        (true, true) => lacking = Some(Lacking::Busy),
+                        (true, false) if refuses => return None,
+                        (true, false) => {}
                     }
                     false
                 }
@@ -112,8 +117,7 @@ impl AtomicTransaction<'_> {
                 return None;
             }
         }
-        let _ = answers;
-        late
+        lacking
     }
 
     /// Takes the nodes of every item into the transaction, so that no item evicts a node that
@@ -168,9 +172,11 @@ impl AtomicTransaction<'_> {
         let nodes = one.nodes(transaction);
         // A Query answers what the Update would. So it charges too, and undoes everything at the
         // end.
-        let done = one.with_states(transaction, nodes, |states| {
+        let mut done = one.with_states(transaction, nodes, |states| {
             one.judge_and_charge(Command::Update, states, details)
         });
+        // One that only asks waits for nothing.
+        done.may_wait &= self.request.command == Command::Update;
         if done.charged {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
@@ -189,6 +195,10 @@ impl AtomicTransaction<'_> {
         let one = self.one(index);
         let rules = one.rules;
         let nodes = one.nodes(transaction);
+        if judged.done.may_wait {
+            // What a lease that did not come refuses is no misuse.
+            judged.done.judgement.ban_ms = None;
+        }
         if !judged.done.charged && self.request.command == Command::Update {
             judged.ban_until = one.refuse(transaction, nodes, &mut judged.done.judgement);
             if judged.ban_until.is_some() {

@@ -44,6 +44,10 @@ pub(in crate::service) struct Waits {
     is_any: bool,
     /// The number of the last atomic request that wants something.
     requests: u64,
+    /// When the exchange that goes on now is late, CLOCK_BOOTTIME. None: it is new.
+    late_ms: Option<u64>,
+    /// The positions of its items that are cut off, if it is atomic.
+    cut_off: Vec<usize>,
     /// Wants have been pushed since the courier was last called.
     has_pushed: bool,
 }
@@ -140,16 +144,18 @@ impl Service {
             true => next_ms.max(),
             false => next_ms.min(),
         };
-        let now_ms = self.table.lease_clock().boot_ms();
+        // The table may be one of a newer configuration, which shares nothing.
+        let now_ms = clock::boot_ms();
         exchange.wait_ms = next_ms.unwrap_or(now_ms).saturating_sub(now_ms).max(1);
-        exchange.stage = Stage::Waiting;
+        (exchange.stage, exchange.has_waited) = (Stage::Waiting, true);
         self.waits.is_any = true;
     }
 
     /// Goes on with an exchange that waits.
     #[cold]
     pub(super) fn go_on(&mut self, exchange: &mut Exchange, now: Millis) {
-        self.set_now(now);
+        // Deadlines count even if the configuration in force shares nothing any more.
+        self.set_times(now, clock::boot_ms());
         let mut waits = std::mem::take(&mut exchange.waits);
         waits.iter_mut().for_each(|wait| self.hear(wait));
         let Exchange { request, answers, .. } = exchange;
@@ -160,7 +166,7 @@ impl Service {
                 self.go_on_with_item(request, *wait, now, answers);
             }
         }
-        self.waits.state = WaitState::New;
+        (self.waits.state, self.waits.late_ms) = (WaitState::New, None);
         waits.clear();
         exchange.waits = waits;
     }
@@ -202,7 +208,7 @@ impl Service {
         };
         self.take_back(&mut wait);
         let before = self.waits.own.len();
-        self.waits.state = state;
+        (self.waits.state, self.waits.late_ms) = (state, Some(wait.late_ms));
         let item = &request.items()[wait.item];
         self.waits.item = wait.item;
         self.fetch_head(request, item, 0);
@@ -210,10 +216,8 @@ impl Service {
         if let Some(answer) = answers.items.pop() {
             answers.items[wait.item] = answer;
         }
-        match self.waits.own.get_mut(before) {
-            // It lacks something still, and waits no longer than it may.
-            Some(again) => again.late_ms = wait.late_ms,
-            None => self.count_wait(WaitOutcome::of(state)),
+        if self.waits.own.len() == before {
+            self.count_wait(WaitOutcome::of(state));
         }
     }
 
@@ -226,23 +230,33 @@ impl Service {
     ) {
         let late_ms = waits.iter().map(|wait| wait.late_ms).max().unwrap_or(0);
         let is_late = self.table.lease_clock().boot_ms() >= late_ms;
-        let is_cut_off = waits.iter().any(|wait| wait.is_cut_off);
-        if !is_late && !is_cut_off && waits.iter().any(|wait| wait.ticket.is_some()) {
+        if !is_late && waits.iter().any(|wait| wait.ticket.is_some()) {
             self.waits.own.extend_from_slice(waits);
             return;
         }
         waits.iter_mut().for_each(|wait| self.take_back(wait));
-        self.waits.state = match (is_cut_off, is_late) {
-            (true, _) => WaitState::CutOff,
-            (false, true) => WaitState::Late,
-            (false, false) => WaitState::Parked,
-        };
+        // Only the items whose ledgers cannot be reached are cut off.
+        let cut_off = waits.iter().filter(|wait| wait.is_cut_off).map(|wait| wait.item);
+        self.waits.cut_off.extend(cut_off);
+        self.waits.state = if is_late { WaitState::Late } else { WaitState::Parked };
+        self.waits.late_ms = Some(late_ms);
         answers.clear();
         self.run_atomic(request, now, answers);
         if self.waits.own.is_empty() {
-            self.count_wait(WaitOutcome::of(self.waits.state));
+            let is_cut_off = !self.waits.cut_off.is_empty();
+            let state = if is_cut_off { WaitState::CutOff } else { self.waits.state };
+            self.count_wait(WaitOutcome::of(state));
         }
-        self.waits.own.iter_mut().for_each(|wait| wait.late_ms = late_ms);
+        self.waits.cut_off.clear();
+    }
+
+    /// Marks the items of an atomic request that are cut off, once all are resolved.
+    #[inline]
+    pub(super) fn note_cut_off(&mut self) {
+        for &item in &self.waits.cut_off {
+            let resolved = &mut self.scratch.resolved[item];
+            resolved.wait = WaitState::CutOff;
+        }
     }
 
     /// An item lacks uses of a lease: it wants them, and its answer keeps a place.
@@ -282,7 +296,8 @@ impl Service {
         let key = resolved.key.key();
         let mut field = [0; MAX_KEY_WORDS];
         field[..key.words().len()].copy_from_slice(key.words());
-        let late_ms = self.table.lease_clock().boot_ms().saturating_add(sharing.wait_ms);
+        let new_ms = self.table.lease_clock().boot_ms().saturating_add(sharing.wait_ms);
+        let late_ms = self.waits.late_ms.unwrap_or(new_ms);
         let count = request.items()[item].count.unwrap_or(0);
         let want = Want {
             kind,
@@ -300,7 +315,8 @@ impl Service {
     }
 
     /// An atomic request lacks uses of leases: it wants those of all its shared items, so that the
-    /// courier knows the whole of it.
+    /// courier knows the whole of it. All are wanted until the request is late. One that only asks
+    /// asks for what its `exact` items ask.
     #[cold]
     pub(super) fn wait_together(
         &mut self,
@@ -309,12 +325,19 @@ impl Service {
         answers: &mut Answers,
     ) {
         let items = request.items().len();
-        let is_shared = |service: &Service, at: usize| {
-            let resolved = &service.scratch.resolved[at];
-            let biz = resolved.biz.filter(|_| resolved.settled.is_none());
-            biz.is_some_and(|biz| service.table.entry(biz).sharing.is_some())
+        let kind = match request.command {
+            Command::Query => WantKind::Query,
+            Command::Update => WantKind::Update,
+        };
+        let is_shared = |service: &Service, at: usize| match request.command {
+            Command::Query => service.asks_first(Command::Query, at),
+            Command::Update => service.sharing_at(at).is_some(),
         };
         let wants = (0..items).filter(|&at| is_shared(self, at)).count();
+        let waits_ms = (0..items).filter_map(|at| self.sharing_at(at)).map(|of| of.wait_ms);
+        let new_ms = self.table.lease_clock().boot_ms() + waits_ms.max().unwrap_or(0);
+        let was_new = self.waits.late_ms.is_none();
+        self.waits.late_ms.get_or_insert(new_ms);
         self.waits.requests += 1;
         let number = self.waits.requests & ((1 << 48) - 1);
         let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
@@ -324,13 +347,19 @@ impl Service {
                 break;
             }
             if is_shared(self, at) {
-                match self.push_want(request, at, at, WantKind::Update, Some(together)) {
+                match self.push_want(request, at, at, kind, Some(together)) {
                     Some(wait) => self.waits.own.push(wait),
                     None => is_whole = false,
                 }
             }
         }
+        if was_new {
+            self.waits.late_ms = None;
+        }
         if !is_whole {
+            // Nobody begins to wait.
+            let is_given_up = self.waits.state == WaitState::New && !self.waits.own.is_empty();
+            self.waits.room = self.waits.room.saturating_add(usize::from(is_given_up));
             let mut waits = std::mem::take(&mut self.waits.own);
             waits.iter_mut().for_each(|wait| self.take_back(wait));
             waits.clear();
@@ -339,6 +368,21 @@ impl Service {
         }
         // The answers follow.
         answers.clear();
+    }
+
+    /// How machines share the limits of a resolved item that is not answered yet.
+    fn sharing_at(&self, at: usize) -> Option<Sharing> {
+        let resolved = &self.scratch.resolved[at];
+        let biz = resolved.biz.filter(|_| resolved.settled.is_none());
+        biz.and_then(|biz| self.table.entry(biz).sharing)
+    }
+
+    /// Whether some item of an atomic request asks the ledger before all are answered.
+    #[inline]
+    pub(super) fn asks_first_together(&self, request: &Request) -> Option<Lacking> {
+        let asks = |at| self.asks_first(request.command, at);
+        let is_query = request.command == Command::Query;
+        (is_query && (0..request.items().len()).any(asks)).then_some(Lacking::Waits)
     }
 
     /// Whether an item asks the ledger before it is answered.
