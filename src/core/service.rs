@@ -118,7 +118,7 @@ pub struct Item {
 }
 
 /// A parsed request of one or more items.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Query or Update.
     pub command: Command,

@@ -49,10 +49,9 @@ impl World {
 
     /// Like [`World::new`], with a cluster: bizs may be shared.
     pub fn shared(map: &str) -> World {
-        let cluster = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster></srv>";
         let owned = directory();
         let dir = owned.path().to_path_buf();
-        let srv = srv(&dir, "50ms").replace("</srv>", cluster);
+        let srv = shared_srv(&dir);
         let conf = Conf::parse("srv.xml", &srv, "map.xml", map)
             .unwrap_or_else(|faults| panic!("{faults}"));
         let world = World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) };
@@ -89,6 +88,11 @@ impl World {
     /// Puts a map.xml in force.
     pub fn publish(&self, map: &str, generation: u64) {
         self.publish_both(srv(&self.dir, self.lock_timeout), map, generation);
+    }
+
+    /// Like [`World::publish`], with a cluster.
+    pub fn publish_shared(&self, map: &str, generation: u64) {
+        self.publish_both(shared_srv(&self.dir), map, generation);
     }
 
     /// Like [`World::publish`], with no limit enforced.
@@ -155,6 +159,11 @@ fn srv(dir: &Path, lock_timeout: &str) -> String {
          <http lock-timeout=\"{lock_timeout}\"/></srv>",
         dir.display()
     )
+}
+
+fn shared_srv(dir: &Path) -> String {
+    let cluster = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster></srv>";
+    srv(dir, "50ms").replace("</srv>", cluster)
 }
 
 fn parse(dir: &Path, map: &str) -> Conf {

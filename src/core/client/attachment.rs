@@ -1,6 +1,7 @@
 //! One attachment with its buffers.
 //!
-//! Invariant: a tick begins before every run, and the run reads the clock.
+//! Invariant: a tick begins before every run, and the run reads the clock. At most one exchange
+//! waits behind a call that did not: the next call goes on with it if it asks the same in time.
 
 use std::path::Path;
 
@@ -65,10 +66,16 @@ impl Attachment {
         item: &Item<'_>,
         patience: Patience,
     ) -> Result<Verdict, Error> {
-        let Attachment { service, exchange } = self;
-        exchange.request.begin(command);
-        item.push_to(&mut exchange.request);
-        service.begin_tick();
+        if self.exchange.stage == Stage::Answered {
+            self.exchange.request.begin(command);
+            item.push_to(&mut self.exchange.request);
+        } else {
+            let mut asked = Request::default();
+            asked.begin(command);
+            item.push_to(&mut asked);
+            self.take_up(&asked);
+        }
+        self.service.begin_tick();
         self.exchange(patience)?;
         let answers = &self.exchange.answers;
         // There is one answer for each item.
@@ -82,11 +89,25 @@ impl Attachment {
         request: &Request,
         patience: Patience,
     ) -> Result<super::Answers, Error> {
-        self.exchange.request.copy_from(request);
+        if self.exchange.stage == Stage::Answered {
+            self.exchange.request.copy_from(request);
+        } else {
+            self.take_up(request);
+        }
         self.exchange(patience)?;
         let answers = &self.exchange.answers;
         let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
         Ok(super::Answers { refused: answers.refused, items: verdicts.collect() })
+    }
+
+    /// Goes on with the exchange that a call has left waiting, or gives it up for another one.
+    #[cold]
+    fn take_up(&mut self, asked: &Request) {
+        let Attachment { service, exchange } = self;
+        if exchange.request != *asked || service.is_late(exchange) {
+            service.give_up(exchange);
+            exchange.request.copy_from(asked);
+        }
     }
 
     /// Runs the exchange until it is answered.
@@ -102,7 +123,8 @@ impl Attachment {
         let Attachment { service, exchange } = self;
         while exchange.stage != Stage::Answered {
             if patience == Patience::None {
-                service.give_up(exchange);
+                // The lease is asked for all the same: a later call finds it.
+                service.call_courier();
                 return Err(Error::WouldWait);
             }
             service.wait_for(exchange);

@@ -80,7 +80,8 @@ impl Client {
     }
 
     /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
-    /// as long as the `wait` of its business. This never waits.
+    /// as long as the `wait` of its business. This never waits:
+    /// the lease is asked for, and a later call finds it.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.

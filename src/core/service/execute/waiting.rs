@@ -59,9 +59,7 @@ impl Service {
     pub fn wait_for(&mut self, exchange: &Exchange) {
         let begun = clock::instant();
         let limit = Duration::from_millis(exchange.wait_ms);
-        if self.take_pushed() {
-            self.handle.runtime().programs_bell().ring();
-        }
+        self.call_courier();
         let Some(wants) = self.handle.wants() else { return };
         let bell = wants.bell();
         loop {
@@ -73,6 +71,20 @@ impl Service {
             bell.sleep(rest, left);
         }
         bell.get_up();
+    }
+
+    /// Calls the courier if anything was asked. For programs.
+    pub fn call_courier(&mut self) {
+        if self.take_pushed() {
+            self.handle.runtime().programs_bell().ring();
+        }
+    }
+
+    /// Whether an exchange that waits has waited as long as any of its items may.
+    #[cold]
+    pub fn is_late(&self, exchange: &Exchange) -> bool {
+        let now_ms = clock::boot_ms();
+        exchange.waits.iter().all(|wait| now_ms >= wait.late_ms)
     }
 
     /// Sets how many more exchanges may wait. Further ones are answered `busy`.

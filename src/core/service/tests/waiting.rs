@@ -31,49 +31,56 @@ const MAP: &str = r#"<map>
 /// What the ledgers of all tests say of the rest of the world.
 const WINDOW: u64 = 1;
 
-struct Host {
-    world: World,
-    service: Service,
-    courier: Service,
+/// A host whose courier is played by hand.
+pub(super) struct Host {
+    pub world: World,
+    pub service: Service,
+    pub courier: Service,
+    /// Whose wants are served, of all that may want something.
+    pub ring: usize,
     queue: WantQueue,
 }
 
 impl Host {
     fn new() -> Host {
-        let world = World::shared(MAP);
+        Host::of(MAP)
+    }
+
+    pub fn of(map: &str) -> Host {
+        let world = World::shared(map);
         let (mut service, courier) = (world.attach(), world.attach());
         service.handle.open_wants(OwnerBell::Futex).unwrap();
         service.set_wait_room(100);
-        Host { world, service, courier, queue: WantQueue::default() }
+        Host { world, service, courier, ring: 0, queue: WantQueue::default() }
     }
 
-    fn run(&mut self, exchange: &mut Exchange) -> Stage {
+    pub fn run(&mut self, exchange: &mut Exchange) -> Stage {
         self.service.begin_tick();
         self.service.run_all(std::slice::from_mut(exchange), clock::now());
         exchange.stage
     }
 
-    fn begin(&mut self, request: Request) -> Exchange {
+    pub fn begin(&mut self, request: Request) -> Exchange {
         let mut exchange = Exchange { request, ..Exchange::default() };
         self.run(&mut exchange);
         exchange
     }
 
     /// All wants that have come.
-    fn wants(&mut self) -> Vec<TakenWant> {
+    pub fn wants(&mut self) -> Vec<TakenWant> {
         let runtime = self.world.runtime();
-        let slot = runtime.open_rings().next().expect("a ring is open");
+        let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
         std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot))).collect()
     }
 
-    fn finish(&mut self, want: &TakenWant, result: WantResult) -> bool {
+    pub fn finish(&mut self, want: &TakenWant, result: WantResult) -> bool {
         let runtime = self.world.runtime();
-        let slot = runtime.open_rings().next().expect("a ring is open");
+        let slot = runtime.open_rings().nth(self.ring).expect("a ring is open");
         WantQueue::finish(runtime.slot(slot), want.ticket, result)
     }
 
     /// The ledger has granted this much of each limit of an item.
-    fn grant(&mut self, want: &TakenWant, allowance: u64) {
+    pub fn grant(&mut self, want: &TakenWant, allowance: u64) {
         let boot_ms = clock::boot_ms();
         let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
         let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
@@ -97,7 +104,7 @@ impl Host {
         granted.unwrap();
     }
 
-    fn serve(&mut self, allowance: u64) -> usize {
+    pub fn serve(&mut self, allowance: u64) -> usize {
         let wants = self.wants();
         for want in &wants {
             self.grant(want, allowance);
@@ -106,16 +113,16 @@ impl Host {
         wants.len()
     }
 
-    fn used(&mut self, biz: &str) -> u64 {
+    pub fn used(&mut self, biz: &str) -> u64 {
         self.service.one(Command::Query, biz, "k", 1, clock::now()).unwrap().figures.used
     }
 }
 
-fn update(items: &[Ask<'_>]) -> Request {
+pub(super) fn update(items: &[Ask<'_>]) -> Request {
     request(Command::Update, false, items)
 }
 
-fn limited(exchange: &Exchange) -> Vec<Result<bool, ItemError>> {
+pub(super) fn limited(exchange: &Exchange) -> Vec<Result<bool, ItemError>> {
     let of = |answer: &crate::service::Answer| {
         answer.result.as_ref().map(|verdict| verdict.limited).map_err(|error| *error)
     };
