@@ -9,16 +9,16 @@
 
 mod inspect;
 mod leases;
+mod place;
 
 use std::sync::Arc;
 
 use super::calendar_windows::Span;
-use super::leased::{LeaseClock, Leased, Spending};
+use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Policy};
-use super::ring::{self, Ring};
+use super::ring;
 use super::weight::Weights;
 use super::{Demand, Figures, Heard, LimitFigures, Verdict, Worth};
-use crate::base::hash;
 use crate::conf::{self, Biz, Mode, Scope};
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
@@ -129,18 +129,8 @@ impl Rule {
 }
 
 pub use leases::LeasedState;
-
-/// What all nodes of a biz in one scope have in common.
-#[derive(Debug, Clone, Copy)]
-struct NodeLayout {
-    words: usize,
-    /// First word after the states of fixed length: that of the ban or of the ring.
-    fixed: usize,
-    shape: u16,
-    life_ms: Option<u64>,
-    /// Its ring. None: no limit needs one.
-    ring: Option<Ring>,
-}
+use leases::pass_leased;
+use place::{BanRoom, NodeLayout, place};
 
 /// The prepared limits of a biz.
 #[derive(Debug, Clone)]
@@ -154,7 +144,7 @@ pub struct Rules {
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
-    /// There is one limit and nothing else: no ban, no ring, no weights, no lease.
+    /// There is one limit and nothing else: no ban, no ring, no weights.
     lone: bool,
     /// The time of limits that machines share.
     clock: Option<Arc<LeaseClock>>,
@@ -180,8 +170,7 @@ impl Rules {
         Rules {
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
-                && weights.is_none()
-                && biz.sharing.is_none(),
+                && weights.is_none(),
             key,
             biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE),
             mode: biz.mode,
@@ -337,6 +326,9 @@ impl Rules {
     ) -> bool {
         let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
         let state = &mut words[rule.state()];
+        if self.clock.is_some() {
+            return pass_leased(rule, state, now, demand, tell);
+        }
         policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
             tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
         })
@@ -447,14 +439,16 @@ impl Rules {
 
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
         let spending = states.spending;
-        match (&rule.policy, self.node(rule.scope)) {
-            (Policy::Sliding(_), node) => {
-                if let Some(ring) = node.ring {
-                    let words = &mut states.node_mut(rule.scope)[node.ring_at()..];
-                    ring::charge(ring, words, now, count);
-                }
-            }
-            (policy, _) => policy::charge(policy, states.of_mut(rule), now, count, spending),
+        policy::charge(&rule.policy, states.of_mut(rule), now, count, spending);
+        let is_logged = match &rule.policy {
+            Policy::Sliding(_) => true,
+            Policy::Leased(limit) => limit.is_logged(),
+            _ => false,
+        };
+        let node = self.node(rule.scope);
+        if let Some(ring) = node.ring.filter(|_| is_logged) {
+            let logged = self.log_now(now);
+            ring::charge(ring, &mut states.node_mut(rule.scope)[node.ring_at()..], logged, count);
         }
     }
 
@@ -601,19 +595,6 @@ impl Rules {
         used.max().unwrap_or(0)
     }
 
-    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
-    /// else admits it.
-    #[cold]
-    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
-        let Ok(count) = u32::try_from(count) else { return false };
-        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
-        let may_come = |rule: &Rule| {
-            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
-        };
-        self.ban_left_ms(self.ban_until(states), now) == 0
-            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
-    }
-
     /// The time by which the rings are kept: shared ones know no wall clock.
     #[inline]
     fn log_now(&self, now: u64) -> u64 {
@@ -660,100 +641,4 @@ pub(super) struct MaxOverride {
     pub limit: usize,
     /// The maximum.
     pub max: u64,
-}
-
-/// What bans mean for the nodes of a scope.
-#[derive(Debug, Clone, Copy)]
-struct BanRoom {
-    words: usize,
-    /// How long a ban keeps a node after its last use, at most.
-    life_ms: u64,
-}
-
-impl BanRoom {
-    const NONE: BanRoom = BanRoom { words: 0, life_ms: 0 };
-}
-
-impl NodeLayout {
-    fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> NodeLayout {
-        let own = || rules.iter().filter(|rule| rule.scope == scope);
-        let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
-        NodeLayout {
-            words: fixed + ban.words + biz.ring_words(scope),
-            fixed,
-            shape: shape(scope, own().map(|rule| &rule.policy)),
-            life_ms: own()
-                .map(|rule| policy::life_ms(&rule.policy))
-                .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
-            ring: ring_of(biz, scope),
-        }
-    }
-
-    /// First word of the ring.
-    #[inline]
-    fn ring_at(&self) -> usize {
-        self.words - self.ring.map_or(0, ring::words)
-    }
-}
-
-/// The ring of a scope's sliding limits.
-fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
-    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.policy {
-        conf::Policy::Sliding(limit) => Some(limit.interval_ms),
-        _ => None,
-    });
-    let (uses, longest_ms) = biz.ring_uses(scope).zip(longest.max())?;
-    Some(Ring { uses, longest_ms })
-}
-
-/// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
-fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
-    let mut next = [0, 0];
-    let fixed =
-        |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
-    let place_one = |limit: &conf::Limit| {
-        let scope = limit.scope;
-        let ban = usize::from(scope == Scope::Key && biz.bans());
-        let ring_from = fixed(scope) + ban;
-        let ring_to = ring_from + biz.ring_words(scope);
-        let is_leased = biz.is_leased(limit);
-        let (from, words) = match limit.policy {
-            conf::Policy::Sliding(_) if !is_leased => (ring_from, ring_to - ring_from),
-            _ => {
-                let words = biz.state_words(limit);
-                let from = next[scope as usize];
-                next[scope as usize] += words;
-                let is_logged = matches!(limit.policy, conf::Policy::Sliding(_));
-                (from, if is_logged { ring_to - from } else { words })
-            }
-        };
-        let leased = biz
-            .sharing
-            .filter(|_| is_leased)
-            .and_then(|sharing| Leased::new(&limit.policy, sharing, ring_of(biz, scope), clock));
-        Rule {
-            policy: match leased {
-                Some(leased) => Policy::Leased(Box::new(leased)),
-                None => Policy::new(&limit.policy),
-            },
-            scope,
-            name: limit.policy.name(),
-            from: from as u16,
-            to: (from + words) as u16,
-            advises: limit.advice.is_some(),
-            ban_ms: limit.ban_ms.unwrap_or(0),
-        }
-    };
-    biz.limits.iter().map(place_one).collect()
-}
-
-fn shape<'a>(scope: Scope, policies: impl Iterator<Item = &'a Policy>) -> u16 {
-    shape_of(scope, policies.map(policy::shape))
-}
-
-fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {
-    let hash = shapes
-        .into_iter()
-        .fold(1 + scope as u64, |hash, shape| hash::lookup3_words(&shape, 16, hash));
-    (hash % 0xffff) as u16 + 1
 }

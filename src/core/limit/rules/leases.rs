@@ -1,9 +1,12 @@
 //! The leases in the nodes of a biz, for the courier, which binds them and applies answers.
 
-use super::{Rules, States, shape_of};
+use super::place::shape_of;
+use super::{Rule, Rules, States};
 use crate::conf::Scope;
 use crate::lease::{Holding, Settings};
+use crate::limit::leased::Passed;
 use crate::limit::policy;
+use crate::limit::{Demand, Verdict};
 
 /// One shared limit of a biz, and what the host holds of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +31,7 @@ impl Rules {
 
     /// The leases in rolled states.
     pub fn leases(&self, states: &States<'_>, ledger_now_ms: u64) -> Vec<LeasedState> {
-        let leased = |(position, rule): (usize, &super::Rule)| {
+        let leased = |(position, rule): (usize, &Rule)| {
             let limit = policy::leased(&rule.policy)?;
             Some(LeasedState {
                 position,
@@ -58,4 +61,38 @@ impl Rules {
         };
         of_scope.into_iter().any(holds)
     }
+
+    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
+    /// else admits it.
+    #[cold]
+    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
+        let Ok(count) = u32::try_from(count) else { return false };
+        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
+        let may_come = |rule: &Rule| {
+            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
+        };
+        self.ban_left_ms(self.ban_until(states), now) == 0
+            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
+    }
+}
+
+/// As [`policy::pass`], for a limit that machines share. It stands apart, so that local limits do
+/// not carry its code.
+#[inline(never)]
+pub(super) fn pass_leased(
+    rule: &Rule,
+    state: &mut [u64],
+    now: u64,
+    demand: Demand,
+    tell: impl FnOnce(Verdict),
+) -> bool {
+    let Some(limit) = policy::leased(&rule.policy) else {
+        return policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
+            tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
+        });
+    };
+    let Some(passed) = limit.pass(state, now, demand) else { return false };
+    let Passed { figures, window_ms, heard } = passed;
+    tell(Verdict { limit: 1, figures, window_ms, shared: Some(heard), ..Verdict::UNJUDGED });
+    true
 }
