@@ -174,11 +174,16 @@ impl Leased {
         }
     }
 
-    /// What the host holds.
+    /// What the host holds. Of a share that the log has no room for, as after a reload with a
+    /// smaller max, the rest is not spent: the log would forget uses before they are over.
     #[inline]
     pub fn holding(&self, state: &[u64]) -> Holding {
         let words = state[LEASE..].first_chunk().expect("a leased state has a lease");
-        Holding { lease: Lease::decode(words), used: self.used(state) }
+        let mut lease = Lease::decode(words);
+        if let Some(ring) = self.ring {
+            lease.allowance = lease.allowance.min(ring.uses.into());
+        }
+        Holding { lease, used: self.used(state) }
     }
 
     /// Stores what the host holds. Uses that a log does not hold yet are of now.

@@ -620,9 +620,8 @@ impl Rules {
 impl Rule {
     /// The worth that the rolled state alone gives its node.
     fn worth(&self, state: &[u64], now: u64) -> Worth {
-        if policy::is_fresh(&self.policy, state) {
-            Worth::Expired
-        } else if policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state)) {
+        let is_over = || policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state));
+        if policy::is_fresh(&self.policy, state) || is_over() {
             Worth::Expired
         } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
             Worth::Kept
