@@ -52,8 +52,8 @@ pub enum OnDown {
 /// Below this max the ledger divides what is left among those who hold some of it.
 const SMALL_MAX: u64 = 64;
 
-/// Words of a node for one limit that machines share: its uses, its lease, and what it allows itself
-/// while it is cut off. The uses of a sliding limit are in the ring.
+/// Words of a node for one limit that machines share: its uses, its lease, and what the host allows
+/// itself while it is cut off. The uses of a sliding limit are in the ring.
 pub const LEASED_WORDS: usize = 20;
 
 impl Sharing {

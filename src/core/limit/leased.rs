@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
-use super::{Figures, MAX_USED};
-use crate::conf::{self, LEASED_WORDS, Sharing, Turns};
+use super::{Demand, Figures, Heard, MAX_USED};
+use crate::conf::{self, LEASED_WORDS, Share, Sharing, Turns};
 use crate::lease::{Asking, Holding, Incarnation, Kind, LEASE_WORDS, Lease, Settings};
 
 const LEASE: usize = 1;
@@ -29,7 +29,7 @@ const _: () = assert!(CUT_OFF_USED + 1 == LEASED_WORDS);
 /// What an item may spend of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spending {
-    /// What is not held for those that wait: the item has just come.
+    /// What is not held for those that wait: the item has just come. Nothing where every use asks.
     #[default]
     New,
     /// Whatever is unspent: it has waited.
@@ -72,6 +72,25 @@ impl LeaseClock {
     fn incarnation(&self) -> Incarnation {
         self.incarnation.load(Ordering::Relaxed)
     }
+}
+
+/// What a lone limit says of an item that passes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passed {
+    /// Its figures.
+    pub figures: Figures,
+    /// The length of its window.
+    pub window_ms: Option<u64>,
+    /// When the ledger was last heard.
+    pub heard: Heard,
+}
+
+/// Uses to charge.
+#[derive(Debug, Clone, Copy)]
+struct Charge {
+    /// Negative: given back.
+    count: i32,
+    spending: Spending,
 }
 
 /// A shared limit, prepared.
@@ -130,6 +149,11 @@ impl Leased {
         Settings { kind, ..self.settings }
     }
 
+    /// Whether a log holds its uses.
+    pub fn is_logged(&self) -> bool {
+        self.ring.is_some()
+    }
+
     fn log<'s>(&self, state: &'s [u64]) -> &'s [u64] {
         let words = self.ring.map_or(0, ring::words);
         &state[state.len() - words..]
@@ -150,11 +174,16 @@ impl Leased {
         }
     }
 
-    /// What the host holds.
+    /// What the host holds. Of a share that the log has no room for, as after a reload with a
+    /// smaller max, the rest is not spent: the log would forget uses before they are over.
     #[inline]
     pub fn holding(&self, state: &[u64]) -> Holding {
         let words = state[LEASE..].first_chunk().expect("a leased state has a lease");
-        Holding { lease: Lease::decode(words), used: self.used(state) }
+        let mut lease = Lease::decode(words);
+        if let Some(ring) = self.ring {
+            lease.allowance = lease.allowance.min(ring.uses.into());
+        }
+        Holding { lease, used: self.used(state) }
     }
 
     /// Stores what the host holds. Uses that a log does not hold yet are of now.
@@ -189,19 +218,49 @@ impl Leased {
     /// Whether `count` is admitted.
     #[inline]
     pub fn admits(&self, state: &[u64], count: u32, spending: Spending) -> bool {
-        let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
-        let count = u64::from(count);
+        self.holding_admits(&self.holding(state), state, count.into(), spending)
+    }
+
+    #[inline]
+    fn holding_admits(
+        &self,
+        holding: &Holding,
+        state: &[u64],
+        count: u64,
+        spending: Spending,
+    ) -> bool {
+        let now_ms = self.clock.boot_ms();
         match spending {
+            // What one that waited has left over is for others that wait.
+            Spending::New if self.sharing.share == Share::Exact => count == 0,
             Spending::New => count <= holding.spendable(now_ms),
             Spending::Parked => count <= holding.unspent(now_ms),
             Spending::CutOff => {
-                count <= holding.unspent(now_ms) || count <= self.cut_off_left(state, &holding)
+                count <= holding.unspent(now_ms) || count <= self.cut_off_left(state, holding)
             }
             Spending::Admit => {
-                count <= holding.unspent(now_ms) || self.may_be_granted(&holding, count)
+                count <= holding.unspent(now_ms) || self.may_be_granted(holding, count)
             }
-            Spending::Ask => count <= self.remaining(&holding),
+            Spending::Ask => count <= self.remaining(holding),
         }
+    }
+
+    /// Rolls the limit and, if it admits the demand, charges it if the demand charges, and returns
+    /// the figures: the lease is read and written once. None: it does not admit, and is only
+    /// rolled. Not for a log, which is charged by its own function.
+    pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
+        self.roll(state);
+        let Demand { count, charges, spending } = demand;
+        let mut holding = self.holding(state);
+        let admits = |count| self.holding_admits(&holding, state, u64::from(count), spending);
+        if !u32::try_from(count).map_or(true, admits) {
+            return None;
+        }
+        if charges {
+            self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+        }
+        let heard = Heard::ago(self.age_of(&holding));
+        Some(Passed { figures: self.figures_of(&holding), window_ms: self.window_ms(), heard })
     }
 
     /// Whether the ledger may grant what `count` lacks: it is to be asked, or has been.
@@ -219,7 +278,7 @@ impl Leased {
     /// Uses that the host allows itself while it is cut off, of which some are left.
     fn cut_off_left(&self, state: &[u64], holding: &Holding) -> u64 {
         let now_ms = self.clock.boot_ms();
-        let used = if self.ring.is_some() || holding.is_live(now_ms) && !self.is_token() {
+        let used = if !self.has_own_window(holding) {
             holding.used
         } else if now_ms < state[CUT_OFF_END] {
             state[CUT_OFF_USED]
@@ -229,8 +288,11 @@ impl Leased {
         self.sharing.cut_off_max(self.settings.max).saturating_sub(used)
     }
 
-    fn is_token(&self) -> bool {
-        matches!(self.settings.kind, Kind::Token { .. })
+    /// Whether a host that is cut off counts in a window of its own: it knows no window of the
+    /// ledger, and no log tells.
+    fn has_own_window(&self, holding: &Holding) -> bool {
+        let is_token = matches!(self.settings.kind, Kind::Token { .. });
+        self.ring.is_none() && (is_token || !holding.is_live(self.clock.boot_ms()))
     }
 
     /// When a window that begins now ends, for what the host allows itself while it is cut off.
@@ -262,11 +324,23 @@ impl Leased {
     /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
     /// charged by its own function.
     pub fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
+        let mut holding = self.holding(state);
+        self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+    }
+
+    #[inline]
+    fn charge_holding(
+        &self,
+        holding: &mut Holding,
+        state: &mut [u64],
+        wall_ms: u64,
+        Charge { count, spending }: Charge,
+    ) {
+        let now_ms = self.clock.boot_ms();
         if count == 0 {
             // No use: neither does an idle lease stay for it, nor a node for nothing.
             return;
         }
-        let (mut holding, now_ms) = (self.holding(state), self.clock.boot_ms());
         holding.lease.incarnation = match self.clock.incarnation() {
             0 => holding.lease.incarnation,
             own => own,
@@ -281,7 +355,7 @@ impl Leased {
             }
             holding.spend(magnitude, now_ms);
         } else {
-            if spending == Spending::CutOff {
+            if spending == Spending::CutOff && self.has_own_window(holding) {
                 if now_ms >= state[CUT_OFF_END] {
                     state[CUT_OFF_END] = self.cut_off_end_ms(wall_ms);
                     state[CUT_OFF_USED] = 0;
@@ -293,13 +367,6 @@ impl Leased {
         state[LEASE..CUT_OFF_END].copy_from_slice(&holding.lease.encode());
         if self.ring.is_none() {
             state[0] = holding.used.min(MAX_USED);
-        }
-    }
-
-    /// Charges the log of a sliding limit alone.
-    pub fn charge_log(&self, state: &mut [u64], count: i32) {
-        if let Some(ring) = self.ring {
-            ring::charge(ring, self.log_mut(state), self.clock.boot_ms(), count);
         }
     }
 
@@ -322,9 +389,13 @@ impl Leased {
     /// The figures of all machines, as last heard.
     #[inline]
     pub fn figures(&self, state: &[u64]) -> Figures {
-        let holding = self.holding(state);
-        let (max, remaining) = (self.settings.max, self.remaining(&holding));
-        Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(&holding) }
+        self.figures_of(&self.holding(state))
+    }
+
+    #[inline]
+    fn figures_of(&self, holding: &Holding) -> Figures {
+        let (max, remaining) = (self.settings.max, self.remaining(holding));
+        Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(holding) }
     }
 
     fn reset_ms(&self, holding: &Holding) -> Option<u64> {
@@ -338,7 +409,12 @@ impl Leased {
 
     /// Milliseconds since the ledger was last heard; none: never.
     pub fn age_ms(&self, state: &[u64]) -> Option<u64> {
-        let heard_ms = self.holding(state).lease.heard_ms;
+        self.age_of(&self.holding(state))
+    }
+
+    #[inline]
+    fn age_of(&self, holding: &Holding) -> Option<u64> {
+        let heard_ms = holding.lease.heard_ms;
         (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
     }
 
@@ -420,3 +496,6 @@ impl Leased {
         !self.is_kept(state) && (holding.used == 0 || now_ms >= holding.lease.gone_ms)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -264,6 +264,7 @@ fn falling<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Spending, States};
     use super::*;
     use crate::conf::{Interval, Limit, Listed, Policy, Scope, Total};
 
@@ -303,11 +304,8 @@ mod tests {
             Some(Listing::Limits(limits)) => {
                 let rules = &lists.limits()[limits];
                 let mut details = Vec::new();
-                let states = &super::super::States {
-                    key: &mut [0; 3],
-                    biz: &mut [],
-                    spending: super::super::Spending::New,
-                };
+                let spending = Spending::New;
+                let states = &States { key: &mut [0; 3], biz: &mut [], spending };
                 rules.details(states, 0, 0, &mut details);
                 format!("{} {}", details[0].figures.max, details[1].figures.max)
             }

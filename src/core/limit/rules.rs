@@ -8,9 +8,8 @@
 //! sliding limits.
 
 mod inspect;
-mod layout;
 mod leases;
-mod worth;
+mod place;
 
 use std::sync::Arc;
 
@@ -19,11 +18,8 @@ use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Policy};
 use super::ring;
 use super::weight::Weights;
-use super::{Demand, Figures, Heard, LimitFigures, Verdict};
+use super::{Demand, Figures, Heard, LimitFigures, Verdict, Worth};
 use crate::conf::{self, Biz, Mode, Scope};
-use layout::{BanRoom, NodeLayout, place};
-
-pub use leases::LeasedState;
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
 /// node. The ban that it starts there is not taken for one of a clock set back.
@@ -140,6 +136,10 @@ impl Rule {
     }
 }
 
+pub use leases::LeasedState;
+use leases::pass_leased;
+use place::{BanRoom, NodeLayout, place};
+
 /// The prepared limits of a biz.
 #[derive(Debug, Clone)]
 pub struct Rules {
@@ -152,7 +152,7 @@ pub struct Rules {
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
-    /// There is one limit and nothing else: no ban, no ring, no weights, no lease.
+    /// There is one limit and nothing else: no ban, no ring, no weights.
     lone: bool,
     /// The time of limits that machines share.
     clock: Option<Arc<LeaseClock>>,
@@ -178,8 +178,7 @@ impl Rules {
         Rules {
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
-                && weights.is_none()
-                && biz.sharing.is_none(),
+                && weights.is_none(),
             key,
             biz: NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE),
             mode: biz.mode,
@@ -335,6 +334,9 @@ impl Rules {
     ) -> bool {
         let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
         let state = &mut words[rule.state()];
+        if self.clock.is_some() {
+            return pass_leased(rule, state, now, demand, tell);
+        }
         policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
             tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
         })
@@ -444,19 +446,16 @@ impl Rules {
 
     fn charge_one(&self, rule: &Rule, states: &mut States<'_>, now: u64, count: i32) {
         let spending = states.spending;
-        match (&rule.policy, self.node(rule.scope)) {
-            (Policy::Sliding(_), node) => {
-                if let Some(ring) = node.ring {
-                    let words = &mut states.node_mut(rule.scope)[node.ring_at()..];
-                    ring::charge(ring, words, now, count);
-                }
-            }
-            (policy, _) => {
-                policy::charge(policy, states.of_mut(rule), now, count, spending);
-                if let Some(limit) = policy::leased(policy) {
-                    limit.charge_log(states.of_mut(rule), count);
-                }
-            }
+        policy::charge(&rule.policy, states.of_mut(rule), now, count, spending);
+        let is_logged = match &rule.policy {
+            Policy::Sliding(_) => true,
+            Policy::Leased(limit) => limit.is_logged(),
+            _ => false,
+        };
+        let node = self.node(rule.scope);
+        if let Some(ring) = node.ring.filter(|_| is_logged) {
+            let logged = self.log_now(now);
+            ring::charge(ring, &mut states.node_mut(rule.scope)[node.ring_at()..], logged, count);
         }
     }
 
@@ -572,6 +571,37 @@ impl Rules {
                 .all(|rule| policy::is_fresh(&rule.policy, states.of(rule)))
     }
 
+    /// What the loss of a node of the scope would cost. Its words are rolled in place: they are a
+    /// copy that is never written back.
+    pub fn worth(&self, scope: Scope, words: &mut [u64], now: u64) -> Worth {
+        let (key, biz): (&mut [u64], &mut [u64]) = match scope {
+            Scope::Key => (words, &mut []),
+            Scope::Biz => (&mut [], words),
+        };
+        let states = &mut States { key, biz, spending: Spending::New };
+        let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
+        let node = self.node(scope);
+        if let Some(ring) = node.ring {
+            let logged = self.log_now(now);
+            ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], logged);
+        }
+        let mut worth = if banned { Worth::Banned } else { Worth::Expired };
+        for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
+            policy::roll(&rule.policy, states.of_mut(rule), now);
+            worth = worth.max(rule.worth(states.of(rule), now));
+        }
+        worth
+    }
+
+    /// The largest `used` of the limits of a key. The words of its node are rolled, as
+    /// [`Rules::worth`] leaves them.
+    pub fn used(&self, words: &[u64], now: u64) -> u64 {
+        let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
+        let used =
+            of_keys.map(|rule| policy::figures(&rule.policy, &words[rule.state()], now).used);
+        used.max().unwrap_or(0)
+    }
+
     /// The time by which the rings are kept: shared ones know no wall clock.
     #[inline]
     fn log_now(&self, now: u64) -> u64 {
@@ -590,6 +620,22 @@ impl Rules {
             self.longest_ban_ms
         } else {
             0
+        }
+    }
+}
+
+impl Rule {
+    /// The worth that the rolled state alone gives its node.
+    fn worth(&self, state: &[u64], now: u64) -> Worth {
+        let is_over = || policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state));
+        if policy::is_fresh(&self.policy, state) || is_over() {
+            Worth::Expired
+        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
+            Worth::Kept
+        } else if self.refuses(state, now, 1, Spending::Ask) {
+            Worth::Limiting
+        } else {
+            Worth::Idle
         }
     }
 }

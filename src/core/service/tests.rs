@@ -7,6 +7,8 @@ mod clock;
 mod contention;
 mod counters;
 mod crash;
+#[cfg(not(miri))]
+mod leases;
 mod listed;
 mod model;
 mod orphans;

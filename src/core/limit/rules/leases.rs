@@ -1,10 +1,12 @@
 //! The leases in the nodes of a biz, for the courier, which binds them and applies answers.
 
-use super::layout::shape_of;
+use super::place::shape_of;
 use super::{Rule, Rules, States};
 use crate::conf::Scope;
 use crate::lease::{Holding, Settings};
+use crate::limit::leased::Passed;
 use crate::limit::policy;
+use crate::limit::{Demand, Verdict};
 
 /// One shared limit of a biz, and what the host holds of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,19 +24,6 @@ pub struct LeasedState {
 }
 
 impl Rules {
-    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
-    /// else admits it.
-    #[cold]
-    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
-        let Ok(count) = u32::try_from(count) else { return false };
-        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
-        let may_come = |rule: &Rule| {
-            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
-        };
-        self.ban_left_ms(self.ban_until(states), now) == 0
-            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
-    }
-
     /// Whether machines share these limits.
     pub fn are_shared(&self) -> bool {
         self.clock.is_some()
@@ -66,10 +55,44 @@ impl Rules {
     /// Whether the words of a node of the scope hold a lease.
     pub fn has_lease(&self, scope: Scope, words: &[u64]) -> bool {
         let of_scope = self.rules.iter().filter(|rule| rule.scope == scope);
-        let holds = |rule: &Rule| {
+        let holds = |rule: &super::Rule| {
             let leased = policy::leased(&rule.policy);
             leased.zip(words.get(rule.state())).is_some_and(|(limit, state)| !limit.is_fresh(state))
         };
         of_scope.into_iter().any(holds)
     }
+
+    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
+    /// else admits it.
+    #[cold]
+    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
+        let Ok(count) = u32::try_from(count) else { return false };
+        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
+        let may_come = |rule: &Rule| {
+            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
+        };
+        self.ban_left_ms(self.ban_until(states), now) == 0
+            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
+    }
+}
+
+/// As [`policy::pass`], for a limit that machines share. It stands apart, so that local limits do
+/// not carry its code.
+#[inline(never)]
+pub(super) fn pass_leased(
+    rule: &Rule,
+    state: &mut [u64],
+    now: u64,
+    demand: Demand,
+    tell: impl FnOnce(Verdict),
+) -> bool {
+    let Some(limit) = policy::leased(&rule.policy) else {
+        return policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
+            tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
+        });
+    };
+    let Some(passed) = limit.pass(state, now, demand) else { return false };
+    let Passed { figures, window_ms, heard } = passed;
+    tell(Verdict { limit: 1, figures, window_ms, shared: Some(heard), ..Verdict::UNJUDGED });
+    true
 }

@@ -1,7 +1,7 @@
-//! Which words of a node hold what: the states of the limits, the end of a ban, the ring.
+//! Where the states of a biz's limits are in its nodes.
 //!
-//! Invariant: the words of a scope are in the order that the limits have in their biz, so a
-//! configuration alone tells where each state is.
+//! Invariant: the states of fixed length come first, in the order of the limits; then the word of a
+//! ban, then the ring of the sliding limits.
 
 use std::sync::Arc;
 
