@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use frs::base::hash;
 use frs::conf::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs::key::{KeyField, Seed};
-use frs::limit::{Rules, States};
+use frs::limit::{Rules, Spending, States};
 
 const SEED: Seed = Seed([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 const KEY: &str = "18829340001@login.id";
@@ -73,7 +73,8 @@ fn limits(c: &mut Criterion) {
         c.bench_function(&format!("limit/{name}"), |b| {
             b.iter(|| {
                 now += 1;
-                let states = &mut States { key: &mut key, biz: &mut wide };
+                let (key, biz) = (&mut key, &mut wide);
+                let states = &mut States { key, biz, spending: Spending::New };
                 let (now, count) = (black_box(now), black_box(1));
                 rules.roll(states, now);
                 let judgement = rules.judge(states, now, count);

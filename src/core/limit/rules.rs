@@ -8,18 +8,22 @@
 //! sliding limits.
 
 mod inspect;
+mod layout;
 mod leases;
+mod worth;
 
 use std::sync::Arc;
 
 use super::calendar_windows::Span;
-use super::leased::{LeaseClock, Leased, Spending};
+use super::leased::{LeaseClock, Spending};
 use super::policy::{self, Policy};
-use super::ring::{self, Ring};
+use super::ring;
 use super::weight::Weights;
-use super::{Demand, Figures, Heard, LimitFigures, Verdict, Worth};
-use crate::base::hash;
+use super::{Demand, Figures, Heard, LimitFigures, Verdict};
 use crate::conf::{self, Biz, Mode, Scope};
+use layout::{BanRoom, NodeLayout, place};
+
+pub use leases::LeasedState;
 
 /// By how much a tick may have read its clock after another tick, and yet be the first to reach a
 /// node. The ban that it starts there is not taken for one of a clock set back.
@@ -134,20 +138,6 @@ impl Rule {
     fn refuses(&self, state: &[u64], now: u64, count: u32, spending: Spending) -> bool {
         !self.advises && !self.admits(state, now, count, spending)
     }
-}
-
-pub use leases::LeasedState;
-
-/// What all nodes of a biz in one scope have in common.
-#[derive(Debug, Clone, Copy)]
-struct NodeLayout {
-    words: usize,
-    /// First word after the states of fixed length: that of the ban or of the ring.
-    fixed: usize,
-    shape: u16,
-    life_ms: Option<u64>,
-    /// Its ring. None: no limit needs one.
-    ring: Option<Ring>,
 }
 
 /// The prepared limits of a biz.
@@ -582,50 +572,6 @@ impl Rules {
                 .all(|rule| policy::is_fresh(&rule.policy, states.of(rule)))
     }
 
-    /// What the loss of a node of the scope would cost. Its words are rolled in place: they are a
-    /// copy that is never written back.
-    pub fn worth(&self, scope: Scope, words: &mut [u64], now: u64) -> Worth {
-        let (key, biz): (&mut [u64], &mut [u64]) = match scope {
-            Scope::Key => (words, &mut []),
-            Scope::Biz => (&mut [], words),
-        };
-        let states = &mut States { key, biz, spending: Spending::New };
-        let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
-        let node = self.node(scope);
-        if let Some(ring) = node.ring {
-            let logged = self.log_now(now);
-            ring::roll(ring, &mut states.node_mut(scope)[node.ring_at()..], logged);
-        }
-        let mut worth = if banned { Worth::Banned } else { Worth::Expired };
-        for rule in self.rules.iter().filter(|rule| rule.scope == scope) {
-            policy::roll(&rule.policy, states.of_mut(rule), now);
-            worth = worth.max(rule.worth(states.of(rule), now));
-        }
-        worth
-    }
-
-    /// The largest `used` of the limits of a key. The words of its node are rolled, as
-    /// [`Rules::worth`] leaves them.
-    pub fn used(&self, words: &[u64], now: u64) -> u64 {
-        let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
-        let used =
-            of_keys.map(|rule| policy::figures(&rule.policy, &words[rule.state()], now).used);
-        used.max().unwrap_or(0)
-    }
-
-    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
-    /// else admits it.
-    #[cold]
-    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
-        let Ok(count) = u32::try_from(count) else { return false };
-        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
-        let may_come = |rule: &Rule| {
-            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
-        };
-        self.ban_left_ms(self.ban_until(states), now) == 0
-            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
-    }
-
     /// The time by which the rings are kept: shared ones know no wall clock.
     #[inline]
     fn log_now(&self, now: u64) -> u64 {
@@ -648,23 +594,6 @@ impl Rules {
     }
 }
 
-impl Rule {
-    /// The worth that the rolled state alone gives its node.
-    fn worth(&self, state: &[u64], now: u64) -> Worth {
-        if policy::is_fresh(&self.policy, state) {
-            Worth::Expired
-        } else if policy::leased(&self.policy).is_some_and(|limit| limit.is_over(state)) {
-            Worth::Expired
-        } else if self.scope == Scope::Biz || policy::is_kept(&self.policy, state) {
-            Worth::Kept
-        } else if self.refuses(state, now, 1, Spending::Ask) {
-            Worth::Limiting
-        } else {
-            Worth::Idle
-        }
-    }
-}
-
 /// The maximum of a listed key, in place of its biz's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct MaxOverride {
@@ -672,100 +601,4 @@ pub(super) struct MaxOverride {
     pub limit: usize,
     /// The maximum.
     pub max: u64,
-}
-
-/// What bans mean for the nodes of a scope.
-#[derive(Debug, Clone, Copy)]
-struct BanRoom {
-    words: usize,
-    /// How long a ban keeps a node after its last use, at most.
-    life_ms: u64,
-}
-
-impl BanRoom {
-    const NONE: BanRoom = BanRoom { words: 0, life_ms: 0 };
-}
-
-impl NodeLayout {
-    fn new(biz: &Biz, rules: &[Rule], scope: Scope, ban: BanRoom) -> NodeLayout {
-        let own = || rules.iter().filter(|rule| rule.scope == scope);
-        let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
-        NodeLayout {
-            words: fixed + ban.words + biz.ring_words(scope),
-            fixed,
-            shape: shape(scope, own().map(|rule| &rule.policy)),
-            life_ms: own()
-                .map(|rule| policy::life_ms(&rule.policy))
-                .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
-            ring: ring_of(biz, scope),
-        }
-    }
-
-    /// First word of the ring.
-    #[inline]
-    fn ring_at(&self) -> usize {
-        self.words - self.ring.map_or(0, ring::words)
-    }
-}
-
-/// The ring of a scope's sliding limits.
-fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
-    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.policy {
-        conf::Policy::Sliding(limit) => Some(limit.interval_ms),
-        _ => None,
-    });
-    let (uses, longest_ms) = biz.ring_uses(scope).zip(longest.max())?;
-    Some(Ring { uses, longest_ms })
-}
-
-/// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
-fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
-    let mut next = [0, 0];
-    let fixed =
-        |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
-    let place_one = |limit: &conf::Limit| {
-        let scope = limit.scope;
-        let ban = usize::from(scope == Scope::Key && biz.bans());
-        let ring_from = fixed(scope) + ban;
-        let ring_to = ring_from + biz.ring_words(scope);
-        let is_leased = biz.is_leased(limit);
-        let (from, words) = match limit.policy {
-            conf::Policy::Sliding(_) if !is_leased => (ring_from, ring_to - ring_from),
-            _ => {
-                let words = biz.state_words(limit);
-                let from = next[scope as usize];
-                next[scope as usize] += words;
-                let is_logged = matches!(limit.policy, conf::Policy::Sliding(_));
-                (from, if is_logged { ring_to - from } else { words })
-            }
-        };
-        let leased = biz
-            .sharing
-            .filter(|_| is_leased)
-            .and_then(|sharing| Leased::new(&limit.policy, sharing, ring_of(biz, scope), clock));
-        Rule {
-            policy: match leased {
-                Some(leased) => Policy::Leased(Box::new(leased)),
-                None => Policy::new(&limit.policy),
-            },
-            scope,
-            name: limit.policy.name(),
-            from: from as u16,
-            to: (from + words) as u16,
-            advises: limit.advice.is_some(),
-            ban_ms: limit.ban_ms.unwrap_or(0),
-        }
-    };
-    biz.limits.iter().map(place_one).collect()
-}
-
-fn shape<'a>(scope: Scope, policies: impl Iterator<Item = &'a Policy>) -> u16 {
-    shape_of(scope, policies.map(policy::shape))
-}
-
-fn shape_of(scope: Scope, shapes: impl IntoIterator<Item = [u64; 2]>) -> u16 {
-    let hash = shapes
-        .into_iter()
-        .fold(1 + scope as u64, |hash, shape| hash::lookup3_words(&shape, 16, hash));
-    (hash % 0xffff) as u16 + 1
 }

@@ -2,8 +2,13 @@
 //!
 //! Invariant: what was counted is added once, however often it is told.
 
+use std::collections::HashMap;
+use std::time::Instant;
+
+use frs::lease::Holding;
 use frs::store::counter::{
     ClusterFunction, ClusterNodeState, ClusterResult, Counters, CourierCounters, LeaseCounter,
+    LeaseState,
 };
 
 use super::core::{Figures, Function, RequestResult};
@@ -13,6 +18,28 @@ use super::core::{Figures, Function, RequestResult};
 pub struct Telemetry {
     told: Figures,
     nodes: Vec<ClusterNodeState>,
+    uses: LeaseUses,
+    /// When the messages under way were sent.
+    sent: HashMap<u64, Instant>,
+}
+
+/// Uses in all leases of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeaseUses {
+    unspent: u64,
+    held: u64,
+    unreported: u64,
+}
+
+impl LeaseUses {
+    /// Adds those of a lease.
+    pub fn add(&mut self, holding: &Holding, now_ms: u64) {
+        let lease = &holding.lease;
+        let beyond = lease.extra.max(0).saturating_add(lease.sent_extra.max(0));
+        self.unspent = self.unspent.saturating_add(holding.unspent(now_ms));
+        self.held = self.held.saturating_add(holding.held(now_ms));
+        self.unreported = self.unreported.saturating_add(beyond.unsigned_abs());
+    }
 }
 
 impl Telemetry {
@@ -29,9 +56,28 @@ impl Telemetry {
         }
     }
 
+    /// A message was sent.
+    pub fn note_sent(&mut self, id: u64, now: Instant) {
+        self.sent.insert(id, now);
+    }
+
+    /// It was answered, or lost.
+    pub fn note_answer(&mut self, counters: Option<Counters<'_>>, id: u64, now: Instant) {
+        if let (Some(sent), Some(counters)) = (self.sent.remove(&id), counters) {
+            let took = now.saturating_duration_since(sent).as_micros();
+            CourierCounters::of(counters).add_time(took.min(u64::MAX.into()) as u64);
+        }
+    }
+
+    /// All leases have been seen, with these uses.
+    pub fn set_uses(&mut self, uses: LeaseUses) {
+        self.uses = uses;
+    }
+
     /// The links are new: nothing is known of the nodes.
     pub fn forget_nodes(&mut self) {
         self.nodes.clear();
+        self.sent.clear();
     }
 
     /// Tells what was counted since the last time.
@@ -57,6 +103,13 @@ impl Telemetry {
             counters.add(counter, now - then);
         }
         counters.set_nodes(&self.nodes);
+        for (state, uses) in [
+            (LeaseState::Unspent, self.uses.unspent),
+            (LeaseState::Held, self.uses.held),
+            (LeaseState::Unreported, self.uses.unreported),
+        ] {
+            counters.set_uses(state, uses);
+        }
         self.told = *figures;
     }
 }

@@ -345,6 +345,17 @@ impl Page {
         ] {
             self.one(name, "counter", help, sums.count(counter));
         }
+        const WAITED: &str = "frs_items_waited_total";
+        self.head(WAITED, "counter", "Items that waited for a lease, by how the wait ended.");
+        for (outcome, counter) in [
+            ("answered", Counter::WaitsAnswered),
+            ("missed", Counter::WaitsMissed),
+            ("unreachable", Counter::WaitsUnreachable),
+        ] {
+            self.sample(WAITED, &[label("outcome", outcome)], stats.sums.count(counter));
+        }
+        let help = "Clients with a request that waits for a lease.";
+        self.one("frs_parked", "gauge", help, stats.parked());
         let state = stats.cluster.clone().unwrap_or_default();
         self.head("frs_cluster_up", "gauge", "1 where a node of the cluster answers.");
         for node in &state.nodes {

@@ -70,6 +70,8 @@ pub struct ProcessSnapshot {
     pub cpu_ms: Option<u64>,
     /// Open connections.
     pub connections: u64,
+    /// Clients that wait for leases.
+    pub parked: u64,
     /// Requests answered in its slot, including those of the slot's earlier owners.
     pub requests: u64,
     /// Requests per second, in the last second. `None` before it has passed.
@@ -176,6 +178,11 @@ impl Stats {
     pub fn connections(&self) -> u64 {
         self.processes.iter().map(|process| process.connections).sum()
     }
+
+    /// Clients of all processes that wait for leases.
+    pub fn parked(&self) -> u64 {
+        self.processes.iter().map(|process| process.parked).sum()
+    }
 }
 
 /// Gathers the figures of the server of a data directory, without rates, which need two samples.
@@ -231,6 +238,7 @@ fn process(runtime: &Runtime, slot: &SlotStatus) -> ProcessSnapshot {
         generation: slot.generation,
         cpu_ms: sys::cpu_ms(slot.pid),
         connections: counts.connections,
+        parked: counts.parked,
         requests: counts.requests,
         requests_per_s: None,
         cpu_share: None,

@@ -4,6 +4,8 @@
 //! share of semaphores, so a stalled client delays no other. In the steady state it allocates
 //! nothing and writes no log line.
 
+mod parking;
+
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -17,7 +19,6 @@ use mio::{Events, Interest, Poll, Token};
 use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
 use super::buffers::Buffers;
 use super::client::{Client, Moved, Reading, Writing};
-use super::connection::{Parked, Serve};
 use super::courier_bells::CourierBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
@@ -261,6 +262,9 @@ impl Worker {
             counters.add(Counter::BytesIn, read);
             counters.add(Counter::BytesOut, written);
             counters.set_open((self.clients.len() - self.free.len()) as u64);
+            if self.bells.is_some() {
+                counters.set_parked(self.parked.len() as u64);
+            }
         }
     }
 
@@ -475,50 +479,6 @@ impl Worker {
         self.begin_batch();
     }
 
-    /// Leaves the requests of the batch that wait to their clients.
-    #[cold]
-    fn park_batch(&mut self) {
-        for (batch_index, parked) in self.buffers.scratch.take_parked() {
-            let index = self.batch[batch_index];
-            let Some(client) = self.clients[index as usize].as_mut() else { continue };
-            client.park(parked);
-            if let Some(exchange) = client.waiting() {
-                self.parked.add(index, self.now_ms.saturating_add(exchange.wait_ms));
-            }
-        }
-    }
-
-    /// A client that has taken its answers goes on with what it has parked.
-    fn wait_again(&mut self, index: u32) {
-        if self.client(index).is_some_and(|client| client.is_parked() && !client.is_blocked()) {
-            self.parked.add(index, self.now_ms);
-        }
-    }
-
-    /// Tells the courier that this worker is about to sleep, unless somebody may go on.
-    #[cold]
-    fn lie_down(&mut self) {
-        if let Some(bells) = &self.bells {
-            bells.lie_down(&self.handler.service);
-        }
-        let (clients, handler) = (&self.clients, &self.handler);
-        self.parked.look(self.now_ms, |index| {
-            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
-            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
-        });
-    }
-
-    /// Has the clients go on whose wait is over, before those that have sent something new.
-    #[cold]
-    fn resume_parked(&mut self) {
-        let (clients, handler) = (&self.clients, &self.handler);
-        let may_go_on = |index: u32| {
-            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
-            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
-        };
-        self.parked.take_due(self.now_ms, may_go_on, &mut self.to_run);
-    }
-
     /// Writes this part of the output to a client.
     fn write(&mut self, index: u32, part: Range<usize>) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
@@ -589,17 +549,6 @@ impl Worker {
             }
             self.timers.disarm(index);
             self.free.push(index);
-        }
-    }
-
-    /// A client is closed that has requests which wait.
-    #[cold]
-    fn give_up(&mut self, index: u32, client: &mut Client) {
-        self.parked.remove(index);
-        for parked in client.give_up() {
-            if let Parked::Request(mut exchange, _) = parked {
-                self.handler.give_up(&mut exchange);
-            }
         }
     }
 

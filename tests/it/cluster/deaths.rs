@@ -9,31 +9,11 @@ use nix::sys::signal::{Signal, kill};
 
 use super::hosts::{Hosts, Load, Random, Routing, Shared, map};
 use super::nodes::Nodes;
-use crate::common::{Client, Server, wait_until};
+use crate::common::{Server, wait_until};
 
 fn hour(max: u64, share: &str) -> Shared {
     let biz = format!("share=\"{share}\" hosts=\"3\" wait=\"500ms\"");
     Shared::new(&biz, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
-}
-
-/// Until no host admits any more, and some more requests.
-fn spend(load: &Load<'_>) {
-    let quiet = || {
-        let admits = |&address| {
-            let ask = |biz: usize| {
-                let mut client = Client::try_connect(address)?;
-                let answer = client.try_get(&format!("/query?biz=b{biz}&key=k")).ok()?;
-                (answer.attribute("remaining") == Some("0")).then_some(())
-            };
-            (0..load.bizs).any(|biz| ask(biz).is_none())
-        };
-        (!load.hosts.iter().any(admits)).then_some(())
-    };
-    wait_until("everything is spent", quiet);
-    let answered = load.answered.load(Ordering::Relaxed);
-    wait_until("more is asked", || {
-        (load.answered.load(Ordering::Relaxed) > answered + 500).then_some(())
-    });
 }
 
 fn kill_one(servers: &[Server<'_>], roles: &[&str], random: &mut Random) -> bool {
@@ -62,7 +42,7 @@ fn killed(roles: &[&str], kills: usize) {
             killed += usize::from(kill_one(&servers, roles, &mut random));
             thread::sleep(Duration::from_millis(100));
         }
-        spend(load);
+        load.spend();
     });
     for (biz, history) in histories.iter().enumerate() {
         let max = MAXIMA[biz / 2].min(if biz % 2 == 1 { 500 } else { u64::MAX });
@@ -100,7 +80,7 @@ fn a_host_whose_directory_is_deleted_costs_at_most_what_it_held() {
         drop(lost);
         std::fs::remove_dir_all(hosts.setups[0].path("data")).expect("removed");
         servers.insert(0, hosts.setups[0].start());
-        spend(load);
+        load.spend();
     });
     let (admitted, lost) = (histories[0].admitted.len() as u64, histories[0].lost.len() as u64);
     assert!(admitted <= MAX, "{admitted} admitted");

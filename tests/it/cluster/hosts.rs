@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use frs::conf::ClusterNode;
 
 use super::history::{History, Use, now_ms};
-use crate::common::{Client, Server, Settings, Setup};
+use crate::common::{BOUND, Client, Server, Settings, Setup};
 
 /// The name of the cluster in all of these tests.
 pub const NAME: &str = "test";
@@ -109,12 +109,35 @@ pub struct Load<'a> {
     pub routing: Routing,
     pub stop: AtomicBool,
     pub answered: AtomicU64,
+    admitted: AtomicU64,
 }
+
+/// Nothing was admitted for so long: nothing is left to be found.
+const QUIET: Duration = Duration::from_secs(4);
+/// So many requests are asked in that time.
+const QUIET_ASKS: u64 = 200;
 
 impl<'a> Load<'a> {
     pub fn new(hosts: &'a [SocketAddr], bizs: usize, routing: Routing) -> Load<'a> {
         let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-        Load { hosts, bizs, clients: 6, routing, stop, answered }
+        Load { hosts, bizs, clients: 6, routing, stop, answered, admitted: AtomicU64::new(0) }
+    }
+
+    /// Waits until everything is spent.
+    pub fn spend(&self) {
+        let begun = Instant::now();
+        let counts = || [&self.admitted, &self.answered].map(|count| count.load(Ordering::Relaxed));
+        let (mut since, mut last) = (begun, counts());
+        loop {
+            thread::sleep(Duration::from_millis(50));
+            let now = counts();
+            if now[0] != last[0] {
+                (since, last) = (Instant::now(), now);
+            } else if since.elapsed() >= QUIET && now[1] >= last[1] + QUIET_ASKS {
+                return;
+            }
+            assert!(begun.elapsed() < 3 * BOUND, "uses are admitted for ever");
+        }
     }
 
     /// Asks while `act` runs. Returns the history of each business.
@@ -155,7 +178,10 @@ impl<'a> Load<'a> {
                 thread::sleep(Duration::from_millis(5));
                 continue;
             };
+            let admitted = histories[biz].admitted.len();
             clients[host] = ask(client, biz, &mut histories[biz]);
+            let more = histories[biz].admitted.len() - admitted;
+            self.admitted.fetch_add(more as u64, Ordering::Relaxed);
             self.answered.fetch_add(1, Ordering::Relaxed);
         }
         histories
@@ -166,7 +192,8 @@ impl<'a> Load<'a> {
 fn ask(mut client: Client, biz: usize, history: &mut History) -> Option<Client> {
     let from_ms = now_ms();
     let answer = client.try_get(&format!("/update?biz=b{biz}&key=k"));
-    let one = Use { from_ms, to_ms: now_ms() };
+    // The last millisecond has begun.
+    let one = Use { from_ms, to_ms: now_ms() + 1 };
     let Ok(answer) = answer else {
         history.lost.push(one);
         return None;

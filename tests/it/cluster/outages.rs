@@ -29,21 +29,6 @@ fn figures(what: &str, history: &History, max: u64, bound: u64) -> [u64; 2] {
     [over, under]
 }
 
-fn wait_for_refusals(load: &Load<'_>) {
-    let spent = |&address: &std::net::SocketAddr| {
-        let mut client = crate::common::Client::try_connect(address)?;
-        let answer = client.try_get("/update?biz=b0&key=k").ok()?;
-        (answer.status == 429).then_some(())
-    };
-    // Ten times in a row, on all hosts.
-    let mut rows = 0;
-    wait_until("all is spent", || {
-        let all = load.hosts.iter().all(|address| spent(address).is_some());
-        rows = if all { rows + 1 } else { 0 };
-        (rows >= 10).then_some(())
-    });
-}
-
 fn wait_for_answers(load: &Load<'_>, more: u64) {
     let answered = load.answered.load(Ordering::Relaxed);
     wait_until("more is answered", || {
@@ -65,7 +50,7 @@ fn failing(
     let mut histories = load.run(|load| {
         wait_for_answers(load, 200);
         fail(nodes, load);
-        wait_for_refusals(load);
+        load.spend();
     });
     drop(servers);
     histories.remove(0)

@@ -1,6 +1,7 @@
 //! The leases in the nodes of a biz, for the courier, which binds them and applies answers.
 
-use super::{Rules, States, shape_of};
+use super::layout::shape_of;
+use super::{Rule, Rules, States};
 use crate::conf::Scope;
 use crate::lease::{Holding, Settings};
 use crate::limit::policy;
@@ -21,6 +22,19 @@ pub struct LeasedState {
 }
 
 impl Rules {
+    /// Whether an item that is refused only lacks uses of leases, which the ledger may grant: all
+    /// else admits it.
+    #[cold]
+    pub fn may_wait(&self, states: &States<'_>, now: u64, count: i32) -> bool {
+        let Ok(count) = u32::try_from(count) else { return false };
+        let admits = |rule: &Rule| !rule.refuses(states.of(rule), now, count, states.spending);
+        let may_come = |rule: &Rule| {
+            policy::leased(&rule.policy).is_some_and(|limit| limit.may_come(states.of(rule), count))
+        };
+        self.ban_left_ms(self.ban_until(states), now) == 0
+            && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
+    }
+
     /// Whether machines share these limits.
     pub fn are_shared(&self) -> bool {
         self.clock.is_some()
@@ -28,7 +42,7 @@ impl Rules {
 
     /// The leases in rolled states.
     pub fn leases(&self, states: &States<'_>, ledger_now_ms: u64) -> Vec<LeasedState> {
-        let leased = |(position, rule): (usize, &super::Rule)| {
+        let leased = |(position, rule): (usize, &Rule)| {
             let limit = policy::leased(&rule.policy)?;
             Some(LeasedState {
                 position,
@@ -52,7 +66,7 @@ impl Rules {
     /// Whether the words of a node of the scope hold a lease.
     pub fn has_lease(&self, scope: Scope, words: &[u64]) -> bool {
         let of_scope = self.rules.iter().filter(|rule| rule.scope == scope);
-        let holds = |rule: &super::Rule| {
+        let holds = |rule: &Rule| {
             let leased = policy::leased(&rule.policy);
             leased.zip(words.get(rule.state())).is_some_and(|(limit, state)| !limit.is_fresh(state))
         };

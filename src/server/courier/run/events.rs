@@ -28,6 +28,8 @@ impl Courier {
         let Courier { core, nodes, .. } = self;
         match event {
             Event::Answered { id, result } => {
+                let counters = nodes.service.handle().counters();
+                self.telemetry.note_answer(counters, id, clock::instant());
                 core.answered(nodes, now, id, outcome(result));
             }
             Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
@@ -84,6 +86,7 @@ impl Courier {
                 self.rings.finish(self.nodes.service.handle().runtime(), ticket, fate);
             }
             (Action::Send { id, ledger, settings, take }, Some(links)) => {
+                self.telemetry.note_sent(id, clock::instant());
                 links.send(Message { id, ledger: ledger.name(&cluster), settings, take });
             }
             (Action::Send { id, .. }, None) => {

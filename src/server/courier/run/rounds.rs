@@ -12,6 +12,7 @@ use frs::service::LeaseKey;
 use super::Courier;
 use super::events::TELL_EVERY;
 use crate::courier::core::Now;
+use crate::courier::telemetry::LeaseUses;
 
 /// Key-nodes of one step.
 const STEP: usize = 128;
@@ -31,12 +32,21 @@ pub struct Rounds {
     is_claim: bool,
     /// The round under way has begun before the last reason to hurry.
     is_stale: bool,
+    /// Uses in the leases that it has seen.
+    uses: LeaseUses,
 }
 
 impl Rounds {
     /// A courier that has just begun: the one before it may have left something undone.
     pub fn new(now: Instant) -> Rounds {
-        Rounds { due: now, next_tell: now, is_hurried: true, is_claim: false, is_stale: false }
+        Rounds {
+            due: now,
+            next_tell: now,
+            is_hurried: true,
+            is_claim: false,
+            is_stale: false,
+            uses: LeaseUses::default(),
+        }
     }
 
     /// When the next step is due.
@@ -96,6 +106,9 @@ impl Courier {
         let after = clock::instant();
         let pause = if self.rounds.is_hurried { Duration::ZERO } else { (after - begun) * PAUSES };
         self.rounds.due = after + pause;
+        if is_over {
+            self.telemetry.set_uses(std::mem::take(&mut self.rounds.uses));
+        }
         if is_over && self.rounds.end(after) {
             self.core.end_claims();
         }
@@ -105,9 +118,11 @@ impl Courier {
     fn step(&mut self, now: Now) -> (Vec<LeaseKey>, bool) {
         let mut keys = Vec::new();
         let moment = self.nodes.moment(now);
-        let pass = &mut self.nodes.pass;
+        let (pass, uses) = (&mut self.nodes.pass, &mut self.rounds.uses);
         let is_over = self.nodes.service.lease_pass(pass, STEP, |service, key| {
             let is_live = service.with_leases(key, moment, |limits| {
+                let holdings = limits.iter().map(|limit| &limit.holding);
+                holdings.for_each(|holding| uses.add(holding, now.boot_ms));
                 limits.iter().any(|limit| has_to_be_seen(&limit.holding, now.boot_ms))
             });
             // One that cannot be had now is looked at again.

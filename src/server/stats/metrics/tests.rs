@@ -109,6 +109,7 @@ fn stats() -> Stats {
         generation: 1,
         cpu_ms: None,
         connections,
+        parked: 2,
         requests: 0,
         requests_per_s: None,
         cpu_share: None,

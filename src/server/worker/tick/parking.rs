@@ -1,0 +1,65 @@
+//! The clients of a worker whose requests wait for leases: parked, looked at, gone on with, given up.
+//!
+//! Invariant: nobody who waits is forgotten. A client is looked at when the courier calls, at its
+//! deadline, and before the worker sleeps.
+
+use super::Worker;
+use crate::worker::client::Client;
+use crate::worker::connection::{Parked, Serve};
+
+impl Worker {
+    /// Leaves the requests of the batch that wait to their clients.
+    #[cold]
+    pub(super) fn park_batch(&mut self) {
+        for (batch_index, parked) in self.buffers.scratch.take_parked() {
+            let index = self.batch[batch_index];
+            let Some(client) = self.clients[index as usize].as_mut() else { continue };
+            client.park(parked);
+            if let Some(exchange) = client.waiting() {
+                self.parked.add(index, self.now_ms.saturating_add(exchange.wait_ms));
+            }
+        }
+    }
+
+    /// A client that has taken its answers goes on with what it has parked.
+    pub(super) fn wait_again(&mut self, index: u32) {
+        if self.client(index).is_some_and(|client| client.is_parked() && !client.is_blocked()) {
+            self.parked.add(index, self.now_ms);
+        }
+    }
+
+    /// Tells the courier that this worker is about to sleep, unless somebody may go on.
+    #[cold]
+    pub(super) fn lie_down(&mut self) {
+        if let Some(bells) = &self.bells {
+            bells.lie_down(&self.handler.service);
+        }
+        let (clients, handler) = (&self.clients, &self.handler);
+        self.parked.look(self.now_ms, |index| {
+            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
+            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
+        });
+    }
+
+    /// Has the clients go on whose wait is over, before those that have sent something new.
+    #[cold]
+    pub(super) fn resume_parked(&mut self) {
+        let (clients, handler) = (&self.clients, &self.handler);
+        let may_go_on = |index: u32| {
+            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
+            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
+        };
+        self.parked.take_due(self.now_ms, may_go_on, &mut self.to_run);
+    }
+
+    /// A client is closed that has requests which wait.
+    #[cold]
+    pub(super) fn give_up(&mut self, index: u32, client: &mut Client) {
+        self.parked.remove(index);
+        for parked in client.give_up() {
+            if let Parked::Request(mut exchange, _) = parked {
+                self.handler.give_up(&mut exchange);
+            }
+        }
+    }
+}
