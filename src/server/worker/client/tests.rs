@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use super::*;
 use crate::buffer_sizes::BUFFER_SIZES;
 use frs::conf::{Conf, Http};
-use frs::service::{Answer, Answers, Figures, LimitFigures, Request, Verdict};
+use frs::service::{Answer, Answers, Figures, LimitFigures, Request, Stage, Verdict};
 
 const LIMITS: u32 = 3;
 
@@ -185,5 +185,80 @@ fn the_longest_reply_is_no_longer_than_was_counted() {
         }
         assert!(longest <= bound, "{http}: {longest} of {bound}");
         assert!(longest > bound / 4, "it is not far from it: {longest} of {bound}");
+    }
+}
+
+/// Answers nothing until it is told that the lease has come, and counts what it has charged.
+#[derive(Default)]
+struct Leased {
+    has_come: bool,
+    charged: usize,
+}
+
+impl Serve for Leased {
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        self.charged += request.items().len();
+        Longest.run(request, answers);
+    }
+
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        for exchange in exchanges {
+            exchange.stage = if self.has_come { Stage::Answered } else { Stage::Waiting };
+            exchange.wait_ms = 20;
+            if self.has_come {
+                exchange.answers.clear();
+                self.run(&exchange.request, &mut exchange.answers);
+            }
+        }
+    }
+
+    fn biz_name(&self, _index: usize) -> Option<&str> {
+        Some("b")
+    }
+
+    fn draining(&self) -> bool {
+        false
+    }
+}
+
+/// Runs the client as a batch of its own, and returns how many answers there are.
+fn run_batch(client: &mut Client, conf: &Conf, serve: &mut Leased, buffers: &mut Buffers) -> usize {
+    buffers.out.clear();
+    buffers.scratch.begin_batch();
+    buffers.scratch.begin_connection();
+    client.run(&conf.srv, serve, buffers);
+    buffers.scratch.flush((&conf.srv).into(), serve, &mut buffers.out);
+    let parked: Vec<_> = buffers.scratch.take_parked().collect();
+    parked.into_iter().for_each(|(_, parked)| client.park(parked));
+    buffers.out.windows(9).filter(|window| window == b"HTTP/1.1 ").count()
+}
+
+#[test]
+fn a_request_that_waited_is_neither_read_nor_charged_again() {
+    let conf = conf("max-body='8KiB'");
+    let mut buffers = Buffers::default();
+    let get = "GET /update?biz=1&key=k HTTP/1.1\r\nHost: x\r\n\r\n";
+    // Whole, and in two pieces, of which the first one is kept.
+    for pieces in [vec![get], vec![&get[..20], &get[20..]]] {
+        let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
+        let mut client = Client::new(Stream::Unix(ours), None);
+        let mut serve = Leased::default();
+        for piece in pieces {
+            peer.write_all(piece.as_bytes()).unwrap();
+            client.readable = true;
+            buffers.arena.clear();
+            assert_eq!(client.read(&mut buffers.arena), Reading::Run);
+            assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
+        }
+        assert!(client.is_parked());
+        // Its time has not come: it is run all the same, without another read.
+        assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
+        serve.has_come = true;
+        assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 1);
+        assert_eq!((client.is_parked(), serve.charged), (false, 1));
+        // The worker has it on two lists: nothing is left of what was read.
+        assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
+        assert_eq!(serve.charged, 1);
+        client.release(&mut buffers.pool);
     }
 }
