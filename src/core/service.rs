@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::{self, Millis};
 use crate::base::scan::Short;
-use crate::conf::{Biz, Conf, active};
+use crate::conf::{ClusterKeys, Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
     ClusterId, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
@@ -381,6 +381,9 @@ pub struct Service {
     buffers: TransactionBuffers,
     /// Whose leases count: this host's. None without a cluster.
     incarnation: Option<Incarnation>,
+    /// A program, or the admin plane: its items can wait as soon as there is a cluster. A worker's
+    /// can only if it has the doorbells of its master.
+    waits_by_futex: bool,
     waits: Waits,
 }
 
@@ -422,38 +425,24 @@ impl Service {
             while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
-        if conf.srv.cluster.is_some() {
-            match role {
-                Role::Worker => handle.open_wants(OwnerBell::Event)?,
-                Role::Program | Role::Admin => handle.open_wants(OwnerBell::Futex)?,
-                Role::Keeper | Role::Courier => {}
-            }
-        }
+        let has_cluster = conf.srv.cluster.is_some();
         let mut service = Service::over(handle, data_dir, conf, generation);
-        service.incarnation = service.find_incarnation()?;
+        match role {
+            Role::Worker if has_cluster => service.handle.open_wants(OwnerBell::Event)?,
+            Role::Program | Role::Admin => {
+                service.waits_by_futex = true;
+                service.open_ring()?;
+            }
+            _ => {}
+        }
         Ok(service)
-    }
-
-    /// The number by which the cluster of the configuration knows this host.
-    fn find_incarnation(&self) -> Result<Option<Incarnation>, Error> {
-        let Some(cluster) = &self.conf.srv.cluster else { return Ok(None) };
-        let runtime = self.handle.runtime();
-        let [one, other] = runtime.key_seed();
-        // Hosts with another secret are others.
-        let secret_check = one.rotate_left(1) ^ other;
-        let id = ClusterId { name: cluster.name.clone(), secret_check };
-        let map = &self.conf.map;
-        let is_shared = |group: &str| {
-            let of_group = |biz: &&Biz| map.groups[biz.group].name == group;
-            map.bizs.iter().filter(of_group).any(|biz| biz.sharing.is_some())
-        };
-        runtime.incarnation(id, is_shared).map(Some)
     }
 
     /// The service over a handle that has taken the groups of this configuration.
     fn over(handle: Handle, data_dir: &Path, conf: Conf, generation: u64) -> Service {
+        let Identity { keys, incarnation } = Identity::of(&handle, &conf);
         Service {
-            table: Table::new(&conf, &handle),
+            table: Table::new(&conf, &handle, keys),
             handle,
             data_dir: data_dir.to_path_buf(),
             conf: Arc::new(conf),
@@ -461,7 +450,8 @@ impl Service {
             failed: None,
             scratch: RequestBuffers::default(),
             buffers: TransactionBuffers::default(),
-            incarnation: None,
+            incarnation,
+            waits_by_futex: false,
             waits: Waits::default(),
         }
     }
@@ -556,11 +546,24 @@ impl Service {
         let conf = read_active(&self.data_dir, generation)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         self.handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
-        self.table = Table::new(&conf, &self.handle);
+        let Identity { keys, incarnation } = Identity::of(&self.handle, &conf);
+        self.table = Table::new(&conf, &self.handle, keys);
+        self.incarnation = incarnation;
         self.conf = Arc::new(conf);
         self.generation = generation;
-        self.incarnation = self.find_incarnation()?;
+        if let Err(error) = self.open_ring() {
+            // What it holds it can spend.
+            tracing::error!(%error, "items of this process cannot wait for leases");
+        }
         Ok(())
+    }
+
+    /// Items of a program may wait, where there is a cluster.
+    fn open_ring(&mut self) -> Result<(), Error> {
+        if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
+            return Ok(());
+        }
+        self.handle.open_wants(OwnerBell::Futex)
     }
 
     /// Whether another generation is in force that could not be taken, so that every item answers
@@ -622,7 +625,8 @@ impl Service {
         most: usize,
         now: Millis,
     ) -> bool {
-        self.table.set_now(now);
+        // A sweep ranks nodes by their leases, too.
+        self.set_now(now);
         let table = &self.table;
         let mut live = |group: usize, words: &[u64]| {
             if let Some(seen) = table.seen(group, words, now) {
@@ -635,6 +639,39 @@ impl Service {
     /// Recovers every slot whose owner is dead, and returns how many. For the keeper.
     pub fn recover_dead(&mut self) -> usize {
         self.handle.recover_dead()
+    }
+}
+
+/// What the shared bizs of a configuration need to know of this host and of its cluster.
+#[derive(Debug, Default)]
+struct Identity {
+    keys: Option<ClusterKeys>,
+    incarnation: Option<Incarnation>,
+}
+
+impl Identity {
+    /// Of this configuration. Nothing if no biz is shared, or something is not known: then shared
+    /// bizs answer `store`.
+    fn of(handle: &Handle, conf: &Conf) -> Identity {
+        let mut shared = conf.map.bizs.iter().filter(|biz| biz.sharing.is_some()).peekable();
+        let Some(cluster) = conf.srv.cluster.as_ref().filter(|_| shared.peek().is_some()) else {
+            return Identity::default();
+        };
+        let Some(keys) = handle.runtime().cluster_keys() else {
+            let path = handle.runtime().path().display();
+            tracing::error!(%path, "the cluster's keys are damaged: shared bizs answer store");
+            return Identity::default();
+        };
+        let groups: Vec<&str> =
+            shared.map(|biz| conf.map.groups[biz.group].name.as_str()).collect();
+        let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
+        match handle.runtime().incarnation(id, |group| groups.contains(&group)) {
+            Ok(incarnation) => Identity { keys: Some(keys), incarnation: Some(incarnation) },
+            Err(error) => {
+                tracing::error!(%error, "this host has no incarnation: shared bizs answer store");
+                Identity::default()
+            }
+        }
     }
 }
 

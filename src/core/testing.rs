@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::sync::Ordering;
 use crate::base::sys;
-use crate::conf::{Conf, Overlay, Texts, active};
+use crate::conf::{ClusterSecret, Conf, Overlay, Texts, active};
 use crate::service::{
     Answer, Answers, Command, ItemError, ItemOptions, Request, Role, Service, Verdict,
 };
@@ -49,14 +49,14 @@ impl World {
 
     /// Like [`World::new`], with a cluster: bizs may be shared.
     pub fn shared(map: &str) -> World {
-        let cluster = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster></srv>";
         let owned = directory();
         let dir = owned.path().to_path_buf();
-        let srv = srv(&dir, "50ms").replace("</srv>", cluster);
+        let srv = shared_srv(&dir);
         let conf = Conf::parse("srv.xml", &srv, "map.xml", map)
             .unwrap_or_else(|faults| panic!("{faults}"));
         let world = World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) };
-        Runtime::create_or_open(&world.dir).unwrap();
+        let runtime = Runtime::create_or_open(&world.dir).unwrap();
+        runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
         world.prepare();
         world.publish_both(srv, map, 1);
         world
@@ -89,6 +89,11 @@ impl World {
     /// Puts a map.xml in force.
     pub fn publish(&self, map: &str, generation: u64) {
         self.publish_both(srv(&self.dir, self.lock_timeout), map, generation);
+    }
+
+    /// Like [`World::publish`], with a cluster.
+    pub fn publish_shared(&self, map: &str, generation: u64) {
+        self.publish_both(shared_srv(&self.dir), map, generation);
     }
 
     /// Like [`World::publish`], with no limit enforced.
@@ -155,6 +160,11 @@ fn srv(dir: &Path, lock_timeout: &str) -> String {
          <http lock-timeout=\"{lock_timeout}\"/></srv>",
         dir.display()
     )
+}
+
+fn shared_srv(dir: &Path) -> String {
+    let cluster = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster></srv>";
+    srv(dir, "50ms").replace("</srv>", cluster)
 }
 
 fn parse(dir: &Path, map: &str) -> Conf {

@@ -177,7 +177,7 @@ impl Service {
         ) -> Result<T, RecordError>,
     ) -> Result<T, RecordError> {
         for _ in 0..RETRIES {
-            self.table.set_now(now);
+            self.set_now(now);
             let target = self.find_record(record)?;
             let entry = self.table.entry(target.biz);
             let wanted = [target.wanted];

@@ -12,6 +12,8 @@ mod model;
 mod orphans;
 mod records;
 #[cfg(not(miri))]
+mod shared_keys;
+#[cfg(not(miri))]
 pub(super) mod simulation;
 mod stopped;
 mod verdicts;

@@ -18,7 +18,6 @@ use super::stale_processes;
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::buffer_sizes::BUFFER_SIZES;
-use crate::courier::name::Secret;
 use crate::net::listeners::{Given, ListenError, ListeningSockets};
 use crate::process::account::Account;
 use crate::process::bells::Bells;
@@ -117,7 +116,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         runtime.set_started(clock::now());
     }
     if let Some(secret) = &secret {
-        runtime.set_key_seed(Secret::new(*secret.bytes()).key_seed());
+        runtime.set_cluster_keys(secret.keys());
     }
     let generation = publish(&data_dir, &runtime, &texts, &overlay, older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
