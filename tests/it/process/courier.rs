@@ -61,13 +61,52 @@ fn a_server_without_a_cluster_has_neither_courier_nor_doorbells() {
     for pid in workers.into_iter().chain(server.attached("keeper")).chain([server.master()]) {
         assert_eq!(doorbells(pid), 0);
     }
+}
+
+#[test]
+fn a_reload_adds_a_cluster_and_takes_it_away() {
+    let setup = Setup::new(&Settings::default());
+    let unshared = MAP.replace(" share=\"exact\" on-down=\"local\" wait=\"1000ms\"", "");
+    setup.write_map(&unshared);
+    let server = setup.start();
+    let mut before = server.wait_for_workers(2);
     write_secret(&setup, "a");
+    for _ in 0..2 {
+        setup.write_srv(&with_cluster());
+        setup.write_map(MAP);
+        let reload = setup.frs(&["reload"]);
+        assert_eq!(reload.status.code(), Some(0), "{}", text(&reload.stderr));
+        let courier = courier(&server);
+        let workers = wait_until("workers with doorbells serve", || {
+            let now = server.workers();
+            (now.len() == 2 && now.iter().all(|pid| !before.contains(pid))).then_some(now)
+        });
+        assert!(doorbells(courier) > 2 && workers.iter().all(|&pid| doorbells(pid) >= 2));
+        server.client().charge("shared", "alice", 1);
+
+        setup.write_srv(&Settings::default());
+        setup.write_map(&unshared);
+        let reload = setup.frs(&["reload"]);
+        assert_eq!(reload.status.code(), Some(0), "{}", text(&reload.stderr));
+        wait_until("the courier ends", || server.attached("courier").is_empty().then_some(()));
+        assert_eq!(server.workers(), workers, "they stay");
+        assert_eq!(doorbells(server.master()), 0);
+        before = workers;
+    }
+    assert!(!setup.log().contains("died"), "{}", setup.log());
+}
+
+#[test]
+fn a_cluster_whose_secret_cannot_be_read_is_not_added() {
+    let setup = Setup::new(&Settings::default());
+    let server = setup.start();
+    let workers = server.wait_for_workers(2);
     setup.write_srv(&with_cluster());
     let reload = setup.frs(&["reload"]);
     assert_eq!(reload.status.code(), Some(1));
-    let said = text(&reload.stderr);
-    assert!(said.contains("<cluster> differs") && said.contains("needs a restart"), "{said}");
+    assert!(text(&reload.stderr).contains("no such file"), "{}", text(&reload.stderr));
     assert!(server.attached("courier").is_empty());
+    assert_eq!((server.workers(), doorbells(server.master())), (workers, 0));
 }
 
 #[test]
