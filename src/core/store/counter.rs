@@ -232,6 +232,12 @@ impl<'a> Counters<'a> {
         self.set(at::COUNTERS + at::OPEN, connections);
     }
 
+    /// Stores the number of requests that wait for leases.
+    #[inline]
+    pub fn set_parked(self, requests: u64) {
+        self.set(at::COUNTERS + at::PARKED, requests);
+    }
+
     /// Stores what a sweep over all nodes of a group has found.
     pub fn set_nodes(self, row: GroupRow, nodes: &Nodes) {
         let start = row.word() + at::GROUP_NODES;

@@ -45,7 +45,7 @@
 //!                          page 1: counters: 0..13 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
 //!                          120 connections open | 121 rows of groups in use
-//!                          122 rows of businesses in use | from 128 on 3 histograms of 128 words:
+//!                          122 rows of businesses in use | 123 requests that wait now | from 128 on 3 histograms of 128 words:
 //!                          sum (us) | 1.. buckets
 //!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
 //!                          11 free (a checkpoint) | 12..15 nodes live, expired, free
@@ -267,6 +267,7 @@ pub mod slot {
     pub(crate) const OPEN: usize = 120;
     pub(crate) const GROUP_ROWS_USED: usize = 121;
     pub(crate) const BIZ_ROWS_USED: usize = 122;
+    pub(crate) const PARKED: usize = 123;
     pub(crate) const HISTOGRAMS: usize = 128;
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 

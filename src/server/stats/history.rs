@@ -161,6 +161,7 @@ mod tests {
             generation: 1,
             cpu_ms,
             connections: 0,
+            parked: 0,
             requests,
             requests_per_s: None,
             cpu_share: None,

@@ -345,6 +345,16 @@ impl Page {
         ] {
             self.one(name, "counter", help, sums.count(counter));
         }
+        const WAITED: &str = "frs_items_waited_total";
+        self.head(WAITED, "counter", "Items that waited for a lease, by what became of them.");
+        for (outcome, counter) in [
+            ("answered", Counter::WaitsAnswered),
+            ("missed", Counter::WaitsMissed),
+            ("unreachable", Counter::WaitsUnreachable),
+        ] {
+            self.sample(WAITED, &[label("outcome", outcome)], stats.sums.count(counter));
+        }
+        self.one("frs_parked", "gauge", "Requests that wait for a lease now.", stats.parked());
         let state = stats.cluster.clone().unwrap_or_default();
         self.head("frs_cluster_up", "gauge", "1 where a node of the cluster answers.");
         for node in &state.nodes {

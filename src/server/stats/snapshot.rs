@@ -70,6 +70,8 @@ pub struct ProcessSnapshot {
     pub cpu_ms: Option<u64>,
     /// Open connections.
     pub connections: u64,
+    /// Requests that wait for leases.
+    pub parked: u64,
     /// Requests answered in its slot, including those of the slot's earlier owners.
     pub requests: u64,
     /// Requests per second, in the last second. `None` before it has passed.
@@ -172,6 +174,11 @@ impl Stats {
         self.processes.iter().filter(|process| process.role == role).count()
     }
 
+    /// Requests of all processes that wait for leases.
+    pub fn parked(&self) -> u64 {
+        self.processes.iter().map(|process| process.parked).sum()
+    }
+
     /// Open connections of all processes.
     pub fn connections(&self) -> u64 {
         self.processes.iter().map(|process| process.connections).sum()
@@ -231,6 +238,7 @@ fn process(runtime: &Runtime, slot: &SlotStatus) -> ProcessSnapshot {
         generation: slot.generation,
         cpu_ms: sys::cpu_ms(slot.pid),
         connections: counts.connections,
+        parked: counts.parked,
         requests: counts.requests,
         requests_per_s: None,
         cpu_share: None,

@@ -430,10 +430,13 @@ impl Worker {
         }
         self.answer_batch();
         self.to_run.clear();
-        if let Some(bells) = &self.bells
-            && self.handler.service.take_pushed()
-        {
-            bells.call(&self.handler.service);
+        if let Some(bells) = &self.bells {
+            if self.handler.service.take_pushed() {
+                bells.call(&self.handler.service);
+            }
+            if let Some(counters) = self.handler.service.handle().counters() {
+                counters.set_parked(self.parked.len() as u64);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::common::load::{under_load, wait_for_more};
+use crate::common::plane::Plane;
 use crate::common::{Server, Settings, Setup, is_alive, text, wait_until};
 
 /// Businesses whose keys are digests: one of this machine alone, one shared.
@@ -189,4 +190,33 @@ fn machines_with_one_secret_name_long_keys_of_shared_businesses_alike() {
     assert_ne!(own, other_own, "each has a seed of its own");
     assert_eq!(shared, other_shared);
     assert_ne!(shared, keyed);
+}
+
+/// The value of a metric's sample.
+fn metric(plane: &Plane, sample: &str) -> u64 {
+    let page = plane.get("/metrics").body;
+    let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{sample}: {page}")).parse().expect("a number")
+}
+
+#[test]
+fn a_cluster_that_is_down_is_told_and_refuses_no_request() {
+    let plane = Plane::new(2);
+    write_secret(&plane.setup, "a");
+    let Settings { more, .. } = with_cluster();
+    let admin = format!("<admin listen=\"{}\" token-file=\"conf/token\"/>", plane.address);
+    plane.setup.write_srv(&Settings { more: admin + &more, ..Settings::default() });
+    plane.setup.write_map(MAP);
+    let server = plane.start(2);
+    server.client().charge("own", "alice", 1);
+    server.client().charge("shared", "alice", 1);
+    let waited =
+        |outcome| metric(&plane, &format!("frs_items_waited_total{{outcome=\"{outcome}\"}}"));
+    assert_eq!((waited("unreachable"), waited("answered"), waited("missed")), (1, 0, 0));
+    wait_until("nothing waits", || (metric(&plane, "frs_parked") == 0).then_some(()));
+    // The courier tells once a second.
+    wait_until("it is counted", || (metric(&plane, "frs_lease_wants_total") > 0).then_some(()));
+    let health = plane.get("/health");
+    assert_eq!(health.status, 200);
+    assert!(health.body.contains("cluster: no node answers"), "{}", health.body);
 }

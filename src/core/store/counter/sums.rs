@@ -75,6 +75,8 @@ pub struct SlotCounts {
     pub requests: u64,
     /// Connections open now, if the owner lives.
     pub connections: u64,
+    /// Requests that wait for leases now, if the owner lives.
+    pub parked: u64,
 }
 
 /// The counts of all slots since runtime.mmap was made.
@@ -136,7 +138,9 @@ impl Counters<'_> {
         let start = at::COUNTERS + at::REQUESTS;
         let requests =
             (start..start + REQUEST_KINDS * RESPONSE_KINDS).map(|word| self.load(word)).sum();
-        SlotCounts { requests, connections: self.load(at::COUNTERS + at::OPEN) }
+        let [connections, parked] =
+            [at::OPEN, at::PARKED].map(|word| self.load(at::COUNTERS + word));
+        SlotCounts { requests, connections, parked }
     }
 
     fn add_times(self, timed: Timed, sum: &mut Histogram) {

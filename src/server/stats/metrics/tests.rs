@@ -109,6 +109,7 @@ fn stats() -> Stats {
         generation: 1,
         cpu_ms: None,
         connections,
+        parked: 2,
         requests: 0,
         requests_per_s: None,
         cpu_share: None,
@@ -299,6 +300,8 @@ fn a_cluster_is_shown_only_where_there_is_one() {
         "frs_cluster_over_total 0",
         "frs_cluster_conflicts_total 0",
         "frs_lease_claims_total 0",
+        "frs_items_waited_total{outcome=\"missed\"} 0",
+        "frs_parked 0",
         "frs_lease_uses{state=\"held\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -41,6 +41,7 @@ fn stats() -> Stats {
         generation: 2,
         cpu_ms: Some(10),
         connections: 3,
+        parked: 0,
         requests: 4,
         requests_per_s: Some(2.25),
         cpu_share: None,
