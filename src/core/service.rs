@@ -5,6 +5,7 @@
 
 mod edit_record;
 mod execute;
+mod identity;
 mod leases;
 mod outcome;
 pub(crate) mod table;
@@ -18,13 +19,14 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::{self, Millis};
 use crate::base::scan::Short;
-use crate::conf::{ClusterKeys, Conf, active};
+use crate::conf::{Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
-    ClusterId, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
-    Sweep, TransactionBuffers, check_boot_clock, live_dir,
+    Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
+    TransactionBuffers, check_boot_clock, live_dir,
 };
 use execute::{ItemWait, RequestBuffers, Waits};
+use identity::Identity;
 use table::Table;
 
 /// The command that applies to all items of a request.
@@ -639,39 +641,6 @@ impl Service {
     /// Recovers every slot whose owner is dead, and returns how many. For the keeper.
     pub fn recover_dead(&mut self) -> usize {
         self.handle.recover_dead()
-    }
-}
-
-/// What the shared bizs of a configuration need to know of this host and of its cluster.
-#[derive(Debug, Default)]
-struct Identity {
-    keys: Option<ClusterKeys>,
-    incarnation: Option<Incarnation>,
-}
-
-impl Identity {
-    /// Of this configuration. Nothing if no biz is shared, or something is not known: then shared
-    /// bizs answer `store`.
-    fn of(handle: &Handle, conf: &Conf) -> Identity {
-        let mut shared = conf.map.bizs.iter().filter(|biz| biz.sharing.is_some()).peekable();
-        let Some(cluster) = conf.srv.cluster.as_ref().filter(|_| shared.peek().is_some()) else {
-            return Identity::default();
-        };
-        let Some(keys) = handle.runtime().cluster_keys() else {
-            let path = handle.runtime().path().display();
-            tracing::error!(%path, "the cluster's keys are damaged: shared bizs answer store");
-            return Identity::default();
-        };
-        let groups: Vec<&str> =
-            shared.map(|biz| conf.map.groups[biz.group].name.as_str()).collect();
-        let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
-        match handle.runtime().incarnation(id, |group| groups.contains(&group)) {
-            Ok(incarnation) => Identity { keys: Some(keys), incarnation: Some(incarnation) },
-            Err(error) => {
-                tracing::error!(%error, "this host has no incarnation: shared bizs answer store");
-                Identity::default()
-            }
-        }
     }
 }
 
