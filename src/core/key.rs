@@ -66,10 +66,20 @@ impl KeyForm {
 pub struct Seed(pub [u64; 2]);
 
 impl Seed {
-    /// The key of the digest. It differs from that of the places, so that neither reveals anything
-    /// about the other.
-    const fn of_digest(self) -> [u64; 2] {
-        [self.0[0] ^ 0x6469_6765_7374_2d30, self.0[1] ^ 0x6469_6765_7374_2d31]
+    /// The key of the digests of a group's own bizs. It differs from that of the places, so that
+    /// neither reveals anything about the other.
+    pub const fn digest_key(self) -> DigestKey {
+        DigestKey([self.0[0] ^ 0x6469_6765_7374_2d30, self.0[1] ^ 0x6469_6765_7374_2d31])
+    }
+}
+
+/// Keys the digests that nodes hold instead of long keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DigestKey(pub [u64; 2]);
+
+impl From<Seed> for DigestKey {
+    fn from(seed: Seed) -> DigestKey {
+        seed.digest_key()
     }
 }
 
@@ -119,14 +129,14 @@ impl KeyField {
         key_type: KeyType,
         text: &[u8],
         key_bytes: u32,
-        seed: Seed,
+        digest_key: impl Into<DigestKey>,
     ) -> Result<(), BadKey> {
         if text.is_empty() || text.len() > MAX_KEY_BYTES {
             return Err(BadKey::Length(text.len()));
         }
         match key_type {
             KeyType::String if text.len() <= key_bytes as usize => self.set_text(text),
-            KeyType::String | KeyType::Digest => self.set_digest(text, seed),
+            KeyType::String | KeyType::Digest => self.set_digest(text, digest_key.into()),
             KeyType::Integer => self.set_integer(text),
             KeyType::Ip { ipv6_prefix } => self.set_ip(text, ipv6_prefix),
         }
@@ -174,14 +184,14 @@ impl KeyField {
     }
 
     #[inline(never)]
-    fn set_digest(&mut self, text: &[u8], seed: Seed) -> Result<(), BadKey> {
+    fn set_digest(&mut self, text: &[u8], key: DigestKey) -> Result<(), BadKey> {
         let (whole, tail) = text.as_chunks::<8>();
         let suspect = whole.iter().any(|bytes| is_suspect(u64::from_le_bytes(*bytes)))
             || is_suspect(padded(tail_word(tail), tail.len()));
         if suspect && !is_xml_text(text) {
             return Err(BadKey::Character);
         }
-        self.words[..2].copy_from_slice(&hash::siphash_digest(text, seed.of_digest()));
+        self.words[..2].copy_from_slice(&hash::siphash_digest(text, key.0));
         (self.bytes, self.form) = (16, KeyForm::Digest);
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 mod edit_record;
 mod execute;
+mod identity;
 mod leases;
 mod outcome;
 pub(crate) mod table;
@@ -18,13 +19,14 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::{self, Millis};
 use crate::base::scan::Short;
-use crate::conf::{Biz, Conf, active};
+use crate::conf::{Conf, active};
 use crate::store::counter::ITEM_ERRORS;
 use crate::store::{
-    ClusterId, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
-    Sweep, TransactionBuffers, check_boot_clock, live_dir,
+    Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
+    TransactionBuffers, check_boot_clock, live_dir,
 };
 use execute::{ItemWait, RequestBuffers, Waits};
+use identity::Identity;
 use table::Table;
 
 /// The command that applies to all items of a request.
@@ -383,6 +385,9 @@ pub struct Service {
     buffers: TransactionBuffers,
     /// Whose leases count: this host's. None without a cluster.
     incarnation: Option<Incarnation>,
+    /// A program, or the admin plane: its items can wait as soon as there is a cluster. A worker's
+    /// can only if it has the doorbells of its master.
+    waits_by_futex: bool,
     waits: Waits,
 }
 
@@ -424,38 +429,24 @@ impl Service {
             while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
-        if conf.srv.cluster.is_some() {
-            match role {
-                Role::Worker => handle.open_wants(OwnerBell::Event)?,
-                Role::Program | Role::Admin => handle.open_wants(OwnerBell::Futex)?,
-                Role::Keeper | Role::Courier => {}
-            }
-        }
+        let has_cluster = conf.srv.cluster.is_some();
         let mut service = Service::over(handle, data_dir, conf, generation);
-        service.incarnation = service.find_incarnation(&service.conf)?;
+        match role {
+            Role::Worker if has_cluster => service.handle.open_wants(OwnerBell::Event)?,
+            Role::Program | Role::Admin => {
+                service.waits_by_futex = true;
+                service.open_ring()?;
+            }
+            _ => {}
+        }
         Ok(service)
-    }
-
-    /// The number by which the cluster of the configuration knows this host.
-    fn find_incarnation(&self, conf: &Conf) -> Result<Option<Incarnation>, Error> {
-        let Some(cluster) = &conf.srv.cluster else { return Ok(None) };
-        let runtime = self.handle.runtime();
-        let [one, other] = runtime.key_seed();
-        // Hosts with another secret are others.
-        let secret_check = one.rotate_left(1) ^ other;
-        let id = ClusterId { name: cluster.name.clone(), secret_check };
-        let map = &conf.map;
-        let is_shared = |group: &str| {
-            let of_group = |biz: &&Biz| map.groups[biz.group].name == group;
-            map.bizs.iter().filter(of_group).any(|biz| biz.sharing.is_some())
-        };
-        runtime.incarnation(id, is_shared).map(Some)
     }
 
     /// The service over a handle that has taken the groups of this configuration.
     fn over(handle: Handle, data_dir: &Path, conf: Conf, generation: u64) -> Service {
+        let Identity { keys, incarnation } = Identity::of(&handle, &conf);
         Service {
-            table: Table::new(&conf, &handle),
+            table: Table::new(&conf, &handle, keys),
             handle,
             data_dir: data_dir.to_path_buf(),
             conf: Arc::new(conf),
@@ -463,7 +454,8 @@ impl Service {
             failed: None,
             scratch: RequestBuffers::default(),
             buffers: TransactionBuffers::default(),
-            incarnation: None,
+            incarnation,
+            waits_by_futex: false,
             waits: Waits::default(),
         }
     }
@@ -558,13 +550,24 @@ impl Service {
         let conf = read_active(&self.data_dir, generation)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         self.handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
-        // What can fail comes first: leases of another incarnation may count no moment longer.
-        let incarnation = self.find_incarnation(&conf)?;
-        self.table = Table::new(&conf, &self.handle);
+        let Identity { keys, incarnation } = Identity::of(&self.handle, &conf);
+        self.table = Table::new(&conf, &self.handle, keys);
+        self.incarnation = incarnation;
         self.conf = Arc::new(conf);
         self.generation = generation;
-        self.incarnation = incarnation;
+        if let Err(error) = self.open_ring() {
+            // What it holds it can spend.
+            tracing::error!(%error, "items of this process cannot wait for leases");
+        }
         Ok(())
+    }
+
+    /// Items of a program may wait, where there is a cluster.
+    fn open_ring(&mut self) -> Result<(), Error> {
+        if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
+            return Ok(());
+        }
+        self.handle.open_wants(OwnerBell::Futex)
     }
 
     /// Whether another generation is in force that could not be taken, so that every item answers
@@ -626,6 +629,7 @@ impl Service {
         most: usize,
         now: Millis,
     ) -> bool {
+        // A sweep ranks nodes by their leases, too.
         self.set_now(now);
         let table = &self.table;
         let mut live = |group: usize, words: &[u64]| {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::sync::Ordering;
 use crate::base::sys;
-use crate::conf::{Conf, Overlay, Texts, active};
+use crate::conf::{ClusterSecret, Conf, Overlay, Texts, active};
 use crate::service::{
     Answer, Answers, Command, ItemError, ItemOptions, Request, Role, Service, Verdict,
 };
@@ -55,7 +55,8 @@ impl World {
         let conf = Conf::parse("srv.xml", &srv, "map.xml", map)
             .unwrap_or_else(|faults| panic!("{faults}"));
         let world = World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) };
-        Runtime::create_or_open(&world.dir).unwrap();
+        let runtime = Runtime::create_or_open(&world.dir).unwrap();
+        runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
         world.prepare();
         world.publish_both(srv, map, 1);
         world

@@ -89,7 +89,7 @@ pub use overlay::{Overlay, OverlayError};
 #[doc(hidden)]
 pub use resources::{DirFilesystem, Filesystem, Machine};
 #[doc(hidden)]
-pub use secret_file::{ClusterSecret, Password, SecretError};
+pub use secret_file::{ClusterKeys, ClusterSecret, Password, SecretError};
 #[doc(hidden)]
 pub use share::{LEASED_WORDS, OnDown, OnMiss, Share, Sharing};
 #[doc(hidden)]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::cluster::{Cluster, Login};
 use super::fault::Fault;
+use crate::base::hash::siphash_digest;
 
 /// Bytes of a cluster's secret.
 const SECRET_BYTES: usize = 32;
@@ -23,7 +24,36 @@ const PASSWORD: &str = "one line of 1 to 1024 bytes, the password";
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSecret([u8; SECRET_BYTES]);
 
+/// What processes of a host need of the secret: they cannot read its file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ClusterKeys {
+    /// Tells whether two machines have the same secret, and nothing else of it.
+    pub check: u64,
+    /// Keys the digests that nodes of shared bizs hold instead of long keys: all machines must name
+    /// a key alike.
+    pub key_seed: [u64; 2],
+}
+
 impl ClusterSecret {
+    /// Of its bytes.
+    pub const fn new(bytes: [u8; SECRET_BYTES]) -> ClusterSecret {
+        ClusterSecret(bytes)
+    }
+
+    /// The first half names keys in the cluster, the second one in nodes.
+    pub fn halves(&self) -> [[u64; 2]; 2] {
+        let (words, _) = self.0.as_chunks::<8>();
+        let word = |at: usize| u64::from_le_bytes(words[at]);
+        [[word(0), word(1)], [word(2), word(3)]]
+    }
+
+    /// What processes of a host need of it.
+    pub fn keys(&self) -> ClusterKeys {
+        let [first, key_seed] = self.halves();
+        let [check, _] = siphash_digest(&self.0[SECRET_BYTES / 2..], first);
+        ClusterKeys { check, key_seed }
+    }
+
     /// Its bytes.
     pub fn bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
@@ -69,6 +99,12 @@ impl Password {
 impl fmt::Debug for ClusterSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClusterSecret(…)")
+    }
+}
+
+impl fmt::Debug for ClusterKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClusterKeys(…)")
     }
 }
 

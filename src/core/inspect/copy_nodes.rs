@@ -62,9 +62,12 @@ impl<'a> NodeCopier<'a> {
     ) -> NodeCopier<'a> {
         let name = &conf.map.groups[index].name;
         let [mut from, mut to] = [old.header(), new].map(|header| {
-            Table::over(conf, |other| (other == *name).then_some(FoundGroup { index, header }))
+            Table::over(conf, None, |other| {
+                (other == *name).then_some(FoundGroup { index, header })
+            })
         });
-        let mut anywhere = Table::over(conf, |_| Some(FoundGroup { index, header: old.header() }));
+        let mut anywhere =
+            Table::over(conf, None, |_| Some(FoundGroup { index, header: old.header() }));
         anywhere.set_now(now);
         from.set_now(now);
         to.set_now(now);
@@ -138,6 +141,12 @@ impl<'a> NodeCopier<'a> {
         match (key.form(), self.key_type(biz_id)?) {
             (KeyForm::Text, KeyType::String | KeyType::Digest) => {
                 let entry = self.to.entry(self.to.index_of(biz_id)?);
+                // A digest under another key than that of all machines would be found by nobody.
+                let is_short = usize::from(key.bytes()) <= entry.field_words() * 8;
+                let stays = is_short && self.key_type(biz_id) == Some(KeyType::String);
+                if !stays && !entry.names_keys() {
+                    return None;
+                }
                 entry.encode(key.to_string().as_bytes(), field).ok()?;
                 Some(field.key())
             }

@@ -108,13 +108,11 @@ impl Reader {
         let live = live_dir(&conf);
         let open = |group: &crate::conf::Group| LiveGroup::open(live, &group.name);
         let groups: Vec<_> = conf.map.groups.iter().map(open).collect();
-        let mut table = Table::over(&conf, |name| {
+        let keys = runtime.as_ref().ok().and_then(Runtime::cluster_keys);
+        let table = Table::over(&conf, keys, |name| {
             let index = conf.map.groups.iter().position(|group| group.name == name)?;
             Some(FoundGroup { index, header: groups[index].as_ref().ok()?.header() })
         });
-        if let Ok(runtime) = &runtime {
-            table.name_alike(&conf, runtime.key_seed());
-        }
         let runtime_inode = inode_of(data_dir);
         let data_dir = data_dir.to_owned();
         Reader {

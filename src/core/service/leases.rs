@@ -127,7 +127,7 @@ impl Service {
         let wanted = [if is_whole { None } else { entry.locate(&key) }, entry.whole];
         let rules = entry.rules_of_key(&key);
         let all: Vec<Wanted> = wanted.iter().flatten().copied().collect();
-        if all.is_empty() {
+        if all.is_empty() || !entry.is_available() {
             return Err(ItemError::Store);
         }
         let mut transaction = match self.handle.begin(&mut self.buffers, &all, self.generation) {

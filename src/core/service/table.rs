@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::conf::{Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing};
-use crate::key::{BadKey, KeyField, KeyForm, KeyRef, Location, Seed};
+use crate::conf::{
+    ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
+};
+use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
 use crate::store::layout::node;
 use crate::store::{BizRow, Handle, Judge, Rank, Wanted, group};
@@ -74,8 +76,10 @@ pub(crate) struct Entry {
     key_group: Option<usize>,
     geometry: Geometry,
     seed: Seed,
-    /// Keys the digests of long keys: the group's seed, or that of all machines of the cluster.
-    key_seed: Seed,
+    /// Keys the digests of long keys: the group's, or that of all machines of the cluster.
+    digest_key: DigestKey,
+    /// All machines name its keys alike, or need not.
+    names_keys: bool,
     /// The longest life of a node of each scope, with any key's limits. None: forever.
     life_ms: [Option<u64>; 2],
     /// The place of the whole biz's node, if one of its limits has that scope.
@@ -85,8 +89,9 @@ pub(crate) struct Entry {
 impl Table {
     /// Prepares the businesses of `conf`. `handle` has mapped its groups. [`Table::set_now`] must
     /// be called before the table is used.
-    pub fn new(conf: &Conf, handle: &Handle) -> Table {
-        let mut table = Table::over(conf, |name| {
+    /// `keys` are the cluster's; without them shared businesses are unavailable.
+    pub fn new(conf: &Conf, handle: &Handle, keys: Option<ClusterKeys>) -> Table {
+        let mut table = Table::over(conf, keys, |name| {
             let index = handle.index_of(name)?;
             Some(FoundGroup { index, header: handle.groups()[index].header() })
         });
@@ -94,22 +99,16 @@ impl Table {
         for (entry, row) in table.entries.iter_mut().zip(handle.biz_rows(&ids)) {
             entry.row = row;
         }
-        table.name_alike(conf, handle.runtime().key_seed());
         table
-    }
-
-    /// Names the keys of shared businesses as all machines of the cluster do.
-    pub fn name_alike(&mut self, conf: &Conf, key_seed: [u64; 2]) {
-        for (entry, biz) in self.entries.iter_mut().zip(&conf.map.bizs) {
-            if biz.sharing.is_some() {
-                entry.key_seed = Seed(key_seed);
-            }
-        }
     }
 
     /// As [`Table::new`], over the groups that `find` returns with index and header. What is asked
     /// of this table is not counted.
-    pub fn over<'a>(conf: &Conf, find: impl Fn(&str) -> Option<FoundGroup<'a>>) -> Table {
+    pub fn over<'a>(
+        conf: &Conf,
+        keys: Option<ClusterKeys>,
+        find: impl Fn(&str) -> Option<FoundGroup<'a>>,
+    ) -> Table {
         let clock = Arc::<LeaseClock>::default();
         let entries: Vec<Entry> = conf
             .map
@@ -123,6 +122,7 @@ impl Table {
                 let geometry = header.map_or(configured.geometry, |header| header.geometry);
                 let seeds = header.map_or([0; 2], |header| header.seeds);
                 let seed = Seed(seeds);
+                let shared_seed = keys.filter(|_| biz.sharing.is_some()).map(|keys| keys.key_seed);
                 let rules = Rules::with_clock(biz, &clock);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
@@ -148,7 +148,8 @@ impl Table {
                     key_group: group.filter(|_| rules.needs(Scope::Key)),
                     geometry,
                     seed,
-                    key_seed: seed,
+                    digest_key: shared_seed.map_or(seed.digest_key(), DigestKey),
+                    names_keys: biz.sharing.is_none() || keys.is_some(),
                     whole,
                     rules,
                 }
@@ -247,7 +248,7 @@ impl Entry {
     /// Stores the key that a text names.
     #[inline]
     pub fn encode(&self, text: &[u8], key: &mut KeyField) -> Result<(), BadKey> {
-        key.encode(self.key_type, text, self.geometry.key_bytes, self.key_seed)
+        key.encode(self.key_type, text, self.geometry.key_bytes, self.digest_key)
     }
 
     /// Whether a key may be a JSON number.
@@ -319,10 +320,15 @@ impl Entry {
         KeyRef::from_stored(field, (key_word >> 32) as u16, (key_word >> 48) as u8)
     }
 
-    /// Whether the business's group is available.
+    /// Whether the business's group is available, and its keys can be named.
     #[inline]
     pub fn is_available(&self) -> bool {
-        self.group.is_some()
+        self.group.is_some() & self.names_keys
+    }
+
+    /// Whether its keys can be named.
+    pub fn names_keys(&self) -> bool {
+        self.names_keys
     }
 
     /// The place of the key's node, if the business needs one.
@@ -384,6 +390,10 @@ impl Judge for Table {
         let Some((entry, scope)) = self.of_key_word(group, words[node::KEY]) else {
             return Rank::Expired;
         };
+        if !entry.names_keys {
+            // Its leases cannot be judged now.
+            return Rank::Kept;
+        }
         if entry.is_outdated(words[node::CHECK], scope) {
             // Its states would start fresh at the next use.
             return Rank::Expired;

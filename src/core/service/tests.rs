@@ -14,6 +14,8 @@ mod model;
 mod orphans;
 mod records;
 #[cfg(not(miri))]
+mod shared_keys;
+#[cfg(not(miri))]
 mod sharing;
 #[cfg(not(miri))]
 pub(super) mod simulation;

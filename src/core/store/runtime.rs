@@ -24,6 +24,7 @@ use crate::base::sync::Ordering;
 use crate::base::sys;
 
 mod attach;
+mod cluster_keys;
 mod courier;
 mod files;
 mod master;

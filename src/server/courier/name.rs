@@ -6,6 +6,7 @@
 use std::fmt;
 
 use frs::base::hash;
+use frs::conf::ClusterSecret;
 use frs::key::{KeyForm, KeyRef};
 
 /// Slots of a cluster.
@@ -28,11 +29,7 @@ impl Secret {
     }
 
     fn half(&self, nth: usize) -> [u64; 2] {
-        let word = |at: usize| {
-            let bytes = self.0[nth * 16 + at * 8..].first_chunk().expect("a half has two words");
-            u64::from_le_bytes(*bytes)
-        };
-        [word(0), word(1)]
+        ClusterSecret::new(self.0).halves()[nth]
     }
 
     /// Names a key: SipHash-2-4 with 128 bits of the form's number and the key's bytes, under the
@@ -47,15 +44,9 @@ impl Secret {
         KeyDigest::Key(hash::siphash_digest(&named, self.half(0)))
     }
 
-    /// Seeds the digests that nodes store instead of long keys: the second half.
-    pub fn key_seed(&self) -> [u64; 2] {
-        self.half(1)
-    }
-
     /// Tells whether two machines have the same secret: 16 hex digits that tell nothing else of it.
     pub fn check(&self) -> String {
-        let [second, _] = hash::siphash_digest(&self.0[16..], self.half(0));
-        format!("{:016x}", second.swap_bytes())
+        format!("{:016x}", ClusterSecret::new(self.0).keys().check.swap_bytes())
     }
 }
 

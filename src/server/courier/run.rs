@@ -172,7 +172,9 @@ impl Courier {
             if self.child.signals.next()?.is_some() || !receive(&self.child)? {
                 return Ok(());
             }
-            self.take_configuration()?;
+            if !self.take_configuration() {
+                return Ok(());
+            }
             self.start_links();
             let now = self.now();
             self.nodes.begin(clock::now());
@@ -192,13 +194,14 @@ impl Courier {
         Now { boot_ms: clock::boot_ms(), ledger_ms: ledger_ms.unwrap_or_else(clock::now) }
     }
 
-    fn take_configuration(&mut self) -> Result<(), CourierError> {
+    /// Takes the configuration in force; false if it has no cluster any more.
+    fn take_configuration(&mut self) -> bool {
         if !self.nodes.service.begin_tick() {
-            return Ok(());
+            return true;
         }
         let conf = self.nodes.service.conf().clone();
         log::set_level(conf.srv.log.level);
-        let cluster = conf.srv.cluster.clone().ok_or(CourierError::NoCluster)?;
+        let Some(cluster) = conf.srv.cluster.clone() else { return false };
         // The name and the secret stay as long as the master does.
         if cluster != self.cluster {
             // Answers of the links before are nobody's, and the wants are asked anew.
@@ -211,7 +214,7 @@ impl Courier {
             self.next_start = clock::instant();
         }
         self.rounds.restart();
-        Ok(())
+        true
     }
 
     /// Connects. A cluster that cannot be used is tried again and again, and named in the log.

@@ -125,6 +125,8 @@ pub(super) enum ReloadError {
     Active(#[from] ActiveError),
     #[error("{0}")]
     Overlay(#[from] OverlayError),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error("a new binary is taking over: try again when it has")]
     TakingOver,
     #[error("the reload failed: {0}")]

@@ -82,8 +82,14 @@ fn cluster_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
             (was.name != is.name, "<cluster name>"),
             (was.secret_file != is.secret_file, "<cluster secret-file>"),
         ],
-        (was, is) => vec![(was.is_some() != is.is_some(), "<cluster>")],
+        // Who has none gets it, and who has one goes on without it.
+        _ => vec![],
     }
+}
+
+/// The secret's file holds another secret than the one in force.
+pub fn other_secret() -> RestartNeed {
+    RestartNeed::NeedsRestart { setting: "<cluster secret-file>" }
 }
 
 fn restarts(

@@ -28,7 +28,7 @@ use super::in_force::InForce;
 use super::notify::Notifier;
 use super::preparing_child::log_prepared;
 use super::reload::{PreparedConf, ReloadAnswer, ReloadCandidate, Reloads, ReportTo};
-use super::supervise::{Ending, Event, Order};
+use super::supervise::{ClusterChange, Ending, Event, Order};
 use super::take_over::OlderMaster;
 use super::upgrade::{Estate, Program, UpgradeEnd, Upgrades};
 use crate::net::listeners::{ListeningSockets, Share};
@@ -88,7 +88,7 @@ pub(super) struct Master {
     files: Files,
     notifier: Notifier,
     bells: Option<Bells>,
-    /// The cluster's. It needs a restart to change.
+    /// The cluster's: that of the start, or of the reload that added the cluster.
     secret: Option<ClusterSecret>,
     /// All processes have served once.
     announced: bool,
@@ -476,7 +476,7 @@ impl Master {
         candidate: ReloadCandidate,
         events: &mut VecDeque<Event>,
     ) -> Result<u64, ReloadError> {
-        let PreparedConf { prepared, loaded } =
+        let PreparedConf { prepared, loaded, added_secret } =
             candidate.answer(&self.in_force.conf().map.groups)?;
         let LoadedConf { conf, texts } = loaded;
         let (workers, level) = (conf.srv.workers, conf.srv.log.level);
@@ -487,11 +487,24 @@ impl Master {
         // Opened listeners are served, even if the rest is refused.
         events.push_back(Event::ListenerSets(self.listeners.sets()));
         grown?;
+        let change = match (self.secret.is_some(), conf.srv.cluster.is_some()) {
+            (false, true) => Some(ClusterChange::Added),
+            (true, false) => Some(ClusterChange::Removed),
+            _ => None,
+        };
+        let bells = added_secret.is_some().then(Bells::new).transpose()?;
+        if let Some(secret) = &added_secret {
+            self.in_force.runtime().set_cluster_keys(secret.keys());
+        }
         let generation = self.in_force.publish(conf, texts)?;
         log_prepared(&prepared);
         log::set_level(level);
         self.children.say_all(ToChild::Generation);
+        if change.is_some() {
+            (self.bells, self.secret) = (bells, added_secret);
+        }
         events.push_back(Event::Resize(workers));
+        events.extend(change.map(Event::Cluster));
         Ok(generation)
     }
 

@@ -18,7 +18,6 @@ use super::stale_processes;
 use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::buffer_sizes::BUFFER_SIZES;
-use crate::courier::name::Secret;
 use crate::net::listeners::{Given, ListenError, ListeningSockets};
 use crate::process::account::Account;
 use crate::process::bells::Bells;
@@ -28,10 +27,10 @@ use crate::process::log;
 use crate::process::result_files::ReloadOutcome;
 use frs::base::clock;
 use frs::base::sys::process::{self, Channel, Signal, Signals};
-use frs::conf::ClusterSecret;
 use frs::conf::Machine;
 use frs::conf::active;
 use frs::conf::memory_bound::Memory;
+use frs::conf::{ClusterKeys, ClusterSecret};
 use frs::conf::{Conf, LoadedConf, Overlay, Texts, report};
 use frs::store::{self, LINGERING, Prepared, Runtime};
 
@@ -78,7 +77,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
     let runtime = match &predecessor {
-        Some(_) => open_runtime_in_use(&data_dir, &conf)?,
+        Some(_) => open_runtime_in_use(&data_dir, &conf, secret.as_ref().map(ClusterSecret::keys))?,
         None => open_runtime(&data_dir)?,
     };
     account.as_ref().map_or(Ok(()), Account::raise)?;
@@ -117,7 +116,7 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         runtime.set_started(clock::now());
     }
     if let Some(secret) = &secret {
-        runtime.set_key_seed(Secret::new(*secret.bytes()).key_seed());
+        runtime.set_cluster_keys(secret.keys());
     }
     let generation = publish(&data_dir, &runtime, &texts, &overlay, older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
@@ -227,11 +226,18 @@ fn open_runtime(data_dir: &Path) -> Result<Runtime, MasterError> {
 
 /// Opens runtime.mmap while an older binary's processes use it. Refuses a configuration that
 /// conflicts with the one they have in force.
-fn open_runtime_in_use(data_dir: &Path, conf: &Conf) -> Result<Runtime, MasterError> {
+fn open_runtime_in_use(
+    data_dir: &Path,
+    conf: &Conf,
+    keys: Option<ClusterKeys>,
+) -> Result<Runtime, MasterError> {
     let runtime = Runtime::open(data_dir)?;
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
-    let refused = needs_restart::refused_to_a_new_binary(&old, &new);
+    let mut refused = needs_restart::refused_to_a_new_binary(&old, &new);
+    if old.srv.cluster.is_some() && keys.is_some() && runtime.cluster_keys() != keys {
+        refused.push(needs_restart::other_secret());
+    }
     if !refused.is_empty() {
         return Err(MasterError::Changes(refused));
     }

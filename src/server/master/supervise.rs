@@ -62,8 +62,19 @@ pub enum Event {
     ListenerSets(u16),
     /// There must be this many workers, each with a listener set.
     Resize(u16),
+    /// A cluster was added or taken away.
+    Cluster(ClusterChange),
     /// All processes must end.
     End(Ending),
+}
+
+/// What a new configuration changes of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterChange {
+    /// There is one now: a courier, and workers that have its doorbells, must be there.
+    Added,
+    /// There is none any more.
+    Removed,
 }
 
 /// What a process is asked, by signal or by message.
@@ -172,6 +183,7 @@ impl Supervisor {
             Event::Continued(pid) => self.with(pid, |process| process.stopped = false),
             Event::ListenerSets(sets) => self.sets = self.sets.max(sets),
             Event::Resize(workers) => self.resize(workers, now_ms),
+            Event::Cluster(change) => self.change_cluster(change, now_ms),
             Event::End(ending) => self.end(ending, now_ms, orders),
         }
         self.fill_vacancies(now_ms, orders);
@@ -282,10 +294,32 @@ impl Supervisor {
         let is_over = |role| matches!(role, ChildRole::Worker(number) if number >= workers);
         self.vacancies.retain(|vacancy| !is_over(vacancy.role));
         self.deaths_in_a_row.retain(|&role, _| !is_over(role));
+        self.replace(is_over, now_ms);
+    }
+
+    fn change_cluster(&mut self, change: ClusterChange, now_ms: u64) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.has_courier = change == ClusterChange::Added;
+        self.vacancies.retain(|vacancy| vacancy.role != ChildRole::Courier);
+        self.deaths_in_a_row.remove(&ChildRole::Courier);
+        // Doorbells are there before the fork of who has them, and those of an earlier cluster are
+        // others.
+        let is_over = |role| match role {
+            ChildRole::Courier => true,
+            ChildRole::Worker(_) => change == ClusterChange::Added,
+            ChildRole::Keeper => false,
+        };
+        self.replace(is_over, now_ms);
+    }
+
+    /// Has processes leave, and fills all places that nobody fills then.
+    fn replace(&mut self, is_over: impl Fn(ChildRole) -> bool, now_ms: u64) {
         self.processes.iter_mut().filter(|process| is_over(process.role)).for_each(|process| {
             process.leaving = true;
         });
-        for role in (0..workers).map(ChildRole::Worker) {
+        for role in needed_roles(self.workers, self.has_courier) {
             if self.find(role).is_none() && self.vacant_until_ms(role).is_none() {
                 self.vacancies.push(Vacancy { role, until_ms: now_ms });
             }
@@ -378,12 +412,15 @@ impl Supervisor {
     }
 
     fn ask_the_leaving(&mut self, now_ms: u64, event: Event, orders: &mut Vec<Order>) {
-        if !matches!(event, Event::Resize(_)) {
+        if !matches!(event, Event::Resize(_) | Event::Cluster(_)) {
             return;
         }
         let asked = |process: &&mut Process| process.leaving && process.kill_at_ms.is_none();
         for process in self.processes.iter_mut().filter(asked) {
-            process.kill_at_ms = Some(now_ms + DRAIN_MS);
+            // The courier has no client to wait for.
+            let bound_ms =
+                if process.role == ChildRole::Courier { COURIER_END_MS } else { DRAIN_MS };
+            process.kill_at_ms = Some(now_ms + bound_ms);
             orders.push(Order::Ask(process.pid, ChildRequest::Leave));
         }
     }

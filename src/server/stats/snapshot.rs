@@ -174,14 +174,14 @@ impl Stats {
         self.processes.iter().filter(|process| process.role == role).count()
     }
 
+    /// Requests of all processes that wait for leases.
+    pub fn parked(&self) -> u64 {
+        self.processes.iter().map(|process| process.parked).sum()
+    }
+
     /// Open connections of all processes.
     pub fn connections(&self) -> u64 {
         self.processes.iter().map(|process| process.connections).sum()
-    }
-
-    /// Clients of all processes that wait for leases.
-    pub fn parked(&self) -> u64 {
-        self.processes.iter().map(|process| process.parked).sum()
     }
 }
 

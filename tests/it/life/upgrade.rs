@@ -605,5 +605,13 @@ fn an_upgrade_passes_the_doorbells_on_and_leaves_one_courier() {
         wait_until("there is one courier", || (couriers() == 1).then_some(()));
         assert!(!life.status().contains(&first), "the older one has ended");
     }
+    // Processes of both binaries must name keys alike.
+    fs::write(&secret, "b".repeat(64)).expect("written");
+    let master = life.master();
+    kill(master, Signal::SIGUSR2).expect("it runs");
+    wait_until("it is refused", || {
+        setup.log().contains("<cluster secret-file> differs").then_some(())
+    });
+    assert_eq!((life.master(), couriers()), (master, 1));
     life.stop();
 }

@@ -8,13 +8,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::common::load::{under_load, wait_for_more};
+use crate::common::plane::Plane;
 use crate::common::{Server, Settings, Setup, is_alive, text, wait_until};
 
 /// Businesses whose keys are digests: one of this machine alone, one shared.
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="256"/>
   <biz id="2" name="own" key="digest"><limit policy="interval" interval="1h" max="9"/></biz>
-  <biz id="3" name="shared" key="digest" share="exact"><limit policy="total" max="9"/></biz>
+  <biz id="3" name="shared" key="digest" share="exact" on-down="local" wait="1000ms">
+    <limit policy="total" max="9"/></biz>
 </map>
 "#;
 
@@ -60,13 +62,52 @@ fn a_server_without_a_cluster_has_neither_courier_nor_doorbells() {
     for pid in workers.into_iter().chain(server.attached("keeper")).chain([server.master()]) {
         assert_eq!(doorbells(pid), 0);
     }
+}
+
+#[test]
+fn a_reload_adds_a_cluster_and_takes_it_away() {
+    let setup = Setup::new(&Settings::default());
+    let unshared = MAP.replace(" share=\"exact\" on-down=\"local\" wait=\"1000ms\"", "");
+    setup.write_map(&unshared);
+    let server = setup.start();
+    let mut before = server.wait_for_workers(2);
     write_secret(&setup, "a");
+    for _ in 0..2 {
+        setup.write_srv(&with_cluster());
+        setup.write_map(MAP);
+        let reload = setup.frs(&["reload"]);
+        assert_eq!(reload.status.code(), Some(0), "{}", text(&reload.stderr));
+        let courier = courier(&server);
+        let workers = wait_until("workers with doorbells serve", || {
+            let now = server.workers();
+            (now.len() == 2 && now.iter().all(|pid| !before.contains(pid))).then_some(now)
+        });
+        assert!(doorbells(courier) > 2 && workers.iter().all(|&pid| doorbells(pid) >= 2));
+        server.client().charge("shared", "alice", 1);
+
+        setup.write_srv(&Settings::default());
+        setup.write_map(&unshared);
+        let reload = setup.frs(&["reload"]);
+        assert_eq!(reload.status.code(), Some(0), "{}", text(&reload.stderr));
+        wait_until("the courier ends", || server.attached("courier").is_empty().then_some(()));
+        assert_eq!(server.workers(), workers, "they stay");
+        assert_eq!(doorbells(server.master()), 0);
+        before = workers;
+    }
+    assert!(!setup.log().contains("died"), "{}", setup.log());
+}
+
+#[test]
+fn a_cluster_whose_secret_cannot_be_read_is_not_added() {
+    let setup = Setup::new(&Settings::default());
+    let server = setup.start();
+    let workers = server.wait_for_workers(2);
     setup.write_srv(&with_cluster());
     let reload = setup.frs(&["reload"]);
     assert_eq!(reload.status.code(), Some(1));
-    let said = text(&reload.stderr);
-    assert!(said.contains("<cluster> differs") && said.contains("needs a restart"), "{said}");
+    assert!(text(&reload.stderr).contains("no such file"), "{}", text(&reload.stderr));
     assert!(server.attached("courier").is_empty());
+    assert_eq!((server.workers(), doorbells(server.master())), (workers, 0));
 }
 
 #[test]
@@ -80,10 +121,10 @@ fn a_dead_courier_is_replaced_and_no_request_fails() {
     under_load(setup.address, |answered| {
         for _ in 0..8 {
             kill(last, Signal::SIGKILL).expect("killed");
-            wait_until("it is reaped", || (!is_alive(last)).then_some(()));
-            let next = courier(&server);
-            assert_ne!(next, last);
-            last = next;
+            last = wait_until("another serves", || match server.attached("courier")[..] {
+                [next] => (next != last).then_some(next),
+                _ => None,
+            });
             wait_for_more(answered, 20);
         }
     });
@@ -149,4 +190,33 @@ fn machines_with_one_secret_name_long_keys_of_shared_businesses_alike() {
     assert_ne!(own, other_own, "each has a seed of its own");
     assert_eq!(shared, other_shared);
     assert_ne!(shared, keyed);
+}
+
+/// The value of a metric's sample.
+fn metric(plane: &Plane, sample: &str) -> u64 {
+    let page = plane.get("/metrics").body;
+    let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{sample}: {page}")).parse().expect("a number")
+}
+
+#[test]
+fn a_cluster_that_is_down_is_told_and_refuses_no_request() {
+    let plane = Plane::new(2);
+    write_secret(&plane.setup, "a");
+    let Settings { more, .. } = with_cluster();
+    let admin = format!("<admin listen=\"{}\" token-file=\"conf/token\"/>", plane.address);
+    plane.setup.write_srv(&Settings { more: admin + &more, ..Settings::default() });
+    plane.setup.write_map(MAP);
+    let server = plane.start(2);
+    server.client().charge("own", "alice", 1);
+    server.client().charge("shared", "alice", 1);
+    let waited =
+        |outcome| metric(&plane, &format!("frs_items_waited_total{{outcome=\"{outcome}\"}}"));
+    assert_eq!((waited("unreachable"), waited("answered"), waited("missed")), (1, 0, 0));
+    wait_until("nothing waits", || (metric(&plane, "frs_parked") == 0).then_some(()));
+    // The courier tells once a second.
+    wait_until("it is counted", || (metric(&plane, "frs_lease_wants_total") > 0).then_some(()));
+    let health = plane.get("/health");
+    assert_eq!(health.status, 200);
+    assert!(health.body.contains("cluster: no node answers"), "{}", health.body);
 }

@@ -70,19 +70,6 @@ impl Runtime {
         self.region.store(at::STARTED, at_ms);
     }
 
-    /// Stores what keys the digests of long keys in shared businesses. Only the master calls it,
-    /// before it publishes a configuration.
-    pub fn set_key_seed(&self, seed: [u64; 2]) {
-        self.region.store(at::KEY_SEED, seed[0]);
-        self.region.store(at::KEY_SEED + 1, seed[1]);
-    }
-
-    /// What keys the digests of long keys in shared businesses: the same on all machines of a
-    /// cluster.
-    pub fn key_seed(&self) -> [u64; 2] {
-        [self.region.load(at::KEY_SEED), self.region.load(at::KEY_SEED + 1)]
-    }
-
     /// Counts the replacement of a process that died in this place. Only the master calls it.
     pub fn count_restart(&self, place: ChildRole) {
         self.grow(match place {

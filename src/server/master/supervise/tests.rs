@@ -393,3 +393,40 @@ fn a_handed_over_courier_ends_at_once() {
     world.tell(Event::End(Ending::HandOver));
     assert!(world.asked.contains(&(courier, ChildRequest::Finish)));
 }
+
+#[test]
+fn a_cluster_that_is_added_brings_a_courier_and_workers_with_its_doorbells() {
+    let mut world = World::started(2);
+    let old = [world.worker(0), world.worker(1)];
+    world.tell(Event::Cluster(ClusterChange::Added));
+    assert!(!world.supervisor.is_complete(), "they do not serve yet");
+    world.all_ready();
+    assert!(world.supervisor.is_complete() && world.every_set_is_served());
+    assert!(world.worker(0) != old[0] && world.worker(1) != old[1]);
+    assert_eq!(world.asked, old.map(|pid| (pid, ChildRequest::Leave)));
+
+    let (courier, workers) = (world.pid(ChildRole::Courier), [world.worker(0), world.worker(1)]);
+    let courier = courier.expect("it runs");
+    world.tell(Event::Cluster(ClusterChange::Removed));
+    assert!(world.pid(ChildRole::Courier).is_none() && world.supervisor.is_complete());
+    assert_eq!([world.worker(0), world.worker(1)], workers, "they may keep the bells");
+    assert_eq!(world.asked[2..], [(courier, ChildRequest::Leave)]);
+    world.after(COURIER_END_MS);
+    assert_eq!(world.asked[3..], [(courier, ChildRequest::Kill)], "it is late");
+    world.ends(courier, KILLED);
+    world.after(BACKOFF_MAX_MS);
+    assert_eq!((world.pid(ChildRole::Courier), world.supervisor.restarts()), (None, 0));
+}
+
+#[test]
+fn a_courier_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
+    let mut world = World::new(1);
+    world.supervisor = Supervisor::new(1).with_courier();
+    world.tell(Event::Tick);
+    world.all_ready();
+    let courier = world.pid(ChildRole::Courier).expect("it runs");
+    world.ends(courier, KILLED);
+    world.tell(Event::Cluster(ClusterChange::Removed));
+    world.after(BACKOFF_MAX_MS);
+    assert_eq!(world.pid(ChildRole::Courier), None);
+}

@@ -300,6 +300,8 @@ fn a_cluster_is_shown_only_where_there_is_one() {
         "frs_cluster_over_total 0",
         "frs_cluster_conflicts_total 0",
         "frs_lease_claims_total 0",
+        "frs_items_waited_total{outcome=\"missed\"} 0",
+        "frs_parked 0",
         "frs_lease_uses{state=\"held\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
