@@ -101,6 +101,28 @@ impl Ledger {
         Ledger { without: rule, ..Ledger::new(learn_ms) }
     }
 
+    /// The server has lost everything.
+    pub fn flush(&mut self) {
+        self.state = None;
+    }
+
+    /// As if each host had sent one message only.
+    pub fn forget_seqs(&mut self) {
+        for row in self.state.iter_mut().flat_map(|state| state.rows.values_mut()) {
+            row.seq = 1;
+        }
+    }
+
+    /// The window's start.
+    pub fn window(&self) -> Option<u64> {
+        self.state.as_ref().map(|state| state.start)
+    }
+
+    /// Granted in all, and of that maybe unspent.
+    pub fn granted(&self) -> [i64; 2] {
+        self.state.as_ref().map_or([0, 0], |state| [state.granted, state.unspent])
+    }
+
     /// The server with this state becomes the master.
     pub fn fail_over(&mut self) {
         self.born_ms = None;
@@ -163,7 +185,8 @@ impl Ledger {
         })
     }
 
-    fn learning_ms(&mut self, now: u64) -> u64 {
+    /// For how long it grants nothing.
+    pub fn learning_ms(&mut self, now: u64) -> u64 {
         let born = self.born_ms.unwrap_or(now).min(now);
         self.born_ms = Some(born);
         (born + self.learn_ms).saturating_sub(now)
