@@ -345,26 +345,37 @@ function token.open(call, now, ledger)
   ledger.t, ledger.f = now, 0
   return true
 end
+local function flow_back(call, ledger, to_ms)
+  if to_ms < ledger.t then return end
+  local passed = to_ms - ledger.t
+  local periods = math.floor(passed / call.period)
+  local parts = (passed - periods * call.period) * math.floor(TOKEN_PARTS / call.period)
+  local whole, rest = divide(call.rate, parts, TOKEN_PARTS, ledger.f)
+  ledger.u, ledger.f, ledger.t = ledger.u - periods * call.rate - whole, rest, to_ms
+  if ledger.u <= ledger.o then ledger.u, ledger.f = ledger.o, 0 end
+end
+-- Tokens flow back up to each lease's end first, below what is unspent only from there on: its
+-- host may have spent them in its last ms.
 function token.roll(call, now, ledger, row, key)
+  local ended = {}
   sweep(now, ledger, row, key, call.host, function(other, name)
     local left = other.mine - other.was
     if now >= other.until_ms and left > 0 then
-      ledger.o, other.mine = ledger.o - left, other.was
+      ended[#ended + 1] = {at = other.until_ms, left = left}
+      other.mine = other.was
       if name ~= call.host then ledger.void[name] = other end
     end
     if now < other.until_ms then return other.until_ms end
     if now < other.ends_ms then return other.ends_ms end
   end)
-  if now < ledger.t then
-    -- A clock that was set back far would stop the flow for as long.
-    if ledger.t - now >= fill_ms(call) then ledger.t = now end
-    return
+  table.sort(ended, function(a, b) return a.at < b.at end)
+  for _, lease in ipairs(ended) do
+    flow_back(call, ledger, lease.at)
+    ledger.o = ledger.o - lease.left
   end
-  local periods = math.floor((now - ledger.t) / call.period)
-  local parts = (now - ledger.t - periods * call.period) * math.floor(TOKEN_PARTS / call.period)
-  local whole, rest = divide(call.rate, parts, TOKEN_PARTS, ledger.f)
-  ledger.u, ledger.f, ledger.t = ledger.u - periods * call.rate - whole, rest, now
-  if ledger.u <= ledger.o then ledger.u, ledger.f = ledger.o, 0 end
+  -- A clock that was set back far would stop the flow for as long.
+  if ledger.t - now >= fill_ms(call) then ledger.t = now end
+  flow_back(call, ledger, now)
 end
 -- Of a host that the server knows nothing of no more than a full bucket can be out. What a host
 -- claims of a lease that has ended is taken once more, and nothing comes back: writes may be lost
@@ -425,7 +436,8 @@ local function settle(call, now, ledger, row, policy)
   floor, spent = floor + extra, spent + extra
   if base >= 0 then base = base + extra end
   ledger.o = ledger.o + (floor - spent) - (row.mine - row.was)
-  ledger.u = math.max(ledger.o, ledger.u + claimed + call.extra)
+  -- What is given back is given back in the window that the host knows, and in no other.
+  ledger.u = math.max(ledger.o, ledger.u + claimed + (base < 0 and call.extra or extra))
   if not row.is_known then ledger.n = ledger.n + 1 end
   local more = grant(call, ledger, policy.limit and policy.limit(call, now, ledger) or ledger.m)
   ledger.u, ledger.o = ledger.u + more, ledger.o + more

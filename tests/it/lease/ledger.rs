@@ -28,6 +28,12 @@ pub enum Rule {
     ShareCut,
     /// A claim of the window before counts in it.
     WindowBefore,
+    /// While tokens are leased and unspent, none flow back in their place.
+    TokenWaits,
+    /// The least max that was seen lately decides.
+    LeastMax,
+    /// What is given back counts only in the window that the host knows.
+    GiveBackHere,
 }
 
 /// One ledger, and what its server knows of itself.
@@ -95,6 +101,28 @@ impl Ledger {
         Ledger { without: rule, ..Ledger::new(learn_ms) }
     }
 
+    /// The server has lost everything.
+    pub fn flush(&mut self) {
+        self.state = None;
+    }
+
+    /// As if each host had sent one message only.
+    pub fn forget_seqs(&mut self) {
+        for row in self.state.iter_mut().flat_map(|state| state.rows.values_mut()) {
+            row.seq = 1;
+        }
+    }
+
+    /// The window's start.
+    pub fn window(&self) -> Option<u64> {
+        self.state.as_ref().map(|state| state.start)
+    }
+
+    /// Granted in all, and of that maybe unspent.
+    pub fn granted(&self) -> [i64; 2] {
+        self.state.as_ref().map_or([0, 0], |state| [state.granted, state.unspent])
+    }
+
     /// The server with this state becomes the master.
     pub fn fail_over(&mut self) {
         self.born_ms = None;
@@ -157,7 +185,8 @@ impl Ledger {
         })
     }
 
-    fn learning_ms(&mut self, now: u64) -> u64 {
+    /// For how long it grants nothing.
+    pub fn learning_ms(&mut self, now: u64) -> u64 {
         let born = self.born_ms.unwrap_or(now).min(now);
         self.born_ms = Some(born);
         (born + self.learn_ms).saturating_sub(now)
@@ -259,20 +288,39 @@ impl State {
                 self.rows.retain(|_, row| now < row.ends);
             }
             Kind::Token { rate, period_ms } => {
-                for row in self.rows.values_mut().filter(|row| now >= row.until) {
-                    self.unspent -= row.left();
-                    match without {
-                        Some(Rule::TokenVoid) => row.spent = row.allowance,
-                        _ => row.allowance = row.spent,
-                    }
-                }
-                self.rows.retain(|_, row| now < row.ends);
                 let parts_per_ms = TOKEN_PARTS / u128::from(period_ms) * u128::from(rate);
                 let is_capped = without != Some(Rule::TokenCap);
-                let least = if is_capped { self.unspent } else { 0 };
-                self.flow_back(now, settings, parts_per_ms, least);
+                let least = |state: &State| if is_capped { state.unspent } else { 0 };
+                if without != Some(Rule::TokenWaits) {
+                    for time in self.ends_to_flow_to(now) {
+                        self.flow_back(time, settings, parts_per_ms, least(self));
+                        self.end_leases(time, without);
+                    }
+                }
+                self.end_leases(now, without);
+                self.rows.retain(|_, row| now < row.ends);
+                self.flow_back(now, settings, parts_per_ms, least(self));
             }
             _ => {}
+        }
+    }
+
+    /// When leases with unspent tokens have ended since the last flow, in order.
+    fn ends_to_flow_to(&self, now: u64) -> Vec<u64> {
+        let with_left = self.rows.values().filter(|row| row.left() > 0).map(|row| row.until);
+        let mut ends: Vec<u64> =
+            with_left.filter(|until| (self.filled_ms..=now).contains(until)).collect();
+        ends.sort_unstable();
+        ends
+    }
+
+    fn end_leases(&mut self, now: u64, without: Option<Rule>) {
+        for row in self.rows.values_mut().filter(|row| now >= row.until) {
+            self.unspent -= row.left();
+            match without {
+                Some(Rule::TokenVoid) => row.spent = row.allowance,
+                _ => row.allowance = row.spent,
+            }
         }
     }
 
@@ -329,7 +377,8 @@ impl State {
             win if overlaps(settings, win, start) => (claim.floor, claim.floor, Some(claim.floor)),
             _ => (0, 0, Some(0)),
         };
-        if settings.max <= self.max || now > self.max_ms + LEAST_MAX_MS {
+        let any = without == Some(Rule::LeastMax);
+        if any || settings.max <= self.max || now > self.max_ms + LEAST_MAX_MS {
             (self.max, self.max_ms) = (settings.max, now);
         }
         let mut claimed = floor as i64 - row.allowance as i64;
@@ -352,7 +401,9 @@ impl State {
         };
         self.unspent += new.left() - row.left();
         let least = if without == Some(Rule::TokenCap) { i64::MIN } else { self.unspent };
-        self.granted = (self.granted + claimed + claim.extra).max(least);
+        let is_here = base.is_none() || without == Some(Rule::GiveBackHere);
+        let extra = if is_here { claim.extra } else { claim.extra.max(0) };
+        self.granted = (self.granted + claimed + extra).max(least);
         self.rows.insert(take.host, new);
         let more = self.grant(self.limit(now, settings), settings.hosts, take);
         self.granted += more;

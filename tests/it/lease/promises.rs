@@ -399,7 +399,7 @@ fn a_share_that_was_granted_again_is_not_renewed() {
 }
 
 /// A host gives tokens back, and its message comes after its lease has ended: they count as spent,
-/// and have flowed back once.
+/// and flow back once.
 #[test]
 fn what_is_given_back_too_late_is_not_granted_twice() {
     for (rule, expected) in [(None, 0), (Some(Rule::TokenVoid), 2)] {
@@ -412,10 +412,10 @@ fn what_is_given_back_too_late_is_not_granted_twice() {
         };
         let lease = take(5000, 1, 1, UNKNOWN, 2);
         assert_eq!((lease.allowance, lease.turn_ms), (2, Some(2000)));
-        assert_eq!(take(7000, 2, 1, UNKNOWN, 2).allowance, 2, "they have flowed back");
-        let used = Claim { window: lease.window, floor: 2, spent: 2, extra: 0 };
-        take(7000, 2, 2, used, 0);
-        take(7000, 1, 2, Claim { floor: 0, spent: 0, ..used }, 0);
-        assert_eq!(take(7000, 3, 1, UNKNOWN, 2).allowance, expected);
+        assert_eq!(take(8000, 2, 1, UNKNOWN, 1).allowance, 1, "one has flowed back");
+        let used = Claim { window: lease.window, floor: 1, spent: 1, extra: 0 };
+        take(8000, 2, 2, used, 0);
+        take(8000, 1, 2, Claim { floor: 0, spent: 0, ..used }, 0);
+        assert_eq!(take(8000, 3, 1, UNKNOWN, 2).allowance, expected);
     }
 }

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use frs::lease::{Claim, Kind, Settings, Take, Taken};
+use frs::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_server::courier::ledger::{Answer, LIBRARY, Reply};
 use redis::cmd;
 
-use super::ledger::{Ledger, Row, State};
+use super::ledger::{Ledger, Row, Rule, State};
 use super::server::{Server, programs};
 
 const STEPS: usize = 400;
@@ -372,4 +372,65 @@ fn sliding_counter_is_its_model() {
         Kind::SlidingCounter { interval_ms: 1000 },
         Kind::SlidingCounter { interval_ms: 86_400_000 * 365 },
     ]);
+}
+
+/// Messages to the library and to its model, at times that the test sets.
+fn with_both(rule: Rule, test: impl Fn(&mut dyn FnMut(u64, &Settings, Take) -> [Granted; 2])) {
+    let library = library_with_test_clock();
+    for program in programs() {
+        let mut server = Server::start(program, &[]);
+        server.load(&library);
+        let began_ms = server.now_ms() / HOUR_MS * HOUR_MS + 30 * 24 * HOUR_MS;
+        let [mut model, mut broken] = [Ledger::new(0), Ledger::without(0, Some(rule))];
+        test(&mut |at_ms, settings, take| {
+            let now_ms = began_ms + at_ms;
+            let window = take.claim.window;
+            let window = if window > 0 { began_ms + window - 1 } else { 0 };
+            let take = Take { claim: Claim { window, ..take.claim }, ..take };
+            let _: u64 = server.ask(cmd("FCALL").arg("test_clock").arg(0).arg(now_ms));
+            let found = server.take("k", settings, &take, 0);
+            assert_eq!(found, model.reply(now_ms, settings, &take));
+            [found, broken.reply(now_ms, settings, &take)].map(|reply| match reply.answer {
+                Answer::Taken(Taken::Granted(granted)) => granted,
+                other => panic!("expected a grant, found {other:?}"),
+            })
+        });
+    }
+}
+
+const HOUR_MS: u64 = 3_600_000;
+const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+
+/// A host whose node is of the window before gives back what it did not use beyond its lease.
+#[test]
+fn what_is_given_back_of_another_window_frees_nothing_in_this_one() {
+    with_both(Rule::GiveBackHere, |take| {
+        let kind = Kind::SlidingCounter { interval_ms: 1000 };
+        let settings = Settings { kind, max: 3, hosts: 3 };
+        let ask = |host, seq, claim, need| Take { host, seq, claim, need, want: need };
+        // Windows are counted from the first one's start, plus 1.
+        let spent = Claim { window: 3001, floor: 3, spent: 3, extra: 0 };
+        take(3000, &settings, ask(1, 1, UNKNOWN, 3));
+        take(3001, &settings, ask(1, 2, spent, 0));
+        let back = Claim { window: 1001, extra: -2, ..UNKNOWN };
+        let pools = take(3002, &settings, ask(2, 1, back, 0)).map(|granted| granted.pool);
+        assert_eq!(pools, [0, 2]);
+        let more = take(3003, &settings, ask(3, 1, UNKNOWN, 1)).map(|granted| granted.allowance);
+        assert_eq!(more, [0, 1]);
+    });
+}
+
+/// Two tokens of a bucket of two are leased till 2000, and may be spent in its last ms: of what
+/// they took only what has flowed since is there a second later.
+#[test]
+fn tokens_flow_back_from_the_end_of_their_lease() {
+    with_both(Rule::TokenWaits, |take| {
+        let kind = Kind::Token { rate: 1, period_ms: 1000 };
+        let settings = Settings { kind, max: 2, hosts: 2 };
+        let ask = |host, need| Take { host, seq: 1, claim: UNKNOWN, need, want: need };
+        let leases = take(0, &settings, ask(1, 2));
+        assert_eq!(leases.map(|lease| (lease.allowance, lease.turn_ms)), [(2, Some(2000)); 2]);
+        let later = take(3000, &settings, ask(2, 2)).map(|lease| (lease.allowance, lease.pool));
+        assert_eq!(later, [(0, 1), (2, 0)]);
+    });
 }

@@ -49,14 +49,13 @@
 //!
 //! `just model-lease 5000000` looks at so many states of each larger world, and walks.
 
-mod ledger;
 mod progress;
 mod search;
 mod world;
 
 use frs::lease::{Appetite, Kind};
 
-use ledger::Rule as LedgerRule;
+use super::ledger::Rule as LedgerRule;
 use progress::{Graph, Keeping, Scene};
 use search::{search, walk};
 use world::{Bounds, Rule, World};

@@ -13,7 +13,7 @@ use frs::lease::{
     Appetite, Binding, Heard, Holding, Keep, Kind, Next, Parked, Part, Settings, kept,
 };
 
-use super::ledger::Ledger;
+use super::super::ledger::Ledger;
 
 const NOW_MS: u64 = 1_000_000;
 const DEADLINE_MS: u64 = NOW_MS + 1;

@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use frs::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
 
-use super::ledger::Ledger;
+use super::super::ledger::Ledger;
 use super::search;
 
 pub use bounds::{Bounds, Rule};

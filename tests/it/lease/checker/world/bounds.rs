@@ -2,7 +2,7 @@
 
 use frs::lease::{Appetite, Kind};
 
-use super::super::ledger::Rule as LedgerRule;
+use super::super::super::ledger::Rule as LedgerRule;
 
 /// A rule that a world is made without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
