@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::{AttachError, Error};
 use super::item::Item;
-use super::verdict::Verdict;
+use super::verdict::{Answers, Verdict};
 use crate::base::clock;
 use crate::conf::Conf;
 use crate::service::{Command, Exchange, ItemError, Request, Role, Service, Stage};
@@ -84,11 +84,7 @@ impl Attachment {
     }
 
     /// Runs a request in the tick that has begun.
-    pub fn run_all(
-        &mut self,
-        request: &Request,
-        patience: Patience,
-    ) -> Result<super::Answers, Error> {
+    pub fn run_all(&mut self, request: &Request, patience: Patience) -> Result<Answers, Error> {
         if self.exchange.stage == Stage::Answered {
             self.exchange.request.copy_from(request);
         } else {
@@ -97,7 +93,7 @@ impl Attachment {
         self.exchange(patience)?;
         let answers = &self.exchange.answers;
         let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
-        Ok(super::Answers { refused: answers.refused, items: verdicts.collect() })
+        Ok(Answers { refused: answers.refused, items: verdicts.collect() })
     }
 
     /// Goes on with the exchange that a call has left waiting, or gives it up for another one.

@@ -6,8 +6,8 @@ use super::Client;
 use super::attachment::Patience;
 use super::error::Error;
 use super::item::Item;
-use super::verdict::Verdict;
-use crate::service::{Command, ItemError, Request};
+use super::verdict::Answers;
+use crate::service::{Command, Request};
 
 /// No configuration allows more items. Further ones are counted but not kept.
 const ITEMS_MAX: usize = 65_536;
@@ -22,16 +22,6 @@ pub struct Batch<'c> {
     client: &'c Client,
     request: Request,
     items: usize,
-}
-
-/// The answers to a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Answers {
-    /// An atomic batch was refused: nothing was charged.
-    pub refused: bool,
-    /// One for each item, in order. The failure of an item does not affect its neighbours.
-    pub items: Vec<Result<Verdict, ItemError>>,
 }
 
 impl<'c> Batch<'c> {

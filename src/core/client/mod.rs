@@ -21,10 +21,10 @@ use crate::service::Command;
 use attachment::{Attachment, Patience};
 use per_process::Pools;
 
-pub use batch::{Answers, Batch};
+pub use batch::Batch;
 pub use error::{AttachError, Error};
 pub use item::{Biz, Item, Key};
-pub use verdict::Verdict;
+pub use verdict::{Answers, Verdict};
 
 /// A program's attachment to the files of a server on the same machine.
 ///

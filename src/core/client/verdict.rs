@@ -21,6 +21,16 @@ pub struct Verdict {
     limits: Option<Box<[LimitFigures]>>,
 }
 
+/// The answers to a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answers {
+    /// An atomic batch was refused: nothing was charged.
+    pub refused: bool,
+    /// One for each item, in order. The failure of an item does not affect its neighbours.
+    pub items: Vec<Result<Verdict, ItemError>>,
+}
+
 impl Verdict {
     #[inline]
     pub(super) fn of(

@@ -77,7 +77,8 @@ const DEFAULT_PROGRAMS: u16 = 192;
 impl Srv {
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        needed_slots(self.workers, self.admin.is_some(), self.cluster.is_some())
+        let others = [self.admin.is_some(), self.cluster.is_some()];
+        needed_slots(self.workers, others.into_iter().filter(|is_there| *is_there).count() as u16)
     }
 
     /// Slots reserved for the server's own processes.
@@ -86,10 +87,10 @@ impl Srv {
     }
 }
 
-/// Slots that this many workers, the keeper, the admin plane, the courier and the child that prepares
-/// a reload need.
-pub(super) fn needed_slots(workers: u16, has_admin: bool, has_cluster: bool) -> u16 {
-    workers + 2 + u16::from(has_admin) + u16::from(has_cluster)
+/// Slots that so many workers need, the keeper, the child that prepares a reload, and `others`: the
+/// admin plane and the courier, if they are configured.
+pub(super) fn needed_slots(workers: u16, others: u16) -> u16 {
+    workers + 2 + others
 }
 
 /// Twice what is needed, because an upgrade starts the new processes beside the old ones. Once, if

@@ -65,9 +65,8 @@ pub(super) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let listen = listen(notes, root);
     let allow = networks(notes, root, "allow");
     let admin = admin(notes, root.child("admin"));
-    let has_admin = root.child("admin").is_some();
-    let has_cluster = root.child("cluster").is_some();
-    let needed = needed_slots(workers.unwrap_or(1), has_admin, has_cluster);
+    let others = ["admin", "cluster"].map(|name| u16::from(root.child(name).is_some()));
+    let needed = needed_slots(workers.unwrap_or(1), others.iter().sum());
     let data = data(notes, root.child("data"), needed);
     let http = http(notes, root.child("http"));
     let log = log(notes, root.child("log"));

@@ -1,6 +1,7 @@
 //! Who this host is to its cluster, and how keys are named there.
 //!
-//! Invariant: both are known or neither is, so no lease is held under a name that others do not use.
+//! Invariant: both are known or neither is, so no lease is held under a name that others do not
+//! use.
 
 use crate::conf::{ClusterKeys, Conf};
 use crate::store::{ClusterId, Handle, Incarnation};

@@ -1,10 +1,11 @@
 //! Doorbells: how an owner of wants calls the courier, and the courier an owner.
 //!
-//! Invariant: no call is lost. One who is about to sleep writes that into the bell's word, then looks
-//! for work once more; one who rings has published the work, then reads the word. Between the two
-//! steps of each is a fence that is sequentially consistent, and of two such fences one is first: if
-//! the sleeper's, the ringer sees that it sleeps, and wakes it; if the ringer's, the sleeper sees the
-//! work, and does not sleep. So a bell costs no call to the kernel while the other side is awake.
+//! Invariant: no call is lost. One who is about to sleep writes that into the bell's word, then
+//! looks for work once more; one who rings has published the work, then reads the word. Between the
+//! two steps of each is a fence that is sequentially consistent, and of two such fences one is
+//! first: if the sleeper's, the ringer sees that it sleeps, and wakes it; if the ringer's, the
+//! sleeper sees the work, and does not sleep. So a bell costs no call to the kernel while the other
+//! side is awake.
 //!
 //! The ringer never says for the sleeper that it is awake: one that dies before its wake leaves a
 //! word by which the next one wakes. All sleeps end after a limit, for what the last one left.

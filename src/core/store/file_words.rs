@@ -8,6 +8,15 @@ use std::path::Path;
 
 use super::error::{Error, io_error};
 
+/// A file, as far as it names a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileFacts {
+    /// The random id in it; of a group file: id of the group, number of the file.
+    pub id: [u64; 2],
+    /// Where it is, and since when.
+    pub place: FilePlace,
+}
+
 /// What tells a file from any other of this boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FilePlace {

@@ -1,9 +1,9 @@
 //! The incarnation: the number by which the ledger knows this host.
 //!
-//! Invariant: it is never 0, and it changes with every fact it is made of. So leases that a restored
-//! or copied file still holds are void: nobody spends them twice. Which files: runtime.mmap, and the
-//! files of the groups that hold a shared biz. No other group can hold a lease, and a reload that
-//! adds one costs no host its leases.
+//! Invariant: it is never 0, and it changes with every fact it is made of. So leases that a
+//! restored or copied file still holds are void: nobody spends them twice. Which files:
+//! runtime.mmap, and the files of the groups that hold a shared biz. No other group can hold a
+//! lease, and a reload that adds one costs no host its leases.
 //!
 //! A group file needs no other id than that of its group, which is random: with it go device, inode
 //! and birth of the file, so an inode that is used again is another file.
@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use super::error::{Error, io_error};
-use super::file_words::FilePlace;
+use super::file_words::{FileFacts, FilePlace};
 use super::runtime::Runtime;
 use crate::base::hash::siphash_digest;
 
@@ -27,15 +27,6 @@ pub struct ClusterId {
     pub name: String,
     /// What checks the secret: the digits that stand in the cluster.
     pub secret_check: u64,
-}
-
-/// A file, as far as it names a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FileFacts {
-    /// The random id in it; of a group file: id of the group, number of the file.
-    pub id: [u64; 2],
-    /// Where it is, and since when.
-    pub place: FilePlace,
 }
 
 /// What an incarnation is made of, besides its salt.

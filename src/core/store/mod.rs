@@ -76,10 +76,10 @@ pub use {
     error::Error,
     evict::{Judge, Rank},
     fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
-    file_words::FilePlace,
+    file_words::{FileFacts, FilePlace},
     group::Group,
     handle::Handle,
-    incarnation::{ClusterId, FileFacts, HostFacts, Incarnation, check_boot_clock},
+    incarnation::{ClusterId, HostFacts, Incarnation, check_boot_clock},
     pass::Pass,
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     prepare::{

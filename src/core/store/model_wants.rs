@@ -1,5 +1,5 @@
-//! Model check of wants and doorbells over boxed words: an owner and a courier, of which either dies
-//! at any of its stores. They run want_ring.rs, want_queue.rs and doorbell.rs as they serve.
+//! Model check of wants and doorbells over boxed words: an owner and a courier, of which either
+//! dies at any of its stores. They run want_ring.rs, want_queue.rs and doorbell.rs as they serve.
 //!
 //! Under `--cfg loom` the ring has one entry, so that each want stands where the one before stood,
 //! and every interleaving is looked at, as model.rs says. Without it the threads run as they may:

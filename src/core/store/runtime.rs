@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use super::backing::Backing;
 use super::counter::{ClusterState, Counter, Counters, GroupCounter, SlotCounts, Sums};
 use super::error::{Error, expect, io_error};
-use super::file_words::{FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of};
-use super::incarnation::FileFacts;
+use super::file_words::{
+    FileFacts, FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of,
+};
 use super::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use super::layout::{self, runtime as at};
 use super::region::Region;

@@ -152,7 +152,8 @@ impl Want {
         (record, words)
     }
 
-    /// The want in a record of an entry of this sequence; words beyond those in use are passed over.
+    /// The want in a record of an entry of this sequence; words beyond those in use are passed
+    /// over.
     pub(super) fn decode(record: &Record, sequence: u64) -> Result<Want, Damaged> {
         let words = words_in_use(record[WANT_KEY]).ok_or(Damaged)?;
         let number = record[WANT_CHECK] >> 32;

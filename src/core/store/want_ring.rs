@@ -1,11 +1,11 @@
-//! The ring of wants in a slot, as its owner uses it: items that need a lease go to the courier, and
-//! what became of them comes back. The courier's side is in want_queue.rs.
+//! The ring of wants in a slot, as its owner uses it: items that need a lease go to the courier,
+//! and what became of them comes back. The courier's side is in want_queue.rs.
 //!
-//! Invariant: no want is answered to another one, whatever instruction the owner or the courier dies
-//! at. Each entry has one state word, and each step of its life is one store or one exchange of that
-//! word: free → asked → free by the owner, asked → taken → done by the courier, taken or done → free
-//! by the owner. A sequence in the same word grows with each want of the entry, so a step that was
-//! meant for an earlier want finds another word and does nothing.
+//! Invariant: no want is answered to another one, whatever instruction the owner or the courier
+//! dies at. Each entry has one state word, and each step of its life is one store or one exchange
+//! of that word: free → asked → free by the owner, asked → taken → done by the courier, taken or
+//! done → free by the owner. A sequence in the same word grows with each want of the entry, so a
+//! step that was meant for an earlier want finds another word and does nothing.
 //!
 //! No entry leaks. The owner frees what it polls or gives up. The wants of a dead owner are cleared
 //! by the next one that opens the ring, before it says that the ring is its own; until then no
@@ -41,7 +41,8 @@ pub enum OwnerBell {
 }
 
 impl OwnerBell {
-    /// Of any number: after a stray write the wrong one is called, and the owner wakes by its limit.
+    /// Of any number: after a stray write the wrong one is called, and the owner wakes by its
+    /// limit.
     fn of_number(number: u32) -> OwnerBell {
         if number == OwnerBell::Event as u32 { OwnerBell::Event } else { OwnerBell::Futex }
     }
@@ -113,8 +114,8 @@ impl<'a> WantRing<'a> {
         WantRing { slot }
     }
 
-    /// The epoch of the owner that the ring is open for. Acquire: pairs with `open`, so that whoever
-    /// sees its epoch sees no want of an owner before.
+    /// The epoch of the owner that the ring is open for. Acquire: pairs with `open`, so that
+    /// whoever sees its epoch sees no want of an owner before.
     pub(super) fn open_for(slot: SlotWords<'a>) -> Option<u32> {
         let owner = slot.state();
         let epoch = slot.word(RING_EPOCH).load(Ordering::Acquire) as u32;
@@ -131,8 +132,9 @@ impl<'a> WantRing<'a> {
     /// By the owner, and once.
     pub(super) fn open(self, epoch: u32, bell: OwnerBell) {
         for index in 0..WANTS {
-            // One exchange: a courier may still be at a want of the owner before. The sequence stays,
-            // so that what it says means no later want. AcqRel: its last step is before this one.
+            // One exchange: a courier may still be at a want of the owner before. The sequence
+            // stays, so that what it says means no later want. AcqRel: its last step is before this
+            // one.
             self.entry(index).fetch_and(!STATE_MASK, Ordering::AcqRel);
         }
         // Release: all entries are free before; pairs with `open_for`.

@@ -1,7 +1,7 @@
 //! The wants of a handle: its ring, the bit that tells the courier of it, and its doorbell.
 //!
-//! Invariant: a ring is open only where its blocks are allocated, and only to the handle that opened
-//! it. A handle that never opened its ring costs nothing: no block, no page, no instruction.
+//! Invariant: a ring is open only where its blocks are allocated, and only to the handle that
+//! opened it. A handle that never opened its ring costs nothing: no block, no page, no instruction.
 
 use super::doorbell::{Asking, Bell};
 use super::error::Error;

@@ -15,8 +15,8 @@ use frs::base::sys::process::{PollFd, PollFlags, poll};
 use frs::service::Role;
 use frs::store::{LINGERING, Runtime, SlotStatus};
 
-/// Kills every stopped worker, keeper and courier of an earlier master. Call it only while the directory's
-/// lock is held and there is no older master to take over from.
+/// Kills every stopped worker, keeper and courier of an earlier master. Call it only while the
+/// directory's lock is held and there is no older master to take over from.
 pub(super) fn end_stopped(runtime: &Runtime) {
     const OURS: [u32; 4] =
         [Role::Worker as u32, Role::Keeper as u32, Role::Admin as u32, Role::Courier as u32];

@@ -11,6 +11,7 @@ mod context;
 mod head_cache;
 mod parked;
 mod pending;
+mod reply;
 mod serve;
 
 use std::net::IpAddr;
@@ -28,10 +29,11 @@ use frs::service::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
 use context::RequestContext;
-pub(crate) use context::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES};
+pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
 pub use parked::Parked;
 use pending::{ClientPreferences, Pending};
+pub(crate) use reply::QUEUE;
 pub use serve::{Problem, Rules, Serve};
 
 /// The most requests of one connection that a tick answers.

@@ -56,8 +56,8 @@ impl ParkedClients {
         self.waiting.retain(|waiting| waiting.client != client);
     }
 
-    /// Removes the clients that may go on, in order: `may_go_on` says of which the wait is over, and
-    /// those at their deadline. They are put before what `to_run` holds.
+    /// Removes the clients that may go on, in order: `may_go_on` says of which the wait is over,
+    /// and those at their deadline. They are put before what `to_run` holds.
     pub fn take_due(
         &mut self,
         now_ms: u64,

@@ -1,5 +1,5 @@
-//! Atomic requests over keys of different slots of the cluster, from three hosts: all of a request is
-//! charged or nothing, and none waits for another for ever.
+//! Atomic requests over keys of different slots of the cluster, from three hosts: all of a request
+//! is charged or nothing, and none waits for another for ever.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

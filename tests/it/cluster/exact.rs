@@ -1,5 +1,5 @@
-//! Exactly M uses are admitted over all hosts in each window of the ledger, whatever the policy, and
-//! whether or not keys are routed to their hosts.
+//! Exactly M uses are admitted over all hosts in each window of the ledger, whatever the policy,
+//! and whether or not keys are routed to their hosts.
 
 use std::time::Duration;
 

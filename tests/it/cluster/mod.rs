@@ -1,5 +1,5 @@
-//! A real cluster: the courier's links to it (every slot, every change of a master, every fault), and
-//! whole hosts over it (exactly the maximum, whatever fails).
+//! A real cluster: the courier's links to it (every slot, every change of a master, every fault),
+//! and whole hosts over it (exactly the maximum, whatever fails).
 
 // Slots are ranges, and often there is one.
 #![allow(clippy::single_range_in_vec_init)]

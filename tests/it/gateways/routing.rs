@@ -1,5 +1,5 @@
-//! The routers of conf/examples/cluster: nginx, HAProxy and Envoy send the requests for a key to the
-//! same frs of several. Each runs with its shipped file in front of real servers.
+//! The routers of conf/examples/cluster: nginx, HAProxy and Envoy send the requests for a key to
+//! the same frs of several. Each runs with its shipped file in front of real servers.
 //!
 //! Only the addresses in the shipped files are changed, and what they say of a machine more. Which
 //! machine a request reached is read from the machines' counts, not from the router.

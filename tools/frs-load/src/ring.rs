@@ -5,9 +5,9 @@
 //! added or removed, only the keys move that it gains or had.
 //!
 //! This is the ketama of Cache::Memcached::Fast, which nginx follows
-//! (`ngx_http_upstream_hash_module.c`): 160 points for each server, each of them the CRC-32 of host,
-//! a zero byte, port, and the point before. A key belongs to the first point that is not below its
-//! own CRC-32.
+//! (`ngx_http_upstream_hash_module.c`): 160 points for each server, each of them the CRC-32 of
+//! host, a zero byte, port, and the point before. A key belongs to the first point that is not
+//! below its own CRC-32.
 
 use std::os::unix::ffi::OsStrExt;
 

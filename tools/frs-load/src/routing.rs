@@ -1,7 +1,7 @@
 //! Routing: which server gets a request.
 //!
-//! Invariant: the server of a request depends only on its number, its keys and the servers, never on
-//! threads, connections or time.
+//! Invariant: the server of a request depends only on its number, its keys and the servers, never
+//! on threads, connections or time.
 
 use crate::arguments::{Arguments, KeyType};
 use crate::keys::{mix, write_key};

@@ -81,8 +81,8 @@ impl AtomicTransaction<'_> {
         transaction.commit(self.now).map(|()| None)
     }
 
-    /// Whether nothing but the want of leases refuses an item, and the request waits or is too late.
-    /// It waits for items in shadow mode too, which keep nothing from being charged.
+    /// Whether nothing but the want of leases refuses an item, and the request waits or is too
+    /// late. It waits for items in shadow mode too, which keep nothing from being charged.
     #[cold]
     fn lacking(&self, judged: &[Option<Judged>]) -> Option<Lacking> {
         let mut lacking = None;

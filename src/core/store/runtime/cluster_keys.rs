@@ -1,8 +1,8 @@
 //! The cluster's keys in runtime.mmap: what all processes of a host must know of the secret.
 //!
-//! Invariant: only the master reads the secret's file, and it stores these words before it publishes
-//! a configuration with a cluster. Words that fail their CRC are no keys: under wrong ones this host
-//! would name keys as no other machine does.
+//! Invariant: only the master reads the secret's file, and it stores these words before it
+//! publishes a configuration with a cluster. Words that fail their CRC are no keys: under wrong
+//! ones this host would name keys as no other machine does.
 
 use super::Runtime;
 use crate::conf::ClusterKeys;

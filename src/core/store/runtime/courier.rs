@@ -1,5 +1,5 @@
-//! The courier's side of runtime.mmap: its lock, the host's counter of bindings, the rings that ask,
-//! and the bells.
+//! The courier's side of runtime.mmap: its lock, the host's counter of bindings, the rings that
+//! ask, and the bells.
 //!
 //! Invariant: numbers of bindings are given out, and the incarnation is renewed, only by a process
 //! that holds the courier's lock. The lock lives exactly as long as its address space, as a slot's
@@ -79,9 +79,9 @@ impl Runtime {
         self.region.word(at::INCARNATION_SALT).load(Ordering::Relaxed)
     }
 
-    /// Gives the host another incarnation, after the ledger has called the one with this salt stale.
-    /// Many such answers renew it once. The word outlives all processes, and a crash of the machine
-    /// is another incarnation anyway.
+    /// Gives the host another incarnation, after the ledger has called the one with this salt
+    /// stale. Many such answers renew it once. The word outlives all processes, and a crash of the
+    /// machine is another incarnation anyway.
     pub fn renew_incarnation(&self, _courier: &CourierLock, stale_salt: u64) {
         let next = stale_salt.wrapping_add(1);
         let word = self.region.word(at::INCARNATION_SALT);

@@ -5,8 +5,8 @@
 use super::Runtime;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::store::error::Error;
+use crate::store::file_words::FileFacts;
 use crate::store::file_words::FilePlace;
-use crate::store::incarnation::FileFacts;
 use crate::store::layout::{self, runtime as at};
 
 /// A group file and its place in the register.

@@ -6,6 +6,7 @@
 
 use super::head_cache::HeadCache;
 use super::parked::{Parked, Parking};
+use super::reply::{QUEUE, Reply};
 use super::serve::{Rules, Serve};
 use crate::protocol::call::Call;
 use crate::protocol::response_head::{
@@ -81,8 +82,6 @@ impl ConnectionBuffers {
     }
 }
 
-/// The most requests that wait to run together.
-pub const QUEUE: usize = 16;
 /// Waiting requests run once their bytes reach this number.
 pub const QUEUE_BYTES: usize = 2 << 10;
 /// How many buffers grow with the longest answer: a request and its answers for each place in the
@@ -111,16 +110,6 @@ pub(super) struct Queue {
     /// Where the answers of each connection of the batch end in the output.
     batch_ends: Vec<usize>,
     parking: Parking,
-}
-
-/// How to answer a request in the queue.
-#[derive(Debug, Clone, Copy)]
-pub struct Reply {
-    call: Call,
-    /// The status of a limited item. `None`: each item carries its own result, the status is 200.
-    refusal: Option<u16>,
-    options: ResponseOptions,
-    pub(super) batch_index: usize,
 }
 
 impl Default for Queue {
@@ -163,6 +152,24 @@ impl<S: Serve> RequestContext<'_, S> {
         let queue = &mut self.scratch.queue;
         queue.parking.unpark(exchange, &mut queue.exchanges[queue.waiting]);
         self.enqueue(reply.call, reply.refusal, reply.options);
+    }
+
+    /// Runs what the present connection has parked, or parks it again. That is known before any
+    /// more of the input is read.
+    #[cold]
+    pub fn resume(&mut self, parked: &mut Vec<Parked>) {
+        for parked in parked.drain(..) {
+            match parked {
+                Parked::Request(exchange, reply) => self.requeue(exchange, reply),
+                Parked::Answer(answer) => {
+                    self.flush();
+                    let from = self.out.len();
+                    self.out.extend_from_slice(&answer);
+                    self.end_answer(from);
+                }
+            }
+        }
+        self.flush();
     }
 
     /// Has the present connection something parked: it is not read any further.

@@ -3,8 +3,7 @@
 //! Invariant: nothing behind a parked request is begun or written before that is answered, so the
 //! order of the connection is kept. A connection with something parked reads nothing.
 
-use super::context::{QUEUE, Reply, RequestContext};
-use super::serve::Serve;
+use super::reply::{QUEUE, Reply};
 use frs::service::{Exchange, Stage};
 
 /// Exchanges that are kept for the next ones to be parked.
@@ -66,25 +65,5 @@ impl Parking {
         if self.spare.len() < SPARE {
             self.spare.push(exchange);
         }
-    }
-}
-
-impl<S: Serve> RequestContext<'_, S> {
-    /// Runs what the present connection has parked, or parks it again. That is known before any
-    /// more of the input is read.
-    #[cold]
-    pub fn resume(&mut self, parked: &mut Vec<Parked>) {
-        for parked in parked.drain(..) {
-            match parked {
-                Parked::Request(exchange, reply) => self.requeue(exchange, reply),
-                Parked::Answer(answer) => {
-                    self.flush();
-                    let from = self.out.len();
-                    self.out.extend_from_slice(&answer);
-                    self.end_answer(from);
-                }
-            }
-        }
-        self.flush();
     }
 }

@@ -1,4 +1,5 @@
-//! The clients of a worker whose requests wait for leases: parked, looked at, gone on with, given up.
+//! The clients of a worker whose requests wait for leases: parked, looked at, gone on with, given
+//! up.
 //!
 //! Invariant: nobody who waits is forgotten. A client is looked at when the courier calls, at its
 //! deadline, and before the worker sleeps.

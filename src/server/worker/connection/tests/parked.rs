@@ -76,7 +76,10 @@ fn more_requests_than_the_queue_holds_keep_their_order() {
         (0..60).map(|n| format!("{}{n}", if n % 7 == 3 { "lease" } else { "k" })).collect();
     let input: String = keys.iter().map(|key| post(key)).collect();
     line.push(input.as_bytes());
-    assert!(line.connection.parked().len() <= context::QUEUE, "what is read ahead is bounded");
+    assert!(
+        line.connection.parked().len() <= crate::worker::connection::QUEUE,
+        "what is read ahead is bounded"
+    );
     for key in keys.iter().filter(|key| key.starts_with("lease")) {
         leased(&mut line, key);
     }
