@@ -420,3 +420,6 @@ impl Leased {
         !self.is_kept(state) && (holding.used == 0 || now_ms >= holding.lease.gone_ms)
     }
 }
+
+#[cfg(test)]
+mod tests;
