@@ -293,6 +293,8 @@ fn run(policy: conf::Policy, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
     #[test]
     fn an_interval_spends_what_its_lease_allows(steps in steps()) {
         run(conf::Policy::Interval(Interval { interval_ms: INTERVAL_MS, max: MAX, debt: 0 }), &steps)?;
