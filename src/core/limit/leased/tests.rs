@@ -281,6 +281,7 @@ impl World {
             true,
             "what remains is admitted"
         );
+        // Their lives are longer than these steps.
         prop_assert!(!(self.limit.is_kept(&self.state) && self.limit.is_over(&self.state)));
         prop_assert!(!self.limit.is_fresh(&self.state) || self.unspent() == 0);
         Ok(())
@@ -308,5 +309,18 @@ proptest! {
     #[test]
     fn a_sliding_limit_runs_its_log_under_its_share(steps in steps()) {
         run(conf::Policy::Sliding(Sliding { interval_ms: INTERVAL_MS, max: MAX }), &steps)?;
+    }
+}
+
+#[test]
+fn what_no_ledger_has_heard_of_for_a_life_is_over() {
+    let policy = conf::Policy::Interval(Interval { interval_ms: INTERVAL_MS, max: MAX, debt: 0 });
+    let mut world = World::new(policy);
+    world.charge(3, Spending::Admit);
+    let life_ms = world.limit.life_ms().unwrap();
+    for (passed_ms, is_over) in [(life_ms - 1, false), (life_ms, true)] {
+        world.clock.set_now(world.now_ms + passed_ms);
+        assert!(world.limit.is_kept(&world.state));
+        assert_eq!(world.limit.is_over(&world.state), is_over);
     }
 }
