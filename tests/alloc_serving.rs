@@ -5,12 +5,17 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use frs::base::clock;
 use frs::conf::active;
 use frs::conf::{Conf, Srv, Texts};
-use frs::service::{Answers, Request, Role, Service};
-use frs::store::{GroupCounter, Runtime, prepare};
+use frs::key::{KeyForm, KeyRef};
+use frs::lease::Lease;
+use frs::service::{Answers, Exchange, LeaseKey, LeaseMoment, Request, Role, Service, Stage};
+use frs::store::{GroupCounter, Runtime, Want, WantKind, prepare};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, Serve};
 
 struct Counting;
@@ -79,6 +84,11 @@ impl Serve for RequestHandler {
         self.service.run(request, self.now, answers);
     }
 
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        self.service.run_all(exchanges, self.now);
+        assert!(exchanges.iter().all(|exchange| exchange.stage == Stage::Answered));
+    }
+
     fn biz_name(&self, index: usize) -> Option<&str> {
         self.service.conf().map.bizs.get(index).map(|biz| biz.name.as_str())
     }
@@ -143,20 +153,30 @@ fn input(turn: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-#[test]
-fn serving_allocates_nothing() {
-    let dir = tempfile::tempdir().expect("a directory");
+/// A data directory as a master prepares it, with more in its srv.xml.
+fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
     let srv = format!(
-        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/></srv>",
-        dir.path().display()
+        "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>{more}</srv>",
+        dir.display()
     );
-    let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("sound");
-    let runtime = Runtime::create_or_open(dir.path()).expect("made");
+    let conf = Conf::parse("srv.xml", &srv, "map.xml", map).expect("sound");
+    let runtime = Runtime::create_or_open(dir).expect("made");
     prepare(&conf).expect("prepared");
     let texts =
-        Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: MAP.into() };
-    active::write(dir.path(), 1, &texts).expect("written");
+        Texts { srv_name: "srv.xml".into(), srv, map_name: "map.xml".into(), map: map.into() };
+    active::write(dir, 1, &texts).expect("written");
     runtime.publish(1);
+    (conf, runtime)
+}
+
+/// Allocations are counted for the whole process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn serving_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().expect("a directory");
+    let (conf, runtime) = world(dir.path(), "", MAP);
 
     let service = Service::attach(dir.path(), Role::Program).expect("attached");
     let mut desk = RequestHandler { service, now: NOW };
@@ -200,4 +220,102 @@ fn serving_allocates_nothing() {
     let evicted = runtime.count_of_groups(GroupCounter::EvictionsLimiting)
         + runtime.count_of_groups(GroupCounter::EvictionsIdle);
     assert!(evicted > 1000, "{evicted}");
+}
+
+const CLUSTER: &str = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster>";
+
+const SHARED: &str = r#"<map>
+  <group name="g" files="1" key-nodes="64" chain="8" node-size="640"/>
+  <biz id="1" name="leased" key="string" share="cluster" hosts="2">
+    <limit policy="interval" interval="1h" max="1000000"/></biz>
+  <biz id="2" name="spent" key="string" share="cluster" hosts="2">
+    <limit policy="interval" interval="1h" max="1000000"/></biz>
+  <biz id="3" name="log" key="string" share="cluster" hosts="2">
+    <limit policy="sliding" interval="1h" max="100"/></biz>
+  <biz id="4" name="exact" key="string" share="exact"><limit policy="total" max="100"/></biz>
+  <biz id="5" name="both" key="string" share="cluster" hosts="2">
+    <limit policy="token" rate="1/s" burst="1000000"/>
+    <limit policy="total" scope="biz" max="1000000"/></biz>
+</map>"#;
+
+/// The ledger has granted so much of each limit of a key, and has nothing left.
+fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
+    let (boot_ms, wall_ms, incarnation) = (clock::boot_ms(), clock::now(), courier.incarnation());
+    let field = [u64::from(b'k')];
+    let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
+    let Want { key_word, field, .. } = Want::of_key(WantKind::Update, biz_id, key);
+    let moment = LeaseMoment { boot_ms, wall_ms, ledger_ms: wall_ms };
+    let granted = courier.with_leases(&LeaseKey { key_word, field }, moment, |limits| {
+        for limit in limits {
+            let end_ms = boot_ms + 3_600_000;
+            limit.holding.lease = Lease {
+                incarnation,
+                window: wall_ms,
+                allowance,
+                end_ms,
+                gone_ms: end_ms,
+                again_ms: end_ms,
+                heard_ms: boot_ms,
+                is_exhausted: true,
+                ..Lease::default()
+            };
+        }
+    });
+    granted.expect("stored");
+}
+
+#[test]
+fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().expect("a directory");
+    let (conf, _runtime) = world(dir.path(), CLUSTER, SHARED);
+    let service = Service::attach(dir.path(), Role::Program).expect("attached");
+    let mut courier = Service::attach(dir.path(), Role::Courier).expect("attached");
+    for (biz_id, allowance) in [(1, 900_000), (2, 0), (3, 50), (4, 7), (5, 900_000)] {
+        grant(&mut courier, biz_id, allowance);
+    }
+    let items: String = ["leased", "spent", "log", "exact", "both"]
+        .map(|biz| format!("<item biz=\"{biz}\" key=\"k\" detail=\"true\"/>"))
+        .concat();
+    let get = |path: &str| format!("GET {path}&key=k HTTP/1.1\r\nHost: t\r\n\r\n");
+    let input = [
+        get("/update?biz=leased").repeat(20),
+        get("/update?biz=spent").repeat(20),
+        get("/update?biz=log"),
+        get("/update?biz=exact"),
+        get("/query?biz=both"),
+        post("/update", &format!("<request>{items}</request>")),
+        post("/query", &format!("<request>{}</request>", items.replace("exact", "log"))),
+        // Refused for what is spent, and charged where nothing is.
+        post("/update", &format!("<request atomic=\"true\">{items}</request>")),
+        post(
+            "/update",
+            "<request atomic=\"true\"><item biz=\"leased\" key=\"k\"/>\
+             <item biz=\"both\" key=\"k\"/></request>",
+        ),
+    ]
+    .concat();
+    let mut desk = RequestHandler { service, now: clock::now() };
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
+    let mut connection = Connection::new(None);
+    let mut turn = || {
+        out.clear();
+        desk.service.begin_tick();
+        scratch.set_now(desk.now);
+        let rules = (&conf.srv).into();
+        let progress =
+            connection.advance(input.as_bytes(), rules, &mut desk, &mut scratch, &mut out);
+        assert_eq!((progress.consumed, progress.close), (input.len(), false));
+        let count = |word: &[u8]| out.windows(word.len()).filter(|part| *part == word).count();
+        (count(b"HTTP/1.1 200"), count(b"HTTP/1.1 429"))
+    };
+    for _ in 0..60 {
+        turn();
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..300 {
+        // Of the single items: the leased ones pass, the spent ones, the log and the exact one do not.
+        assert_eq!(turn(), (20 + 1 + 4, 20 + 2));
+    }
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }

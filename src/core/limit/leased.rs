@@ -490,10 +490,15 @@ impl Leased {
         !self.holding(state).is_evictable(self.clock.boot_ms())
     }
 
-    /// Whether nothing in the state counts any more.
+    /// Whether nothing in the state counts any more: what it had is over, or all that happened to it
+    /// is longer ago than its life, as in a long outage.
     pub fn is_over(&self, state: &[u64]) -> bool {
         let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
-        !self.is_kept(state) && (holding.used == 0 || now_ms >= holding.lease.gone_ms)
+        let Lease { used_ms, sent_ms, heard_ms, gone_ms, .. } = holding.lease;
+        let last_ms = used_ms.max(sent_ms).max(heard_ms);
+        let is_past = |life_ms: u64| last_ms > 0 && now_ms >= last_ms.saturating_add(life_ms);
+        self.life_ms().is_some_and(is_past)
+            || !self.is_kept(state) && (holding.used == 0 || now_ms >= gone_ms)
     }
 }
 

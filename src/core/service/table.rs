@@ -80,7 +80,8 @@ pub(crate) struct Entry {
     digest_key: DigestKey,
     /// All machines name its keys alike, or need not.
     names_keys: bool,
-    /// The longest life of a node of each scope, with any key's limits. None: forever.
+    /// The longest life of a node of each scope, with any key's limits. None: forever, or it is
+    /// shared: what machines share knows no wall clock, so its states alone tell.
     life_ms: [Option<u64>; 2],
     /// The place of the whole biz's node, if one of its limits has that scope.
     pub whole: Option<Wanted>,
@@ -129,6 +130,9 @@ impl Table {
                     .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
                 let lists = Lists::new(biz, &rules);
                 let life_ms = [Scope::Key, Scope::Biz].map(|scope| {
+                    if biz.sharing.is_some() {
+                        return None;
+                    }
                     let all = lists.iter().flat_map(Lists::limits).chain([&rules]);
                     let lives = all.map(|rules| rules.longest_life_ms(scope));
                     lives.reduce(|one, other| Some(one?.max(other?))).flatten()

@@ -1,5 +1,7 @@
 //! Worked cases of each policy, and a model of what may be spent.
 
+mod model;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

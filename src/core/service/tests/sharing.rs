@@ -313,3 +313,22 @@ fn a_program_that_does_not_wait_gets_its_lease_by_trying_again() {
     assert_eq!(host.serve(1), 1, "it asks once");
     assert!(client.try_update(item()).is_ok_and(|verdict| verdict.is_allowed()));
 }
+
+#[test]
+fn a_step_of_the_wall_clock_evicts_no_lease() {
+    const DAYS: u64 = 10 * 86_400_000;
+    let mut host = Host::of(&MAP.replace("key-nodes=\"64\"", "key-nodes=\"1\""));
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for key in keys {
+        let mut exchange = host.begin(update(&[Ask("wait", key, 1)]));
+        assert_eq!(host.serve(5), 1);
+        assert_eq!(host.run(&mut exchange), Stage::Answered);
+    }
+    let stepped = clock::now() + DAYS;
+    let other = host.service.one(Command::Update, "local", "k", 1, stepped);
+    assert_eq!(other.unwrap_err(), ItemError::Full);
+    for key in keys {
+        let own = host.service.one(Command::Update, "wait", key, 1, stepped).unwrap();
+        assert!(!own.limited, "{key}");
+    }
+}
