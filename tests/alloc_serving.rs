@@ -314,7 +314,8 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
     }
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for _ in 0..300 {
-        // Of the single items: the leased ones pass, the spent ones, the log and the exact one do not.
+        // Of the single items: the leased ones pass, the spent ones, the log and the exact one do
+        // not.
         assert_eq!(turn(), (20 + 1 + 4, 20 + 2));
     }
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);

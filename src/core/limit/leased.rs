@@ -490,8 +490,8 @@ impl Leased {
         !self.holding(state).is_evictable(self.clock.boot_ms())
     }
 
-    /// Whether nothing in the state counts any more: what it had is over, or all that happened to it
-    /// is longer ago than its life, as in a long outage.
+    /// Whether nothing in the state counts any more: what it had is over, or all that happened to
+    /// it is longer ago than its life, as in a long outage.
     pub fn is_over(&self, state: &[u64]) -> bool {
         let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
         let Lease { used_ms, sent_ms, heard_ms, gone_ms, .. } = holding.lease;

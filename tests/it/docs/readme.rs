@@ -458,6 +458,15 @@ fn every_setting_is_described() {
 #[test]
 fn every_metric_is_described_and_no_other() {
     let setup = shipped();
+    // With a cluster, which need not answer, there are all.
+    let srv = std::fs::read_to_string(setup.path("conf/srv.xml")).expect("read");
+    let cluster = "<cluster name=\"c\" secret-file=\"conf/cluster.secret\">\
+                   <node>127.0.0.1:1</node></cluster></srv>";
+    std::fs::write(setup.path("conf/srv.xml"), srv.replace("</srv>", cluster)).expect("written");
+    let secret = setup.path("conf/cluster.secret");
+    std::fs::write(&secret, [7; 32]).expect("written");
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("set");
     let _server = setup.start();
     let address = admin_address(&setup).parse().expect("an address");
     let metrics = crate::common::wait_until("the admin plane answers", || {

@@ -81,7 +81,7 @@ fn schema_and_check_agree_on_shares() {
         ("share='exact' host='8'", false),
     ];
     for (settings, good) in cases {
-        let group = "<group name='g' files='1' key-nodes='8' node-size='64'/>";
+        let group = "<group name='g' files='1' key-nodes='8' node-size='256'/>";
         let limit = "<limit policy='total' max='1'/>";
         let biz = format!("<biz id='1' name='a' key='string' {settings}>{limit}</biz>");
         map_agreed(&format!("<map>{group}{biz}</map>"), good);
@@ -97,6 +97,13 @@ fn with_example(file: &str, element: &str) -> String {
     let comment_end = at + text[at..].find("-->").expect("in a comment") + 3;
     assert!(end < comment_end && text[..at].rfind("<!--") > text[..at].rfind("-->"), "a comment");
     format!("{}\n{}{}", &text[..comment_end], &text[at..end], &text[comment_end..])
+}
+
+/// A shipped map with the group of this name, which stands in a comment.
+fn with_group(name: &str, map: &str) -> String {
+    let at = map.find(&format!("<group name=\"{name}\"")).expect("the example of a group");
+    let group = &map[at..at + map[at..].find("/>").expect("it ends") + 2];
+    map.replace("</map>", &format!("{group}\n</map>"))
 }
 
 #[test]
@@ -116,14 +123,14 @@ fn the_shipped_example_of_a_cluster_is_taken() {
 #[test]
 fn the_shipped_examples_of_shares_are_taken() {
     let map = |element: &str| {
-        let map = with_example("map.xml", element);
+        let map = with_group("shared", &with_example("map.xml", element));
         map_agreed(&map, true);
         Conf::parse("srv.xml", SRV, "map.xml", &map).unwrap().map
     };
     let partner = map("<biz id=\"2001\"");
     let partner = &partner.bizs[partner.find_biz("partner").expect("the example")];
     // What it says is the default.
-    let bare = "<map><group name='g' files='1' key-nodes='8' node-size='64'/>\
+    let bare = "<map><group name='g' files='1' key-nodes='8' node-size='256'/>\
                 <biz id='1' name='a' key='string' share='cluster' hosts='8'>\
                 <limit policy='total' max='1'/></biz></map>";
     let bare = Conf::parse("srv.xml", SRV, "map.xml", bare).unwrap();
