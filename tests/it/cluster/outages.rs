@@ -69,7 +69,7 @@ fn ledger(nodes: &Nodes) -> (usize, String) {
 #[test]
 fn a_killed_master_whose_replica_is_behind_costs_nothing_where_holders_claim() {
     let Some(mut nodes) = Nodes::start() else { return };
-    let history = failing(&mut nodes, "learn=\"1s\"", hour(MAX, ""), |nodes, load| {
+    let history = failing(&mut nodes, "learn=\"3s\"", hour(MAX, ""), |nodes, load| {
         let (master, _) = ledger(nodes);
         // The replica stays at what it has.
         nodes.stop(master + MASTERS);
@@ -84,16 +84,18 @@ fn a_killed_master_whose_replica_is_behind_costs_nothing_where_holders_claim() {
 }
 
 #[test]
-fn an_emptied_cluster_costs_nothing_where_holders_claim() {
+fn an_emptied_cluster_costs_a_slice_a_host_at_most() {
     let Some(mut nodes) = Nodes::start() else { return };
     let history = failing(&mut nodes, "learn=\"1s\"", hour(MAX, ""), |nodes, load| {
         (0..MASTERS).for_each(|i| nodes.flush_all(i));
         wait_for_answers(load, 500);
         (0..MASTERS).for_each(|i| nodes.flush_all(i));
     });
-    // Two looks of the library at its master are 100 ms apart, and a claim takes a moment.
-    let [over, _] = figures("FLUSHALL, twice", &history, MAX, 0);
-    assert_eq!(over, 0);
+    // The library looks at its server each 100 ms: until then it may grant each host one slice, of
+    // each time that the cluster is emptied.
+    let gap = 2 * MAX / 2;
+    let [over, _] = figures("FLUSHALL, twice", &history, MAX, gap);
+    assert!(over <= gap);
 }
 
 #[test]
