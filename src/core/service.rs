@@ -8,6 +8,7 @@ mod execute;
 mod identity;
 mod leases;
 mod outcome;
+mod records;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -276,6 +277,7 @@ impl ItemError {
 pub use edit_record::{Clearing, RecordError, RecordName};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
+pub use records::{ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds};
 pub use table::Seen;
 
 pub use crate::limit::{Figures, Heard, LimitFigures, List, Verdict};
@@ -484,11 +486,11 @@ impl Service {
         taken
     }
 
-    /// Sets the time of a batch: the wall clock's, and if some biz is shared CLOCK_BOOTTIME.
+    /// Sets the time of a batch: the wall clock's, and CLOCK_BOOTTIME if items may wait.
     #[inline]
     fn set_now(&mut self, now: Millis) {
         self.table.set_now(now);
-        if self.table.is_shared() {
+        if self.table.is_shared() || self.table.has_backups() {
             self.set_times(now, clock::boot_ms());
         }
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::fault::{Checked, Fault, Faults, Faulty, Notes, Source, shown};
 use super::host::Host;
 use super::xml::{Document, Element};
-use super::{Cluster, Conf, cluster_read, fit, map_read, share_read, srv_read, xml};
+use super::{Cluster, Conf, cluster_read, fit, map_read, share_read, srv_read, warm, xml};
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
@@ -178,6 +178,7 @@ fn check(srv: NamedBytes<'_>, map: NamedBytes<'_>, host: &Host) -> Result<Conf, 
         let raw = map_read::map(notes, root, complete);
         if !has_cluster {
             share_read::without_cluster(notes, raw.bizs.iter().map(|biz| biz.element));
+            warm::without_cluster(notes, raw.groups.iter().map(|group| group.element));
         }
         fit::map(notes, raw)
     });

@@ -60,6 +60,12 @@ impl Map {
         self.index.find(text)
     }
 
+    /// Whether the cluster knows keys of a biz of this map: by ledgers, or by records.
+    pub fn is_known_in_cluster(&self, biz: &Biz) -> bool {
+        let group = self.groups.get(biz.group);
+        biz.sharing.is_some() || group.is_some_and(|group| group.backup_ms.is_some())
+    }
+
     /// The most words that one item of a transaction logs: those of the largest key's node; if a
     /// biz has limits of scope biz, those of that node; and a word of tags for each node.
     pub fn item_undo_words(&self) -> u64 {
@@ -80,6 +86,9 @@ pub struct Group {
     pub geometry: Geometry,
     /// What an Update does when a chain is full.
     pub on_full: OnFull,
+    /// Milliseconds between two rounds that carry changed records to the cluster. None: they stay
+    /// here.
+    pub backup_ms: Option<u64>,
 }
 
 /// Geometry of a group: every number that determines the place of a node.

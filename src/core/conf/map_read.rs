@@ -11,7 +11,7 @@ use super::share::Sharing;
 use super::value::{Value, multiple, one_of, only_with, whole32, word};
 use super::walk::Shape;
 use super::xml::Element;
-use super::{limit_read, list_read, share_read, weight_read};
+use super::{limit_read, list_read, share_read, warm, weight_read};
 
 const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
 const GROUP: Shape = Shape {
@@ -24,6 +24,7 @@ const GROUP: Shape = Shape {
         "key-bytes",
         "hash",
         "on-full",
+        "backup",
     ],
     ..Shape::EMPTY
 };
@@ -116,8 +117,11 @@ fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     let group = geometry(notes, element);
     let on_full = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
     let on_full = element.or(notes, "on-full", OnFull::Evict, on_full);
-    let group = match (name.clone(), group, on_full) {
-        (Ok(name), Ok(geometry), Ok(on_full)) => Ok(Group { name, geometry, on_full }),
+    let backup_ms = warm::backup_ms(notes, element);
+    let group = match (name.clone(), group, on_full, backup_ms) {
+        (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms)) => {
+            Ok(Group { name, geometry, on_full, backup_ms })
+        }
         _ => Err(Faulty),
     };
     RawGroup { element, name, group }

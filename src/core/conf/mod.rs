@@ -51,6 +51,7 @@ mod suggest;
 mod tests;
 mod value;
 mod walk;
+mod warm;
 mod weight_read;
 mod xml;
 

@@ -11,7 +11,7 @@ use super::memory_bound::{
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::srv::SLOTS;
-use super::{Conf, fit, promises};
+use super::{Conf, fit, promises, warm};
 use crate::base::figures::{bytes, exact_bytes, grouped};
 
 /// The part of memory, as its divisor, beyond which files on disk throttle their writers.
@@ -131,6 +131,9 @@ fn group_text(text: &mut String, group: &Group) {
         grouped(nodes / 10 * 7 + nodes % 10 * 7 / 10),
         percent_text(displaced_share(g.chain, 0.7)),
     );
+    for line in warm::group_lines(group) {
+        let _ = writeln!(text, "  {line}");
+    }
 }
 
 fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
@@ -144,7 +147,7 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
         fit::needs(biz, g.key_bytes),
         grouped(g.node_bytes.into())
     );
-    for line in promises::biz_lines(biz) {
+    for line in promises::biz_lines(biz).into_iter().chain(warm::biz_lines(biz, group)) {
         let _ = writeln!(text, "    {line}");
     }
 }

@@ -21,6 +21,7 @@ mod list;
 mod map;
 mod share;
 mod srv;
+mod warm;
 
 const GROUP: &str = r#"<group name="g" files="1" key-nodes="8" node-size="64"/>"#;
 

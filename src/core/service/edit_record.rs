@@ -156,9 +156,18 @@ impl Service {
     /// # Errors
     /// There can be no such record, or it is unavailable now.
     pub fn erase(&mut self, record: RecordName<'_>, now: Millis) -> Result<bool, RecordError> {
-        self.on_record(record, now, |_, _, transaction, index, _| {
+        self.on_record(record, now, |entry, target, transaction, index, place| {
             let there = transaction.is_placed(index);
-            transaction.erase(index);
+            if entry.fetch_wait_ms.is_none() || target.scope == Scope::Biz {
+                transaction.erase(index);
+                return Ok(there);
+            }
+            // A fresh record: without one the cluster's copy would come back.
+            entry.adopt(transaction.words(index), Scope::Key);
+            let [states, _] = transaction.states([Some(index), None]);
+            states.fill(0);
+            place(transaction, index)?;
+            transaction.touch(index, now);
             Ok(there)
         })
     }

@@ -6,7 +6,7 @@
 use crate::conf::{ClusterKeys, Conf};
 use crate::store::{ClusterId, Handle, Incarnation};
 
-/// What the shared bizs of a configuration need to know of this host and of its cluster.
+/// What the bizs that a cluster knows need to know of this host and of its cluster.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
     pub keys: Option<ClusterKeys>,
@@ -14,13 +14,16 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Of this configuration. Nothing if no biz is shared, or something is not known: then shared
-    /// bizs answer `store`.
+    /// Of this configuration. Nothing if the cluster knows no biz, or something is not known: then
+    /// such bizs answer `store`.
     pub fn of(handle: &Handle, conf: &Conf) -> Identity {
-        let mut shared = conf.map.bizs.iter().filter(|biz| biz.sharing.is_some()).peekable();
-        let Some(cluster) = conf.srv.cluster.as_ref().filter(|_| shared.peek().is_some()) else {
+        let mut known = conf.map.bizs.iter().map(|biz| conf.map.is_known_in_cluster(biz));
+        let Some(cluster) = conf.srv.cluster.as_ref().filter(|_| known.any(|is_known| is_known))
+        else {
             return Identity::default();
         };
+        // Only leases stand in the files. A record in the cluster names its owner itself.
+        let shared = conf.map.bizs.iter().filter(|biz| biz.sharing.is_some());
         let Some(keys) = handle.runtime().cluster_keys() else {
             let path = handle.runtime().path().display();
             tracing::error!(%path, "the cluster's keys are damaged: shared bizs answer store");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::conf::{
-    ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
+    Biz, ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
 };
 use crate::key::{BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed};
 use crate::limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
@@ -37,6 +37,8 @@ pub(crate) struct Table {
     clock: Arc<LeaseClock>,
     /// Some business is shared.
     is_shared: bool,
+    /// The cluster keeps records of some business.
+    has_backups: bool,
 }
 
 /// The map index of the business with an id.
@@ -64,6 +66,9 @@ pub(crate) struct Entry {
     pub epoch: u8,
     /// How machines share its limits.
     pub sharing: Option<Sharing>,
+    /// How long an item waits for the record of its key that the cluster keeps. None: it keeps
+    /// none of this business.
+    pub fetch_wait_ms: Option<u64>,
     pub on_full: OnFull,
     /// The row that counts its items.
     pub row: BizRow,
@@ -123,7 +128,9 @@ impl Table {
                 let geometry = header.map_or(configured.geometry, |header| header.geometry);
                 let seeds = header.map_or([0; 2], |header| header.seeds);
                 let seed = Seed(seeds);
-                let shared_seed = keys.filter(|_| biz.sharing.is_some()).map(|keys| keys.key_seed);
+                // What the cluster knows is named as on all its machines.
+                let is_known = conf.map.is_known_in_cluster(biz);
+                let shared_seed = keys.filter(|_| is_known).map(|keys| keys.key_seed);
                 let rules = Rules::with_clock(biz, &clock);
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
@@ -144,6 +151,7 @@ impl Table {
                     mode: biz.mode,
                     epoch: biz.epoch,
                     sharing: biz.sharing,
+                    fetch_wait_ms: keys.and_then(|_| fetch_wait_ms(conf, biz)),
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
@@ -153,7 +161,7 @@ impl Table {
                     geometry,
                     seed,
                     digest_key: shared_seed.map_or(seed.digest_key(), DigestKey),
-                    names_keys: biz.sharing.is_none() || keys.is_some(),
+                    names_keys: !is_known || keys.is_some(),
                     whole,
                     rules,
                 }
@@ -163,8 +171,9 @@ impl Table {
         let mut by_id: Vec<IdIndex> = entries.iter().enumerate().map(id_index).collect();
         by_id.sort_unstable();
         let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
+        let has_backups = entries.iter().any(|entry| entry.fetch_wait_ms.is_some());
         let (known, degraded) = (Span::NEVER, conf.srv.degrade);
-        Table { entries, by_id, known, degraded, clock, is_shared }
+        Table { entries, by_id, known, degraded, clock, is_shared, has_backups }
     }
 
     /// Sets the time. Between two turns of any calendar window that is one comparison.
@@ -181,7 +190,13 @@ impl Table {
         self.is_shared
     }
 
-    /// The clock of leases.
+    /// Whether the cluster keeps records of some business. Then items may wait for them.
+    #[inline]
+    pub fn has_backups(&self) -> bool {
+        self.has_backups
+    }
+
+    /// The clock of leases, and of all items that wait.
     #[inline]
     pub fn lease_clock(&self) -> &LeaseClock {
         &self.clock
@@ -238,6 +253,13 @@ impl Table {
             last_use_ms: words[node::LAST_USE],
         })
     }
+}
+
+/// A message to the cluster and its answer, and once more.
+fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
+    let cluster = conf.srv.cluster.as_ref()?;
+    let group = conf.map.groups.get(biz.group)?;
+    group.backs_up(biz).then(|| 2 * cluster.timeout_ms)
 }
 
 impl Entry {
@@ -351,6 +373,12 @@ impl Entry {
     #[inline]
     pub fn states_at(&self) -> usize {
         node::FIELD + self.geometry.key_bytes as usize / 8
+    }
+
+    /// For how long from now on a key's node with this last use counts. None: forever.
+    pub fn life_ms(&self, last_use_ms: u64, now: u64) -> Option<u64> {
+        let life_ms = self.life_ms[Scope::Key as usize]?;
+        Some(last_use_ms.min(now).saturating_add(life_ms).saturating_sub(now))
     }
 
     /// Whether a node with this word was written under other limits or before a reset. Its states

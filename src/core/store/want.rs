@@ -26,6 +26,8 @@ pub enum WantKind {
     Query = 1,
     /// To charge.
     Update = 2,
+    /// To have the record of its key that the cluster keeps.
+    Fetch = 3,
 }
 
 /// What an item needs of the ledger.
@@ -108,6 +110,7 @@ impl WantKind {
         Some(match number {
             1 => WantKind::Query,
             2 => WantKind::Update,
+            3 => WantKind::Fetch,
             _ => return None,
         })
     }
@@ -200,7 +203,8 @@ mod tests {
     use super::*;
 
     fn want() -> impl Strategy<Value = Want> {
-        let kind = prop_oneof![Just(WantKind::Query), Just(WantKind::Update)];
+        let kind =
+            prop_oneof![Just(WantKind::Query), Just(WantKind::Update), Just(WantKind::Fetch)];
         let key = proptest::collection::vec(any::<u64>(), 0..=WANT_FIELD_WORDS);
         let request = any::<Option<(u64, u16)>>();
         (kind, any::<[u64; 3]>(), any::<u32>(), any::<u8>(), (key, request), 0..8u16).prop_map(

@@ -33,6 +33,16 @@
 -- FCALL frs_1_epoch 1 KEY EPOCH       the reset epoch: the larger of what is known and EPOCH
 -- FCALL frs_1_secret 1 KEY CHECK      the check of the secret: what is known, or else CHECK
 --
+-- Records of keys whose limits are each machine's own, kept for the machine that takes a key over:
+-- FCALL frs_1_put 1 RECORD HOST VERSION LIFE BYTES
+--   keeps BYTES for LIFE ms (0: forever). 0: kept; 1: another host has taken the record over since;
+--   2: a later VERSION of this host is known. Nothing has changed with 1 and 2.
+-- FCALL frs_1_fetch 1 RECORD HOST VERSION
+--   an array: BYTES, or nothing. The record is HOST's from now on.
+--   VERSION is a u64 as 16 lower-case hex digits. Versions are compared within a host only, and
+--   times not at all.
+-- The hash of a record: h the host that has it, v the last version of that host, b the bytes.
+--
 -- The hash:
 --   s   start of the window          u   granted in all (token: taken out of the full bucket)
 --   e   when all is forgotten        o   of that maybe unspent
@@ -511,6 +521,37 @@ local function secret(keys, args)
   return redis.call('GET', keys[1])
 end
 
+-- Whether the last version of this host is later than this one, or as late.
+local function is_old(version, known)
+  local function part(digits, from) return tonumber(string.sub(digits, from, from + 7), 16) end
+  local high, low = part(version, 1), part(version, 9)
+  local known_high, known_low = part(known, 1), part(known, 9)
+  return high < known_high or high == known_high and low <= known_low
+end
+
+local KEPT, MOVED, OLD = 0, 1, 2
+
+local function put(keys, args)
+  local host, version, life, bytes = args[1], args[2], tonumber(args[3]), args[4]
+  local found = redis.call('HMGET', keys[1], 'h', 'v')
+  if found[1] and found[1] ~= host then return MOVED end
+  if found[1] and is_old(version, found[2]) then return OLD end
+  redis.call('HSET', keys[1], 'h', host, 'v', version, 'b', bytes)
+  if life > 0 then
+    redis.call('PEXPIRE', keys[1], life)
+  else
+    redis.call('PERSIST', keys[1])
+  end
+  return KEPT
+end
+
+local function fetch(keys, args)
+  local bytes = redis.call('HGET', keys[1], 'b')
+  if not bytes then return {} end
+  redis.call('HSET', keys[1], 'h', args[1], 'v', args[2])
+  return {bytes}
+end
+
 local function register(name, callback, flags)
   redis.register_function{function_name = 'frs_1_' .. name, callback = callback, flags = flags}
 end
@@ -525,3 +566,5 @@ register('holders', holders, {'no-writes', 'allow-oom'})
 register('heartbeat', heartbeat, {'allow-oom'})
 register('epoch', epoch, {'allow-oom'})
 register('secret', secret, {'allow-oom'})
+register('put', put, {'allow-oom'})
+register('fetch', fetch, {'allow-oom'})

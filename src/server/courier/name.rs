@@ -129,6 +129,11 @@ impl KeyDigest {
     }
 }
 
+/// The key that holds the record of a key that one machine counts alone.
+pub fn record_key(cluster: &str, biz: u32, key: KeyDigest) -> String {
+    format!("frs:{{{cluster}:{biz}:{key}}}:warm")
+}
+
 /// The key that holds the check of the cluster's secret.
 pub fn secret_key(cluster: &str) -> String {
     format!("frs:{{{cluster}}}:secret")

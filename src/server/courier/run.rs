@@ -12,6 +12,7 @@ mod programs;
 mod rings;
 mod rounds;
 mod wake;
+mod warm;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,6 +29,7 @@ use self::programs::Programs;
 use self::rings::Rings;
 use self::rounds::Rounds;
 use self::wake::Waker;
+use self::warm::WarmTier;
 use super::cluster::{ClusterFault, Links, Wake};
 use super::core::{Bounds, Core, Figures, Now};
 use super::name::Secret;
@@ -99,6 +101,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         programs,
         rings: Rings::default(),
         rounds: Rounds::new(clock::instant()),
+        warm: WarmTier::default(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
         warned: Figures::default(),
     };
@@ -160,6 +163,7 @@ struct Courier {
     programs: Programs,
     rings: Rings,
     rounds: Rounds,
+    warm: WarmTier,
     complaints: LogThrottle,
     /// What was counted when the log last told of it.
     warned: Figures,
@@ -168,6 +172,7 @@ struct Courier {
 impl Courier {
     fn run(&mut self) -> Result<(), CourierError> {
         self.rings.take_all(self.nodes.service.handle().runtime());
+        self.set_kept_groups();
         loop {
             if self.child.signals.next()?.is_some() || !receive(&self.child)? {
                 return Ok(());
@@ -181,6 +186,7 @@ impl Courier {
             self.hear(now);
             self.drain(now);
             self.round(now);
+            self.carry_records();
             self.core.settle(&mut self.nodes, now);
             self.act();
             self.programs.wake();
@@ -208,12 +214,14 @@ impl Courier {
             self.links = None;
             self.telemetry.forget_nodes();
             self.core = Core::new(&cluster.name, Bounds::default());
+            self.warm = WarmTier::default();
             self.cluster = cluster;
             self.rings = Rings::default();
             self.rings.take_all(self.nodes.service.handle().runtime());
             self.next_start = clock::instant();
         }
         self.rounds.restart();
+        self.set_kept_groups();
         true
     }
 
@@ -249,7 +257,7 @@ impl Courier {
         let boot_ms = clock::boot_ms();
         let due = self.core.next_due_ms().map(|due_ms| due_ms.saturating_sub(boot_ms));
         let round = self.rounds.due().saturating_duration_since(clock::instant());
-        let mut longest = LONGEST_SLEEP.min(round);
+        let mut longest = LONGEST_SLEEP.min(round).min(self.warm.pause());
         if let Some(due_ms) = due {
             longest = longest.min(Duration::from_millis(due_ms));
         }

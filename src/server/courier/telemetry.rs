@@ -81,8 +81,9 @@ impl Telemetry {
     }
 
     /// Tells what was counted since the last time.
-    pub fn tell(&mut self, counters: Counters<'_>, figures: &Figures) {
+    pub fn tell(&mut self, counters: Counters<'_>, figures: &Figures, kept_since_ms: Option<u64>) {
         let counters = CourierCounters::of(counters);
+        counters.set_kept_since(kept_since_ms);
         for function in Function::ALL {
             for result in RequestResult::ALL {
                 let new = figures.requests(function, result) - self.told.requests(function, result);

@@ -370,6 +370,12 @@ impl Page {
         ] {
             self.sample("frs_lease_uses", &[label("state", word)], state.uses(which));
         }
+        let help = "Since when the cluster may lack what has changed in a group with backup.";
+        self.head("frs_backup_lag_seconds", "gauge", help);
+        if let Some(kept_ms) = state.kept_since_ms {
+            let lag_ms = stats.now_ms.saturating_sub(kept_ms);
+            self.sample("frs_backup_lag_seconds", &[], seconds_of_ms(lag_ms));
+        }
     }
 
     fn server(&mut self, stats: &Stats) {

@@ -17,4 +17,5 @@ mod hosts;
 mod messages;
 pub mod nodes;
 mod outages;
+mod warm;
 mod windows;

@@ -25,6 +25,8 @@ pub(super) struct Judged {
 /// Why an atomic request is not answered by its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lacking {
+    /// It waits for records that the cluster may keep.
+    Records,
     /// It waits for leases.
     Waits,
     /// It has waited in vain, and a biz of it answers `busy` then.
@@ -53,6 +55,9 @@ impl AtomicTransaction<'_> {
     ) -> Result<Option<Lacking>, TooLarge> {
         judged.clear();
         self.find_all(&mut transaction);
+        if self.table.has_backups() && self.lacks_records(&mut transaction) {
+            return Ok(Some(Lacking::Records));
+        }
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
         }
@@ -128,6 +133,18 @@ impl AtomicTransaction<'_> {
                 self.one(index).nodes(transaction);
             }
         }
+    }
+
+    /// Whether the cluster has to be asked for nodes that are not here.
+    #[cold]
+    fn lacks_records(&self, transaction: &mut Transaction<'_>) -> bool {
+        let items = 0..self.request.items().len();
+        let mut judged = items.filter(|&index| self.resolved[index].settled.is_none());
+        judged.any(|index| {
+            let one = self.one(index);
+            let nodes = one.nodes(transaction);
+            one.lacks_record(transaction, nodes)
+        })
     }
 
     /// Judges an item with the charges of those before it, and charges it. None: the item is

@@ -34,6 +34,8 @@ pub(super) enum Unjudged {
     Failed(ItemError),
     /// It waits for a lease.
     Lacks,
+    /// Its key has no node here. The cluster may keep one.
+    Absent,
 }
 
 impl From<ItemError> for Unjudged {
@@ -67,6 +69,14 @@ impl<'a> ItemTransaction<'a> {
         let rules = entry.rules(resolved.listing);
         let spending = resolved.spending(entry);
         ItemTransaction { table, entry, rules, resolved, item, now, spending }
+    }
+
+    /// Whether the key has no node here, and the cluster has not been asked for one.
+    #[inline]
+    pub fn lacks_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> bool {
+        self.entry.fetch_wait_ms.is_some()
+            && self.resolved.wait == WaitState::New
+            && nodes.key.is_some_and(|index| !transaction.is_placed(index))
     }
 
     #[inline]
@@ -156,6 +166,9 @@ impl<'a> ItemTransaction<'a> {
         details: &mut Vec<LimitFigures>,
     ) -> Result<Verdict, Unjudged> {
         let nodes = self.nodes(&mut transaction);
+        if self.lacks_record(&transaction, nodes) {
+            return Err(Unjudged::Absent);
+        }
         let from = details.len();
         let mut done = self.with_states(&mut transaction, nodes, |states| {
             self.judge_and_charge(command, states, details)

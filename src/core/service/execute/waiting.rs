@@ -1,5 +1,5 @@
-//! Items that wait for leases: what they want goes to the courier, and they run again when it has
-//! come, or when they have waited as long as they may.
+//! Items that wait for leases, or for records that the cluster keeps: what they want goes to the
+//! courier, and they run again when it has come, or when they have waited as long as they may.
 //!
 //! Invariant: an item that waits has charged nothing. Each want of it is taken back exactly once:
 //! when it is answered, when the item is late, or when its connection is gone.
@@ -10,8 +10,8 @@ use super::atomic::Lacking;
 use super::resolved::WaitState;
 use super::tally::WaitOutcome;
 use crate::base::clock::{self, Millis};
-use crate::conf::Sharing;
 use crate::key::MAX_KEY_WORDS;
+use crate::service::table::Entry;
 use crate::service::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
 use crate::store::layout::node;
 use crate::store::{Ticket, Want, WantKind, WantResult, WantedTogether};
@@ -271,7 +271,8 @@ impl Service {
         }
     }
 
-    /// An item lacks uses of a lease: it wants them, and its answer keeps a place.
+    /// An item lacks uses of a lease, or its key's record: it wants them, and its answer keeps a
+    /// place.
     #[cold]
     pub(super) fn wait_for_lease(
         &mut self,
@@ -300,7 +301,10 @@ impl Service {
     ) -> Option<ItemWait> {
         let resolved = &self.scratch.resolved[at];
         let entry = self.table.entry(resolved.biz?);
-        let sharing: Sharing = entry.sharing?;
+        let wait_ms = match kind {
+            WantKind::Fetch => entry.fetch_wait_ms?,
+            WantKind::Query | WantKind::Update => entry.sharing?.wait_ms,
+        };
         let is_first = self.waits.own.is_empty() && self.waits.state == WaitState::New;
         if is_first && self.waits.room == 0 {
             return None;
@@ -308,7 +312,7 @@ impl Service {
         let key = resolved.key.key();
         let mut field = [0; MAX_KEY_WORDS];
         field[..key.words().len()].copy_from_slice(key.words());
-        let new_ms = self.table.lease_clock().boot_ms().saturating_add(sharing.wait_ms);
+        let new_ms = self.table.lease_clock().boot_ms().saturating_add(wait_ms);
         let late_ms = self.waits.late_ms.unwrap_or(new_ms);
         let count = request.items()[item].count.unwrap_or(0);
         let want = Want {
@@ -326,9 +330,8 @@ impl Service {
         Some(ItemWait { item, ticket: Some(ticket), is_cut_off: false, late_ms })
     }
 
-    /// An atomic request lacks uses of leases: it wants those of all its shared items, so that the
-    /// courier knows the whole of it. All are wanted until the request is late. One that only asks
-    /// asks for what its `exact` items ask.
+    /// An atomic request lacks something: it waits for all of it, or is `busy`. All is wanted until
+    /// the request is late.
     #[cold]
     pub(super) fn wait_together(
         &mut self,
@@ -336,35 +339,15 @@ impl Service {
         lacking: Lacking,
         answers: &mut Answers,
     ) {
-        let items = request.items().len();
-        let kind = match request.command {
-            Command::Query => WantKind::Query,
-            Command::Update => WantKind::Update,
-        };
-        let is_shared = |service: &Service, at: usize| match request.command {
-            Command::Query => service.asks_first(Command::Query, at),
-            Command::Update => service.sharing_at(at).is_some(),
-        };
-        let wants = (0..items).filter(|&at| is_shared(self, at)).count();
-        let waits_ms = (0..items).filter_map(|at| self.sharing_at(at)).map(|of| of.wait_ms);
+        let waits_ms = (0..request.items().len()).filter_map(|at| self.wait_ms_at(at, lacking));
         let new_ms = self.table.lease_clock().boot_ms() + waits_ms.max().unwrap_or(0);
         let was_new = self.waits.late_ms.is_none();
         self.waits.late_ms.get_or_insert(new_ms);
-        self.waits.requests += 1;
-        let number = self.waits.requests & ((1 << 48) - 1);
-        let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
-        let mut is_whole = lacking == Lacking::Waits;
-        for at in 0..items {
-            if !is_whole {
-                break;
-            }
-            if is_shared(self, at) {
-                match self.push_want(request, at, at, kind, Some(together)) {
-                    Some(wait) => self.waits.own.push(wait),
-                    None => is_whole = false,
-                }
-            }
-        }
+        let is_whole = match lacking {
+            Lacking::Waits => self.want_leases(request),
+            Lacking::Records => self.want_records(request),
+            Lacking::Busy => false,
+        };
         if was_new {
             self.waits.late_ms = None;
         }
@@ -382,11 +365,65 @@ impl Service {
         answers.clear();
     }
 
-    /// How machines share the limits of a resolved item that is not answered yet.
-    fn sharing_at(&self, at: usize) -> Option<Sharing> {
+    /// The entry of a resolved item that is not answered yet.
+    fn entry_at(&self, at: usize) -> Option<&Entry> {
         let resolved = &self.scratch.resolved[at];
         let biz = resolved.biz.filter(|_| resolved.settled.is_none());
-        biz.and_then(|biz| self.table.entry(biz).sharing)
+        biz.map(|biz| self.table.entry(biz))
+    }
+
+    /// How long such an item may wait for what is lacking.
+    fn wait_ms_at(&self, at: usize, lacking: Lacking) -> Option<u64> {
+        let entry = self.entry_at(at)?;
+        match lacking {
+            Lacking::Records => entry.fetch_wait_ms,
+            Lacking::Waits | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
+        }
+    }
+
+    /// Wants the leases of all shared items, so that the courier knows the whole request. One that
+    /// only asks asks for what its `exact` items ask.
+    fn want_leases(&mut self, request: &Request) -> bool {
+        let kind = match request.command {
+            Command::Query => WantKind::Query,
+            Command::Update => WantKind::Update,
+        };
+        let is_shared = |service: &Service, at: usize| match request.command {
+            Command::Query => service.asks_first(Command::Query, at),
+            Command::Update => service.entry_at(at).is_some_and(|entry| entry.sharing.is_some()),
+        };
+        let wants = (0..request.items().len()).filter(|&at| is_shared(self, at)).count();
+        self.waits.requests += 1;
+        let number = self.waits.requests & ((1 << 48) - 1);
+        let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
+        self.want_all(request, is_shared, kind, Some(together))
+    }
+
+    /// Wants the records of all items that the cluster may keep some for. The courier sees which of
+    /// them are here.
+    fn want_records(&mut self, request: &Request) -> bool {
+        let is_kept = |service: &Service, at: usize| {
+            service.entry_at(at).is_some_and(|entry| entry.fetch_wait_ms.is_some())
+        };
+        self.want_all(request, is_kept, WantKind::Fetch, None)
+    }
+
+    /// Pushes a want for each of these items; false: one cannot be pushed.
+    fn want_all(
+        &mut self,
+        request: &Request,
+        is_one: impl Fn(&Service, usize) -> bool,
+        kind: WantKind,
+        together: Option<WantedTogether>,
+    ) -> bool {
+        (0..request.items().len()).all(|at| {
+            if !is_one(self, at) {
+                return true;
+            }
+            let wait = self.push_want(request, at, at, kind, together);
+            self.waits.own.extend(wait);
+            wait.is_some()
+        })
     }
 
     /// Whether some item of an atomic request asks the ledger before all are answered.

@@ -127,6 +127,7 @@ const LEASE_STATES: usize = 3;
 const LEASES: usize = FUNCTIONS * RESULTS;
 const STATES: usize = LEASES + 8;
 const NODES_USED: usize = STATES + LEASE_STATES;
+const KEPT_SINCE: usize = NODES_USED + 1;
 const TIMES: usize = NODES_USED + 5;
 const NODES: usize = TIMES + 112;
 const NODE_WORDS: usize = 8;
@@ -162,6 +163,9 @@ pub struct ClusterSums {
 pub struct ClusterState {
     /// The nodes that it knows.
     pub nodes: Vec<ClusterNodeState>,
+    /// Since when the cluster has all records that had changed before, by the wall clock. None: it
+    /// keeps none.
+    pub kept_since_ms: Option<u64>,
     uses: [u64; LEASE_STATES],
 }
 
@@ -200,7 +204,8 @@ impl ClusterState {
             ClusterNodeState { address, is_up: slot.load(start) == 1 }
         });
         let uses = std::array::from_fn(|nth| slot.load(at::CLUSTER + STATES + nth));
-        ClusterState { nodes: nodes.collect(), uses }
+        let kept_since_ms = Some(slot.load(at::CLUSTER + KEPT_SINCE)).filter(|&ms| ms > 0);
+        ClusterState { nodes: nodes.collect(), kept_since_ms, uses }
     }
 }
 
@@ -217,6 +222,7 @@ impl<'a> CourierCounters<'a> {
     /// Forgets what an earlier courier in this slot has seen. What was counted stays.
     pub fn begin(self) {
         self.set_nodes(&[]);
+        self.set_kept_since(None);
         (0..LEASE_STATES).for_each(|nth| self.0.set(at::CLUSTER + STATES + nth, 0));
     }
 
@@ -239,6 +245,11 @@ impl<'a> CourierCounters<'a> {
     /// Stores how many uses are in a state.
     pub fn set_uses(self, state: LeaseState, uses: u64) {
         self.0.set(at::CLUSTER + STATES + state as usize, uses);
+    }
+
+    /// Stores since when the cluster has all records that had changed before.
+    pub fn set_kept_since(self, kept_since_ms: Option<u64>) {
+        self.0.set(at::CLUSTER + KEPT_SINCE, kept_since_ms.unwrap_or(0));
     }
 
     /// Stores the nodes that there are, the first [`CLUSTER_NODES`] of them.
@@ -279,6 +290,7 @@ mod tests {
         courier.add_time(100);
         courier.add(LeaseCounter::Conflicts, 7);
         courier.set_uses(LeaseState::Unreported, 9);
+        courier.set_kept_since(Some(5));
         let many = "h".repeat(80);
         let address = |nth: usize| format!("{nth}-{many}");
         let node = |nth| ClusterNodeState { address: address(nth), is_up: nth % 2 == 1 };
@@ -294,7 +306,7 @@ mod tests {
         let slots = runtime.slots();
         let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32).unwrap().slot;
         let state = runtime.cluster_state(slot);
-        assert_eq!(state.uses(LeaseState::Unreported), 9);
+        assert_eq!((state.uses(LeaseState::Unreported), state.kept_since_ms), (9, Some(5)));
         assert_eq!(state.nodes.len(), CLUSTER_NODES);
         assert_eq!(state.nodes[3].address, address(3)[..NAME_BYTES]);
         assert!(state.nodes[3].is_up && !state.nodes[4].is_up);

@@ -28,6 +28,7 @@ use super::task::{Settled, Task};
 use super::topology::{Redirection, View};
 use super::wire::Access;
 use crate::courier::name::{self, Secret};
+use crate::courier::warm::WarmMessage;
 
 /// Jobs that may wait for one master.
 const MAX_WAITING: usize = 4096;
@@ -158,6 +159,11 @@ impl Links {
     /// Sends a message with the next [`Links::flush`].
     pub fn send(&mut self, message: Message) {
         self.route(Task::Message(message));
+    }
+
+    /// Sends a message to a record with the next [`Links::flush`]; the answer is [`Event::Warm`].
+    pub fn send_warm(&mut self, message: WarmMessage) {
+        self.route(Task::Warm(message));
     }
 
     /// Publishes on the channel of a ledger. Nobody learns whether anybody has heard it.

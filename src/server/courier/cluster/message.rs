@@ -10,6 +10,7 @@ use frs::lease::{Incarnation, Settings, Take};
 
 use super::fault::ClusterFault;
 use crate::courier::ledger::{BadReply, BadSettings, Reply};
+use crate::courier::warm::WarmAnswer;
 
 /// Names a message or a question. The courier chooses it.
 pub type Id = u64;
@@ -89,6 +90,13 @@ pub enum Event {
         id: Id,
         /// The answer, or why there is none.
         result: Result<Reply, Lost>,
+    },
+    /// The answer to a message to a record.
+    Warm {
+        /// The message.
+        id: Id,
+        /// The answer, or why there is none.
+        result: Result<WarmAnswer, Lost>,
     },
     /// A master serves these slots that did not before, or that may have lost writes. All live
     /// leases and in-flight marks there must be claimed under new numbers (rule 8 of the host). The

@@ -6,12 +6,14 @@ use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};
 use super::topology::Redirection;
+use crate::courier::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::courier::{ledger, name};
 
 /// What is asked of a master.
 #[derive(Debug, Clone)]
 pub(super) enum Task {
     Message(Message),
+    Warm(WarmMessage),
     Publish { ledger: String, channel: String, payload: Vec<u8> },
     Holders { id: Id, ledger: String },
     Epoch { biz: u64, known: u64, key: String },
@@ -36,6 +38,7 @@ impl Task {
     pub(super) fn slot(&self) -> u16 {
         let key = match self {
             Task::Message(message) => &message.ledger,
+            Task::Warm(message) => &message.key,
             Task::Publish { ledger, .. } | Task::Holders { ledger, .. } => ledger,
             Task::Epoch { key, .. } | Task::Secret { key, .. } => key,
         };
@@ -44,7 +47,10 @@ impl Task {
 
     /// Whether replicas should acknowledge it.
     pub(super) fn writes(&self) -> bool {
-        matches!(self, Task::Message(_) | Task::Epoch { .. } | Task::Secret { .. })
+        match self {
+            Task::Message(_) | Task::Warm(_) | Task::Epoch { .. } | Task::Secret { .. } => true,
+            Task::Publish { .. } | Task::Holders { .. } => false,
+        }
     }
 
     /// The command.
@@ -61,6 +67,11 @@ impl Task {
                 command.arg(ledger::arguments(settings, take, learn_ms)?);
                 command
             }
+            Task::Warm(message) => {
+                let mut command = function(message.function(), &message.key);
+                command.arg(message.arguments());
+                command
+            }
             Task::Publish { .. } => cmd("PUBLISH"),
             Task::Holders { ledger, .. } => function(ledger::HOLDERS, ledger),
             Task::Epoch { key, .. } => function(ledger::EPOCH, key),
@@ -70,7 +81,7 @@ impl Task {
             Task::Publish { channel, payload, .. } => command.arg(channel).arg(&payload[..]),
             Task::Epoch { known, .. } => command.arg(known),
             Task::Secret { check, .. } => command.arg(check),
-            Task::Message(_) | Task::Holders { .. } => &mut command,
+            Task::Message(_) | Task::Warm(_) | Task::Holders { .. } => &mut command,
         };
         Ok(command)
     }
@@ -80,6 +91,9 @@ impl Task {
         match self {
             Task::Message(Message { id, .. }) => {
                 Settled::Event(Event::Answered { id, result: Err(why) })
+            }
+            Task::Warm(WarmMessage { id, .. }) => {
+                Settled::Event(Event::Warm { id, result: Err(why) })
             }
             Task::Holders { id, .. } => Settled::Event(Event::Holders { id, result: Err(why) }),
             Task::Secret { .. } => Settled::Secret(Err(why)),
@@ -101,6 +115,10 @@ impl Task {
                 let reply = reply.and_then(|numbers| ledger::decode(&settings, &numbers));
                 Settled::Event(Event::Answered { id, result: reply.map_err(strange) })
             }
+            Task::Warm(message) => {
+                let answer = warm(&message, value).ok_or_else(|| strange(found()));
+                Settled::Event(Event::Warm { id: message.id, result: answer })
+            }
             Task::Holders { id, .. } => {
                 let names: Option<Vec<String>> = list(value, text);
                 let decode = |names: Vec<String>| {
@@ -118,6 +136,18 @@ impl Task {
             Task::Secret { .. } => Settled::Secret(text(value).ok_or_else(|| strange(found()))),
             Task::Publish { .. } => Settled::Silent,
         }
+    }
+}
+
+fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {
+    match (&message.call, value) {
+        (WarmCall::Put { .. }, Value::Int(number)) => WarmMessage::kept(*number),
+        (WarmCall::Fetch, Value::Array(found)) => match found.as_slice() {
+            [] => Some(WarmAnswer::Nothing),
+            [Value::BulkString(bytes)] => Some(WarmAnswer::Record(bytes.clone())),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use frs::base::clock;
+use frs::conf::Biz;
 use frs::service::LeaseKey;
 
 use super::Courier;
@@ -32,10 +33,13 @@ impl Courier {
                 self.telemetry.note_answer(counters, id, clock::instant());
                 core.answered(nodes, now, id, outcome(result));
             }
+            Event::Warm { id, result } => self.hear_record(now, id, result),
             Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
             Event::NewMaster { slots } => {
                 core.new_master(nodes, &slots);
                 self.rounds.claim();
+                // It may have lost some.
+                self.warm.forget_sent();
             }
             Event::Published { payload, .. } => {
                 if let Some(news) = read_news(nodes.cluster(), &payload) {
@@ -63,7 +67,8 @@ impl Courier {
     pub(super) fn act(&mut self) {
         loop {
             let actions = self.core.take_actions();
-            if actions.is_empty() {
+            let has_sent = self.act_on_records();
+            if actions.is_empty() && !has_sent {
                 break;
             }
             for action in actions {
@@ -120,7 +125,7 @@ impl Courier {
     pub(super) fn tell(&mut self) {
         let figures = *self.core.figures();
         if let Some(counters) = self.nodes.service.handle().counters() {
-            self.telemetry.tell(counters, &figures);
+            self.telemetry.tell(counters, &figures, self.warm.kept_ms());
         }
         let is_worse = figures.conflicts > self.warned.conflicts
             || figures.stale > self.warned.stale
@@ -137,7 +142,11 @@ impl Courier {
         }
         let Some(links) = &mut self.links else { return };
         let conf = self.nodes.service.conf();
-        for biz in conf.map.bizs.iter().filter(|biz| biz.sharing.is_some()) {
+        let is_known = |biz: &&Biz| {
+            biz.sharing.is_some()
+                || conf.map.groups.get(biz.group).is_some_and(|group| group.backs_up(biz))
+        };
+        for biz in conf.map.bizs.iter().filter(is_known) {
             links.ask_epoch(biz.id.into(), u64::from(biz.epoch));
         }
     }

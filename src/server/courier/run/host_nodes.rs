@@ -10,7 +10,7 @@ use frs::store::CourierLock;
 
 use super::rings::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
-use crate::courier::name::{KeyDigest, Secret};
+use crate::courier::name::{self, KeyDigest, Secret};
 
 /// The nodes, and what names their ledgers.
 #[derive(Debug)]
@@ -52,6 +52,17 @@ impl HostNodes {
     pub fn moment(&self, now: Now) -> LeaseMoment {
         let Now { boot_ms, ledger_ms } = now;
         LeaseMoment { boot_ms, wall_ms: self.wall_ms, ledger_ms }
+    }
+
+    /// The wall clock of this turn.
+    pub fn wall_ms(&self) -> Millis {
+        self.wall_ms
+    }
+
+    /// The key of a record in the cluster.
+    pub fn record_key(&self, key: &LeaseKey) -> Option<String> {
+        let digest = self.secret.digest(&key.key()?);
+        Some(name::record_key(&self.cluster, key.biz_id(), digest))
     }
 
     fn leased(key: &LeaseKey, digest: KeyDigest, limit: &LeasedLimit) -> Leased {

@@ -38,13 +38,13 @@ impl Rings {
     }
 
     /// Takes what is asked.
-    fn drain(&mut self, runtime: &Runtime) -> Vec<Asked<HostNodes>> {
+    fn drain(&mut self, runtime: &Runtime) -> Vec<Drained> {
         self.asked.extend(runtime.asking().take());
         let mut all = Vec::new();
         for slot in std::mem::take(&mut self.asked) {
             let queue = self.queues.entry(slot).or_default();
             while let Some(taken) = queue.take_next(runtime.slot(slot)) {
-                all.push(asked(slot, &taken));
+                all.push(drained(slot, &taken));
             }
         }
         all
@@ -71,11 +71,24 @@ impl Rings {
     }
 }
 
-fn asked(slot: u32, taken: &TakenWant) -> Asked<HostNodes> {
+/// A want that was taken.
+enum Drained {
+    /// Of a lease.
+    Lease(Asked<HostNodes>),
+    /// Of a record.
+    Record { ticket: RingTicket, key: LeaseKey, deadline_ms: u64 },
+}
+
+fn drained(slot: u32, taken: &TakenWant) -> Drained {
     let TakenWant { ticket, want } = taken;
-    Asked {
-        ticket: RingTicket { slot, ticket: *ticket },
-        key: LeaseKey { key_word: want.key_word, field: want.field },
+    let ticket = RingTicket { slot, ticket: *ticket };
+    let key = LeaseKey { key_word: want.key_word, field: want.field };
+    if want.kind == WantKind::Fetch {
+        return Drained::Record { ticket, key, deadline_ms: want.deadline_ms };
+    }
+    Drained::Lease(Asked {
+        ticket,
+        key,
         count: want.need,
         is_query: want.kind == WantKind::Query,
         deadline_ms: want.deadline_ms,
@@ -84,7 +97,7 @@ fn asked(slot: u32, taken: &TakenWant) -> Asked<HostNodes> {
             number,
             wants: wants.into(),
         }),
-    }
+    })
 }
 
 impl Courier {
@@ -92,7 +105,12 @@ impl Courier {
     pub(super) fn drain(&mut self, now: Now) {
         let wants = self.rings.drain(self.nodes.service.handle().runtime());
         for want in wants {
-            self.core.want(&mut self.nodes, now, want);
+            match want {
+                Drained::Lease(asked) => self.core.want(&mut self.nodes, now, asked),
+                Drained::Record { ticket, key, deadline_ms } => {
+                    self.warm.want(&mut self.nodes, key, ticket, deadline_ms);
+                }
+            }
         }
     }
 }

@@ -49,7 +49,12 @@ fn conf() -> Conf {
             cluster: None,
         },
         map: Map::new(
-            vec![Group { name: "default".into(), geometry, on_full: OnFull::Evict }],
+            vec![Group {
+                name: "default".into(),
+                geometry,
+                on_full: OnFull::Evict,
+                backup_ms: None,
+            }],
             vec![],
         ),
     }

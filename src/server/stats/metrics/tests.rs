@@ -287,8 +287,9 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     let nodes = vec![node("10.0.0.1:6379", true), node("10.0.0.2:6379", false)];
     let mut state = ClusterState::default();
     state.nodes = nodes;
+    state.kept_since_ms = Some(7_000);
     let cluster = Some(state);
-    let mut stats = Stats { has_cluster: true, cluster, ..Stats::default() };
+    let mut stats = Stats { has_cluster: true, cluster, now_ms: 8_500, ..Stats::default() };
     stats.sums.cluster.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
     let text = text(&stats);
     for line in [
@@ -303,6 +304,7 @@ fn a_cluster_is_shown_only_where_there_is_one() {
         "frs_items_waited_total{outcome=\"missed\"} 0",
         "frs_parked 0",
         "frs_lease_uses{state=\"held\"} 0",
+        "frs_backup_lag_seconds 1.5",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }

@@ -1,0 +1,315 @@
+//! Records of keys that the cluster keeps: what has changed here since it was sent, and what comes
+//! from there.
+//!
+//! Invariant: a record from the cluster never replaces one that is here, and counts only if its CRC
+//! covers exactly what is read, the key included. A record here is sent again until the cluster has
+//! it as it stands.
+
+use std::collections::HashMap;
+
+use super::table::{Entry, Table};
+use super::{ItemError, LeaseKey, Service};
+use crate::base::clock::Millis;
+use crate::base::hash::crc32c_words;
+use crate::conf::Scope;
+use crate::key::{KeyForm, MAX_KEY_WORDS};
+use crate::store::layout::{TAG_WORDS, node, tag};
+use crate::store::{Group, NodeIndex, Refused, Transaction, Wanted, group};
+
+/// Attempts, since the generation can change while the service takes one.
+const RETRIES: usize = 3;
+/// Copies of a node that is being written, until one is whole.
+const COPIES_MAX: usize = 100;
+/// Words before the states of a record.
+const HEAD_WORDS: usize = 2;
+
+/// A key's node without what is this machine's own: its place and its key field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Shape and flags, as in a node; without a CRC.
+    pub check: u64,
+    /// Milliseconds by the clock of the machine that used it.
+    pub last_use_ms: u64,
+    /// Without the zeros at the end.
+    pub states: Vec<u64>,
+}
+
+impl Record {
+    /// Its bytes, for the cluster: CRC, shape and flags | last use | states.
+    pub fn encode(&self, key: &LeaseKey) -> Vec<u8> {
+        let first = self.check | u64::from(self.crc(key));
+        let words = [first, self.last_use_ms].into_iter().chain(self.states.iter().copied());
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// The record of this key in these bytes. None: they are none of it.
+    pub fn decode(bytes: &[u8], key: &LeaseKey) -> Option<Record> {
+        let (words, []) = bytes.as_chunks::<8>() else { return None };
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let &[first, last_use_ms] = words.first_chunk::<HEAD_WORDS>()?;
+        let states = words[HEAD_WORDS..].to_vec();
+        let record = Record { check: first & !0xffff_ffff, last_use_ms, states };
+        (record.crc(key) == first as u32).then_some(record)
+    }
+
+    fn of_node(words: &[u64], states_at: usize) -> Record {
+        let check = words[node::CHECK];
+        let states = &words[states_at..];
+        let used = states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
+        Record {
+            check: node::check_word(node::shape(check), node::flags(check)),
+            last_use_ms: words[node::LAST_USE],
+            states: states[..used].to_vec(),
+        }
+    }
+
+    fn crc(&self, key: &LeaseKey) -> u32 {
+        let rest: Vec<u64> = key.field.iter().chain(&self.states).copied().collect();
+        crc32c_words([self.check, key.key_word, self.last_use_ms], &rest)
+    }
+}
+
+/// What became of a record that came from the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    /// It is here now.
+    Yes,
+    /// The key has a record here.
+    Present,
+    /// It was written under other limits, or before a reset: it counts nothing.
+    Void,
+}
+
+/// A place of a group, by its number over all files and key-nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RecordPlace {
+    /// The group's random id.
+    pub group: u64,
+    /// The number of the place.
+    pub place: usize,
+}
+
+/// A record that the cluster does not have as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedRecord {
+    /// Its biz and key.
+    pub key: LeaseKey,
+    /// What it holds.
+    pub record: Record,
+    /// For how long it counts. None: forever.
+    pub life_ms: Option<u64>,
+    /// Where it is.
+    pub place: RecordPlace,
+}
+
+/// What the cluster has of each place: the CRC of the node there. 0: nothing is known.
+#[derive(Debug, Default)]
+pub struct SentRecords(HashMap<u64, Vec<u32>>);
+
+impl SentRecords {
+    /// The cluster may not have what was sent of a place.
+    pub fn forget(&mut self, place: RecordPlace) {
+        let known = self.0.get_mut(&place.group).and_then(|sent| sent.get_mut(place.place));
+        known.into_iter().for_each(|crc| *crc = 0);
+    }
+
+    /// The cluster may have lost anything.
+    pub fn forget_all(&mut self) {
+        self.0.values_mut().for_each(|sent| sent.fill(0));
+    }
+}
+
+/// A part of a group, for a step of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct StepBounds {
+    /// The first key-node, by its number over all files.
+    pub from: usize,
+    /// Key-nodes to look at, at most.
+    pub most: usize,
+    /// Records to tell, at most: at least as many as a chain is long.
+    pub room: usize,
+}
+
+/// What a step of a round has found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The group's random id.
+    pub group: u64,
+    /// Records that are to be sent.
+    pub changed: Vec<ChangedRecord>,
+    /// The next key-node. None: that was the last one.
+    pub next: Option<usize>,
+    /// Nodes that were being written all the time.
+    pub torn: usize,
+}
+
+impl Service {
+    /// Goes on with a round over a group: tells what has changed since it was
+    /// sent, and notes it as sent. None: the group is not here.
+    pub fn changed_records(
+        &mut self,
+        group_name: &str,
+        sent: &mut SentRecords,
+        bounds: StepBounds,
+        now: Millis,
+    ) -> Option<Step> {
+        let StepBounds { from, most, room } = bounds;
+        self.table.set_now(now);
+        let at = self.handle.index_of(group_name)?;
+        let group = &self.handle.groups()[at];
+        if self.handle.is_group_quarantined(at) {
+            return None;
+        }
+        let geometry = group.geometry();
+        let (in_file, chain) = (geometry.key_nodes as usize, geometry.chain as usize);
+        let key_nodes = geometry.files as usize * in_file;
+        let known = sent.0.entry(group.header().id).or_default();
+        known.resize(key_nodes * chain, 0);
+        let to = from.saturating_add(most).min(key_nodes);
+        let next = (to < key_nodes).then_some(to);
+        let mut step = Step { group: group.header().id, next, ..Step::default() };
+        let mut words = vec![0; group.node_words()];
+        for key_node in from..to {
+            if step.changed.len() + chain > room {
+                step.next = Some(key_node);
+                break;
+            }
+            let (file, in_file) = ((key_node / in_file) as u32, (key_node % in_file) as u32);
+            let mut tags = [0; TAG_WORDS];
+            group.file(file).read(group.head(in_file) + 1, &mut tags);
+            for (place, known) in known[key_node * chain..][..chain].iter_mut().enumerate() {
+                if tag::of(tags[place / 8], place) == 0 {
+                    *known = 0;
+                    continue;
+                }
+                let first = group.node(in_file, place);
+                if group.file(file).load(first + node::CHECK) as u32 == *known {
+                    continue;
+                }
+                if !copy_whole(group, file, first, &mut words) {
+                    step.torn += 1;
+                    continue;
+                }
+                *known = words[node::CHECK] as u32;
+                let place =
+                    RecordPlace { group: group.header().id, place: key_node * chain + place };
+                step.changed.extend(changed(&self.table, at, &words, place, now));
+            }
+        }
+        Some(step)
+    }
+
+    /// Whether a key has no record here, and the cluster keeps those of its business.
+    ///
+    /// # Errors
+    /// Its node cannot be had now.
+    pub fn lacks_record(&mut self, key: &LeaseKey, now: Millis) -> Result<bool, ItemError> {
+        self.on_key(key, now, |_, _, transaction, index| Ok(!transaction.is_placed(index)))
+    }
+
+    /// Makes a record that came from the cluster this machine's, if the key has none here.
+    ///
+    /// # Errors
+    /// Its node cannot be had now.
+    pub fn insert_record(
+        &mut self,
+        key: &LeaseKey,
+        record: &Record,
+        now: Millis,
+    ) -> Result<Inserted, ItemError> {
+        self.on_key(key, now, |table, entry, transaction, index| {
+            if transaction.is_placed(index) {
+                return Ok(Inserted::Present);
+            }
+            let words = transaction.words(index);
+            let states = &mut words[entry.states_at()..];
+            if entry.is_outdated(record.check, Scope::Key) || record.states.len() > states.len() {
+                return Ok(Inserted::Void);
+            }
+            states[..record.states.len()].copy_from_slice(&record.states);
+            words[node::CHECK] = record.check;
+            entry.adopt(words, Scope::Key);
+            let placed = transaction.place(index, table, entry.on_full, now);
+            placed.map_err(|_| ItemError::Full)?;
+            // A last use by a clock that is ahead counts as now.
+            transaction.touch(index, record.last_use_ms.min(now));
+            Ok(Inserted::Yes)
+        })
+    }
+
+    /// Forgets a record: another machine has taken it over.
+    ///
+    /// # Errors
+    /// Its node cannot be had now.
+    pub fn forget_record(&mut self, key: &LeaseKey, now: Millis) -> Result<(), ItemError> {
+        self.on_key(key, now, |_, _, transaction, index| {
+            transaction.erase(index);
+            Ok(())
+        })
+    }
+
+    /// Runs `work` on the node of a key within a transaction, and commits.
+    fn on_key<T>(
+        &mut self,
+        key: &LeaseKey,
+        now: Millis,
+        work: impl Fn(&Table, &Entry, &mut Transaction<'_>, NodeIndex) -> Result<T, ItemError>,
+    ) -> Result<T, ItemError> {
+        for _ in 0..RETRIES {
+            self.table.set_now(now);
+            let biz = self.table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
+            let entry = self.table.entry(biz);
+            let stored = key.key().filter(|key| key.form() != KeyForm::Biz);
+            let stored = stored.filter(|key| key.words().len() <= entry.field_words());
+            let stored = stored.ok_or(ItemError::BadKey)?;
+            entry.fetch_wait_ms.ok_or(ItemError::UnknownBiz)?;
+            let wanted: Wanted = entry.locate(&stored).ok_or(ItemError::Store)?;
+            let refused = match self.handle.begin(&mut self.buffers, &[wanted], self.generation) {
+                Err(refused) => refused,
+                Ok(mut transaction) => {
+                    let index = transaction.node(&wanted, entry.id, &stored);
+                    let result = work(&self.table, entry, &mut transaction, index)?;
+                    transaction.commit(now).map_err(|_| ItemError::Store)?;
+                    return Ok(result);
+                }
+            };
+            match refused {
+                Refused::Newer if self.take_newer() => {}
+                Refused::Busy => return Err(ItemError::Busy),
+                Refused::Newer | Refused::Unavailable => return Err(ItemError::Store),
+            }
+        }
+        Err(ItemError::Busy)
+    }
+}
+
+/// Copies a node without its semaphore; false: it was being written during all copies.
+fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u64]) -> bool {
+    (0..COPIES_MAX).any(|_| {
+        group.file(file).read(first, words);
+        group::is_whole(words)
+    })
+}
+
+/// The record in a node, if the cluster is to have it.
+fn changed(
+    table: &Table,
+    group: usize,
+    words: &[u64],
+    place: RecordPlace,
+    now: Millis,
+) -> Option<ChangedRecord> {
+    let (entry, scope) = table.of_key_word(group, words[node::KEY])?;
+    entry.fetch_wait_ms?;
+    let is_void = scope == Scope::Biz || entry.is_outdated(words[node::CHECK], scope);
+    let life_ms = entry.life_ms(words[node::LAST_USE], now);
+    if is_void || life_ms == Some(0) {
+        return None;
+    }
+    let mut field = [0; MAX_KEY_WORDS];
+    let stored = &words[node::FIELD..entry.states_at()];
+    field[..stored.len()].copy_from_slice(stored);
+    let key = LeaseKey { key_word: words[node::KEY], field };
+    key.key()?;
+    Some(ChangedRecord { key, record: Record::of_node(words, entry.states_at()), life_ms, place })
+}

@@ -1,0 +1,290 @@
+//! Records that the cluster keeps, with a courier that is played by hand.
+
+use crate::base::clock;
+use crate::service::{
+    Command, Exchange, Inserted, ItemError, LeaseKey, Record, RecordName, Request, SentRecords,
+    Service, Stage, StepBounds,
+};
+use crate::store::{OwnerBell, TakenWant, WantKind, WantQueue, WantResult};
+use crate::testing::{Ask, World, request};
+
+const MAP: &str = r#"<map>
+  <group name="kept" files="2" key-nodes="4" chain="8" node-size="512" backup="10s"/>
+  <group name="here" files="1" key-nodes="8" chain="8" node-size="512"/>
+  <biz id="1" name="minute" key="string"><limit policy="interval" interval="1m" max="5"/></biz>
+  <biz id="2" name="log" key="string"><limit policy="sliding" interval="1m" max="5"/>
+    <limit policy="total" scope="biz" max="100"/></biz>
+  <biz id="3" name="total" key="string"><limit policy="total" max="5" ban="1m"/></biz>
+  <biz id="4" name="shared" key="string" share="cluster" hosts="2" wait="1000ms">
+    <limit policy="interval" interval="1m" max="5"/></biz>
+  <biz id="5" name="local" key="string" group="here">
+    <limit policy="interval" interval="1m" max="5"/></biz>
+</map>"#;
+
+struct Host {
+    world: World,
+    service: Service,
+    courier: Service,
+    queue: WantQueue,
+    sent: SentRecords,
+}
+
+impl Host {
+    fn new() -> Host {
+        Host::with(MAP)
+    }
+
+    fn with(map: &str) -> Host {
+        let world = World::shared(map);
+        let (mut service, courier) = (world.attach(), world.attach());
+        service.handle.open_wants(OwnerBell::Futex).unwrap();
+        service.set_wait_room(100);
+        let (queue, sent) = (WantQueue::default(), SentRecords::default());
+        Host { world, service, courier, queue, sent }
+    }
+
+    fn run(&mut self, exchange: &mut Exchange) -> Stage {
+        self.service.begin_tick();
+        self.service.run_all(std::slice::from_mut(exchange), clock::now());
+        exchange.stage
+    }
+
+    fn begin(&mut self, request: Request) -> Exchange {
+        let mut exchange = Exchange { request, ..Exchange::default() };
+        self.run(&mut exchange);
+        exchange
+    }
+
+    fn wants(&mut self) -> Vec<TakenWant> {
+        let runtime = self.world.runtime();
+        let slot = runtime.open_rings().next().expect("a ring is open");
+        std::iter::from_fn(|| self.queue.take_next(runtime.slot(slot))).collect()
+    }
+
+    fn finish(&mut self, want: &TakenWant, result: WantResult) {
+        let runtime = self.world.runtime();
+        let slot = runtime.open_rings().next().expect("a ring is open");
+        assert!(WantQueue::finish(runtime.slot(slot), want.ticket, result));
+    }
+
+    /// What has changed since the last round.
+    fn round(&mut self) -> Vec<(LeaseKey, Vec<u8>)> {
+        let (mut found, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            let sent = &mut self.sent;
+            let bounds = StepBounds { from: at, most: 3, room: 9 };
+            let step = self.courier.changed_records("kept", sent, bounds, clock::now()).unwrap();
+            assert!(step.changed.len() <= 9);
+            assert_eq!(step.torn, 0);
+            found.extend(step.changed.iter().map(|one| (one.key, one.record.encode(&one.key))));
+            from = step.next;
+        }
+        found
+    }
+
+    /// Updates until the cluster, which keeps these records, has been asked.
+    fn update(&mut self, biz: &str, key: &str, kept: &[(LeaseKey, Vec<u8>)]) -> bool {
+        let mut exchange = self.begin(update(&[Ask(biz, key, 1)]));
+        if exchange.stage == Stage::Waiting {
+            let want = self.wants().remove(0);
+            assert_eq!(want.want.kind, WantKind::Fetch);
+            let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+            assert_eq!(self.courier.lacks_record(&key, clock::now()), Ok(true));
+            if let Some((_, bytes)) = kept.iter().find(|(kept, _)| *kept == key) {
+                let record = Record::decode(bytes, &key).expect("a whole record");
+                let inserted = self.courier.insert_record(&key, &record, clock::now());
+                assert_eq!(inserted, Ok(Inserted::Yes));
+            }
+            self.finish(&want, WantResult::Answered);
+            assert_eq!(self.run(&mut exchange), Stage::Answered);
+        }
+        !limited(&exchange)[0].unwrap()
+    }
+
+    fn used(&mut self, biz: &str, key: &str) -> u64 {
+        self.service.used(biz, key, clock::now())
+    }
+}
+
+fn update(items: &[Ask<'_>]) -> Request {
+    request(Command::Update, false, items)
+}
+
+fn limited(exchange: &Exchange) -> Vec<Result<bool, ItemError>> {
+    let of = |answer: &crate::service::Answer| {
+        answer.result.as_ref().map(|verdict| verdict.limited).map_err(|error| *error)
+    };
+    exchange.answers.items.iter().map(of).collect()
+}
+
+#[test]
+fn a_key_without_a_record_asks_the_cluster_once() {
+    let mut host = Host::new();
+    for command in [Command::Query, Command::Update] {
+        let mut exchange = host.begin(request(command, false, &[Ask("minute", "k", 1)]));
+        assert_eq!((exchange.stage, host.service.may_go_on(&exchange)), (Stage::Waiting, false));
+        assert_eq!(host.run(&mut exchange), Stage::Waiting, "run before its time");
+        let wants = host.wants();
+        assert_eq!((wants.len(), wants[0].want.kind), (1, WantKind::Fetch));
+        host.finish(&wants[0], WantResult::Answered);
+        assert_eq!(host.run(&mut exchange), Stage::Answered);
+        assert_eq!(limited(&exchange), [Ok(false)]);
+    }
+    let next = host.begin(update(&[Ask("minute", "k", 1)]));
+    assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
+    assert_eq!((host.used("minute", "k"), host.wants().len()), (2, 0));
+    host.world.verify();
+}
+
+#[test]
+fn a_machine_that_takes_a_key_over_goes_on_where_the_other_was_last() {
+    for biz in ["minute", "log", "total"] {
+        let (mut lost, mut heir) = (Host::new(), Host::new());
+        assert_eq!((0..3).filter(|_| lost.update(biz, "k", &[])).count(), 3);
+        let kept = lost.round();
+        assert_eq!(kept.len(), 1, "not what counts the whole biz");
+        // Not carried: the bound of what goes over.
+        assert!(lost.update(biz, "k", &[]));
+        drop(lost);
+        let admitted = (0..10).filter(|_| heir.update(biz, "k", &kept)).count();
+        assert_eq!((admitted, heir.used(biz, "k")), (2, 5), "{biz}");
+        assert!(heir.update(biz, "other", &kept));
+        heir.world.verify();
+    }
+}
+
+#[test]
+fn a_round_carries_what_has_changed_and_nothing_else() {
+    let mut host = Host::new();
+    for key in 0..20 {
+        host.update("minute", &key.to_string(), &[]);
+    }
+    assert_eq!(host.round().len(), 20);
+    assert_eq!(host.round().len(), 0);
+    host.update("minute", "7", &[]);
+    let changed = host.round();
+    assert_eq!(changed.len(), 1);
+    assert_eq!(host.round().len(), 0);
+    // Its message was lost.
+    host.update("minute", "7", &[]);
+    let all = StepBounds { from: 0, most: 100, room: 100 };
+    let found = host.courier.changed_records("kept", &mut host.sent, all, clock::now());
+    let step = found.unwrap();
+    assert_eq!((step.changed.len(), step.next), (1, None));
+    assert!(step.changed[0].life_ms.is_some_and(|ms| ms > 0 && ms < 600_000));
+    host.sent.forget(step.changed[0].place);
+    assert_eq!(host.round().len(), 1);
+    host.sent.forget_all();
+    assert_eq!(host.round().len(), 20);
+    assert_eq!(host.courier.changed_records("none", &mut host.sent, all, 0), None);
+}
+
+#[test]
+fn what_is_not_kept_waits_for_no_record() {
+    let mut host = Host::new();
+    let local = host.begin(update(&[Ask("local", "k", 1)]));
+    assert_eq!((local.stage, limited(&local)), (Stage::Answered, vec![Ok(false)]));
+    let mut shared = host.begin(update(&[Ask("shared", "k", 1)]));
+    assert_eq!(host.wants()[0].want.kind, WantKind::Update);
+    host.service.give_up(&mut shared);
+    assert_eq!(host.round().len(), 0);
+}
+
+#[test]
+fn without_an_answer_a_key_starts_fresh() {
+    let mut host = Host::new();
+    let mut down = host.begin(update(&[Ask("minute", "a", 1)]));
+    let want = host.wants().remove(0);
+    host.finish(&want, WantResult::Unreachable);
+    assert_eq!(host.run(&mut down), Stage::Answered);
+    assert_eq!(limited(&down), [Ok(false)]);
+    let mut late = host.begin(update(&[Ask("minute", "b", 1)]));
+    std::thread::sleep(std::time::Duration::from_millis(late.wait_ms + 1));
+    assert_eq!(host.run(&mut late), Stage::Answered);
+    assert_eq!((limited(&late), host.wants().len()), (vec![Ok(false)], 0));
+}
+
+#[test]
+fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
+    let (mut lost, mut heir) = (Host::new(), Host::new());
+    (0..4).for_each(|_| assert!(lost.update("minute", "a", &[])));
+    let kept = lost.round();
+    heir.update("minute", "c", &[]);
+    let items = [Ask("minute", "a", 1), Ask("local", "k", 1), Ask("minute", "b", 1)];
+    for expected in [false, true] {
+        let mut exchange = heir.begin(request(Command::Update, true, &items));
+        if exchange.stage == Stage::Waiting {
+            let wants = heir.wants();
+            assert!(
+                !expected && wants.len() == 2 && wants.iter().all(|w| w.want.request.is_none())
+            );
+            let key = LeaseKey { key_word: wants[0].want.key_word, field: wants[0].want.field };
+            let record = Record::decode(&kept[0].1, &key).unwrap();
+            heir.courier.insert_record(&key, &record, clock::now()).unwrap();
+            heir.finish(&wants[0], WantResult::Answered);
+            assert_eq!(heir.run(&mut exchange), Stage::Waiting, "for the other one");
+            heir.finish(&wants[1], WantResult::Answered);
+            assert_eq!(heir.run(&mut exchange), Stage::Answered);
+        }
+        assert_eq!(exchange.answers.refused, expected);
+    }
+    let used = ["minute a", "local k", "minute b"].map(|name| {
+        let (biz, key) = name.split_once(' ').unwrap();
+        heir.used(biz, key)
+    });
+    assert_eq!(used, [5, 1, 1]);
+    heir.world.verify();
+}
+
+#[test]
+fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
+    let mut host = Host::new();
+    host.update("minute", "k", &[]);
+    let (key, bytes) = host.round().remove(0);
+    (0..2).for_each(|_| assert!(host.update("minute", "k", &[])));
+    let record = Record::decode(&bytes, &key).unwrap();
+    let now = clock::now();
+    assert_eq!(host.courier.insert_record(&key, &record, now), Ok(Inserted::Present));
+    assert_eq!(host.used("minute", "k"), 3);
+    let other = MAP.replace(r#"policy="interval" interval="1m""#, r#"policy="total""#);
+    let mut heir = Host::with(&other);
+    assert_eq!(heir.courier.insert_record(&key, &record, now), Ok(Inserted::Void));
+    assert_eq!((heir.used("minute", "k"), heir.round().len()), (0, 0));
+    let shared = LeaseKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
+    assert_eq!(host.courier.insert_record(&shared, &record, now), Err(ItemError::UnknownBiz));
+}
+
+#[test]
+fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
+    let mut host = Host::new();
+    host.update("log", "k", &[]);
+    let (key, bytes) = host.round().remove(0);
+    assert!(Record::decode(&bytes, &key).is_some());
+    for at in 0..bytes.len() {
+        let mut other = bytes.clone();
+        other[at] ^= 1;
+        assert_eq!(Record::decode(&other, &key), None, "{at}");
+        assert_eq!(Record::decode(&bytes[..at], &key), None, "{at}");
+    }
+    let mut other = key;
+    other.field[0] ^= 1;
+    assert_eq!(Record::decode(&bytes, &other), None);
+}
+
+#[test]
+fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
+    let mut host = Host::new();
+    (0..5).for_each(|_| assert!(host.update("minute", "k", &[])));
+    let kept = host.round();
+    let name = RecordName::of_key("minute", "k");
+    assert_eq!(host.courier.erase(name, clock::now()), Ok(true));
+    assert!(host.update("minute", "k", &kept), "erased, and still here");
+    assert_eq!((host.used("minute", "k"), host.round().len()), (1, 1));
+    // It is erased in the cluster as well if it is not here.
+    host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
+    assert_eq!(host.courier.erase(name, clock::now()), Ok(false));
+    assert_eq!(host.round().len(), 1);
+    host.courier.forget_record(&kept[0].0, clock::now()).unwrap();
+    assert!(!host.update("minute", "k", &kept), "5 of 5");
+    host.world.verify();
+}

@@ -1,0 +1,171 @@
+//! The records that the cluster keeps: rounds over their groups, and items that wait for one.
+//!
+//! Invariant: what was sent of a place and is not known to be kept is sent again.
+
+use std::time::Duration;
+
+use frs::base::clock;
+use frs::service::{Inserted, ItemError, LeaseKey, Record, SentRecords, StepBounds};
+use frs::store::layout::CHAIN_MAX;
+
+use super::Courier;
+use super::host_nodes::HostNodes;
+use super::rings::RingTicket;
+use crate::courier::cluster::Lost;
+use crate::courier::core::{Nodes, Now};
+use crate::courier::warm::{
+    Done, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent, Warm, WarmAnswer,
+    WarmMessage,
+};
+
+/// The longest sleep where nothing is due.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub struct WarmTier {
+    warm: Warm<RingTicket>,
+    rounds: Rounds,
+    sent: SentRecords,
+}
+
+impl WarmTier {
+    /// An item waits for the record of its key.
+    pub fn want(
+        &mut self,
+        nodes: &mut HostNodes,
+        key: LeaseKey,
+        ticket: RingTicket,
+        deadline_ms: u64,
+    ) {
+        self.warm.want(nodes, key, ticket, deadline_ms);
+    }
+
+    /// A master may have lost what was sent.
+    pub fn forget_sent(&mut self) {
+        self.sent.forget_all();
+    }
+
+    /// Until something is due.
+    pub fn pause(&self) -> Duration {
+        let now = clock::instant();
+        self.rounds.due().map_or(NEVER, |due| due.saturating_duration_since(now))
+    }
+
+    /// Since when the cluster has all that had changed before. None: it keeps nothing.
+    pub fn kept_ms(&self) -> Option<u64> {
+        self.rounds.kept_ms()
+    }
+}
+
+impl Records for HostNodes {
+    fn lacks(&mut self, key: &LeaseKey) -> Result<bool, ItemError> {
+        let wall_ms = self.wall_ms();
+        self.service.lacks_record(key, wall_ms)
+    }
+
+    fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError> {
+        let wall_ms = self.wall_ms();
+        self.service.insert_record(key, record, wall_ms)
+    }
+
+    fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError> {
+        let wall_ms = self.wall_ms();
+        self.service.forget_record(key, wall_ms)
+    }
+}
+
+fn time() -> RoundTime {
+    RoundTime { at: clock::instant(), wall_ms: clock::now() }
+}
+
+impl Courier {
+    /// Takes the groups of the configuration.
+    pub(super) fn set_kept_groups(&mut self) {
+        let conf = self.nodes.service.conf();
+        let is_kept = |group: &&frs::conf::Group| {
+            let of_group = |biz: &&frs::conf::Biz| conf.map.groups[biz.group].name == group.name;
+            conf.map.bizs.iter().filter(of_group).any(|biz| group.backs_up(biz))
+        };
+        let groups = conf.map.groups.iter().filter(is_kept).filter_map(|group| {
+            let period = Duration::from_millis(group.backup_ms?);
+            Some(RoundGroup { name: group.name.clone(), period })
+        });
+        self.warm.rounds.set_groups(groups.collect(), time());
+    }
+
+    /// Goes on with the rounds that are due.
+    pub(super) fn carry_records(&mut self) {
+        let WarmTier { warm, rounds, sent } = &mut self.warm;
+        let now = time();
+        let Some(part) = rounds.next(now) else { return };
+        if self.links.is_none() || warm.room() < CHAIN_MAX {
+            return rounds.pause(&part, now);
+        }
+        let service = &mut self.nodes.service;
+        let bounds = StepBounds { from: part.from, most: part.most, room: warm.room() };
+        let step = service.changed_records(&part.name, sent, bounds, now.wall_ms);
+        let after = time();
+        let took = after.at - now.at;
+        let Some(step) = step else {
+            // Its files failed: the items say so.
+            let nothing = Sent { group: 0, count: 0, are_all: false, took };
+            return rounds.looked(&part, nothing, None, after);
+        };
+        let mut sum = Sent { group: step.group, count: 0, are_all: step.torn == 0, took };
+        for changed in step.changed {
+            match warm.put(changed) {
+                Ok(()) => sum.count += 1,
+                Err(place) => {
+                    sum.are_all = false;
+                    sent.forget(place);
+                }
+            }
+        }
+        rounds.looked(&part, sum, step.next, after);
+    }
+
+    /// What became of a message to a record.
+    pub(super) fn hear_record(&mut self, now: Now, id: u64, result: Result<WarmAnswer, Lost>) {
+        let WarmTier { warm, rounds, sent } = &mut self.warm;
+        let answer = result.map_err(|lost| match lost {
+            Lost::Down { .. } => NoAnswer::Down,
+            _ => NoAnswer::Lost,
+        });
+        let Some(done) = warm.answered(&mut self.nodes, now.boot_ms, id, answer) else { return };
+        let (place, is_kept) = match done {
+            Done::Kept(place) | Done::Moved(place) => (place, true),
+            Done::Again(place) => {
+                sent.forget(place);
+                (place, false)
+            }
+        };
+        rounds.settled(place.group, is_kept, time());
+    }
+
+    /// Sends what is to be sent, and finishes wants. True if that has consequences at once.
+    pub(super) fn act_on_records(&mut self) -> bool {
+        for (ticket, fate) in self.warm.warm.take_finished() {
+            self.rings.finish(self.nodes.service.handle().runtime(), ticket, fate);
+        }
+        let mut is_again = false;
+        for Sending { id, key, call } in self.warm.warm.take_sendings() {
+            let message = self.nodes.record_key(&key).map(|name| WarmMessage {
+                id,
+                key: name,
+                host: self.nodes.incarnation(),
+                version: self.nodes.next_seq(),
+                call,
+            });
+            match (message, &mut self.links) {
+                (Some(message), Some(links)) => links.send_warm(message),
+                _ => {
+                    let now = self.now();
+                    self.hear_record(now, id, Err(Lost::Down { slot: 0 }));
+                    is_again = true;
+                }
+            }
+        }
+        is_again
+    }
+}

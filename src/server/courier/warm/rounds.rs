@@ -1,0 +1,291 @@
+//! When which part of a group is looked at for records that have changed.
+//!
+//! Invariant: a round is complete when it has seen the whole group, and the cluster has all that it
+//! has sent. What it could not send or see makes the next one begin soon.
+
+use std::time::{Duration, Instant};
+
+/// Key-nodes of one step.
+const STEP: usize = 128;
+/// The pause after a step, as many times as long as it took.
+const PAUSES: u32 = 9;
+/// The pause while nothing can be sent.
+const FULL: Duration = Duration::from_millis(5);
+/// The pause after a round that is not complete.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A group, as it is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoundGroup {
+    /// Its name.
+    pub name: String,
+    /// Between the beginnings of two rounds.
+    pub period: Duration,
+}
+
+/// The rounds of all groups.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    groups: Vec<Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    conf: RoundGroup,
+    /// Its random id, once it was looked at.
+    id: Option<u64>,
+    /// When its round has begun, by the wall clock; before it the last complete one.
+    begun_ms: u64,
+    kept_ms: u64,
+    begun: Instant,
+    /// The next key-node. None: the round has seen all.
+    at: Option<usize>,
+    under_way: usize,
+    is_complete: bool,
+    /// The next step, or the next round.
+    due: Instant,
+}
+
+/// A part of a group that is to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Names the group, for the calls that follow.
+    pub group: usize,
+    /// The group's name.
+    pub name: String,
+    /// The first key-node.
+    pub from: usize,
+    /// Key-nodes.
+    pub most: usize,
+}
+
+/// Now, by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub struct RoundTime {
+    /// The clock that never steps.
+    pub at: Instant,
+    /// The wall clock.
+    pub wall_ms: u64,
+}
+
+impl Rounds {
+    /// Takes the groups of a configuration. Those that stay go on; messages under way stay theirs.
+    pub fn set_groups(&mut self, groups: Vec<RoundGroup>, now: RoundTime) {
+        let before = std::mem::take(&mut self.groups);
+        let mut before: Vec<Option<Group>> = before.into_iter().map(Some).collect();
+        for conf in groups {
+            let known = before
+                .iter_mut()
+                .find(|group| group.as_ref().is_some_and(|group| group.conf.name == conf.name))
+                .and_then(Option::take);
+            self.groups.push(match known {
+                Some(group) => Group { conf, at: Some(0), ..group },
+                None => Group {
+                    conf,
+                    id: None,
+                    begun_ms: now.wall_ms,
+                    kept_ms: now.wall_ms,
+                    begun: now.at,
+                    at: Some(0),
+                    under_way: 0,
+                    is_complete: true,
+                    due: now.at,
+                },
+            });
+        }
+    }
+
+    /// When there is something to do.
+    pub fn due(&self) -> Option<Instant> {
+        self.groups.iter().filter(|group| group.at.is_some()).map(|group| group.due).min()
+    }
+
+    /// Since when the cluster has all that had changed before, in the group where that is longest
+    /// ago. None: there is no such group.
+    pub fn kept_ms(&self) -> Option<u64> {
+        self.groups.iter().map(|group| group.kept_ms).min()
+    }
+
+    /// A part that is to be looked at now.
+    pub fn next(&mut self, now: RoundTime) -> Option<Part> {
+        let is_due = |group: &Group| group.at.is_some() && now.at >= group.due;
+        let mut groups = self.groups.iter_mut().enumerate();
+        let (nth, group) = groups.find(|(_, group)| is_due(group))?;
+        let from = group.at?;
+        if from == 0 {
+            (group.begun, group.begun_ms, group.is_complete) = (now.at, now.wall_ms, true);
+        }
+        Some(Part { group: nth, name: group.conf.name.clone(), from, most: STEP })
+    }
+
+    /// A part was looked at, which came to this. `next`: where the round goes on.
+    pub fn looked(&mut self, part: &Part, sent: Sent, next: Option<usize>, after: RoundTime) {
+        let Some(group) = self.groups.get_mut(part.group) else { return };
+        group.id = Some(sent.group);
+        group.under_way += sent.count;
+        group.is_complete &= sent.are_all;
+        group.at = next;
+        group.due = after.at + sent.took * PAUSES;
+        group.end(after.at);
+    }
+
+    /// Nothing can be sent at the moment.
+    pub fn pause(&mut self, part: &Part, now: RoundTime) {
+        if let Some(group) = self.groups.get_mut(part.group) {
+            group.due = now.at + FULL;
+        }
+    }
+
+    /// What became of a record of a group: whether the cluster has it.
+    pub fn settled(&mut self, group_id: u64, is_kept: bool, now: RoundTime) {
+        let is_its = |group: &&mut Group| group.id == Some(group_id);
+        let Some(group) = self.groups.iter_mut().find(is_its) else { return };
+        group.under_way = group.under_way.saturating_sub(1);
+        group.is_complete &= is_kept;
+        group.end(now.at);
+    }
+}
+
+/// What a look at a part came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// The group's random id.
+    pub group: u64,
+    /// Records sent.
+    pub count: usize,
+    /// Nothing that has changed was left.
+    pub are_all: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Group {
+    /// Ends the round if it is over.
+    fn end(&mut self, now: Instant) {
+        if self.at.is_some() || self.under_way > 0 {
+            return;
+        }
+        let next = self.begun + self.conf.period;
+        self.due = match self.is_complete {
+            true => {
+                self.kept_ms = self.begun_ms;
+                next.max(now)
+            }
+            false => next.min(now + AGAIN).max(now),
+        };
+        self.at = Some(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Played {
+        rounds: Rounds,
+        begun: Instant,
+        ms: u64,
+    }
+
+    const PERIOD: Duration = Duration::from_secs(10);
+
+    impl Played {
+        fn new() -> Played {
+            let begun = frs::base::clock::instant();
+            let mut played = Played { rounds: Rounds::default(), begun, ms: 0 };
+            played.set(&["g"]);
+            played
+        }
+
+        fn set(&mut self, names: &[&str]) {
+            let of = |name: &&str| RoundGroup { name: (*name).to_owned(), period: PERIOD };
+            self.rounds.set_groups(names.iter().map(of).collect(), self.now());
+        }
+
+        fn now(&self) -> RoundTime {
+            let at = self.begun + Duration::from_millis(self.ms);
+            RoundTime { at, wall_ms: 1_000_000 + self.ms }
+        }
+
+        fn next(&mut self) -> Option<Part> {
+            self.rounds.next(self.now())
+        }
+
+        fn looked(&mut self, part: &Part, count: usize, are_all: bool, next: Option<usize>) {
+            let sent = Sent { group: 7, count, are_all, took: Duration::from_millis(1) };
+            let now = self.now();
+            self.rounds.looked(part, sent, next, now);
+        }
+
+        fn settled(&mut self, is_kept: bool) {
+            let now = self.now();
+            self.rounds.settled(7, is_kept, now);
+        }
+
+        fn kept(&self) -> u64 {
+            self.rounds.kept_ms().unwrap() - 1_000_000
+        }
+    }
+
+    #[test]
+    fn a_round_is_complete_when_all_was_seen_and_is_kept() {
+        let mut played = Played::new();
+        played.ms = 5;
+        let part = played.next().unwrap();
+        assert_eq!((part.name.as_str(), part.from), ("g", 0));
+        played.looked(&part, 2, true, Some(128));
+        assert_eq!(played.next(), None, "a tenth of a core");
+        played.ms = 14;
+        let part = played.next().unwrap();
+        assert_eq!(part.from, 128);
+        played.settled(true);
+        played.looked(&part, 1, true, None);
+        assert_eq!((played.rounds.due(), played.kept()), (None, 0));
+        played.settled(true);
+        played.ms = 3000;
+        played.settled(true);
+        // What had changed when it began is kept, and no more.
+        assert_eq!(played.kept(), 5);
+        played.ms = 10_004;
+        assert_eq!(played.next(), None);
+        played.ms = 10_005;
+        let part = played.next().unwrap();
+        played.looked(&part, 0, true, None);
+        assert_eq!(played.kept(), 10_005);
+    }
+
+    #[test]
+    fn a_round_that_lost_something_is_followed_by_another_one_soon() {
+        for left in [true, false] {
+            let mut played = Played::new();
+            let part = played.next().unwrap();
+            played.looked(&part, 1, left, None);
+            played.ms = 100;
+            played.settled(!left);
+            assert_eq!((played.next(), played.kept()), (None, 0));
+            played.ms = 1100;
+            let part = played.next().unwrap();
+            played.looked(&part, 0, true, None);
+            assert_eq!(played.kept(), 1100);
+        }
+    }
+
+    #[test]
+    fn groups_that_stay_go_on_and_the_oldest_tells() {
+        let mut played = Played::new();
+        let part = played.next().unwrap();
+        played.looked(&part, 1, true, None);
+        played.ms = 50;
+        played.set(&["new", "g"]);
+        assert_eq!(played.kept(), 0);
+        // The answer to what was sent before is still its own.
+        played.settled(false);
+        let part = played.next().unwrap();
+        assert_eq!(part.name, "new");
+        let sent = Sent { group: 8, count: 0, are_all: true, took: Duration::ZERO };
+        played.rounds.looked(&part, sent, None, played.now());
+        assert_eq!(played.kept(), 0);
+        played.set(&[]);
+        assert_eq!((played.rounds.kept_ms(), played.rounds.due()), (None, None));
+    }
+}

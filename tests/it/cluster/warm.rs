@@ -1,0 +1,297 @@
+//! Records that the cluster keeps for the machine that takes a key over.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use frs::service::Role;
+use frs::store::Runtime;
+use frs_server::courier::warm::{WarmCall, WarmMessage};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use redis::{Value, cmd};
+
+use super::history::now_ms;
+use super::host;
+use super::hosts::{Hosts, Random};
+use super::nodes::Nodes;
+use crate::common::{Client, Setup, wait_until};
+
+const MAX: u64 = 300;
+const KEYS: usize = 20;
+
+fn map(limit: &str) -> String {
+    format!(
+        "<map><group name=\"g\" files=\"2\" key-nodes=\"16\" chain=\"8\" node-size=\"2048\" \
+         backup=\"1s\"/><biz id=\"2001\" name=\"b\" key=\"string\"><limit {limit}/></biz></map>"
+    )
+}
+
+/// Since when the cluster has all that had changed before on this host.
+fn kept_since_ms(setup: &Setup) -> Option<u64> {
+    let runtime = Runtime::open(&setup.path("data")).ok()?;
+    let slots = runtime.slots();
+    let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32)?.slot;
+    runtime.cluster_state(slot).kept_since_ms
+}
+
+/// Waits until the cluster has all that has changed on this host.
+fn wait_for_round(setup: &Setup) {
+    let begun_ms = now_ms();
+    wait_until("a round has carried all records", || {
+        kept_since_ms(setup).filter(|&kept_ms| kept_ms > begun_ms)
+    });
+}
+
+fn used(client: &mut Client, key: &str) -> u64 {
+    let answer = client.get(&format!("/query?biz=b&key={key}"));
+    answer.attribute("used").expect("a verdict").parse().expect("a number")
+}
+
+#[derive(Debug, Default, Clone)]
+struct Uses {
+    /// When each was admitted by the host that is lost.
+    lost_ms: Vec<u64>,
+    /// Admitted by the other one.
+    heir: u64,
+    /// Without an answer.
+    unknown: u64,
+}
+
+#[track_caller]
+fn a_machine_is_lost(limit: &str) {
+    let Some(nodes) = Nodes::start() else { return };
+    let hosts = Hosts::new(2, &nodes.seeds(), "timeout=\"500ms\"", &map(limit));
+    let mut servers = hosts.start();
+    let addresses = hosts.addresses();
+    // A key moves to the other host when its own does not answer: sticky routing.
+    let is_lost = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
+    let uses = Mutex::new(vec![Uses::default(); KEYS]);
+    let client = |seed| {
+        let mut random = Random::new(seed);
+        let mut clients = [None, None];
+        while !stop.load(Ordering::Relaxed) {
+            let key = random.below(KEYS);
+            let at = usize::from(is_lost.load(Ordering::Relaxed));
+            let Some(mut client) =
+                clients[at].take().or_else(|| Client::try_connect(addresses[at]))
+            else {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            let answer = client.try_get(&format!("/update?biz=b&key=k{key}"));
+            let told_ms = now_ms();
+            let of_key = &mut uses.lock().expect("no client fails")[key];
+            match answer {
+                Ok(answer) if answer.status == 200 && at == 0 => of_key.lost_ms.push(told_ms),
+                Ok(answer) if answer.status == 200 => of_key.heir += 1,
+                Ok(answer) => assert_eq!(answer.status, 429, "{answer:?}"),
+                Err(_) => {
+                    of_key.unknown += 1;
+                    continue;
+                }
+            }
+            clients[at] = Some(client);
+            thread::sleep(Duration::from_micros(500));
+        }
+    };
+    let kept_ms = thread::scope(|scope| {
+        (0..4).for_each(|seed| {
+            scope.spawn(move || client(seed));
+        });
+        let wait_for_uses = |least: usize| {
+            wait_until("some are admitted", || {
+                let uses = uses.lock().expect("no client fails");
+                let admitted: usize = uses.iter().map(|uses| uses.lost_ms.len()).sum();
+                (admitted >= least).then_some(admitted)
+            })
+        };
+        wait_for_uses(1000);
+        wait_for_round(&hosts.setups[0]);
+        let admitted = wait_for_uses(0);
+        wait_for_uses(admitted + 200);
+        let kept_ms = kept_since_ms(&hosts.setups[0]).expect("a round");
+        servers[0].kill_all_and_wait();
+        is_lost.store(true, Ordering::Relaxed);
+        wait_until("all keys are used up", || {
+            let mut client = Client::connect(addresses[1]);
+            (0..KEYS).all(|key| used(&mut client, &format!("k{key}")) >= MAX).then_some(())
+        });
+        stop.store(true, Ordering::Relaxed);
+        kept_ms
+    });
+    let uses = uses.into_inner().expect("no client failed");
+    let mut carried = 0;
+    for (key, Uses { lost_ms, heir, unknown }) in uses.iter().enumerate() {
+        let admitted = lost_ms.len() as u64 + heir;
+        let before = lost_ms.iter().filter(|&&ms| ms < kept_ms).count() as u64;
+        let since = lost_ms.len() as u64 - before;
+        let over = admitted.saturating_sub(MAX);
+        let told = format!("k{key}: {before} and {since} admitted, then {heir}, {unknown} unknown");
+        assert!(admitted + unknown >= MAX, "{told}: something is missing");
+        assert!(over <= since, "{told}");
+        assert!(before > 0 && since < MAX, "{told}");
+        carried += before;
+    }
+    assert!(carried >= 1000, "{carried}");
+}
+
+#[test]
+fn a_machine_lost_under_load_costs_at_most_the_uses_since_its_last_round() {
+    a_machine_is_lost(&format!("policy=\"total\" max=\"{MAX}\""));
+}
+
+#[test]
+fn so_it_is_with_an_exact_log() {
+    a_machine_is_lost(&format!("policy=\"sliding\" interval=\"1h\" max=\"{MAX}\""));
+}
+
+#[test]
+fn a_key_that_moves_takes_its_record_along_and_is_forgotten_where_it_was() {
+    let Some(nodes) = Nodes::start() else { return };
+    let limit = "policy=\"total\" max=\"10\"";
+    let hosts = Hosts::new(2, &nodes.seeds(), "timeout=\"500ms\"", &map(limit));
+    let _servers = hosts.start();
+    let [mut here, mut there] = [0, 1].map(|nth| Client::connect(hosts.setups[nth].address));
+    let charge = |client: &mut Client| client.get("/update?biz=b&key=k").status;
+    assert_eq!([0; 3].map(|_| charge(&mut here)), [200; 3]);
+    wait_for_round(&hosts.setups[0]);
+    assert_eq!([0; 4].map(|_| charge(&mut there)), [200; 4]);
+    assert_eq!(used(&mut there, "k"), 7);
+    wait_for_round(&hosts.setups[1]);
+    // What is still here is old: its next round is refused, and it is forgotten.
+    assert_eq!((charge(&mut here), used(&mut here, "k")), (200, 4));
+    wait_until("the record of the other machine is here", || {
+        (used(&mut here, "k") == 7).then_some(())
+    });
+    assert_eq!([0; 4].map(|_| charge(&mut here)), [200, 200, 200, 429]);
+}
+
+/// Charges keys on one host, lets the cluster lose something, and takes the keys over.
+#[track_caller]
+fn the_cluster_loses(lose: impl FnOnce(&mut Nodes, &Hosts)) {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let limit = "policy=\"total\" max=\"3\"";
+    let hosts = Hosts::new(2, &nodes.seeds(), "timeout=\"500ms\"", &map(limit));
+    let mut servers = hosts.start();
+    let charge =
+        |client: &mut Client, key: usize| client.get(&format!("/update?biz=b&key=k{key}")).status;
+    let mut client = Client::connect(hosts.setups[0].address);
+    (0..30).for_each(|key| assert_eq!([0; 2].map(|_| charge(&mut client, key)), [200; 2]));
+    wait_for_round(&hosts.setups[0]);
+    lose(&mut nodes, &hosts);
+    servers[0].kill_all_and_wait();
+    let mut heir = Client::connect(hosts.setups[1].address);
+    for key in 0..30 {
+        assert_eq!([0; 2].map(|_| charge(&mut heir, key)), [200, 429], "k{key}");
+    }
+}
+
+#[test]
+fn records_are_carried_again_to_a_cluster_that_has_lost_them() {
+    the_cluster_loses(|nodes, hosts| {
+        (0..3).for_each(|node| nodes.flush_all(node));
+        wait_until("records are there again", || {
+            let count = |node| nodes.ask::<usize>(node, &cmd("DBSIZE"));
+            ((0..3).map(count).sum::<usize>() >= 30).then_some(())
+        });
+        wait_for_round(&hosts.setups[0]);
+    });
+}
+
+#[test]
+fn a_new_master_without_the_last_writes_has_them_after_a_round() {
+    the_cluster_loses(|nodes, hosts| {
+        // Its replica is stopped, empty, and becomes the master.
+        nodes.flush_all(0);
+        nodes.cut_replicas(0);
+        nodes.kill(0);
+        nodes.take_over(3);
+        wait_until("records are there again", || {
+            (nodes.ask::<usize>(3, &cmd("DBSIZE")) > 1).then_some(())
+        });
+        wait_for_round(&hosts.setups[0]);
+    });
+}
+
+#[test]
+fn couriers_that_are_killed_lose_no_record() {
+    the_cluster_loses(|_, hosts| {
+        // What it has carried is forgotten with it, and carried again.
+        let courier = || {
+            let runtime = Runtime::open(&hosts.setups[0].path("data")).expect("a server");
+            let slots = runtime.slots();
+            slots.iter().find(|slot| slot.role == Role::Courier as u32).map(|slot| slot.pid)
+        };
+        let killed = wait_until("a courier", courier);
+        kill(Pid::from_raw(killed as i32), Signal::SIGKILL).expect("killed");
+        wait_until("another courier", || courier().filter(|&pid| pid != killed));
+        wait_for_round(&hosts.setups[0]);
+    });
+}
+
+#[test]
+fn while_the_cluster_is_down_keys_begin_fresh_and_go_on() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let hosts = Hosts::new(1, &nodes.seeds(), "", &map("policy=\"total\" max=\"2\""));
+    let _servers = hosts.start();
+    let mut client = Client::connect(hosts.setups[0].address);
+    let mut charge = |key: &str| client.get(&format!("/update?biz=b&key={key}")).status;
+    assert_eq!(charge("a"), 200);
+    wait_for_round(&hosts.setups[0]);
+    (0..6).for_each(|node| nodes.kill(node));
+    assert_eq!([charge("a"), charge("a")], [200, 429]);
+    for key in 0..50 {
+        let key = format!("b{key}");
+        assert_eq!([charge(&key), charge(&key), charge(&key)], [200, 200, 429]);
+    }
+}
+
+#[test]
+fn a_record_belongs_to_the_host_that_fetched_it_last() {
+    let Some(nodes) = Nodes::start() else { return };
+    let _library = host::Host::start(&host::conf(nodes.seeds()));
+    let key = "frs:{test:1:-}:warm";
+    let at = Nodes::first_master(frs_server::courier::name::slot(key.as_bytes()));
+    let mut connection = nodes.connect(at);
+    let mut ask = |host: u64, version: u64, call: WarmCall| {
+        let message = WarmMessage { id: 0, key: key.to_owned(), host, version, call };
+        let mut command = cmd("FCALL");
+        command.arg(message.function()).arg(1).arg(key).arg(message.arguments());
+        match command.query::<Value>(&mut connection).expect("an answer") {
+            Value::Int(number) => format!("{:?}", WarmMessage::kept(number).expect("known")),
+            Value::Array(found) if found.is_empty() => "Nothing".to_owned(),
+            Value::Array(found) => match found.as_slice() {
+                [Value::BulkString(bytes)] => String::from_utf8_lossy(bytes).into_owned(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    let put = |bytes: &str, life_ms: u64| WarmCall::Put {
+        life_ms: Some(life_ms).filter(|&ms| ms > 0),
+        bytes: bytes.as_bytes().to_vec(),
+    };
+    assert_eq!(ask(1, 1, WarmCall::Fetch), "Nothing");
+    assert_eq!(ask(1, 5, put("a", 0)), "Kept");
+    // Late, and twice; a version beyond what a double holds.
+    assert_eq!([ask(1, 4, put("b", 0)), ask(1, 5, put("b", 0))], ["Old", "Old"]);
+    let far = 1 << 60;
+    assert_eq!([ask(1, far + 1, put("c", 0)), ask(1, far, put("d", 0))], ["Kept", "Old"]);
+    // Another host takes it over: with any version, since those are its own.
+    assert_eq!(ask(2, 1, put("x", 0)), "Moved");
+    assert_eq!(ask(2, 2, WarmCall::Fetch), "c");
+    assert_eq!(ask(1, far + 9, put("y", 0)), "Moved");
+    assert_eq!([ask(2, 1, put("late", 0)), ask(2, 3, put("e", 0))], ["Old", "Kept"]);
+    assert_eq!(ask(1, 9, WarmCall::Fetch), "e");
+    // A life that ends.
+    assert_eq!(ask(1, 10, put("f", 50)), "Kept");
+    assert_eq!(ask(1, 11, put("g", 0)), "Kept", "forever again");
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(ask(1, 12, WarmCall::Fetch), "g");
+    assert_eq!(ask(1, 13, put("h", 20)), "Kept");
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(ask(1, 14, WarmCall::Fetch), "Nothing");
+}
