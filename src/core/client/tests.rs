@@ -472,3 +472,18 @@ fn an_attachment_that_no_call_uses_takes_a_new_generation_with_the_others() {
     let generations = world.runtime().slots().into_iter().map(|slot| slot.generation);
     assert_eq!(generations.collect::<Vec<_>>(), [2, 2]);
 }
+
+#[test]
+fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
+    let world = World::shared(
+        r#"<map><group name="g" files="1" key-nodes="8" chain="8" node-size="128" backup="1s"/>
+        <biz id="1" name="b" key="string"><limit policy="total" max="1"/></biz></map>"#,
+    );
+    let client = Client::attach(&world.dir).unwrap();
+    let item = Item::new("b", "k");
+    assert!(matches!(client.try_update(item), Err(Error::WouldWait)));
+    // Nobody answers.
+    std::thread::sleep(std::time::Duration::from_millis(110));
+    assert!(client.try_update(item).unwrap().is_allowed());
+    assert!(!client.try_update(item).unwrap().is_allowed(), "it is here now");
+}

@@ -11,7 +11,7 @@ use super::table::{Entry, Table};
 use super::{ItemError, LeaseKey, Service};
 use crate::base::clock::Millis;
 use crate::base::hash::crc32c_words;
-use crate::conf::Scope;
+use crate::conf::{OnFull, Scope};
 use crate::key::{KeyForm, MAX_KEY_WORDS};
 use crate::store::layout::{TAG_WORDS, node, tag};
 use crate::store::{Group, NodeIndex, Refused, Transaction, Wanted, group};
@@ -234,6 +234,23 @@ impl Service {
             // A last use by a clock that is ahead counts as now.
             transaction.touch(index, record.last_use_ms.min(now));
             Ok(Inserted::Yes)
+        })
+    }
+
+    /// Notes that the cluster has no record of a key, by a fresh one: for an item that has asked
+    /// and does not wait for the answer. It takes no place that another record needs.
+    ///
+    /// # Errors
+    /// Its node cannot be had now, or has no room.
+    pub fn insert_fresh_record(&mut self, key: &LeaseKey, now: Millis) -> Result<(), ItemError> {
+        self.on_key(key, now, |table, entry, transaction, index| {
+            if !transaction.is_placed(index) {
+                entry.adopt(transaction.words(index), Scope::Key);
+                let placed = transaction.place(index, table, OnFull::Refuse, now);
+                placed.map_err(|_| ItemError::Full)?;
+                transaction.touch(index, now);
+            }
+            Ok(())
         })
     }
 

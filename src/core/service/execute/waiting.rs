@@ -21,6 +21,8 @@ use crate::store::{Ticket, Want, WantKind, WantResult, WantedTogether};
 pub struct ItemWait {
     /// The position of the item in its request.
     item: usize,
+    /// It waits for a record, not for a lease.
+    is_for_record: bool,
     /// What it wants. None: that is answered.
     ticket: Option<Ticket>,
     /// The cluster cannot be reached.
@@ -80,11 +82,12 @@ impl Service {
         }
     }
 
-    /// Whether an exchange that waits has waited as long as any of its items may.
+    /// Whether an exchange that waits has waited as long as any item may. One that waits for
+    /// a record is never: the cluster has been asked, and may have none.
     #[cold]
     pub fn is_late(&self, exchange: &Exchange) -> bool {
         let now_ms = clock::boot_ms();
-        exchange.waits.iter().all(|wait| now_ms >= wait.late_ms)
+        exchange.waits.iter().all(|wait| now_ms >= wait.late_ms && !wait.is_for_record)
     }
 
     /// Sets how many more exchanges may wait. Further ones are answered `busy`.
@@ -327,7 +330,8 @@ impl Service {
         let ticket = self.handle.wants()?.push(&want).ok()?;
         self.waits.has_pushed = true;
         self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
-        Some(ItemWait { item, ticket: Some(ticket), is_cut_off: false, late_ms })
+        let is_for_record = kind == WantKind::Fetch;
+        Some(ItemWait { item, is_for_record, ticket: Some(ticket), is_cut_off: false, late_ms })
     }
 
     /// An atomic request lacks something: it waits for all of it, or is `busy`. All is wanted until

@@ -288,3 +288,36 @@ fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
     assert!(!host.update("minute", "k", &kept), "5 of 5");
     host.world.verify();
 }
+
+#[test]
+fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
+    let mut host = Host::new();
+    let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
+    let want = host.wants().remove(0);
+    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    host.courier.insert_fresh_record(&key, clock::now()).unwrap();
+    assert_eq!(host.courier.lacks_record(&key, clock::now()), Ok(false));
+    let mut given_up = exchange;
+    host.service.give_up(&mut given_up);
+    let next = host.begin(update(&[Ask("minute", "k", 5)]));
+    assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
+    // One that counts is left as it is.
+    host.courier.insert_fresh_record(&key, clock::now()).unwrap();
+    assert_eq!(host.used("minute", "k"), 5);
+    host.service.set_wait_room(1000);
+    for nth in 0..24 {
+        host.update("minute", &nth.to_string(), &[]);
+    }
+    let fresh: Vec<_> = (100..200)
+        .map(|nth| {
+            let mut exchange = host.begin(update(&[Ask("minute", &nth.to_string(), 1)]));
+            let want = host.wants().remove(0);
+            host.service.give_up(&mut exchange);
+            let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+            host.courier.insert_fresh_record(&key, clock::now())
+        })
+        .collect();
+    assert!(fresh.contains(&Ok(())));
+    (0..24).for_each(|nth| assert_eq!(host.used("minute", &nth.to_string()), 1));
+    host.world.verify();
+}

@@ -50,17 +50,19 @@ impl Rings {
         all
     }
 
-    /// Says what became of a want.
-    pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, fate: Fate) {
+    /// Says what became of a want; false: nobody waits for it any more.
+    pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, fate: Fate) -> bool {
         let result = match fate {
             Fate::Answered => WantResult::Answered,
             Fate::Unreachable => WantResult::Unreachable,
             Fate::Unserved => WantResult::Unserved,
         };
         let RingTicket { slot, ticket } = ticket;
-        if WantQueue::finish(runtime.slot(slot), ticket, result) {
+        let is_heard = WantQueue::finish(runtime.slot(slot), ticket, result);
+        if is_heard {
             self.answered.insert(slot);
         }
+        is_heard
     }
 
     /// Calls the owners of wants that were finished.

@@ -12,10 +12,10 @@ use super::Courier;
 use super::host_nodes::HostNodes;
 use super::rings::RingTicket;
 use crate::courier::cluster::Lost;
-use crate::courier::core::{Nodes, Now};
+use crate::courier::core::{Fate, Nodes, Now};
 use crate::courier::warm::{
-    Done, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent, Warm, WarmAnswer,
-    WarmMessage,
+    Done, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent, Warm,
+    WarmAnswer, WarmMessage,
 };
 
 /// The longest sleep where nothing is due.
@@ -145,8 +145,13 @@ impl Courier {
 
     /// Sends what is to be sent, and finishes wants. True if that has consequences at once.
     pub(super) fn act_on_records(&mut self) -> bool {
-        for (ticket, fate) in self.warm.warm.take_finished() {
-            self.rings.finish(self.nodes.service.handle().runtime(), ticket, fate);
+        for Finished { ticket, key, fate } in self.warm.warm.take_finished() {
+            let runtime = self.nodes.service.handle().runtime();
+            if !self.rings.finish(runtime, ticket, fate) && fate == Fate::Answered {
+                // Whoever has asked and did not wait finds the answer the next time.
+                let wall_ms = self.nodes.wall_ms();
+                let _ = self.nodes.service.insert_fresh_record(&key, wall_ms);
+            }
         }
         let mut is_again = false;
         for Sending { id, key, call } in self.warm.warm.take_sendings() {

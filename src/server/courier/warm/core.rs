@@ -36,6 +36,17 @@ pub struct Sending {
     pub call: WarmCall,
 }
 
+/// A want that is finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished<T> {
+    /// The want.
+    pub ticket: T,
+    /// Its key.
+    pub key: LeaseKey,
+    /// What became of it.
+    pub fate: Fate,
+}
+
 /// What became of a record that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
@@ -58,7 +69,7 @@ pub struct Warm<T> {
     queue: VecDeque<u64>,
     last_id: u64,
     sendings: Vec<Sending>,
-    finished: Vec<(T, Fate)>,
+    finished: Vec<Finished<T>>,
 }
 
 #[derive(Debug)]
@@ -99,7 +110,7 @@ impl<T> Warm<T> {
     }
 
     /// Wants that are finished.
-    pub fn take_finished(&mut self) -> Vec<(T, Fate)> {
+    pub fn take_finished(&mut self) -> Vec<Finished<T>> {
         std::mem::take(&mut self.finished)
     }
 
@@ -118,10 +129,10 @@ impl<T> Warm<T> {
             return;
         }
         match host.lacks(&key) {
-            Ok(false) => self.finished.push((ticket, Fate::Answered)),
+            Ok(false) => self.finish(&key, vec![ticket], Fate::Answered),
             // The item says what is wrong when it runs.
             Err(ItemError::UnknownBiz | ItemError::BadKey) => {
-                self.finished.push((ticket, Fate::Unserved));
+                self.finish(&key, vec![ticket], Fate::Unserved);
             }
             // One that cannot be had now may be had when the answer is here.
             Ok(true) | Err(_) => {
@@ -156,15 +167,16 @@ impl<T> Warm<T> {
                 }
                 _ => {
                     if let Some(What::Fetch { tickets, .. }) = self.end(id).map(|end| end.what) {
-                        self.finish(tickets, Fate::Unreachable);
+                        self.finish(&key, tickets, Fate::Unreachable);
                     }
                 }
             }
         }
     }
 
-    fn finish(&mut self, tickets: Vec<T>, fate: Fate) {
-        self.finished.extend(tickets.into_iter().map(|ticket| (ticket, fate)));
+    fn finish(&mut self, key: &LeaseKey, tickets: Vec<T>, fate: Fate) {
+        let finished = tickets.into_iter().map(|ticket| Finished { ticket, key: *key, fate });
+        self.finished.extend(finished);
     }
 
     /// A record has changed. If it cannot be sent now: where it is.
@@ -216,7 +228,7 @@ impl<T> Warm<T> {
             What::Fetch { tickets, deadline_ms } => {
                 let again = self.fetched(host, now_ms, &ended.key, deadline_ms, answer);
                 match again {
-                    Ok(fate) => self.finish(tickets, fate),
+                    Ok(fate) => self.finish(&ended.key, tickets, fate),
                     Err(Again) => self.fetch(ended.key, tickets, deadline_ms),
                 }
                 self.ask_next(now_ms);

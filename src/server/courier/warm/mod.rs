@@ -13,6 +13,6 @@ mod core;
 mod message;
 mod rounds;
 
-pub use self::core::{Done, NoAnswer, Records, Sending, Warm};
+pub use self::core::{Done, Finished, NoAnswer, Records, Sending, Warm};
 pub use message::{WarmAnswer, WarmCall, WarmMessage};
 pub use rounds::{Part, RoundGroup, RoundTime, Rounds, Sent};

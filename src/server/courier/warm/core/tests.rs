@@ -61,6 +61,10 @@ fn sent(warm: &mut Warm<u32>) -> Vec<Sending> {
     warm.take_sendings()
 }
 
+fn finished(warm: &mut Warm<u32>) -> Vec<(u32, Fate)> {
+    warm.take_finished().into_iter().map(|one| (one.ticket, one.fate)).collect()
+}
+
 const DEADLINE: u64 = 100;
 
 #[test]
@@ -70,14 +74,14 @@ fn those_that_wait_for_one_key_share_a_question() {
     warm.want(&mut host, key(1), 2, DEADLINE + 1);
     let sendings = sent(&mut warm);
     assert_eq!((sendings.len(), &sendings[0].call), (1, &WarmCall::Fetch));
-    assert!(warm.take_finished().is_empty());
+    assert!(finished(&mut warm).is_empty());
     let answer = Ok(WarmAnswer::Record(record(3).encode(&key(1))));
     assert_eq!(warm.answered(&mut host, 50, sendings[0].id, answer), None);
-    assert_eq!(warm.take_finished(), [(1, Fate::Answered), (2, Fate::Answered)]);
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered), (2, Fate::Answered)]);
     assert_eq!(host.records[&key(1)], record(3));
     // It is here now.
     warm.want(&mut host, key(1), 3, DEADLINE);
-    assert_eq!((warm.take_finished(), sent(&mut warm)), (vec![(3, Fate::Answered)], vec![]));
+    assert_eq!((finished(&mut warm), sent(&mut warm)), (vec![(3, Fate::Answered)], vec![]));
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn what_is_not_there_or_is_no_record_is_answered_as_well() {
         let id = sent(&mut warm)[0].id;
         let answer = Ok(bytes.map_or(WarmAnswer::Nothing, WarmAnswer::Record));
         warm.answered(&mut host, 50, id, answer);
-        assert_eq!(warm.take_finished(), [(1, Fate::Answered)]);
+        assert_eq!(finished(&mut warm), [(1, Fate::Answered)]);
     }
     assert!(host.records.is_empty());
 }
@@ -101,13 +105,13 @@ fn a_lost_question_is_repeated_until_nobody_waits() {
     warm.answered(&mut host, DEADLINE - 1, first, Err(NoAnswer::Lost));
     let second = sent(&mut warm)[0].id;
     assert_eq!(warm.answered(&mut host, 1, first, Ok(WarmAnswer::Nothing)), None);
-    assert!(warm.take_finished().is_empty(), "an answer that means nothing any more");
+    assert!(finished(&mut warm).is_empty(), "an answer that means nothing any more");
     warm.answered(&mut host, DEADLINE, second, Err(NoAnswer::Lost));
-    assert_eq!(warm.take_finished(), [(1, Fate::Unreachable)]);
+    assert_eq!(finished(&mut warm), [(1, Fate::Unreachable)]);
     warm.want(&mut host, key(1), 2, DEADLINE);
     let third = sent(&mut warm)[0].id;
     warm.answered(&mut host, 1, third, Err(NoAnswer::Down));
-    assert_eq!((warm.take_finished(), sent(&mut warm).len()), (vec![(2, Fate::Unreachable)], 0));
+    assert_eq!((finished(&mut warm), sent(&mut warm).len()), (vec![(2, Fate::Unreachable)], 0));
 }
 
 #[test]
@@ -131,14 +135,14 @@ fn a_node_that_is_busy_is_fetched_again() {
     let id = sent(&mut warm)[0].id;
     let answer = || Ok(WarmAnswer::Record(record(9).encode(&key(1))));
     warm.answered(&mut host, 1, id, answer());
-    assert!(warm.take_finished().is_empty());
+    assert!(finished(&mut warm).is_empty());
     host.error = None;
     let id = sent(&mut warm)[0].id;
     warm.answered(&mut host, 2, id, answer());
-    assert_eq!(warm.take_finished(), [(1, Fate::Answered)]);
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered)]);
     host.error = Some(ItemError::UnknownBiz);
     warm.want(&mut host, key(1), 2, DEADLINE);
-    assert_eq!(warm.take_finished(), [(2, Fate::Unserved)]);
+    assert_eq!(finished(&mut warm), [(2, Fate::Unserved)]);
 }
 
 #[test]
@@ -193,8 +197,8 @@ fn messages_under_way_are_bounded_and_the_next_go_in_their_order() {
     warm.answered(&mut host, 2, sendings[0].id, Ok(WarmAnswer::Nothing));
     let next = sent(&mut warm);
     assert_eq!((next.len(), next[0].key), (1, key((many - 2).into())));
-    let finished = warm.take_finished();
-    assert_eq!((finished.len(), finished[1].1), (FETCHES_MAX - 1, Fate::Unreachable));
+    let done = finished(&mut warm);
+    assert_eq!((done.len(), done[1].1), (FETCHES_MAX - 1, Fate::Unreachable));
     (0..PUTS_MAX as u64).for_each(|nth| warm.put(changed(1 << 20 | nth, 1)).unwrap());
     assert_eq!((warm.room(), warm.put(changed(5 << 20, 1))), (0, Err(place(5 << 20))));
 }
