@@ -9,6 +9,7 @@ mod identity;
 mod leases;
 mod outcome;
 mod records;
+mod room;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -277,7 +278,10 @@ impl ItemError {
 pub use edit_record::{Clearing, RecordError, RecordName};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
-pub use records::{ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds};
+pub use records::{
+    ChangedRecord, Inserted, Lack, Record, RecordPlace, SentRecords, Step, StepBounds,
+};
+pub use room::{Chain, ChainPlace, SpillingGroup};
 pub use table::Seen;
 
 pub use crate::limit::{Figures, Heard, LimitFigures, List, Verdict};
@@ -490,7 +494,7 @@ impl Service {
     #[inline]
     fn set_now(&mut self, now: Millis) {
         self.table.set_now(now);
-        if self.table.is_shared() || self.table.has_backups() {
+        if self.table.is_shared() || self.table.has_warm_tier() {
             self.set_times(now, clock::boot_ms());
         }
     }

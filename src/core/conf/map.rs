@@ -63,7 +63,7 @@ impl Map {
     /// Whether the cluster knows keys of a biz of this map: by ledgers, or by records.
     pub fn is_known_in_cluster(&self, biz: &Biz) -> bool {
         let group = self.groups.get(biz.group);
-        biz.sharing.is_some() || group.is_some_and(|group| group.backup_ms.is_some())
+        biz.sharing.is_some() || group.is_some_and(Group::has_warm_tier)
     }
 
     /// The most words that one item of a transaction logs: those of the largest key's node; if a
@@ -89,6 +89,8 @@ pub struct Group {
     /// Milliseconds between two rounds that carry changed records to the cluster. None: they stay
     /// here.
     pub backup_ms: Option<u64>,
+    /// Whether a record in use goes to the cluster before another one takes its place.
+    pub spill: bool,
 }
 
 /// Geometry of a group: every number that determines the place of a node.

@@ -25,6 +25,7 @@ const GROUP: Shape = Shape {
         "hash",
         "on-full",
         "backup",
+        "spill",
     ],
     ..Shape::EMPTY
 };
@@ -89,6 +90,7 @@ pub(super) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) 
     let bizs: Vec<RawBiz<'e>> = root.children_named("biz").map(biz).collect();
     unique(notes, bizs.iter().map(|biz| (biz.element, "id", &biz.id)));
     unique(notes, bizs.iter().map(|biz| (biz.element, "name", &biz.name)));
+    warm::shared_in_spill(notes, &groups, &bizs);
     RawMap { groups, bizs }
 }
 
@@ -118,9 +120,10 @@ fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     let on_full = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
     let on_full = element.or(notes, "on-full", OnFull::Evict, on_full);
     let backup_ms = warm::backup_ms(notes, element);
-    let group = match (name.clone(), group, on_full, backup_ms) {
-        (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms)) => {
-            Ok(Group { name, geometry, on_full, backup_ms })
+    let spill = warm::spill(notes, element);
+    let group = match (name.clone(), group, on_full, backup_ms, spill) {
+        (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms), Ok(spill)) => {
+            Ok(Group { name, geometry, on_full, backup_ms, spill })
         }
         _ => Err(Faulty),
     };

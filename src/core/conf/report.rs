@@ -212,7 +212,7 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     }
     let (with, cure) = match (biz.key, group.geometry.hash) {
         // A digest is keyed and secret, whatever function places it.
-        _ if group.on_full == OnFull::Refuse => return None,
+        _ if group.on_full == OnFull::Refuse || group.spill => return None,
         (KeyType::Digest, _) | (KeyType::String | KeyType::Ip { .. }, HashKind::Siphash) => {
             return None;
         }

@@ -1,13 +1,14 @@
-//! `backup` of a `<group>`: its records are kept in the cluster, too. Read, and in the words of
-//! `frs check`.
+//! `backup` and `spill` of a `<group>`: records that the cluster keeps too, or for which there is no
+//! room here. Read, and in the words of `frs check`.
 //!
 //! Invariant: only records of keys of businesses that are each machine's own are kept there. A
 //! shared limit has its ledger, and what counts a whole business is about one machine.
 
 use super::describe::duration_words;
 use super::fault::{Checked, Notes};
-use super::map::{Biz, Group, Mode, Scope};
-use super::value::duration;
+use super::map::{Biz, Group, Mode, OnFull, Scope};
+use super::map_read::{RawBiz, RawGroup};
+use super::value::{boolean, duration};
 use super::xml::Element;
 use crate::base::figures::grouped;
 
@@ -23,6 +24,11 @@ pub(super) fn backup_ms(notes: &mut Notes<'_>, group: &Element) -> Checked<Optio
     group.or(notes, "backup", None, move |text: &str| read(text).map(Some))
 }
 
+/// Reads whether records in use go to the cluster where a group has no room for them.
+pub(super) fn spill(notes: &mut Notes<'_>, group: &Element) -> Checked<bool> {
+    group.or(notes, "spill", false, boolean)
+}
+
 /// Notes each group with records in the cluster, where srv.xml names none.
 pub(super) fn without_cluster<'e>(
     notes: &mut Notes<'_>,
@@ -33,34 +39,85 @@ pub(super) fn without_cluster<'e>(
             let found = format!("backup=\"{}\"", backup.value);
             notes.note(group.value_at("backup"), found, "a <cluster> in srv.xml, or no backup");
         }
+        if let Some(spill) = group.attribute("spill").filter(|spill| spill.value == "true") {
+            let found = format!("spill=\"{}\"", spill.value);
+            notes.note(group.value_at("spill"), found, "a <cluster> in srv.xml, or no spill");
+        }
+    }
+}
+
+/// Notes each shared biz of a group that spills: a lease cannot leave its machine.
+pub(super) fn shared_in_spill(
+    notes: &mut Notes<'_>,
+    groups: &[RawGroup<'_>],
+    bizs: &[RawBiz<'_>],
+) {
+    for RawBiz { element, group, sharing, .. } in bizs {
+        let (Ok(group), Ok(Some(_))) = (group, sharing) else { continue };
+        let Some(Ok(Group { name, spill: true, .. })) = groups.get(*group).map(|raw| &raw.group)
+        else {
+            continue;
+        };
+        let share = element.attribute("share").map_or("", |share| &share.value);
+        let found = format!("share=\"{share}\" in the group {name:?} with spill=\"true\"");
+        notes.note(element.value_at("share"), found, "another group, or share=\"host\"");
     }
 }
 
 impl Group {
-    /// Whether the records of a business of this group are kept in the cluster.
-    pub fn backs_up(&self, biz: &Biz) -> bool {
+    /// Whether the cluster keeps records of this group.
+    pub fn has_warm_tier(&self) -> bool {
+        self.backup_ms.is_some() || self.spill
+    }
+
+    /// Whether it keeps those of a business of this group.
+    pub fn keeps(&self, biz: &Biz) -> bool {
         let has_keys = biz.limits.iter().any(|limit| limit.scope == Scope::Key);
-        self.backup_ms.is_some() && biz.sharing.is_none() && biz.mode != Mode::Off && has_keys
+        self.has_warm_tier() && biz.sharing.is_none() && biz.mode != Mode::Off && has_keys
     }
 }
 
 /// What a group costs whose records are kept in the cluster.
 pub(super) fn group_lines(group: &Group) -> Vec<String> {
-    let Some(round_ms) = group.backup_ms else { return Vec::new() };
-    let bytes = group.geometry.nodes() * SENT_BYTES;
-    vec![format!(
-        "backup each {}: the courier remembers what it has sent in {} bytes",
-        duration_words(round_ms),
-        grouped(bytes)
-    )]
+    let mut lines = Vec::new();
+    if let Some(round_ms) = group.backup_ms {
+        let bytes = group.geometry.nodes() * SENT_BYTES;
+        lines.push(format!(
+            "backup each {}: the courier remembers what it has sent in {} bytes",
+            duration_words(round_ms),
+            grouped(bytes)
+        ));
+    }
+    if group.spill {
+        let instead = match group.on_full {
+            OnFull::Evict => "a record that refuses nothing is evicted, or the item is full",
+            OnFull::Refuse => "the item is full",
+        };
+        lines.push(
+            "spill: where a chain is full, the record used least lately goes to the cluster, and \
+             its item waits for that"
+                .to_owned(),
+        );
+        lines.push(format!("spill: where the cluster does not answer, {instead}"));
+    }
+    lines
 }
 
 /// What the records of a business promise that are kept in the cluster.
 pub(super) fn biz_lines(biz: &Biz, group: &Group) -> Vec<String> {
-    let Some(round_ms) = group.backup_ms.filter(|_| group.backs_up(biz)) else {
+    if !group.keeps(biz) {
         return Vec::new();
-    };
-    let mut lines = vec![
+    }
+    let mut lines = Vec::new();
+    if group.spill {
+        lines.push(
+            "a key whose record may have been spilled asks the cluster for it; where the cluster \
+             does not answer the item is busy"
+                .to_owned(),
+        );
+    }
+    let Some(round_ms) = group.backup_ms else { return lines };
+    lines.extend([
         format!(
             "kept in the cluster each {}: a machine lost: over by at most the uses since its last \
              round",
@@ -69,7 +126,7 @@ pub(super) fn biz_lines(biz: &Biz, group: &Group) -> Vec<String> {
         "a key without a record here asks the cluster for it, once; where the cluster does not \
          answer it starts fresh"
             .to_owned(),
-    ];
+    ]);
     if biz.limits.iter().any(|limit| limit.scope == Scope::Biz) {
         lines.push("limits of scope biz count on each machine, and are not kept there".to_owned());
     }

@@ -268,8 +268,8 @@ impl Service {
                 Ok(Err(Unjudged::Lacks)) => {
                     return self.wait_for_lease(request, at, WantKind::Update, answers);
                 }
-                Ok(Err(Unjudged::Absent)) => {
-                    return self.wait_for_lease(request, at, WantKind::Fetch, answers);
+                Ok(Err(Unjudged::Absent(scope))) => {
+                    return self.wait_for_record(request, at, scope, answers);
                 }
                 Ok(Err(Unjudged::Failed(failed))) => {
                     error = failed;

@@ -11,10 +11,10 @@ use super::table::{Entry, Table};
 use super::{ItemError, LeaseKey, Service};
 use crate::base::clock::Millis;
 use crate::base::hash::crc32c_words;
-use crate::conf::{OnFull, Scope};
-use crate::key::{KeyForm, MAX_KEY_WORDS};
+use crate::conf::Scope;
+use crate::key::{KeyForm, KeyRef, MAX_KEY_WORDS};
 use crate::store::layout::{TAG_WORDS, node, tag};
-use crate::store::{Group, NodeIndex, Refused, Transaction, Wanted, group};
+use crate::store::{Group, NodeIndex, Rank, Refused, Transaction, Wanted, group};
 
 /// Attempts, since the generation can change while the service takes one.
 const RETRIES: usize = 3;
@@ -52,7 +52,7 @@ impl Record {
         (record.crc(key) == first as u32).then_some(record)
     }
 
-    fn of_node(words: &[u64], states_at: usize) -> Record {
+    pub(super) fn of_node(words: &[u64], states_at: usize) -> Record {
         let check = words[node::CHECK];
         let states = &words[states_at..];
         let used = states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
@@ -69,6 +69,17 @@ impl Record {
     }
 }
 
+/// Whether a key has a record here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// It has one.
+    Present,
+    /// It has none, and the cluster has none.
+    Nowhere,
+    /// It has none, and the cluster may have one.
+    Here,
+}
+
 /// What became of a record that came from the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
@@ -78,6 +89,8 @@ pub enum Inserted {
     Present,
     /// It was written under other limits, or before a reset: it counts nothing.
     Void,
+    /// It has no room, until another one is spilled.
+    Crowded,
 }
 
 /// A place of a group, by its number over all files and key-nodes.
@@ -199,12 +212,32 @@ impl Service {
         Some(step)
     }
 
-    /// Whether a key has no record here, and the cluster keeps those of its business.
+    /// Whether a key of a business with records in the cluster has one here.
     ///
     /// # Errors
     /// Its node cannot be had now.
-    pub fn lacks_record(&mut self, key: &LeaseKey, now: Millis) -> Result<bool, ItemError> {
-        self.on_key(key, now, |_, _, transaction, index| Ok(!transaction.is_placed(index)))
+    pub fn lacks_record(&mut self, key: &LeaseKey, now: Millis) -> Result<Lack, ItemError> {
+        let is_whole = is_whole(key);
+        self.on_key(key, now, |_, entry, transaction, index| {
+            let is_kept = || !is_whole && (entry.backs_up || transaction.may_be_spilled(index));
+            Ok(match transaction.is_placed(index) {
+                true => Lack::Present,
+                false if is_kept() => Lack::Here,
+                false => Lack::Nowhere,
+            })
+        })
+    }
+
+    /// Whether records of this business are spilled.
+    pub fn spills(&self, biz_id: u32) -> bool {
+        let biz = self.table.index_of(biz_id);
+        biz.is_some_and(|biz| self.table.entry(biz).spills)
+    }
+
+    /// Whether the cluster has a copy of each.
+    pub fn backs_up(&self, biz_id: u32) -> bool {
+        let biz = self.table.index_of(biz_id);
+        biz.is_some_and(|biz| self.table.entry(biz).backs_up)
     }
 
     /// Makes a record that came from the cluster this machine's, if the key has none here.
@@ -229,28 +262,39 @@ impl Service {
             states[..record.states.len()].copy_from_slice(&record.states);
             words[node::CHECK] = record.check;
             entry.adopt(words, Scope::Key);
-            let placed = transaction.place(index, table, entry.on_full, now);
-            placed.map_err(|_| ItemError::Full)?;
-            // A last use by a clock that is ahead counts as now.
-            transaction.touch(index, record.last_use_ms.min(now));
+            if transaction.place(index, table, entry.evicts(true), now).is_err() {
+                return crowded(entry);
+            }
+            // One that was spilled is to stay for a while. A last use by a clock that is ahead
+            // counts as now.
+            let last_use_ms = if entry.spills { now } else { record.last_use_ms };
+            transaction.touch(index, last_use_ms.min(now));
             Ok(Inserted::Yes)
         })
     }
 
     /// Notes that the cluster has no record of a key, by a fresh one: for an item that has asked
-    /// and does not wait for the answer. It takes no place that another record needs.
+    /// and does not wait for the answer, and where records are spilled. It takes no place that
+    /// another record needs.
     ///
     /// # Errors
     /// Its node cannot be had now, or has no room.
-    pub fn insert_fresh_record(&mut self, key: &LeaseKey, now: Millis) -> Result<(), ItemError> {
+    pub fn insert_fresh_record(
+        &mut self,
+        key: &LeaseKey,
+        now: Millis,
+    ) -> Result<Inserted, ItemError> {
+        let scope = if is_whole(key) { Scope::Biz } else { Scope::Key };
         self.on_key(key, now, |table, entry, transaction, index| {
-            if !transaction.is_placed(index) {
-                entry.adopt(transaction.words(index), Scope::Key);
-                let placed = transaction.place(index, table, OnFull::Refuse, now);
-                placed.map_err(|_| ItemError::Full)?;
-                transaction.touch(index, now);
+            if transaction.is_placed(index) {
+                return Ok(Inserted::Present);
             }
-            Ok(())
+            entry.adopt(transaction.words(index), scope);
+            if transaction.place(index, table, Rank::Expired, now).is_err() {
+                return crowded(entry);
+            }
+            transaction.touch(index, now);
+            Ok(Inserted::Yes)
         })
     }
 
@@ -265,8 +309,9 @@ impl Service {
         })
     }
 
-    /// Runs `work` on the node of a key within a transaction, and commits.
-    fn on_key<T>(
+    /// Runs `work` on the node of a key within a transaction, and commits. The node may be that of
+    /// a whole business where records are spilled, because it needs room as well.
+    pub(super) fn on_key<T>(
         &mut self,
         key: &LeaseKey,
         now: Millis,
@@ -276,11 +321,7 @@ impl Service {
             self.table.set_now(now);
             let biz = self.table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
             let entry = self.table.entry(biz);
-            let stored = key.key().filter(|key| key.form() != KeyForm::Biz);
-            let stored = stored.filter(|key| key.words().len() <= entry.field_words());
-            let stored = stored.ok_or(ItemError::BadKey)?;
-            entry.fetch_wait_ms.ok_or(ItemError::UnknownBiz)?;
-            let wanted: Wanted = entry.locate(&stored).ok_or(ItemError::Store)?;
+            let (stored, wanted) = node_of(entry, key)?;
             let refused = match self.handle.begin(&mut self.buffers, &[wanted], self.generation) {
                 Err(refused) => refused,
                 Ok(mut transaction) => {
@@ -300,8 +341,33 @@ impl Service {
     }
 }
 
+/// Where the node of a key is.
+pub(super) fn node_of<'k>(
+    entry: &Entry,
+    key: &'k LeaseKey,
+) -> Result<(KeyRef<'k>, Wanted), ItemError> {
+    let stored = key.key().filter(|key| key.form() != KeyForm::Biz || entry.spills);
+    let stored = stored.filter(|key| key.words().len() <= entry.field_words());
+    let stored = stored.ok_or(ItemError::BadKey)?;
+    entry.fetch_wait_ms.ok_or(ItemError::UnknownBiz)?;
+    let wanted = match stored.form() {
+        KeyForm::Biz => entry.whole,
+        _ => entry.locate(&stored),
+    };
+    Ok((stored, wanted.ok_or(ItemError::Store)?))
+}
+
+/// Whether it is that of a whole business.
+fn is_whole(key: &LeaseKey) -> bool {
+    node::key_form(key.key_word) == KeyForm::Biz as u8
+}
+
+fn crowded(entry: &Entry) -> Result<Inserted, ItemError> {
+    if entry.spills { Ok(Inserted::Crowded) } else { Err(ItemError::Full) }
+}
+
 /// Copies a node without its semaphore; false: it was being written during all copies.
-fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u64]) -> bool {
+pub(super) fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u64]) -> bool {
     (0..COPIES_MAX).any(|_| {
         group.file(file).read(first, words);
         group::is_whole(words)
@@ -309,7 +375,7 @@ fn copy_whole(group: &Group, file: u32, first: usize, words: &mut [u64]) -> bool
 }
 
 /// The record in a node, if the cluster is to have it.
-fn changed(
+pub(super) fn changed(
     table: &Table,
     group: usize,
     words: &[u64],

@@ -38,7 +38,7 @@ pub(crate) struct Table {
     /// Some business is shared.
     is_shared: bool,
     /// The cluster keeps records of some business.
-    has_backups: bool,
+    has_warm_tier: bool,
 }
 
 /// The map index of the business with an id.
@@ -69,7 +69,11 @@ pub(crate) struct Entry {
     /// How long an item waits for the record of its key that the cluster keeps. None: it keeps
     /// none of this business.
     pub fetch_wait_ms: Option<u64>,
-    pub on_full: OnFull,
+    /// The cluster keeps a copy of each.
+    pub backs_up: bool,
+    /// A record in use goes to the cluster before another one takes its place.
+    pub spills: bool,
+    on_full: OnFull,
     /// The row that counts its items.
     pub row: BizRow,
     /// The word of advice of each limit.
@@ -152,6 +156,8 @@ impl Table {
                     epoch: biz.epoch,
                     sharing: biz.sharing,
                     fetch_wait_ms: keys.and_then(|_| fetch_wait_ms(conf, biz)),
+                    backs_up: configured.backup_ms.is_some() && configured.keeps(biz),
+                    spills: configured.spill && keys.is_some(),
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
@@ -171,9 +177,9 @@ impl Table {
         let mut by_id: Vec<IdIndex> = entries.iter().enumerate().map(id_index).collect();
         by_id.sort_unstable();
         let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
-        let has_backups = entries.iter().any(|entry| entry.fetch_wait_ms.is_some());
+        let has_warm_tier = entries.iter().any(|entry| entry.fetch_wait_ms.is_some());
         let (known, degraded) = (Span::NEVER, conf.srv.degrade);
-        Table { entries, by_id, known, degraded, clock, is_shared, has_backups }
+        Table { entries, by_id, known, degraded, clock, is_shared, has_warm_tier }
     }
 
     /// Sets the time. Between two turns of any calendar window that is one comparison.
@@ -192,8 +198,8 @@ impl Table {
 
     /// Whether the cluster keeps records of some business. Then items may wait for them.
     #[inline]
-    pub fn has_backups(&self) -> bool {
-        self.has_backups
+    pub fn has_warm_tier(&self) -> bool {
+        self.has_warm_tier
     }
 
     /// The clock of leases, and of all items that wait.
@@ -238,6 +244,13 @@ impl Table {
         Some((entry, scope))
     }
 
+    /// The longest life of a key's node in a group. None: forever.
+    pub fn longest_life_ms(&self, group: usize) -> Option<u64> {
+        let entries = self.entries.iter().filter(|entry| entry.key_group == Some(group));
+        let lives = entries.map(|entry| entry.life_ms[Scope::Key as usize]);
+        lives.reduce(|one, other| Some(one?.max(other?))).unwrap_or(Some(0))
+    }
+
     /// Describes a key's node whose words were ranked. None: the node belongs to a whole business.
     pub fn seen<'a>(&self, group: usize, words: &'a [u64], now: u64) -> Option<Seen<'a>> {
         let (entry, scope) = self.of_key_word(group, words[node::KEY])?;
@@ -255,11 +268,15 @@ impl Table {
     }
 }
 
-/// A message to the cluster and its answer, and once more.
+/// A message to the cluster and its answer, and once more. Where a record is spilled first, the same
+/// again for that one.
 fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
     let cluster = conf.srv.cluster.as_ref()?;
     let group = conf.map.groups.get(biz.group)?;
-    group.backs_up(biz).then(|| 2 * cluster.timeout_ms)
+    match group.spill {
+        true => Some(4 * cluster.timeout_ms),
+        false => group.keeps(biz).then(|| 2 * cluster.timeout_ms),
+    }
 }
 
 impl Entry {
@@ -318,6 +335,17 @@ impl Entry {
     /// The limits for a key as it is stored.
     pub fn rules_of_key(&self, key: &KeyRef<'_>) -> &Rules {
         self.rules(self.lists.as_ref().and_then(|lists| lists.find_stored(key)))
+    }
+
+    /// What may be evicted for a node of it, at most. An item that may wait lets the courier make
+    /// room. Without the cluster, what refuses nothing is evicted.
+    pub fn evicts(&self, may_wait: bool) -> Rank {
+        match self.on_full {
+            OnFull::Refuse => Rank::Expired,
+            OnFull::Evict if self.spills && may_wait => Rank::Expired,
+            OnFull::Evict if self.spills => Rank::Idle,
+            OnFull::Evict => Rank::Banned,
+        }
     }
 
     /// Whether every use asks the ledger.
@@ -434,6 +462,8 @@ impl Judge for Table {
         let rules = entry.rules_of(words);
         let states = &mut words[entry.states_at()..][..rules.words(scope)];
         match rules.worth(scope, states, now) {
+            // What the cluster has of the key may be older, and is in use for as long.
+            Worth::Expired if entry.spills && scope == Scope::Key => Rank::Idle,
             Worth::Expired => Rank::Expired,
             Worth::Idle => Rank::Idle,
             Worth::Limiting => Rank::Limiting,

@@ -6,7 +6,6 @@
 
 use super::group::{Group, is_whole};
 use super::layout::node;
-use crate::conf::OnFull;
 
 /// Most candidates of a chain that are judged fully.
 const JUDGED_MAX: usize = 8;
@@ -67,13 +66,14 @@ pub(super) struct FullChain<'g> {
 }
 
 impl FullChain<'_> {
-    /// Chooses among `candidates`: the places with a tag that the transaction does not use.
+    /// Chooses among `candidates`: the places with a tag that the transaction does not use. The
+    /// chosen one has at most this rank.
     #[cold]
     pub fn choose(
         self,
         candidates: impl Iterator<Item = usize>,
         judge: &dyn Judge,
-        on_full: OnFull,
+        most: Rank,
         now: u64,
         EvictionBuffers { order, copy }: &mut EvictionBuffers,
     ) -> Option<Victim> {
@@ -113,6 +113,6 @@ impl FullChain<'_> {
                 break;
             }
         }
-        best.filter(|_| on_full == OnFull::Evict)
+        best.filter(|best| best.rank.is_none_or(|rank| rank <= most))
     }
 }

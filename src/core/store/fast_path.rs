@@ -11,7 +11,8 @@ use super::layout::{HEAD_WORDS, TAG_WORDS, node};
 use super::region::{Region, copy_out, put};
 use super::semaphore::Semaphore;
 use super::slot::Intent;
-use super::transaction::{Refused, Wanted, has_tag, holds, places_of};
+use super::tags::{has_tag, places_of};
+use super::transaction::{Refused, Wanted, holds};
 use crate::key::KeyRef;
 
 /// Words of a node of one line, and of two lines. Most nodes are of these lengths, and a constant

@@ -15,6 +15,7 @@ use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, node, runtime};
 use super::region::Region;
 use super::runtime::{FileEntry, Runtime};
 use super::semaphore::Semaphore;
+use super::spill_filter::SpillFilter;
 use crate::base::sync::Ordering;
 use crate::base::sys;
 use crate::conf::{self, Geometry, HashKind};
@@ -496,6 +497,37 @@ impl Group {
     #[inline]
     pub fn semaphore(&self, file: u32, key_node: u32) -> Semaphore<'_> {
         Semaphore::of_head(self.file(file), self.head(key_node))
+    }
+
+    /// Which keys that are not in a key-node may have a record that was spilled.
+    pub(super) fn filter(&self, file: u32, key_node: u32) -> SpillFilter<'_> {
+        SpillFilter::of_head(self.file(file), self.head(key_node))
+    }
+
+    /// A period of the filters has ended for the key-nodes `from..to`, by their numbers over all
+    /// files.
+    pub(crate) fn turn_filters(&self, from: usize, to: usize) {
+        let in_file = self.geometry().key_nodes as usize;
+        for at in from..to {
+            self.filter((at / in_file) as u32, (at % in_file) as u32).turn();
+        }
+    }
+
+    /// Whether some record may have been spilled.
+    pub(crate) fn has_spilled(&self) -> bool {
+        let mut filters = self.filters();
+        filters.any(SpillFilter::is_any)
+    }
+
+    /// Any key may have a record that was spilled.
+    pub(super) fn fill_filters(&self) {
+        self.filters().for_each(SpillFilter::fill);
+    }
+
+    fn filters(&self) -> impl Iterator<Item = SpillFilter<'_>> {
+        let Geometry { files, key_nodes, .. } = *self.geometry();
+        let all = (0..files).flat_map(move |file| (0..key_nodes).map(move |at| (file, at)));
+        all.map(|(file, key_node)| self.filter(file, key_node))
     }
 
     /// Whether there is such a key-node.

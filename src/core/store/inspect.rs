@@ -14,7 +14,8 @@ use super::pass::{Holder, Pass};
 use super::region::Region;
 use super::runtime::FileEntry;
 use super::semaphore::Token;
-use super::transaction::{holds, places_of};
+use super::tags::places_of;
+use super::transaction::holds;
 use super::verify::{Fault, Finding, Report};
 use crate::base::sys;
 use crate::conf::Geometry;
@@ -169,6 +170,11 @@ impl LiveGroup {
     /// The group's header.
     pub fn header(&self) -> &Header {
         self.group.header()
+    }
+
+    /// Whether some record of it may have been spilled.
+    pub(crate) fn has_spilled(&self) -> bool {
+        self.group.has_spilled()
     }
 
     /// The group's geometry.

@@ -10,7 +10,8 @@
 //!                          7..9 seeds | 9 created ms | 10..14 group name | 14 CRC over 0..14
 //!                          outside the CRC: 16..18 boot id | 18 clean mark | 19 quarantine
 //!                          20 last eviction logged (ms)
-//!   then     key-nodes     head: 0 semaphore (u32), spare (u32) | 1..8 tags, a byte a place
+//!   then     key-nodes     head: 0 semaphore (u32), filter of spilled keys (u32): two
+//!                          generations of 16 bits | 1..8 tags, a byte a place
 //!                          then `chain` nodes
 //!   node                   0 CRC-32C (0..32; of the node, with 0 for
 //!                          itself and the last use), shape (32..48), flags (48..64):

@@ -57,9 +57,13 @@ mod runtime;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod simulated;
 #[cfg(not(loom))]
+mod spill_filter;
+#[cfg(not(loom))]
 pub(crate) mod staging;
 #[cfg(not(loom))]
 mod sweep;
+#[cfg(not(loom))]
+mod tags;
 #[cfg(not(loom))]
 mod transaction;
 #[cfg(not(loom))]

@@ -104,6 +104,11 @@ impl Draft {
         tag::of(word, place)
     }
 
+    /// Notes that any key of it may have a record that was spilled.
+    pub fn fill_filters(&self) {
+        self.group.fill_filters();
+    }
+
     /// Checks the draft. With any fault it must not be committed.
     pub fn verify(&self) -> Report {
         self.group.verify()

@@ -9,13 +9,14 @@ use super::counter::GroupCounter;
 use super::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
 use super::group::{Group, is_whole, seal};
 use super::handle::{Attached, Handle, Notice};
-use super::layout::{CHAIN_MAX, HEAD_WORDS, TAG_WORDS, node, tag};
+use super::layout::{HEAD_WORDS, TAG_WORDS, node, tag};
 use super::region::Region;
 use super::semaphore::Semaphore;
 use super::slot::Intent;
+use super::spill_filter::SpillFilter;
+use super::tags::{bytes_equal, has_tag, places_of, set_tag};
 use super::undo_log::{LogFull, UndoLog};
 use crate::base::sync::Ordering;
-use crate::conf::OnFull;
 use crate::key::{KeyRef, Location};
 
 /// A wanted key-node: the group's index in the handle, and the place.
@@ -251,12 +252,6 @@ impl Handle {
     }
 }
 
-/// Whether this place has this tag (0: free) in the chain behind this head.
-#[inline(always)]
-pub(super) fn has_tag(region: &Region, head: usize, place: usize, tag: u8) -> bool {
-    place < CHAIN_MAX && tag::of(region.load(head + 1 + place / 8), place) == tag
-}
-
 /// Asks the processor to fetch the first lines of a node.
 #[inline]
 fn prefetch(group: &Group, region: &Region, node: usize) {
@@ -437,19 +432,20 @@ impl<'h> Transaction<'h> {
     }
 
     /// Makes sure that the node has a place in its chain, so that it can be written. That is its
-    /// home, else the next free place, else the place of the node least missed.
+    /// home, else the next free place, else the place of the node least missed, of this rank at
+    /// `most`.
     #[inline]
     pub fn place(
         &mut self,
         index: NodeIndex,
         judge: &dyn Judge,
-        on_full: OnFull,
+        most: Rank,
         now: u64,
     ) -> Result<(), Full> {
         if self.is_placed(index) {
             return Ok(());
         }
-        let victim = self.choose_place(index, judge, on_full, now).ok_or(Full)?;
+        let victim = self.choose_place(index, judge, most, now).ok_or(Full)?;
         let WorkingCopies { nodes, key_nodes, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         node.place = Some(victim.place);
@@ -464,7 +460,7 @@ impl<'h> Transaction<'h> {
         &mut self,
         index: NodeIndex,
         judge: &dyn Judge,
-        on_full: OnFull,
+        most: Rank,
         now: u64,
     ) -> Option<Victim> {
         let NodeCopy { key_node: index, tag, .. } = self.copies.nodes[index.0];
@@ -483,7 +479,7 @@ impl<'h> Transaction<'h> {
         }
         let candidates = (0..chain).filter(|&place| !is_used(place));
         let full = FullChain { group_index, group, file: intent.file, key_node: intent.key_node };
-        full.choose(candidates, judge, on_full, now, eviction)
+        full.choose(candidates, judge, most, now, eviction)
     }
 
     /// Marks a node to be written at the commit, with `now` as its last use. The node has a place.
@@ -505,6 +501,26 @@ impl<'h> Transaction<'h> {
         let key_node = &mut key_nodes[node.key_node];
         set_tag(&mut key_node.tags, place, 0);
         key_node.dirty = true;
+    }
+
+    /// Whether a key that is not in its chain may have a record that was spilled.
+    pub fn may_be_spilled(&self, index: NodeIndex) -> bool {
+        let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
+        self.filter(key_node).may_hold(tag)
+    }
+
+    /// As [`Transaction::erase`], for a node that is kept elsewhere: look-ups of its key notice
+    /// that. They do so even if the transaction does not commit, which does no harm. For the
+    /// courier.
+    pub fn spill(&mut self, index: NodeIndex) {
+        let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
+        self.filter(key_node).add(tag);
+        self.erase(index);
+    }
+
+    fn filter(&self, key_node: usize) -> SpillFilter<'h> {
+        let KeyNodeAt { intent, group, .. } = self.list()[key_node];
+        self.groups()[group].filter(intent.file, intent.key_node)
     }
 
     /// Stores the last use of a found node at once: a refused Update changes nothing else. It is
@@ -655,37 +671,4 @@ pub(super) fn holds(words: &[u64], key_word: u64, key: &KeyRef<'_>) -> bool {
     // Word by word: a call to memcmp costs more than the few words of a key.
     let mut field = words[node::FIELD..].iter().zip(key.words());
     words[node::KEY] == key_word && field.all(|(stored, asked)| stored == asked)
-}
-
-/// The places with this tag.
-#[inline]
-pub(super) fn places_of(tags: &[u64; TAG_WORDS], tag: u8) -> impl Iterator<Item = usize> {
-    let mut matches = tags.map(|word| bytes_equal(word, tag));
-    let mut index = 0;
-    std::iter::from_fn(move || {
-        while matches[index] == 0 {
-            index += 1;
-            if index == TAG_WORDS {
-                index = 0;
-                return None;
-            }
-        }
-        let place = index * 8 + matches[index].trailing_zeros() as usize / 8;
-        matches[index] &= matches[index] - 1;
-        Some(place)
-    })
-}
-
-/// The bytes of `word` that equal `tag`, as their top bits. (The exact form of Mycroft's test: it
-/// marks no byte above a match by mistake.)
-#[inline]
-fn bytes_equal(word: u64, tag: u8) -> u64 {
-    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let x = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
-    !((x & LOW).wrapping_add(LOW) | x | LOW)
-}
-
-#[inline]
-fn set_tag(tags: &mut [u64; TAG_WORDS], place: usize, tag: u8) {
-    tags[place / 8] = tag::with(tags[place / 8], place, tag);
 }

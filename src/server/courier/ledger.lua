@@ -533,9 +533,11 @@ local KEPT, MOVED, OLD = 0, 1, 2
 
 local function put(keys, args)
   local host, version, life, bytes = args[1], args[2], tonumber(args[3]), args[4]
+  local takes_over = args[5] == '1'
   local found = redis.call('HMGET', keys[1], 'h', 'v')
-  if found[1] and found[1] ~= host then return MOVED end
-  if found[1] and is_old(version, found[2]) then return OLD end
+  local is_own = found[1] == host
+  if found[1] and not is_own and not takes_over then return MOVED end
+  if is_own and is_old(version, found[2]) then return OLD end
   redis.call('HSET', keys[1], 'h', host, 'v', version, 'b', bytes)
   if life > 0 then
     redis.call('PEXPIRE', keys[1], life)
@@ -550,6 +552,13 @@ local function fetch(keys, args)
   if not bytes then return {} end
   redis.call('HSET', keys[1], 'h', args[1], 'v', args[2])
   return {bytes}
+end
+
+-- What was fetched is deleted, unless its host has put a later version.
+local function drop(keys, args)
+  local found = redis.call('HMGET', keys[1], 'h', 'v')
+  if found[1] == args[1] and not is_old(args[2], found[2]) then redis.call('DEL', keys[1]) end
+  return 0
 end
 
 local function register(name, callback, flags)
@@ -568,3 +577,4 @@ register('epoch', epoch, {'allow-oom'})
 register('secret', secret, {'allow-oom'})
 register('put', put, {'allow-oom'})
 register('fetch', fetch, {'allow-oom'})
+register('drop', drop, {'allow-oom'})

@@ -186,7 +186,7 @@ impl Courier {
             self.hear(now);
             self.drain(now);
             self.round(now);
-            self.carry_records();
+            self.carry_records(now.boot_ms);
             self.core.settle(&mut self.nodes, now);
             self.act();
             self.programs.wake();

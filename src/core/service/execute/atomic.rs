@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::one::{Done, ItemTransaction};
+use super::one::{Done, ItemTransaction, Unjudged};
 use super::resolved::Resolved;
 use crate::base::clock::Millis;
 use crate::conf::{Mode, Scope};
@@ -55,11 +55,14 @@ impl AtomicTransaction<'_> {
     ) -> Result<Option<Lacking>, TooLarge> {
         judged.clear();
         self.find_all(&mut transaction);
-        if self.table.has_backups() && self.lacks_records(&mut transaction) {
+        if self.table.has_warm_tier() && self.lacks_records(&mut transaction) {
             return Ok(Some(Lacking::Records));
         }
         for index in 0..self.request.items().len() {
             judged.push(self.judge(index, &mut transaction, answers));
+        }
+        if self.table.has_warm_tier() && self.lacks_room(answers) {
+            return Ok(Some(Lacking::Records));
         }
         let may_wait = |judged: &Option<Judged>| judged.is_some_and(|judged| judged.done.may_wait);
         if judged.iter().any(may_wait)
@@ -143,7 +146,16 @@ impl AtomicTransaction<'_> {
         judged.any(|index| {
             let one = self.one(index);
             let nodes = one.nodes(transaction);
-            one.lacks_record(transaction, nodes)
+            matches!(one.find_record(transaction, nodes), Err(Unjudged::Absent(_)))
+        })
+    }
+
+    /// Whether an item has no room that the courier can make.
+    #[cold]
+    fn lacks_room(&self, answers: &Answers) -> bool {
+        let mut items = answers.items.iter().enumerate();
+        items.any(|(index, answer)| {
+            answer.result == Err(ItemError::Full) && self.one(index).may_get_room()
         })
     }
 
@@ -187,6 +199,9 @@ impl AtomicTransaction<'_> {
         details: &mut Vec<LimitFigures>,
     ) -> Result<Judged, ItemError> {
         let nodes = one.nodes(transaction);
+        if let Err(Unjudged::Failed(error)) = one.find_record(transaction, nodes) {
+            return Err(error);
+        }
         // A Query answers what the Update would. So it charges too, and undoes everything at the
         // end.
         let mut done = one.with_states(transaction, nodes, |states| {

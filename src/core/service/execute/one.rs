@@ -34,8 +34,8 @@ pub(super) enum Unjudged {
     Failed(ItemError),
     /// It waits for a lease.
     Lacks,
-    /// Its key has no node here. The cluster may keep one.
-    Absent,
+    /// This node of it is not here. The cluster may keep it, or another one has to make room.
+    Absent(Scope),
 }
 
 impl From<ItemError> for Unjudged {
@@ -71,12 +71,49 @@ impl<'a> ItemTransaction<'a> {
         ItemTransaction { table, entry, rules, resolved, item, now, spending }
     }
 
-    /// Whether the key has no node here, and the cluster has not been asked for one.
+    /// Whether the cluster has to be asked for the key's node, because it is not here. What the
+    /// courier was asked for is here afterwards where records are spilled; elsewhere it is asked
+    /// once.
+    ///
+    /// # Errors
+    /// The item waits for that node, or has waited in vain for one that may be in use.
     #[inline]
-    pub fn lacks_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> bool {
-        self.entry.fetch_wait_ms.is_some()
-            && self.resolved.wait == WaitState::New
-            && nodes.key.is_some_and(|index| !transaction.is_placed(index))
+    pub fn find_record(
+        &self,
+        transaction: &Transaction<'_>,
+        nodes: Nodes,
+    ) -> Result<(), Unjudged> {
+        match nodes.key {
+            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_placed(index) => {
+                self.find_absent(transaction, index)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn find_absent(
+        &self,
+        transaction: &Transaction<'_>,
+        index: NodeIndex,
+    ) -> Result<(), Unjudged> {
+        let Entry { spills, backs_up, .. } = *self.entry;
+        let is_spilled = spills && transaction.may_be_spilled(index);
+        let is_asked = match self.resolved.wait {
+            WaitState::New => backs_up || is_spilled,
+            WaitState::Parked => spills && (backs_up || is_spilled),
+            WaitState::Late | WaitState::CutOff if is_spilled => {
+                return Err(ItemError::Busy.into());
+            }
+            WaitState::Late | WaitState::CutOff => false,
+        };
+        if is_asked { Err(Unjudged::Absent(Scope::Key)) } else { Ok(()) }
+    }
+
+    /// Whether the courier can make room for a node of it.
+    #[cold]
+    pub fn may_get_room(&self) -> bool {
+        self.entry.spills && !self.resolved.wait.is_over()
     }
 
     #[inline]
@@ -144,7 +181,7 @@ impl<'a> ItemTransaction<'a> {
                 return Ok(());
             }
             transaction
-                .place(index, self.table, self.entry.on_full, self.now)
+                .place(index, self.table, self.entry.evicts(self.may_get_room()), self.now)
                 .map_err(|_| ItemError::Full)?;
         }
         transaction.touch(index, self.now);
@@ -166,9 +203,7 @@ impl<'a> ItemTransaction<'a> {
         details: &mut Vec<LimitFigures>,
     ) -> Result<Verdict, Unjudged> {
         let nodes = self.nodes(&mut transaction);
-        if self.lacks_record(&transaction, nodes) {
-            return Err(Unjudged::Absent);
-        }
+        self.find_record(&transaction, nodes)?;
         let from = details.len();
         let mut done = self.with_states(&mut transaction, nodes, |states| {
             self.judge_and_charge(command, states, details)
@@ -185,8 +220,14 @@ impl<'a> ItemTransaction<'a> {
         }
         let mut ban_until = None;
         if done.charged {
-            self.write(&mut transaction, nodes, Scope::Key)?;
-            self.write(&mut transaction, nodes, Scope::Biz)?;
+            for scope in [Scope::Key, Scope::Biz] {
+                match self.write(&mut transaction, nodes, scope) {
+                    Err(ItemError::Full) if self.may_get_room() => {
+                        return Err(Unjudged::Absent(scope));
+                    }
+                    written => written?,
+                }
+            }
         } else if command == Command::Update {
             ban_until = self.refuse(&mut transaction, nodes, &mut done.judgement);
         }
@@ -334,8 +375,8 @@ impl<'a> ItemTransaction<'a> {
             transaction.stamp(index, self.now);
         }
         judgement.ban_ms?;
-        let on_full = self.entry.on_full;
-        transaction.place(nodes.key?, self.table, on_full, self.now).ok()?;
+        let most = self.entry.evicts(self.may_get_room());
+        transaction.place(nodes.key?, self.table, most, self.now).ok()?;
         self.with_states(transaction, nodes, |states| {
             self.rules.start_ban(states, self.now, judgement)
         })

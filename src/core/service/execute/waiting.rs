@@ -10,7 +10,8 @@ use super::atomic::Lacking;
 use super::resolved::WaitState;
 use super::tally::WaitOutcome;
 use crate::base::clock::{self, Millis};
-use crate::key::MAX_KEY_WORDS;
+use crate::conf::Scope;
+use crate::key::{KeyRef, MAX_KEY_WORDS};
 use crate::service::table::Entry;
 use crate::service::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
 use crate::store::layout::node;
@@ -29,6 +30,15 @@ pub struct ItemWait {
     is_cut_off: bool,
     /// When it is late, CLOCK_BOOTTIME.
     late_ms: u64,
+}
+
+/// What an item lacks.
+#[derive(Debug, Clone, Copy)]
+enum Wish {
+    /// Uses of a lease, for a request of several.
+    Lease(WantKind, Option<WantedTogether>),
+    /// Its node of this scope.
+    Record(Scope),
 }
 
 /// What a service knows of the items that wait.
@@ -274,8 +284,7 @@ impl Service {
         }
     }
 
-    /// An item lacks uses of a lease, or its key's record: it wants them, and its answer keeps a
-    /// place.
+    /// An item lacks uses of a lease: it wants them, and its answer keeps a place.
     #[cold]
     pub(super) fn wait_for_lease(
         &mut self,
@@ -284,11 +293,26 @@ impl Service {
         kind: WantKind,
         answers: &mut Answers,
     ) {
-        let (item, biz) = (self.waits.item, self.scratch.resolved[at].biz);
-        let pushed = self.push_want(request, item, at, kind, None);
-        if let Some(wait) = pushed {
-            self.waits.own.push(wait);
-        }
+        let pushed = self.push_want(request, self.waits.item, at, Wish::Lease(kind, None));
+        self.keep_place(at, pushed, answers);
+    }
+
+    /// An item lacks a node: it wants it, and its answer keeps a place.
+    #[cold]
+    pub(super) fn wait_for_record(
+        &mut self,
+        request: &Request,
+        at: usize,
+        scope: Scope,
+        answers: &mut Answers,
+    ) {
+        let pushed = self.push_want(request, self.waits.item, at, Wish::Record(scope));
+        self.keep_place(at, pushed, answers);
+    }
+
+    fn keep_place(&mut self, at: usize, pushed: Option<ItemWait>, answers: &mut Answers) {
+        let biz = self.scratch.resolved[at].biz;
+        self.waits.own.extend(pushed);
         // In its place until it has waited; and if nothing can be pushed.
         let result = Err(ItemError::Busy);
         answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
@@ -299,20 +323,23 @@ impl Service {
         request: &Request,
         item: usize,
         at: usize,
-        kind: WantKind,
-        together: Option<WantedTogether>,
+        wish: Wish,
     ) -> Option<ItemWait> {
         let resolved = &self.scratch.resolved[at];
         let entry = self.table.entry(resolved.biz?);
-        let wait_ms = match kind {
-            WantKind::Fetch => entry.fetch_wait_ms?,
-            WantKind::Query | WantKind::Update => entry.sharing?.wait_ms,
+        let (kind, together) = match wish {
+            Wish::Lease(kind, together) => (kind, together),
+            Wish::Record(_) => (WantKind::Fetch, None),
+        };
+        let (wait_ms, key) = match wish {
+            Wish::Lease(..) => (entry.sharing?.wait_ms, resolved.key.key()),
+            Wish::Record(Scope::Key) => (entry.fetch_wait_ms?, resolved.key.key()),
+            Wish::Record(Scope::Biz) => (entry.fetch_wait_ms?, KeyRef::BIZ),
         };
         let is_first = self.waits.own.is_empty() && self.waits.state == WaitState::New;
         if is_first && self.waits.room == 0 {
             return None;
         }
-        let key = resolved.key.key();
         let mut field = [0; MAX_KEY_WORDS];
         field[..key.words().len()].copy_from_slice(key.words());
         let new_ms = self.table.lease_clock().boot_ms().saturating_add(wait_ms);
@@ -400,16 +427,21 @@ impl Service {
         self.waits.requests += 1;
         let number = self.waits.requests & ((1 << 48) - 1);
         let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
-        self.want_all(request, is_shared, kind, Some(together))
+        self.want_all(request, is_shared, Wish::Lease(kind, Some(together)))
     }
 
-    /// Wants the records of all items that the cluster may keep some for. The courier sees which of
-    /// them are here.
+    /// Wants the records of all items that the cluster may keep some for, and where records are
+    /// spilled those of their whole businesses. The courier sees which of them are here.
     fn want_records(&mut self, request: &Request) -> bool {
         let is_kept = |service: &Service, at: usize| {
-            service.entry_at(at).is_some_and(|entry| entry.fetch_wait_ms.is_some())
+            let has_key = service.scratch.resolved[at].key_at.is_some();
+            has_key && service.entry_at(at).is_some_and(|entry| entry.fetch_wait_ms.is_some())
         };
-        self.want_all(request, is_kept, WantKind::Fetch, None)
+        let is_whole = |service: &Service, at: usize| {
+            service.entry_at(at).is_some_and(|entry| entry.spills && entry.whole.is_some())
+        };
+        self.want_all(request, is_kept, Wish::Record(Scope::Key))
+            && self.want_all(request, is_whole, Wish::Record(Scope::Biz))
     }
 
     /// Pushes a want for each of these items; false: one cannot be pushed.
@@ -417,14 +449,13 @@ impl Service {
         &mut self,
         request: &Request,
         is_one: impl Fn(&Service, usize) -> bool,
-        kind: WantKind,
-        together: Option<WantedTogether>,
+        wish: Wish,
     ) -> bool {
         (0..request.items().len()).all(|at| {
             if !is_one(self, at) {
                 return true;
             }
-            let wait = self.push_want(request, at, at, kind, together);
+            let wait = self.push_want(request, at, at, wish);
             self.waits.own.extend(wait);
             wait.is_some()
         })

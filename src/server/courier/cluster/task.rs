@@ -142,6 +142,7 @@ impl Task {
 fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {
     match (&message.call, value) {
         (WarmCall::Put { .. }, Value::Int(number)) => WarmMessage::kept(*number),
+        (WarmCall::Drop, Value::Int(_)) => Some(WarmAnswer::Nothing),
         (WarmCall::Fetch, Value::Array(found)) => match found.as_slice() {
             [] => Some(WarmAnswer::Nothing),
             [Value::BulkString(bytes)] => Some(WarmAnswer::Record(bytes.clone())),

@@ -144,7 +144,7 @@ impl Courier {
         let conf = self.nodes.service.conf();
         let is_known = |biz: &&Biz| {
             biz.sharing.is_some()
-                || conf.map.groups.get(biz.group).is_some_and(|group| group.backs_up(biz))
+                || conf.map.groups.get(biz.group).is_some_and(|group| group.keeps(biz))
         };
         for biz in conf.map.bizs.iter().filter(is_known) {
             links.ask_epoch(biz.id.into(), u64::from(biz.epoch));

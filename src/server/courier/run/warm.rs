@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use frs::base::clock;
-use frs::service::{Inserted, ItemError, LeaseKey, Record, SentRecords, StepBounds};
+use frs::service::{
+    Chain, ChangedRecord, Inserted, ItemError, Lack, LeaseKey, Record, SentRecords, StepBounds,
+};
 use frs::store::layout::CHAIN_MAX;
 
 use super::Courier;
@@ -14,12 +16,14 @@ use super::rings::RingTicket;
 use crate::courier::cluster::Lost;
 use crate::courier::core::{Fate, Nodes, Now};
 use crate::courier::warm::{
-    Done, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent, Warm,
-    WarmAnswer, WarmMessage,
+    Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
+    SpillFigures, Warm, WarmAnswer, WarmMessage,
 };
 
 /// The longest sleep where nothing is due.
 const NEVER: Duration = Duration::from_secs(3600);
+/// Between two looks at chains that nothing is under way for.
+const CROWDED: Duration = Duration::from_millis(2);
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -27,6 +31,7 @@ pub struct WarmTier {
     warm: Warm<RingTicket>,
     rounds: Rounds,
     sent: SentRecords,
+    filters: FilterTurns,
 }
 
 impl WarmTier {
@@ -49,7 +54,14 @@ impl WarmTier {
     /// Until something is due.
     pub fn pause(&self) -> Duration {
         let now = clock::instant();
-        self.rounds.due().map_or(NEVER, |due| due.saturating_duration_since(now))
+        let due = self.rounds.due().into_iter().chain(self.filters.due()).min();
+        let pause = due.map_or(NEVER, |due| due.saturating_duration_since(now));
+        if self.warm.is_crowded() { pause.min(CROWDED) } else { pause }
+    }
+
+    /// What was counted of records that were spilled.
+    pub fn spills(&self) -> SpillFigures {
+        self.warm.figures()
     }
 
     /// Since when the cluster has all that had changed before. None: it keeps nothing.
@@ -59,7 +71,7 @@ impl WarmTier {
 }
 
 impl Records for HostNodes {
-    fn lacks(&mut self, key: &LeaseKey) -> Result<bool, ItemError> {
+    fn lacks(&mut self, key: &LeaseKey) -> Result<Lack, ItemError> {
         let wall_ms = self.wall_ms();
         self.service.lacks_record(key, wall_ms)
     }
@@ -69,9 +81,32 @@ impl Records for HostNodes {
         self.service.insert_record(key, record, wall_ms)
     }
 
+    fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError> {
+        let wall_ms = self.wall_ms();
+        self.service.insert_fresh_record(key, wall_ms)
+    }
+
     fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError> {
         let wall_ms = self.wall_ms();
         self.service.forget_record(key, wall_ms)
+    }
+
+    fn spills(&self, key: &LeaseKey) -> bool {
+        self.service.spills(key.biz_id())
+    }
+
+    fn backs_up(&self, key: &LeaseKey) -> bool {
+        self.service.backs_up(key.biz_id())
+    }
+
+    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError> {
+        let wall_ms = self.wall_ms();
+        self.service.chain_of(key, wall_ms)
+    }
+
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
+        let wall_ms = self.wall_ms();
+        self.service.erase_spilled(spilled, wall_ms)
     }
 }
 
@@ -85,19 +120,22 @@ impl Courier {
         let conf = self.nodes.service.conf();
         let is_kept = |group: &&frs::conf::Group| {
             let of_group = |biz: &&frs::conf::Biz| conf.map.groups[biz.group].name == group.name;
-            conf.map.bizs.iter().filter(of_group).any(|biz| group.backs_up(biz))
+            conf.map.bizs.iter().filter(of_group).any(|biz| group.keeps(biz))
         };
         let groups = conf.map.groups.iter().filter(is_kept).filter_map(|group| {
             let period = Duration::from_millis(group.backup_ms?);
             Some(RoundGroup { name: group.name.clone(), period })
         });
         self.warm.rounds.set_groups(groups.collect(), time());
+        self.warm.filters.set_groups(self.nodes.service.spilling_groups(), clock::instant());
     }
 
-    /// Goes on with the rounds that are due.
-    pub(super) fn carry_records(&mut self) {
-        let WarmTier { warm, rounds, sent } = &mut self.warm;
+    /// Goes on with what is due: room in chains, periods of filters, rounds.
+    pub(super) fn carry_records(&mut self, boot_ms: u64) {
+        let WarmTier { warm, rounds, sent, filters } = &mut self.warm;
         let now = time();
+        warm.make_room(&mut self.nodes, boot_ms);
+        filters.turn(&self.nodes.service, now.at);
         let Some(part) = rounds.next(now) else { return };
         if self.links.is_none() || warm.room() < CHAIN_MAX {
             return rounds.pause(&part, now);
@@ -127,7 +165,7 @@ impl Courier {
 
     /// What became of a message to a record.
     pub(super) fn hear_record(&mut self, now: Now, id: u64, result: Result<WarmAnswer, Lost>) {
-        let WarmTier { warm, rounds, sent } = &mut self.warm;
+        let WarmTier { warm, rounds, sent, .. } = &mut self.warm;
         let answer = result.map_err(|lost| match lost {
             Lost::Down { .. } => NoAnswer::Down,
             _ => NoAnswer::Lost,

@@ -5,8 +5,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::service::{ChangedRecord, Inserted, ItemError, LeaseKey, Record, RecordPlace};
+use frs::service::{
+    Chain, ChainPlace, ChangedRecord, Inserted, ItemError, Lack, LeaseKey, Record, RecordPlace,
+};
 
+use super::crowds::Crowds;
 use super::message::{WarmAnswer, WarmCall};
 use crate::courier::core::Fate;
 
@@ -17,12 +20,37 @@ const FETCHES_MAX: usize = 1024;
 
 /// The records of this host.
 pub trait Records {
-    /// Whether a key has no record here.
-    fn lacks(&mut self, key: &LeaseKey) -> Result<bool, ItemError>;
+    /// Whether a key has a record here.
+    fn lacks(&mut self, key: &LeaseKey) -> Result<Lack, ItemError>;
     /// Takes in what the cluster has kept, unless there is one here.
     fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError>;
+    /// Notes that there is none anywhere, unless there is one here.
+    fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError>;
     /// Forgets a record.
     fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError>;
+    /// Whether those of its business are spilled.
+    fn spills(&self, key: &LeaseKey) -> bool;
+    /// Whether the cluster has a copy of each of its business.
+    fn backs_up(&self, key: &LeaseKey) -> bool;
+    /// The chain that a key leads to.
+    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError>;
+    /// Erases a record that the cluster has. False: it has changed since.
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
+}
+
+/// What became of records that were spilled, or asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpillFigures {
+    /// They are in the cluster, and here no more.
+    pub spilled: u64,
+    /// They were used meanwhile, and stay.
+    pub stayed: u64,
+    /// They stay, because the cluster did not answer.
+    pub lost: u64,
+    /// They were there, and came back.
+    pub fetched: u64,
+    /// They were not there: the filter was wrong.
+    pub missed: u64,
 }
 
 /// What is to be sent.
@@ -61,8 +89,8 @@ pub enum Done {
 /// Messages to records. `T` names a want.
 #[derive(Debug)]
 pub struct Warm<T> {
-    flights: HashMap<u64, Flight<T>>,
-    by_key: HashMap<LeaseKey, u64>,
+    pub(super) flights: HashMap<u64, Flight<T>>,
+    pub(super) by_key: HashMap<LeaseKey, u64>,
     puts: usize,
     fetches: usize,
     /// Questions that wait, oldest first.
@@ -70,22 +98,44 @@ pub struct Warm<T> {
     last_id: u64,
     sendings: Vec<Sending>,
     finished: Vec<Finished<T>>,
+    pub(super) crowds: Crowds,
+    pub(super) figures: SpillFigures,
 }
 
 #[derive(Debug)]
-struct Flight<T> {
-    key: LeaseKey,
-    what: What<T>,
+pub(super) struct Flight<T> {
+    pub key: LeaseKey,
+    pub what: What<T>,
 }
 
 #[derive(Debug)]
-enum What<T> {
+pub(super) enum What<T> {
+    /// A record is kept in the cluster, too.
     Put(RecordPlace),
-    Fetch {
-        tickets: Vec<T>,
-        /// When nobody waits for it any more, CLOCK_BOOTTIME.
-        deadline_ms: u64,
-    },
+    /// A record is asked for.
+    Fetch(Waiting<T>),
+    /// No message is under way.
+    Room(Homeless<T>),
+    /// A record is spilled, for one that has no room in its chain.
+    Spill(ChangedRecord, ChainPlace),
+    /// A record is deleted.
+    Drop,
+}
+
+/// A record, or a fresh one, that has no room yet.
+#[derive(Debug)]
+pub(super) struct Homeless<T> {
+    pub key: LeaseKey,
+    pub waiting: Waiting<T>,
+    pub record: Option<Record>,
+}
+
+/// Wants that wait for one key.
+#[derive(Debug)]
+pub(super) struct Waiting<T> {
+    pub tickets: Vec<T>,
+    /// When nobody waits for it any more, CLOCK_BOOTTIME.
+    pub deadline_ms: u64,
 }
 
 impl<T> Default for Warm<T> {
@@ -99,6 +149,8 @@ impl<T> Default for Warm<T> {
             last_id: 0,
             sendings: Vec::new(),
             finished: Vec::new(),
+            crowds: Crowds::default(),
+            figures: SpillFigures::default(),
         }
     }
 }
@@ -114,6 +166,11 @@ impl<T> Warm<T> {
         std::mem::take(&mut self.finished)
     }
 
+    /// What was counted.
+    pub fn figures(&self) -> SpillFigures {
+        self.figures
+    }
+
     /// How many more records may be sent now.
     pub fn room(&self) -> usize {
         PUTS_MAX.saturating_sub(self.puts)
@@ -123,26 +180,36 @@ impl<T> Warm<T> {
     pub fn want(&mut self, host: &mut impl Records, key: LeaseKey, ticket: T, deadline_ms: u64) {
         let under_way = self.by_key.get(&key).copied();
         let flight = under_way.and_then(|id| self.flights.get_mut(&id));
-        if let Some(Flight { what: What::Fetch { tickets, deadline_ms: latest }, .. }) = flight {
-            tickets.push(ticket);
-            *latest = deadline_ms.max(*latest);
+        let joined = flight.and_then(|flight| match &mut flight.what {
+            What::Fetch(waiting) => Some(waiting),
+            What::Room(homeless) => Some(&mut homeless.waiting),
+            What::Put(_) | What::Spill(..) | What::Drop => None,
+        });
+        if let Some(waiting) = joined {
+            waiting.tickets.push(ticket);
+            waiting.deadline_ms = deadline_ms.max(waiting.deadline_ms);
             return;
         }
+        let waiting = Waiting { tickets: vec![ticket], deadline_ms };
         match host.lacks(&key) {
-            Ok(false) => self.finish(&key, vec![ticket], Fate::Answered),
+            Ok(Lack::Present) => self.finish(&key, waiting, Fate::Answered),
+            Ok(Lack::Nowhere) => {
+                let homeless = Homeless { key, waiting, record: None };
+                if let Err(homeless) = self.take_in(host, homeless, false) {
+                    self.wait_for_room(host, homeless);
+                }
+            }
             // The item says what is wrong when it runs.
             Err(ItemError::UnknownBiz | ItemError::BadKey) => {
-                self.finish(&key, vec![ticket], Fate::Unserved);
+                self.finish(&key, waiting, Fate::Unserved);
             }
             // One that cannot be had now may be had when the answer is here.
-            Ok(true) | Err(_) => {
-                self.fetch(key, vec![ticket], deadline_ms);
-            }
+            Ok(Lack::Here) | Err(_) => self.fetch(key, waiting),
         }
     }
 
-    fn fetch(&mut self, key: LeaseKey, tickets: Vec<T>, deadline_ms: u64) {
-        let id = self.begin(key, What::Fetch { tickets, deadline_ms });
+    pub(super) fn fetch(&mut self, key: LeaseKey, waiting: Waiting<T>) {
+        let id = self.begin(key, What::Fetch(waiting));
         if self.fetches >= FETCHES_MAX {
             self.queue.push_back(id);
         } else {
@@ -152,7 +219,11 @@ impl<T> Warm<T> {
 
     fn ask(&mut self, id: u64, key: LeaseKey) {
         self.fetches += 1;
-        self.sendings.push(Sending { id, key, call: WarmCall::Fetch });
+        self.send(id, key, WarmCall::Fetch);
+    }
+
+    pub(super) fn send(&mut self, id: u64, key: LeaseKey, call: WarmCall) {
+        self.sendings.push(Sending { id, key, call });
     }
 
     /// One question less is under way: the next one that somebody waits for may go.
@@ -161,22 +232,20 @@ impl<T> Warm<T> {
         while let Some(id) = self.queue.pop_front() {
             let Some(flight) = self.flights.get(&id) else { continue };
             let key = flight.key;
-            match flight.what {
-                What::Fetch { deadline_ms, .. } if now_ms < deadline_ms => {
-                    return self.ask(id, key);
-                }
+            match &flight.what {
+                What::Fetch(waiting) if now_ms < waiting.deadline_ms => return self.ask(id, key),
                 _ => {
-                    if let Some(What::Fetch { tickets, .. }) = self.end(id).map(|end| end.what) {
-                        self.finish(&key, tickets, Fate::Unreachable);
+                    if let Some(What::Fetch(waiting)) = self.end(id).map(|end| end.what) {
+                        self.finish(&key, waiting, Fate::Unreachable);
                     }
                 }
             }
         }
     }
 
-    fn finish(&mut self, key: &LeaseKey, tickets: Vec<T>, fate: Fate) {
-        let finished = tickets.into_iter().map(|ticket| Finished { ticket, key: *key, fate });
-        self.finished.extend(finished);
+    pub(super) fn finish(&mut self, key: &LeaseKey, waiting: Waiting<T>, fate: Fate) {
+        let tickets = waiting.tickets.into_iter();
+        self.finished.extend(tickets.map(|ticket| Finished { ticket, key: *key, fate }));
     }
 
     /// A record has changed. If it cannot be sent now: where it is.
@@ -186,14 +255,14 @@ impl<T> Warm<T> {
             return Err(place);
         }
         self.puts += 1;
-        let call = WarmCall::Put { life_ms, bytes: record.encode(&key) };
+        let call = WarmCall::Put { life_ms, bytes: record.encode(&key), takes_over: false };
         let id = self.begin(key, What::Put(place));
-        self.sendings.push(Sending { id, key, call });
+        self.send(id, key, call);
         Ok(())
     }
 
     /// A message takes the place of an earlier one for the same key.
-    fn begin(&mut self, key: LeaseKey, what: What<T>) -> u64 {
+    pub(super) fn begin(&mut self, key: LeaseKey, what: What<T>) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         self.flights.insert(id, Flight { key, what });
@@ -202,7 +271,7 @@ impl<T> Warm<T> {
         id
     }
 
-    fn end(&mut self, id: u64) -> Option<Ended<T>> {
+    pub(super) fn end(&mut self, id: u64) -> Option<Ended<T>> {
         let Flight { key, what } = self.flights.remove(&id)?;
         let is_last = self.by_key.get(&key) == Some(&id);
         if is_last {
@@ -211,7 +280,7 @@ impl<T> Warm<T> {
         Some(Ended { key, what, is_last })
     }
 
-    /// What became of a message, or why that is not known. Some: of one with a record.
+    /// What became of a message, or why that is not known. Some: of one with a record that changed.
     pub fn answered(
         &mut self,
         host: &mut impl Records,
@@ -219,60 +288,86 @@ impl<T> Warm<T> {
         id: u64,
         answer: Result<WarmAnswer, NoAnswer>,
     ) -> Option<Done> {
-        let ended = self.end(id)?;
-        match ended.what {
+        let Ended { key, what, is_last } = self.end(id)?;
+        match what {
             What::Put(place) => {
                 self.puts -= 1;
-                Some(kept(host, &ended.key, place, ended.is_last, answer))
+                return Some(kept(host, &key, place, is_last, answer));
             }
-            What::Fetch { tickets, deadline_ms } => {
-                let again = self.fetched(host, now_ms, &ended.key, deadline_ms, answer);
-                match again {
-                    Ok(fate) => self.finish(&ended.key, tickets, fate),
-                    Err(Again) => self.fetch(ended.key, tickets, deadline_ms),
-                }
+            What::Fetch(waiting) => {
+                self.fetched(host, now_ms, key, waiting, answer);
                 self.ask_next(now_ms);
-                None
             }
+            What::Spill(changed, chain) => self.spilled(host, now_ms, &changed, chain, answer),
+            What::Room(..) | What::Drop => {}
         }
+        None
     }
 
     fn fetched(
-        &self,
+        &mut self,
         host: &mut impl Records,
         now_ms: u64,
-        key: &LeaseKey,
-        deadline_ms: u64,
+        key: LeaseKey,
+        waiting: Waiting<T>,
         answer: Result<WarmAnswer, NoAnswer>,
-    ) -> Result<Fate, Again> {
-        let is_late = now_ms >= deadline_ms;
-        match answer {
-            Ok(WarmAnswer::Record(bytes)) => {
-                let record = Record::decode(&bytes, key);
-                let taken = record.map(|record| take_in(host, key, &record, is_late));
-                match taken {
-                    Some(Err(ItemError::Busy)) if !is_late => Err(Again),
-                    // What is wrong with the group the item says when it runs.
-                    _ => Ok(Fate::Answered),
+    ) {
+        let is_late = now_ms >= waiting.deadline_ms;
+        let record = match answer {
+            Ok(WarmAnswer::Record(bytes)) => Record::decode(&bytes, &key),
+            Ok(_) => None,
+            Err(NoAnswer::Lost) if !is_late => return self.fetch(key, waiting),
+            Err(_) => return self.finish(&key, waiting, Fate::Unreachable),
+        };
+        if host.spills(&key) {
+            self.figures.fetched += u64::from(record.is_some());
+            self.figures.missed += u64::from(record.is_none());
+        } else if record.is_none() {
+            return self.finish(&key, waiting, Fate::Answered);
+        }
+        if let Err(homeless) = self.take_in(host, Homeless { key, waiting, record }, is_late) {
+            self.wait_for_room(host, homeless);
+        }
+    }
+
+    /// Takes in a record that came from the cluster, or a fresh one. One that came too late replaces
+    /// what was made without it: the uses since are few, and those in the record may be many. Back:
+    /// it has no room.
+    pub(super) fn take_in(
+        &mut self,
+        host: &mut impl Records,
+        homeless: Homeless<T>,
+        is_late: bool,
+    ) -> Result<(), Homeless<T>> {
+        let inserted = insert(host, &homeless.key, homeless.record.as_ref(), is_late);
+        if inserted == Ok(Inserted::Crowded) && !is_late {
+            return Err(homeless);
+        }
+        let Homeless { key, waiting, record } = homeless;
+        match inserted {
+            Ok(Inserted::Crowded) => self.finish(&key, waiting, Fate::Unreachable),
+            Err(ItemError::Busy) if !is_late => self.fetch(key, waiting),
+            // What is wrong with the group the item says when it runs.
+            inserted => {
+                let is_here = inserted == Ok(Inserted::Yes) && record.is_some();
+                self.finish(&key, waiting, Fate::Answered);
+                if is_here && host.spills(&key) && !host.backs_up(&key) {
+                    let id = self.begin(key, What::Drop);
+                    self.send(id, key, WarmCall::Drop);
                 }
             }
-            Ok(_) => Ok(Fate::Answered),
-            Err(NoAnswer::Lost) if !is_late => Err(Again),
-            Err(_) => Ok(Fate::Unreachable),
         }
+        Ok(())
     }
 }
 
 /// A message that is under way no more.
-struct Ended<T> {
-    key: LeaseKey,
-    what: What<T>,
+pub(super) struct Ended<T> {
+    pub key: LeaseKey,
+    pub what: What<T>,
     /// No later message for its key has begun.
     is_last: bool,
 }
-
-/// The record has to be asked for again.
-struct Again;
 
 /// Why no answer is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,19 +378,21 @@ pub enum NoAnswer {
     Down,
 }
 
-/// Takes a record in. One that came too late replaces what was made without it: the uses since are
-/// few, and those in the record may be many.
-fn take_in(
+fn insert(
     host: &mut impl Records,
     key: &LeaseKey,
-    record: &Record,
+    record: Option<&Record>,
     is_late: bool,
-) -> Result<(), ItemError> {
-    if host.insert(key, record)? == Inserted::Present && is_late {
-        host.forget(key)?;
-        host.insert(key, record)?;
+) -> Result<Inserted, ItemError> {
+    let Some(record) = record else { return host.insert_fresh(key) };
+    match host.insert(key, record)? {
+        Inserted::Present if is_late && host.backs_up(key) => {
+            host.forget(key)?;
+            host.insert(key, record)
+        }
+        Inserted::Void if host.spills(key) => host.insert_fresh(key),
+        inserted => Ok(inserted),
     }
-    Ok(())
 }
 
 fn kept(

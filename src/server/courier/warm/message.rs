@@ -15,9 +15,13 @@ pub enum WarmCall {
         life_ms: Option<u64>,
         /// The record.
         bytes: Vec<u8>,
+        /// Even if another host has a record of the key there.
+        takes_over: bool,
     },
     /// Takes the record over.
     Fetch,
+    /// Deletes what was fetched before.
+    Drop,
 }
 
 /// A message to a record.
@@ -46,7 +50,7 @@ pub enum WarmAnswer {
     Old,
     /// The record, which is this host's now.
     Record(Vec<u8>),
-    /// There is none.
+    /// There is none, or none any more.
     Nothing,
 }
 
@@ -56,6 +60,7 @@ impl WarmMessage {
         match self.call {
             WarmCall::Put { .. } => "frs_1_put",
             WarmCall::Fetch => "frs_1_fetch",
+            WarmCall::Drop => "frs_1_drop",
         }
     }
 
@@ -63,10 +68,12 @@ impl WarmMessage {
     pub fn arguments(&self) -> Vec<Vec<u8>> {
         let host = ledger::host_name(self.host).into_bytes();
         let mut arguments = vec![host, format!("{:016x}", self.version).into_bytes()];
-        if let WarmCall::Put { life_ms, bytes } = &self.call {
+        if let WarmCall::Put { life_ms, bytes, takes_over } = &self.call {
             // Redis takes times up to 2^63 ms less the present one.
             let life_ms = life_ms.filter(|&ms| ms <= ledger::MAX_AMOUNT).unwrap_or(0);
-            arguments.extend([life_ms.to_string().into_bytes(), bytes.clone()]);
+            let over = if *takes_over { "1" } else { "0" };
+            let life = life_ms.to_string().into_bytes();
+            arguments.extend([life, bytes.clone(), over.as_bytes().to_vec()]);
         }
         arguments
     }

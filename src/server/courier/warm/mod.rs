@@ -10,9 +10,12 @@
 //! are compared within one owner only, and of two owners the one that fetched last is right.
 
 mod core;
+mod crowds;
+mod filters;
 mod message;
 mod rounds;
 
-pub use self::core::{Done, Finished, NoAnswer, Records, Sending, Warm};
+pub use self::core::{Done, Finished, NoAnswer, Records, Sending, SpillFigures, Warm};
+pub use filters::FilterTurns;
 pub use message::{WarmAnswer, WarmCall, WarmMessage};
 pub use rounds::{Part, RoundGroup, RoundTime, Rounds, Sent};

@@ -54,6 +54,7 @@ fn conf() -> Conf {
                 geometry,
                 on_full: OnFull::Evict,
                 backup_ms: None,
+                spill: false,
             }],
             vec![],
         ),
