@@ -47,11 +47,7 @@ pub(super) fn without_cluster<'e>(
 }
 
 /// Notes each shared biz of a group that spills: a lease cannot leave its machine.
-pub(super) fn shared_in_spill(
-    notes: &mut Notes<'_>,
-    groups: &[RawGroup<'_>],
-    bizs: &[RawBiz<'_>],
-) {
+pub(super) fn shared_in_spill(notes: &mut Notes<'_>, groups: &[RawGroup<'_>], bizs: &[RawBiz<'_>]) {
     for RawBiz { element, group, sharing, .. } in bizs {
         let (Ok(group), Ok(Some(_))) = (group, sharing) else { continue };
         let Some(Ok(Group { name, spill: true, .. })) = groups.get(*group).map(|raw| &raw.group)

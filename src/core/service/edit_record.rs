@@ -195,7 +195,8 @@ impl Service {
                 Ok(mut transaction) => {
                     let index = transaction.node(&target.wanted, entry.id, &target.key());
                     let place = |transaction: &mut Transaction<'_>, index| {
-                        let placed = transaction.place(index, &self.table, entry.evicts(false), now);
+                        let placed =
+                            transaction.place(index, &self.table, entry.evicts(false), now);
                         placed.map_err(|_| ItemError::Full.into())
                     };
                     let result = work(entry, &target, &mut transaction, index, &place)?;

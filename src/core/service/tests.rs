@@ -21,6 +21,8 @@ mod shared_keys;
 mod sharing;
 #[cfg(not(miri))]
 pub(super) mod simulation;
+#[cfg(not(miri))]
+mod spilled;
 mod stopped;
 mod verdicts;
 #[cfg(not(miri))]

@@ -17,7 +17,7 @@ use crate::base::sync::Ordering;
 
 pub use cluster::{
     CLUSTER_NODES, ClusterFunction, ClusterNodeState, ClusterResult, ClusterState, ClusterSums,
-    CourierCounters, LeaseCounter, LeaseState,
+    CourierCounters, LeaseCounter, LeaseState, SpillResult,
 };
 pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of, upper_us};
 pub use sums::{BizKey, GroupKey, GroupSums, Nodes, SlotCounts, Sums};

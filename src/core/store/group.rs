@@ -500,7 +500,7 @@ impl Group {
     }
 
     /// Which keys that are not in a key-node may have a record that was spilled.
-    pub(super) fn filter(&self, file: u32, key_node: u32) -> SpillFilter<'_> {
+    pub(crate) fn filter(&self, file: u32, key_node: u32) -> SpillFilter<'_> {
         SpillFilter::of_head(self.file(file), self.head(key_node))
     }
 

@@ -16,7 +16,7 @@ const PRESENT: u32 = (1 << BITS) - 1;
 
 /// The filter of a key-node, in shared memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SpillFilter<'a>(&'a AtomicU32);
+pub struct SpillFilter<'a>(&'a AtomicU32);
 
 impl<'a> SpillFilter<'a> {
     /// The filter of the key-node whose head begins at this word of its file: beside the semaphore.

@@ -8,10 +8,11 @@ use std::time::Instant;
 use frs::lease::Holding;
 use frs::store::counter::{
     ClusterFunction, ClusterNodeState, ClusterResult, Counters, CourierCounters, LeaseCounter,
-    LeaseState,
+    LeaseState, SpillResult,
 };
 
 use super::core::{Figures, Function, RequestResult};
+use super::warm::SpillFigures;
 
 /// What was told so far.
 #[derive(Debug, Default)]
@@ -78,6 +79,21 @@ impl Telemetry {
     pub fn forget_nodes(&mut self) {
         self.nodes.clear();
         self.sent.clear();
+    }
+
+    /// Tells what became of records since the last time.
+    pub fn tell_spills(counters: Counters<'_>, figures: &SpillFigures) {
+        let counters = CourierCounters::of(counters);
+        let SpillFigures { spilled, stayed, lost, fetched, missed } = *figures;
+        for (result, count) in [
+            (SpillResult::Spilled, spilled),
+            (SpillResult::Stayed, stayed),
+            (SpillResult::Lost, lost),
+            (SpillResult::Fetched, fetched),
+            (SpillResult::Missed, missed),
+        ] {
+            counters.add_spills(result, count);
+        }
     }
 
     /// Tells what was counted since the last time.

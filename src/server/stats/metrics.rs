@@ -11,6 +11,7 @@ use crate::protocol::call::{Call, status_word};
 use frs::service::{ItemError, Outcome};
 use frs::store::counter::{
     ClusterFunction, ClusterResult, Doubling, GroupCounter, Histogram, LeaseCounter, LeaseState,
+    SpillResult,
 };
 use frs::store::{Counter, Sums};
 
@@ -369,6 +370,11 @@ impl Page {
             ("unreported", LeaseState::Unreported),
         ] {
             self.sample("frs_lease_uses", &[label("state", word)], state.uses(which));
+        }
+        const SPILLS: &str = "frs_spill_total";
+        self.head(SPILLS, "counter", "Records spilled to the cluster, or asked for there.");
+        for result in SpillResult::ALL {
+            self.sample(SPILLS, &[label("result", result.word())], sums.spills(result));
         }
         let help = "Since when the cluster may lack what has changed in a group with backup.";
         self.head("frs_backup_lag_seconds", "gauge", help);

@@ -17,5 +17,6 @@ mod hosts;
 mod messages;
 pub mod nodes;
 mod outages;
+mod spill;
 mod warm;
 mod windows;

@@ -270,10 +270,12 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
             other => panic!("{other:?}"),
         }
     };
-    let put = |bytes: &str, life_ms: u64| WarmCall::Put {
+    let call = |bytes: &str, life_ms: u64, takes_over| WarmCall::Put {
         life_ms: Some(life_ms).filter(|&ms| ms > 0),
         bytes: bytes.as_bytes().to_vec(),
+        takes_over,
     };
+    let put = |bytes: &str, life_ms: u64| call(bytes, life_ms, false);
     assert_eq!(ask(1, 1, WarmCall::Fetch), "Nothing");
     assert_eq!(ask(1, 5, put("a", 0)), "Kept");
     // Late, and twice; a version beyond what a double holds.
@@ -294,4 +296,15 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     assert_eq!(ask(1, 13, put("h", 20)), "Kept");
     thread::sleep(Duration::from_millis(100));
     assert_eq!(ask(1, 14, WarmCall::Fetch), "Nothing");
+    // One that is spilled takes over, and what was fetched is deleted, but not a later one.
+    assert_eq!([ask(1, 20, put("i", 0)), ask(2, 3, put("j", 0))], ["Kept", "Moved"]);
+    assert_eq!([ask(2, 4, call("k", 0, true)), ask(2, 4, call("l", 0, true))], ["Kept", "Old"]);
+    assert_eq!(ask(2, 5, WarmCall::Fetch), "k");
+    ask(1, 99, WarmCall::Drop);
+    assert_eq!(ask(2, 7, WarmCall::Fetch), "k", "another host's");
+    assert_eq!(ask(2, 9, call("m", 0, true)), "Kept");
+    ask(2, 8, WarmCall::Drop);
+    assert_eq!(ask(2, 10, WarmCall::Fetch), "m", "late");
+    ask(2, 11, WarmCall::Drop);
+    assert_eq!(ask(2, 12, WarmCall::Fetch), "Nothing");
 }

@@ -37,21 +37,33 @@ fn faults_are_named() {
     let expected =
         "map.xml:2:66: found backup=\"10s\", expected a <cluster> in srv.xml, or no backup";
     faults(parse("<srv/>", &map("backup='10s'", "", LIMIT)), &[expected]);
+    let expected =
+        "map.xml:2:65: found spill=\"true\", expected a <cluster> in srv.xml, or no spill";
+    faults(parse("<srv/>", &map("spill='true'", "", LIMIT)), &[expected]);
+    good("<srv/>", &map("spill='false'", "", LIMIT));
+    let expected = "map.xml:2:65: found spill=\"yes\", expected one of true, false";
+    faults(parse(SRV, &map("spill='yes'", "", LIMIT)), &[expected]);
+    let shared = map("spill='true'", "share='cluster' hosts='2'", LIMIT);
+    let expected = "map.xml:3:42: found share=\"cluster\" in the group \"g\" with spill=\"true\", \
+                    expected another group, or share=\"host\"";
+    faults(parse(SRV, &shared), &[expected]);
+    good(SRV, &map("spill='true'", "share='host'", LIMIT));
 }
 
 #[test]
 fn only_what_one_machine_counts_for_its_keys_is_kept() {
-    let backs_up = |group: &str, biz: &str, limits: &str| {
+    let keeps = |group: &str, biz: &str, limits: &str| {
         let map = good(SRV, &map(group, biz, limits)).map;
-        map.groups[0].backs_up(&map.bizs[0])
+        map.groups[0].keeps(&map.bizs[0])
     };
     let backup = "backup='10s'";
-    assert!(backs_up(backup, "", LIMIT));
-    assert!(backs_up(backup, "mode='shadow'", LIMIT));
-    assert!(!backs_up("", "", LIMIT));
-    assert!(!backs_up(backup, "share='cluster' hosts='2'", LIMIT));
-    assert!(!backs_up(backup, "mode='off'", LIMIT));
-    assert!(!backs_up(backup, "", &LIMIT.replace("policy", "scope='biz' policy")));
+    assert!(keeps(backup, "", LIMIT));
+    assert!(keeps(backup, "mode='shadow'", LIMIT));
+    assert!(keeps("spill='true'", "", LIMIT));
+    assert!(!keeps("", "", LIMIT) && !keeps("spill='false'", "", LIMIT));
+    assert!(!keeps(backup, "share='cluster' hosts='2'", LIMIT));
+    assert!(!keeps(backup, "mode='off'", LIMIT));
+    assert!(!keeps(backup, "", &LIMIT.replace("policy", "scope='biz' policy")));
 }
 
 #[test]
@@ -71,6 +83,19 @@ fn check_says_what_is_promised_and_what_it_costs() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+    let spills = said("spill='true'", LIMIT);
+    for line in [
+        "  spill: where a chain is full, the record used least lately goes to the cluster, and its \
+         item waits for that",
+        "  spill: where the cluster does not answer, a record that refuses nothing is evicted, or \
+         the item is full",
+        "    a key whose record may have been spilled asks the cluster for it; where the cluster \
+         does not answer the item is busy",
+    ] {
+        assert!(spills.lines().any(|found| found == line), "{line}\n{spills}");
+    }
+    assert!(!spills.contains("cluster each") && !text.contains("spill"));
+    assert!(said("spill='true' on-full='refuse'", LIMIT).contains("not answer, the item is full"));
     let both = format!("{LIMIT}<limit policy='total' scope='biz' max='9'/>");
     let scope = "limits of scope biz count on each machine, and are not kept there";
     assert!(said("backup='10s'", &both).contains(scope) && !text.contains(scope));

@@ -258,3 +258,20 @@ fn a_damaged_node_is_left_behind_and_counted() {
     let all = uses().len() as u64 + 1;
     assert_eq!(counts, [Counts { carried: all - 1, expired: 1, damaged: 1, ..Counts::default() }]);
 }
+
+#[test]
+fn any_key_may_be_spilled_after_a_migration_of_a_group_that_has_spilled() {
+    for has_spilled in [false, true] {
+        let world = world();
+        if has_spilled {
+            let group = world.group("g");
+            group.filter(0, 0).add(1);
+        }
+        let one = r#"files="1" key-nodes="8" chain="30" node-size="128""#;
+        migrate(&conf(&world, one), &mut |_| true).unwrap();
+        Runtime::create_or_open(&world.dir).unwrap();
+        let world = World::of(&world.dir, &map(one));
+        world.prepare();
+        assert_eq!(world.group("g").has_spilled(), has_spilled);
+    }
+}

@@ -78,11 +78,7 @@ impl<'a> ItemTransaction<'a> {
     /// # Errors
     /// The item waits for that node, or has waited in vain for one that may be in use.
     #[inline]
-    pub fn find_record(
-        &self,
-        transaction: &Transaction<'_>,
-        nodes: Nodes,
-    ) -> Result<(), Unjudged> {
+    pub fn find_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> Result<(), Unjudged> {
         match nodes.key {
             Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_placed(index) => {
                 self.find_absent(transaction, index)
@@ -92,11 +88,7 @@ impl<'a> ItemTransaction<'a> {
     }
 
     #[cold]
-    fn find_absent(
-        &self,
-        transaction: &Transaction<'_>,
-        index: NodeIndex,
-    ) -> Result<(), Unjudged> {
+    fn find_absent(&self, transaction: &Transaction<'_>, index: NodeIndex) -> Result<(), Unjudged> {
         let Entry { spills, backs_up, .. } = *self.entry;
         let is_spilled = spills && transaction.may_be_spilled(index);
         let is_asked = match self.resolved.wait {

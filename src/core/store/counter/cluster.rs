@@ -78,6 +78,37 @@ pub enum LeaseState {
     Unreported = 2,
 }
 
+/// What became of records that were spilled to the cluster, or asked for there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpillResult {
+    /// It is in the cluster, and here no more.
+    Spilled = 0,
+    /// It was used meanwhile, and stays.
+    Stayed = 1,
+    /// It stays, because the cluster did not answer.
+    Lost = 2,
+    /// It was there, and came back.
+    Fetched = 3,
+    /// It was not there: the filter was wrong.
+    Missed = 4,
+}
+
+impl SpillResult {
+    /// All, in the order of their numbers.
+    pub const ALL: [SpillResult; 5] = [
+        SpillResult::Spilled,
+        SpillResult::Stayed,
+        SpillResult::Lost,
+        SpillResult::Fetched,
+        SpillResult::Missed,
+    ];
+
+    /// Its name in metrics.
+    pub fn word(self) -> &'static str {
+        ["spilled", "stayed", "lost", "fetched", "missed"][self as usize]
+    }
+}
+
 impl ClusterFunction {
     /// All, in the order of their numbers.
     pub const ALL: [ClusterFunction; 8] = [
@@ -134,7 +165,8 @@ const NODE_WORDS: usize = 8;
 const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
 /// Nodes that are shown.
 pub const CLUSTER_NODES: usize = 24;
-const WORDS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
+const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
+const WORDS: usize = SPILLS + SpillResult::ALL.len();
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(at::CLUSTER + WORDS <= super::layout::PAGE_WORDS);
 const _: () = assert!(TIMES + 1 + BUCKETS <= NODES && LEASES + LEASE_COUNTERS <= STATES);
@@ -156,6 +188,7 @@ pub struct ClusterSums {
     /// From the sending of a message to its answer.
     pub times: Histogram,
     leases: [u64; LEASE_COUNTERS],
+    spills: [u64; SpillResult::ALL.len()],
 }
 
 /// What the living courier sees.
@@ -175,11 +208,18 @@ impl ClusterSums {
         self.leases[counter as usize]
     }
 
+    /// How often this became of a record.
+    pub fn spills(&self, result: SpillResult) -> u64 {
+        self.spills[result as usize]
+    }
+
     pub(super) fn add(&mut self, slot: Counters<'_>) {
         let requests = self.requests.as_flattened_mut().iter_mut().enumerate();
         requests.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + nth));
         let leases = self.leases.iter_mut().enumerate();
         leases.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + LEASES + nth));
+        let spills = self.spills.iter_mut().enumerate();
+        spills.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + SPILLS + nth));
         self.times.sum_us = self.times.sum_us.wrapping_add(slot.load(at::CLUSTER + TIMES));
         let buckets = self.times.buckets.iter_mut().enumerate();
         buckets.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + TIMES + 1 + nth));
@@ -242,6 +282,11 @@ impl<'a> CourierCounters<'a> {
         self.0.grow(at::CLUSTER + LEASES + counter as usize, by);
     }
 
+    /// Counts what became of records.
+    pub fn add_spills(self, result: SpillResult, by: u64) {
+        self.0.grow(at::CLUSTER + SPILLS + result as usize, by);
+    }
+
     /// Stores how many uses are in a state.
     pub fn set_uses(self, state: LeaseState, uses: u64) {
         self.0.set(at::CLUSTER + STATES + state as usize, uses);
@@ -289,6 +334,7 @@ mod tests {
         courier.add_requests(ClusterFunction::Take, ClusterResult::Ok, 1);
         courier.add_time(100);
         courier.add(LeaseCounter::Conflicts, 7);
+        courier.add_spills(SpillResult::Missed, 3);
         courier.set_uses(LeaseState::Unreported, 9);
         courier.set_kept_since(Some(5));
         let many = "h".repeat(80);
@@ -303,6 +349,7 @@ mod tests {
         assert_eq!((sums.times.count(), sums.times.sum_us), (1, 100));
         assert_eq!(sums.count(LeaseCounter::Conflicts), 7);
         assert_eq!(sums.count(LeaseCounter::Wants), 0);
+        assert_eq!(SpillResult::ALL.map(|one| sums.spills(one)), [0, 0, 0, 0, 3]);
         let slots = runtime.slots();
         let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32).unwrap().slot;
         let state = runtime.cluster_state(slot);

@@ -13,6 +13,7 @@ use super::host_nodes::HostNodes;
 use crate::courier::cluster::{Event, Lost, Message};
 use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
 use crate::courier::ledger::Reply;
+use crate::courier::telemetry::Telemetry;
 use crate::courier::{name, news};
 
 impl Courier {
@@ -126,6 +127,7 @@ impl Courier {
         let figures = *self.core.figures();
         if let Some(counters) = self.nodes.service.handle().counters() {
             self.telemetry.tell(counters, &figures, self.warm.kept_ms());
+            Telemetry::tell_spills(counters, &self.warm.take_spills());
         }
         let is_worse = figures.conflicts > self.warned.conflicts
             || figures.stale > self.warned.stale

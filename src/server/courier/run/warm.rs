@@ -59,9 +59,9 @@ impl WarmTier {
         if self.warm.is_crowded() { pause.min(CROWDED) } else { pause }
     }
 
-    /// What was counted of records that were spilled.
-    pub fn spills(&self) -> SpillFigures {
-        self.warm.figures()
+    /// What was counted of records that were spilled, since the last call.
+    pub fn take_spills(&mut self) -> SpillFigures {
+        self.warm.take_figures()
     }
 
     /// Since when the cluster has all that had changed before. None: it keeps nothing.

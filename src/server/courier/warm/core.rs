@@ -166,9 +166,9 @@ impl<T> Warm<T> {
         std::mem::take(&mut self.finished)
     }
 
-    /// What was counted.
-    pub fn figures(&self) -> SpillFigures {
-        self.figures
+    /// What was counted since the last call.
+    pub fn take_figures(&mut self) -> SpillFigures {
+        std::mem::take(&mut self.figures)
     }
 
     /// How many more records may be sent now.

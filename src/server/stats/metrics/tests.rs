@@ -305,6 +305,7 @@ fn a_cluster_is_shown_only_where_there_is_one() {
         "frs_parked 0",
         "frs_lease_uses{state=\"held\"} 0",
         "frs_backup_lag_seconds 1.5",
+        "frs_spill_total{result=\"missed\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }

@@ -1,6 +1,6 @@
 //! The core over records that are played by hand.
 
-use frs::service::{ChangedRecord, Inserted, ItemError, LeaseKey, Record, RecordPlace};
+use std::collections::HashSet;
 
 use super::*;
 
@@ -9,6 +9,10 @@ use super::*;
 struct Host {
     records: HashMap<LeaseKey, Record>,
     error: Option<ItemError>,
+    /// It spills what is more, all in one chain.
+    room: Option<usize>,
+    /// What was spilled.
+    filter: HashSet<LeaseKey>,
 }
 
 impl Host {
@@ -18,8 +22,12 @@ impl Host {
 }
 
 impl Records for Host {
-    fn lacks(&mut self, key: &LeaseKey) -> Result<bool, ItemError> {
-        self.result(!self.records.contains_key(key))
+    fn lacks(&mut self, key: &LeaseKey) -> Result<Lack, ItemError> {
+        self.result(match self.room {
+            _ if self.records.contains_key(key) => Lack::Present,
+            Some(_) if !self.filter.contains(key) => Lack::Nowhere,
+            _ => Lack::Here,
+        })
     }
 
     fn insert(&mut self, key: &LeaseKey, record: &Record) -> Result<Inserted, ItemError> {
@@ -27,14 +35,64 @@ impl Records for Host {
         if self.records.contains_key(key) {
             return Ok(Inserted::Present);
         }
+        if self.room.is_some_and(|room| self.records.len() >= room) {
+            return Ok(Inserted::Crowded);
+        }
         self.records.insert(*key, record.clone());
         Ok(Inserted::Yes)
+    }
+
+    fn insert_fresh(&mut self, key: &LeaseKey) -> Result<Inserted, ItemError> {
+        self.insert(key, &record(0))
     }
 
     fn forget(&mut self, key: &LeaseKey) -> Result<(), ItemError> {
         self.result(())?;
         self.records.remove(key);
         Ok(())
+    }
+
+    fn spills(&self, _: &LeaseKey) -> bool {
+        self.room.is_some()
+    }
+
+    fn backs_up(&self, _: &LeaseKey) -> bool {
+        self.room.is_none()
+    }
+
+    fn chain(&mut self, _: &LeaseKey) -> Result<Chain, ItemError> {
+        self.result(())?;
+        let changed = |(key, record): (&LeaseKey, &Record)| ChangedRecord {
+            key: *key,
+            record: record.clone(),
+            life_ms: Some(5),
+            place: place(key.field[0]),
+        };
+        let mut records: Vec<ChangedRecord> = self.records.iter().map(changed).collect();
+        records.sort_by_key(|changed| changed.key.field[0]);
+        Ok(Chain { place: ChainPlace { group: 7, key_node: 0 }, length: 16, records })
+    }
+
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
+        self.result(())?;
+        let is_same = self.records.get(&spilled.key) == Some(&spilled.record);
+        if is_same {
+            self.records.remove(&spilled.key);
+            self.filter.insert(spilled.key);
+        }
+        Ok(is_same)
+    }
+}
+
+impl Host {
+    /// One that spills, with this many records in use.
+    fn crowded(room: usize) -> Host {
+        let records = (0..room as u64).map(|nth| (key(nth), record(9))).collect();
+        Host { records, room: Some(room), ..Host::default() }
+    }
+
+    fn has(&self, number: u64) -> bool {
+        self.records.contains_key(&key(number))
     }
 }
 
@@ -154,7 +212,8 @@ fn a_record_is_sent_until_it_is_kept_and_forgotten_where_it_is_another_hosts() {
         assert_eq!(warm.put(changed(1, 2)), Err(place(1)), "one at a time");
         let sending = sent(&mut warm).remove(0);
         let bytes = record(1).encode(&key(1));
-        assert_eq!(sending.call, WarmCall::Put { life_ms: Some(5), bytes });
+        let call = WarmCall::Put { life_ms: Some(5), bytes, takes_over: false };
+        assert_eq!(sending.call, call);
         host.error = error;
         let done = warm.answered(&mut host, 1, sending.id, answer).unwrap();
         (done, host.records.contains_key(&key(1)))
@@ -201,4 +260,142 @@ fn messages_under_way_are_bounded_and_the_next_go_in_their_order() {
     assert_eq!((done.len(), done[1].1), (FETCHES_MAX - 1, Fate::Unreachable));
     (0..PUTS_MAX as u64).for_each(|nth| warm.put(changed(1 << 20 | nth, 1)).unwrap());
     assert_eq!((warm.room(), warm.put(changed(5 << 20, 1))), (0, Err(place(5 << 20))));
+}
+
+/// The keys of the records that are to be spilled, and their messages.
+fn spills(warm: &mut Warm<u32>) -> Vec<(u64, u64)> {
+    let spill = |sending: Sending| {
+        let bytes = record(9).encode(&sending.key);
+        assert_eq!(sending.call, WarmCall::Put { life_ms: Some(5), bytes, takes_over: true });
+        (sending.key.field[0], sending.id)
+    };
+    sent(warm).into_iter().map(spill).collect()
+}
+
+#[test]
+fn a_record_leaves_only_once_the_cluster_has_it() {
+    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    let leaving = spills(&mut warm);
+    // One for the key, and an eighth of the chain to spare; oldest first.
+    assert_eq!(leaving.iter().map(|spill| spill.0).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(host.records.len() == 8 && warm.is_crowded() && finished(&mut warm).is_empty());
+    assert_eq!(warm.answered(&mut host, 1, leaving[1].1, Ok(WarmAnswer::Kept)), None);
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered)]);
+    assert!(!host.has(1) && host.has(100) && host.has(0));
+    for spill in [leaving[0], leaving[2]] {
+        warm.answered(&mut host, 1, spill.1, Ok(WarmAnswer::Kept));
+    }
+    assert!(!warm.is_crowded() && sent(&mut warm).is_empty());
+    let expected = SpillFigures { spilled: 3, ..SpillFigures::default() };
+    assert_eq!((warm.take_figures(), warm.take_figures()), (expected, SpillFigures::default()));
+    // There is room to spare.
+    warm.want(&mut host, key(101), 2, DEADLINE);
+    assert_eq!((finished(&mut warm), sent(&mut warm).len()), (vec![(2, Fate::Answered)], 0));
+}
+
+#[test]
+fn a_record_that_was_used_on_its_way_stays() {
+    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    for (key_number, id) in spills(&mut warm) {
+        host.records.insert(key(key_number), record(10));
+        warm.answered(&mut host, 1, id, Ok(WarmAnswer::Kept));
+    }
+    assert!(host.records.len() == 8 && !host.has(100) && host.filter.is_empty());
+    assert_eq!(warm.take_figures().stayed, 3);
+    // Others go in their place, or the same as they are now.
+    assert!(finished(&mut warm).is_empty() && !sent(&mut warm).is_empty());
+}
+
+#[test]
+fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
+    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    host.filter.insert(key(100));
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    let fetch = sent(&mut warm).remove(0);
+    assert_eq!(fetch.call, WarmCall::Fetch);
+    let answer = Ok(WarmAnswer::Record(record(5).encode(&key(100))));
+    warm.answered(&mut host, 1, fetch.id, answer);
+    let leaving = spills(&mut warm);
+    // Who comes now waits for the same.
+    warm.want(&mut host, key(100), 2, DEADLINE);
+    assert!(finished(&mut warm).is_empty() && !host.has(100));
+    warm.answered(&mut host, 1, leaving[0].1, Ok(WarmAnswer::Kept));
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered), (2, Fate::Answered)]);
+    assert_eq!(host.records[&key(100)], record(5));
+    let drop = sent(&mut warm).remove(0);
+    assert_eq!((drop.key, drop.call), (key(100), WarmCall::Drop));
+    warm.answered(&mut host, 1, drop.id, Ok(WarmAnswer::Nothing));
+    assert_eq!(warm.take_figures().fetched, 1);
+}
+
+#[test]
+fn where_the_filter_was_wrong_a_fresh_record_says_so() {
+    let (mut host, mut warm) = (Host::crowded(1), Warm::default());
+    (host.room, host.filter) = (Some(2), HashSet::from([key(100)]));
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    let fetch = sent(&mut warm).remove(0);
+    warm.answered(&mut host, 1, fetch.id, Ok(WarmAnswer::Nothing));
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered)]);
+    assert_eq!((&host.records[&key(100)], warm.take_figures().missed), (&record(0), 1));
+    assert!(sent(&mut warm).is_empty(), "nothing to delete");
+}
+
+#[test]
+fn without_the_cluster_nothing_leaves_and_nobody_waits_long() {
+    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    warm.want(&mut host, key(101), 2, DEADLINE);
+    for (nth, (_, id)) in spills(&mut warm).into_iter().enumerate() {
+        warm.answered(&mut host, 1, id, Err(NoAnswer::Down));
+        let expected = vec![(1, Fate::Unreachable), (2, Fate::Unreachable)];
+        assert_eq!(finished(&mut warm), if nth == 0 { expected } else { vec![] });
+    }
+    assert!(host.records.len() == 8 && !warm.is_crowded());
+    // A lost message is repeated until nobody waits.
+    warm.want(&mut host, key(102), 3, DEADLINE);
+    spills(&mut warm).into_iter().for_each(|(_, id)| {
+        warm.answered(&mut host, 1, id, Err(NoAnswer::Lost));
+    });
+    let again = spills(&mut warm);
+    assert!(!again.is_empty() && finished(&mut warm).is_empty());
+    again.into_iter().for_each(|(_, id)| {
+        warm.answered(&mut host, DEADLINE, id, Err(NoAnswer::Lost));
+    });
+    assert_eq!(finished(&mut warm), [(3, Fate::Unreachable)]);
+    assert!(!warm.is_crowded() && host.records.len() == 8);
+}
+
+#[test]
+fn where_nothing_can_leave_the_item_is_told_at_once() {
+    let (mut host, mut warm) = (Host { room: Some(0), ..Host::default() }, Warm::default());
+    warm.want(&mut host, key(1), 1, DEADLINE);
+    assert_eq!(finished(&mut warm), [(1, Fate::Unreachable)]);
+    assert!(!warm.is_crowded() && sent(&mut warm).is_empty());
+}
+
+#[test]
+fn records_on_their_way_are_bounded_and_the_rest_follows() {
+    let mut host = Host::crowded(1100);
+    let mut warm = Warm::default();
+    for nth in 0..1040 {
+        warm.want(&mut host, key(10_000 + nth), nth as u32, DEADLINE);
+    }
+    let mut done = 0;
+    loop {
+        let leaving = spills(&mut warm);
+        assert!(leaving.len() <= 1024);
+        if leaving.is_empty() {
+            break;
+        }
+        for (_, id) in leaving {
+            warm.answered(&mut host, 1, id, Ok(WarmAnswer::Kept));
+            done += finished(&mut warm).len();
+        }
+        warm.make_room(&mut host, 1);
+    }
+    assert_eq!((done, host.records.len()), (1040, 1100 - 2));
+    // What waits and was never answered is found late.
+    assert!(!warm.is_crowded());
 }
