@@ -90,7 +90,12 @@ pub(super) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) 
     let bizs: Vec<RawBiz<'e>> = root.children_named("biz").map(biz).collect();
     unique(notes, bizs.iter().map(|biz| (biz.element, "id", &biz.id)));
     unique(notes, bizs.iter().map(|biz| (biz.element, "name", &biz.name)));
-    warm::shared_in_spill(notes, &groups, &bizs);
+    for RawBiz { element, group, sharing, .. } in &bizs {
+        let group = group.as_ref().ok().and_then(|&index| groups.get(index)?.group.as_ref().ok());
+        if let (Some(group), Ok(Some(_))) = (group, sharing) {
+            warm::shared_biz(notes, element, group);
+        }
+    }
     RawMap { groups, bizs }
 }
 

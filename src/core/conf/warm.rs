@@ -1,5 +1,5 @@
-//! `backup` and `spill` of a `<group>`: records that the cluster keeps too, or for which there is no
-//! room here. Read, and in the words of `frs check`.
+//! `backup` and `spill` of a `<group>`: records that the cluster keeps too, or for which there is
+//! no room here. Read, and in the words of `frs check`.
 //!
 //! Invariant: only records of keys of businesses that are each machine's own are kept there. A
 //! shared limit has its ledger, and what counts a whole business is about one machine.
@@ -7,7 +7,6 @@
 use super::describe::duration_words;
 use super::fault::{Checked, Notes};
 use super::map::{Biz, Group, Mode, OnFull, Scope};
-use super::map_read::{RawBiz, RawGroup};
 use super::value::{boolean, duration};
 use super::xml::Element;
 use crate::base::figures::grouped;
@@ -46,17 +45,12 @@ pub(super) fn without_cluster<'e>(
     }
 }
 
-/// Notes each shared biz of a group that spills: a lease cannot leave its machine.
-pub(super) fn shared_in_spill(notes: &mut Notes<'_>, groups: &[RawGroup<'_>], bizs: &[RawBiz<'_>]) {
-    for RawBiz { element, group, sharing, .. } in bizs {
-        let (Ok(group), Ok(Some(_))) = (group, sharing) else { continue };
-        let Some(Ok(Group { name, spill: true, .. })) = groups.get(*group).map(|raw| &raw.group)
-        else {
-            continue;
-        };
-        let share = element.attribute("share").map_or("", |share| &share.value);
-        let found = format!("share=\"{share}\" in the group {name:?} with spill=\"true\"");
-        notes.note(element.value_at("share"), found, "another group, or share=\"host\"");
+/// Notes a shared biz if its group spills: a lease cannot leave its machine.
+pub(super) fn shared_biz(notes: &mut Notes<'_>, biz: &Element, group: &Group) {
+    if group.spill {
+        let share = biz.attribute("share").map_or("", |share| &share.value);
+        let found = format!("share=\"{share}\" in the group {:?} with spill=\"true\"", group.name);
+        notes.note(biz.value_at("share"), found, "another group, or share=\"host\"");
     }
 }
 

@@ -268,8 +268,8 @@ impl Table {
     }
 }
 
-/// A message to the cluster and its answer, and once more. Where a record is spilled first, the same
-/// again for that one.
+/// A message to the cluster and its answer, and once more. Where a record is spilled first, the
+/// same again for that one.
 fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
     let cluster = conf.srv.cluster.as_ref()?;
     let group = conf.map.groups.get(biz.group)?;

@@ -195,7 +195,7 @@ impl<T> Warm<T> {
             Ok(Lack::Present) => self.finish(&key, waiting, Fate::Answered),
             Ok(Lack::Nowhere) => {
                 let homeless = Homeless { key, waiting, record: None };
-                if let Err(homeless) = self.take_in(host, homeless, false) {
+                if let Some(homeless) = self.take_in(host, homeless, false) {
                     self.wait_for_room(host, homeless);
                 }
             }
@@ -325,23 +325,23 @@ impl<T> Warm<T> {
         } else if record.is_none() {
             return self.finish(&key, waiting, Fate::Answered);
         }
-        if let Err(homeless) = self.take_in(host, Homeless { key, waiting, record }, is_late) {
+        if let Some(homeless) = self.take_in(host, Homeless { key, waiting, record }, is_late) {
             self.wait_for_room(host, homeless);
         }
     }
 
-    /// Takes in a record that came from the cluster, or a fresh one. One that came too late replaces
-    /// what was made without it: the uses since are few, and those in the record may be many. Back:
-    /// it has no room.
+    /// Takes in a record that came from the cluster, or a fresh one. One that came too late
+    /// replaces what was made without it: the uses since are few, and those in the record may be
+    /// many. Back: it has no room.
     pub(super) fn take_in(
         &mut self,
         host: &mut impl Records,
         homeless: Homeless<T>,
         is_late: bool,
-    ) -> Result<(), Homeless<T>> {
+    ) -> Option<Homeless<T>> {
         let inserted = insert(host, &homeless.key, homeless.record.as_ref(), is_late);
         if inserted == Ok(Inserted::Crowded) && !is_late {
-            return Err(homeless);
+            return Some(homeless);
         }
         let Homeless { key, waiting, record } = homeless;
         match inserted {
@@ -357,7 +357,7 @@ impl<T> Warm<T> {
                 }
             }
         }
-        Ok(())
+        None
     }
 }
 

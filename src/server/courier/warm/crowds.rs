@@ -1,157 +1,22 @@
-//! Records that have no room in their chain: others are spilled for them, those used least lately
-//! first.
-//!
-//! Invariant: a record leaves this host only once the cluster has it, as it stands. Who waits for
-//! room gets it in order.
+//! What waits for room, by its chain.
 
 use std::collections::{HashMap, VecDeque};
 
-use frs::service::{Chain, ChainPlace, ChangedRecord};
-
-use super::core::{Homeless, NoAnswer, Records, Warm, What};
-use super::message::{WarmAnswer, WarmCall};
-use crate::courier::core::Fate;
-
-/// Records that may be on their way at once.
-const SPILLS_MAX: usize = 1024;
-/// Of a chain so much is spilled beyond what is needed at once.
-const SPARE_PART: usize = 8;
+use frs::service::ChainPlace;
 
 /// All chains without room for what is wanted.
 #[derive(Debug, Default)]
 pub struct Crowds {
-    by_chain: HashMap<ChainPlace, Crowd>,
-    spills: usize,
+    pub by_chain: HashMap<ChainPlace, Crowd>,
+    /// Records on their way, of all chains.
+    pub spills: usize,
 }
 
 /// What waits for room in one chain.
 #[derive(Debug, Default)]
-struct Crowd {
+pub struct Crowd {
     /// The messages' names, oldest first.
-    waiting: VecDeque<u64>,
+    pub waiting: VecDeque<u64>,
     /// Records on their way.
-    under_way: usize,
-}
-
-impl<T> Warm<T> {
-    /// Whether something waits for room: then [`Warm::make_room`] is to be called soon.
-    pub fn is_crowded(&self) -> bool {
-        !self.crowds.by_chain.is_empty()
-    }
-
-    /// A record, or a fresh one, waits until another one has left its chain.
-    pub(super) fn wait_for_room(&mut self, host: &mut impl Records, homeless: Homeless<T>) {
-        let key = homeless.key;
-        let Ok(chain) = host.chain(&key) else {
-            // The item says what is wrong when it runs.
-            return self.finish(&key, homeless.waiting, Fate::Answered);
-        };
-        let id = self.begin(key, What::Room(homeless));
-        self.crowds.by_chain.entry(chain.place).or_default().waiting.push_back(id);
-        self.spill(host, chain);
-    }
-
-    /// Sends as many records of a chain as are to leave it. If none can ever, nothing waits.
-    fn spill(&mut self, host: &mut impl Records, chain: Chain) {
-        let Chain { place, length, records } = chain;
-        let Some(crowd) = self.crowds.by_chain.get(&place) else { return };
-        if records.is_empty() && crowd.under_way == 0 {
-            return self.give_up(place);
-        }
-        let most = (crowd.waiting.len() + length / SPARE_PART).saturating_sub(crowd.under_way);
-        let room = SPILLS_MAX.saturating_sub(self.crowds.spills);
-        let free = records.into_iter().filter(|changed| !self.by_key.contains_key(&changed.key));
-        let chosen: Vec<ChangedRecord> = free.take(most.min(room)).collect();
-        for changed in chosen {
-            let key = changed.key;
-            let takes_over = !host.backs_up(&key);
-            let bytes = changed.record.encode(&key);
-            let call = WarmCall::Put { life_ms: changed.life_ms, bytes, takes_over };
-            let id = self.begin(key, What::Spill(changed, place));
-            self.crowds.spills += 1;
-            self.crowds.by_chain.entry(place).or_default().under_way += 1;
-            self.send(id, key, call);
-        }
-    }
-
-    /// What became of a record that was spilled.
-    pub(super) fn spilled(
-        &mut self,
-        host: &mut impl Records,
-        now_ms: u64,
-        changed: &ChangedRecord,
-        chain: ChainPlace,
-        answer: Result<WarmAnswer, NoAnswer>,
-    ) {
-        self.crowds.spills -= 1;
-        if let Some(crowd) = self.crowds.by_chain.get_mut(&chain) {
-            crowd.under_way -= 1;
-        }
-        match answer {
-            Ok(WarmAnswer::Kept) => match host.erase_spilled(changed) {
-                Ok(true) => self.figures.spilled += 1,
-                _ => self.figures.stayed += 1,
-            },
-            // Another machine has taken it over, and knows more of it.
-            Ok(WarmAnswer::Moved) => {
-                let _ = host.forget(&changed.key);
-            }
-            Ok(_) => self.figures.stayed += 1,
-            Err(error) => {
-                self.figures.lost += 1;
-                if error == NoAnswer::Down {
-                    self.give_up(chain);
-                }
-            }
-        }
-        self.settle(host, now_ms, chain);
-    }
-
-    /// Lets those in that have room now, and makes room for the others. To be called again and
-    /// again while something waits: records may have been busy, and time passes.
-    pub fn make_room(&mut self, host: &mut impl Records, now_ms: u64) {
-        let chains: Vec<ChainPlace> = self.crowds.by_chain.keys().copied().collect();
-        for chain in chains {
-            if self.crowds.by_chain.get(&chain).is_some_and(|crowd| crowd.under_way == 0) {
-                self.settle(host, now_ms, chain);
-            }
-        }
-    }
-
-    fn settle(&mut self, host: &mut impl Records, now_ms: u64, place: ChainPlace) {
-        let Some(crowd) = self.crowds.by_chain.get_mut(&place) else { return };
-        let mut waiting = std::mem::take(&mut crowd.waiting);
-        while let Some(id) = waiting.pop_front() {
-            // One that was asked for anew is under way with another name.
-            let Some(What::Room(homeless)) = self.end(id).map(|end| end.what) else { continue };
-            let key = homeless.key;
-            if now_ms >= homeless.waiting.deadline_ms {
-                self.finish(&key, homeless.waiting, Fate::Unreachable);
-            } else if let Err(homeless) = self.take_in(host, homeless, false) {
-                waiting.push_front(self.begin(key, What::Room(homeless)));
-                self.crowds.by_chain.entry(place).or_default().waiting = waiting;
-                if let Ok(chain) = host.chain(&key) {
-                    self.spill(host, chain);
-                }
-                return;
-            }
-        }
-        let is_idle = |crowd: &Crowd| crowd.waiting.is_empty() && crowd.under_way == 0;
-        if self.crowds.by_chain.get(&place).is_some_and(is_idle) {
-            self.crowds.by_chain.remove(&place);
-        }
-    }
-
-    /// Nothing can leave a chain now.
-    fn give_up(&mut self, place: ChainPlace) {
-        let Some(crowd) = self.crowds.by_chain.get_mut(&place) else { return };
-        let waiting = std::mem::take(&mut crowd.waiting);
-        if crowd.under_way == 0 {
-            self.crowds.by_chain.remove(&place);
-        }
-        for id in waiting {
-            let Some(What::Room(homeless)) = self.end(id).map(|end| end.what) else { continue };
-            self.finish(&homeless.key, homeless.waiting, Fate::Unreachable);
-        }
-    }
+    pub under_way: usize,
 }

@@ -1,8 +1,8 @@
 //! When the filters of spilled keys forget what was added long ago.
 //!
-//! Invariant: between two turns of a filter lies at least the longest life of a record of its group,
-//! by a clock that never steps. A courier that has just begun, or has taken a configuration, does not
-//! know of the turns before, and waits as long.
+//! Invariant: between two turns of a filter lies at least the longest life of a record of its
+//! group, by a clock that never steps. A courier that has just begun, or has taken a configuration,
+//! does not know of the turns before, and waits as long.
 
 use std::time::{Duration, Instant};
 

@@ -13,6 +13,7 @@ mod core;
 mod crowds;
 mod filters;
 mod message;
+mod room;
 mod rounds;
 
 pub use self::core::{Done, Finished, NoAnswer, Records, Sending, SpillFigures, Warm};
