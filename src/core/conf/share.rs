@@ -49,6 +49,14 @@ pub enum OnDown {
     Refuse,
 }
 
+/// The largest amount of a limit that machines share: its max, its rate, an override. The ledger
+/// counts in doubles, and sums of some amounts stay whole numbers.
+pub const MAX_SHARED: u64 = 1 << 50;
+
+/// The longest interval of a limit that machines share, 557 years: products of it in the ledger stay
+/// whole numbers.
+pub const MAX_SHARED_MS: u64 = 1 << 44;
+
 /// Below this max the ledger divides what is left among those who hold some of it.
 const SMALL_MAX: u64 = 64;
 

@@ -1,18 +1,21 @@
 //! `share` of a `<biz>` and what goes with it, read: defaults and bounds.
 //!
 //! Invariant: figures of a limit that machines share are such that the ledger's floating-point
-//! numbers hold them, and the sums of two of them, exactly.
+//! numbers hold them, the sums of some of them, and the products that the ledger needs, exactly.
 
-use super::bounds::MAX_BURST;
+use super::bounds::{MAX_BURST, most_rate};
 use super::fault::{Checked, Notes};
-use super::map::{Limit, ListRule, Listed, Policy};
-use super::share::{OnDown, OnMiss, Share, Sharing};
+use super::map::{Interval, Limit, ListRule, Listed, Policy, SlidingCounter, Token};
+use super::share::{MAX_SHARED, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing};
 use super::value::{duration, only_with, whole32, word};
 use super::xml::Element;
 
-/// The largest max, burst and interval of a limit that machines share.
-const MAX_SHARED: u64 = 1 << 50;
-const _: () = assert!(MAX_BURST <= MAX_SHARED, "bursts need no look");
+/// The shortest life of a ledger of tokens: two leases of 2 s. A longer one lives for as long as
+/// its bucket takes to fill twice.
+const TOKEN_LIFE_MS: u64 = 4000;
+// What flows back in a ledger's life is tokens in a millisecond times its life. Twice a burst is
+// less, so bursts need no look.
+const _: () = assert!(TOKEN_LIFE_MS * most_rate(1) <= MAX_SHARED && 2 * MAX_BURST <= MAX_SHARED);
 const SHARES: [(&str, Option<Share>); 3] =
     [("host", None), ("cluster", Some(Share::Cluster)), ("exact", Some(Share::Exact))];
 /// Settings that go with a share only.
@@ -87,22 +90,35 @@ pub(super) fn limits_fit(
     let lists = |element: &&Element| ["allow", "deny", "override"].contains(&&*element.name);
     for (element, listed) in biz.children.iter().filter(lists).zip(listed) {
         if let Ok(Listed { rule: ListRule::Override { max, .. }, .. }) = listed {
-            bounded(notes, element, "max", *max, share);
+            Figure { name: "max", value: *max, most: MAX_SHARED, unit: "" }
+                .fits(notes, element, share);
         }
     }
 }
 
 fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &str) {
-    if element.attribute("max").is_some() {
-        bounded(notes, element, "max", limit.policy.max().unwrap_or(0), share);
-    }
-    let (interval_ms, debt) = match &limit.policy {
-        Policy::Interval(limit) => (limit.interval_ms, limit.debt),
-        Policy::Calendar(limit) => (0, limit.debt),
-        Policy::SlidingCounter(limit) => (limit.interval_ms, 0),
-        Policy::Sliding(_) | Policy::Token(_) | Policy::Total(_) | Policy::Count(_) => (0, 0),
+    let figure = |name, value, most, unit| Figure { name, value, most, unit };
+    let (figure, debt) = match &limit.policy {
+        Policy::Interval(Interval { interval_ms, debt, .. }) => {
+            (Some(figure("interval", *interval_ms, MAX_SHARED_MS, "ms")), *debt)
+        }
+        Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => {
+            (Some(figure("interval", *interval_ms, MAX_SHARED_MS, "ms")), 0)
+        }
+        Policy::Token(Token { rate, .. }) => {
+            let text = element.attribute("rate").map_or("", |rate| &rate.value);
+            let unit = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            (Some(figure("rate", *rate, MAX_SHARED, unit)), 0)
+        }
+        Policy::Calendar(limit) => (None, limit.debt),
+        // An interval of `sliding` is shorter.
+        Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => (None, 0),
     };
-    bounded(notes, element, "interval", interval_ms, share);
+    if element.attribute("max").is_some() {
+        let value = limit.policy.max().unwrap_or(0);
+        Figure { name: "max", value, most: MAX_SHARED, unit: "" }.fits(notes, element, share);
+    }
+    figure.into_iter().for_each(|figure| figure.fits(notes, element, share));
     if debt > 0 {
         let expected =
             format!("none with share=\"{share}\": nothing can be lent of what is leased");
@@ -110,11 +126,22 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
     }
 }
 
-fn bounded(notes: &mut Notes<'_>, element: &Element, name: &str, value: u64, share: &str) {
-    if value > MAX_SHARED {
-        let unit = if name == "interval" { "ms" } else { "" };
-        let expected = format!("at most {MAX_SHARED}{unit} with share=\"{share}\"");
-        notes.note(element.value_at(name), format!("{name}=\"{value}{unit}\""), expected);
+/// A setting of a limit that machines share, and its bound in the unit that a fault names.
+struct Figure<'a> {
+    name: &'a str,
+    value: u64,
+    most: u64,
+    unit: &'a str,
+}
+
+impl Figure<'_> {
+    fn fits(&self, notes: &mut Notes<'_>, element: &Element, share: &str) {
+        let Figure { name, value, most, unit } = self;
+        if value > most {
+            let text = element.attribute(name).map_or("", |attribute| &attribute.value);
+            let expected = format!("at most {most}{unit} with share=\"{share}\"");
+            notes.note(element.value_at(name), format!("{name}=\"{text}\""), expected);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! number of a host travels as text, and amounts beyond 2^50 are sent as 2^50, which is as much as
 //! any limit allows.
 
+use frs::conf::{MAX_SHARED, MAX_SHARED_MS};
 use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 
 /// The source of the library: its head says what the functions take and answer.
@@ -24,10 +25,10 @@ pub const EPOCH: &str = "frs_1_epoch";
 pub const SECRET: &str = "frs_1_secret";
 
 /// The largest amount: sums over some hosts stay whole in a double.
-pub const MAX_AMOUNT: u64 = 1 << 50;
+pub const MAX_AMOUNT: u64 = MAX_SHARED;
 
 /// The longest interval, 557 years: products of the sliding counter's stay whole in a double.
-pub const MAX_INTERVAL_MS: u64 = 1 << 44;
+pub const MAX_INTERVAL_MS: u64 = MAX_SHARED_MS;
 
 /// Parts of a token that a period must be a part of.
 const TOKEN_PARTS: u64 = 86_400_000;

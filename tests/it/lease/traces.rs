@@ -195,7 +195,9 @@ impl Trace<'_> {
             _ => LEARN_MS,
         };
         let is_back = self.random.one_in(15);
-        self.now_ms = if is_back { self.now_ms - step.min(length) } else { self.now_ms + step };
+        // Not to before the year 2004, however long the window is.
+        let back_ms = self.now_ms.saturating_sub(step.min(length)).max(1 << 40);
+        self.now_ms = if is_back { back_ms } else { self.now_ms + step };
         self.set_clock();
         self.log.push(format!("{}", self.now_ms));
     }
@@ -338,7 +340,7 @@ fn play(kinds: &[Kind]) {
 
 #[test]
 fn interval_is_its_model() {
-    play(&[Kind::Interval { interval_ms: 1000 }, Kind::Interval { interval_ms: 60_000 }]);
+    play(&[1000, 60_000, 1 << 44].map(|interval_ms| Kind::Interval { interval_ms }));
 }
 
 #[test]
@@ -362,7 +364,9 @@ fn token_is_its_model() {
     play(&[
         Kind::Token { rate: 10, period_ms: 1000 },
         Kind::Token { rate: 7, period_ms: 60_000 },
-        Kind::Token { rate: (1 << 50) - 1, period_ms: 86_400_000 },
+        Kind::Token { rate: 1 << 50, period_ms: 86_400_000 },
+        // The fastest that a configuration has.
+        Kind::Token { rate: 213_503_982_334, period_ms: 1 },
     ]);
 }
 
@@ -371,6 +375,7 @@ fn sliding_counter_is_its_model() {
     play(&[
         Kind::SlidingCounter { interval_ms: 1000 },
         Kind::SlidingCounter { interval_ms: 86_400_000 * 365 },
+        Kind::SlidingCounter { interval_ms: 1 << 44 },
     ]);
 }
 

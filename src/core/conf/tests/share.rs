@@ -54,17 +54,19 @@ fn every_setting_is_taken() {
 
 #[test]
 fn every_policy_and_mode_may_be_shared() {
-    let limits = "<limit policy='interval' interval='1125899906842624ms' max='1125899906842624'/>
+    let limits = "<limit policy='interval' interval='17592186044416ms' max='1125899906842624'/>
         <limit policy='calendar' unit='day' max='1125899906842624'/>
         <limit policy='total' scope='biz' max='1125899906842624'/>
         <limit policy='sliding' interval='1m' max='1'/>
-        <limit policy='sliding-counter' interval='1m' max='1125899906842624'/>
+        <limit policy='sliding-counter' interval='17592186044416ms' max='1125899906842624'/>
         <limit policy='token' rate='10/s' burst='213503982334'/>
+        <limit policy='token' rate='213503982334/ms'/>
+        <limit policy='token' rate='1125899906842624/d' burst='1'/>
         <limit policy='count'/><limit policy='total' max='1' on-exceed='captcha'/>
         <override key='a' limit='1' max='1125899906842624'/>";
     for mode in ["enforce", "shadow", "off"] {
         let settings = format!("share='cluster' hosts='2' mode='{mode}'");
-        assert_eq!(good(SRV, &map(&settings, limits)).map.bizs[0].limits.len(), 8);
+        assert_eq!(good(SRV, &map(&settings, limits)).map.bizs[0].limits.len(), 10);
     }
 }
 
@@ -140,7 +142,7 @@ fn faulty_settings_of_a_share() {
 
 #[test]
 fn faulty_limits_of_a_share() {
-    let cases: [(&str, &[&str]); 6] = [
+    let cases: [(&str, &[&str]); 9] = [
         (
             "<limit policy='total' max='1125899906842625'/>",
             &[
@@ -160,9 +162,28 @@ fn faulty_limits_of_a_share() {
             ],
         ),
         (
-            "<limit policy='sliding-counter' interval='1125899906842625ms' max='1'/>",
+            "<limit policy='sliding-counter' interval='17592186044417ms' max='1'/>",
             &[
-                "91: found interval=\"1125899906842625ms\", expected at most 1125899906842624ms with share=\"exact\"",
+                "91: found interval=\"17592186044417ms\", expected at most 17592186044416ms with share=\"exact\"",
+            ],
+        ),
+        (
+            "<limit policy='interval' interval='203614d' max='1'/>",
+            &[
+                "84: found interval=\"203614d\", expected at most 17592186044416ms with share=\"exact\"",
+            ],
+        ),
+        (
+            "<limit policy='token' rate='1125899906842625/d' burst='9'/>",
+            &[
+                "77: found rate=\"1125899906842625/d\", expected at most 1125899906842624/d with share=\"exact\"",
+            ],
+        ),
+        (
+            "<limit policy='interval' interval='17592186044417ms' max='1125899906842625'/>",
+            &[
+                "84: found interval=\"17592186044417ms\", expected at most 17592186044416ms with share=\"exact\"",
+                "107: found max=\"1125899906842625\", expected at most 1125899906842624 with share=\"exact\"",
             ],
         ),
         (
@@ -183,7 +204,9 @@ fn faulty_limits_of_a_share() {
     for (limits, expected) in cases {
         faulty("share='exact'", limits, expected);
     }
-    let alone = "<limit policy='interval' interval='1h' max='9007199254740991' debt='3'/>";
+    let alone = "<limit policy='interval' interval='1h' max='9007199254740991' debt='3'/>
+        <limit policy='interval' interval='9007199254740991ms' max='1'/>
+        <limit policy='token' rate='9007199254740991/d' burst='9'/>";
     good(SRV, &map("share='host'", alone));
 }
 
