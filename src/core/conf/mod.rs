@@ -92,7 +92,9 @@ pub use resources::{DirFilesystem, Filesystem, Machine};
 #[doc(hidden)]
 pub use secret_file::{ClusterKeys, ClusterSecret, Password, SecretError};
 #[doc(hidden)]
-pub use share::{LEASED_WORDS, MAX_SHARED, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing};
+pub use share::{
+    LEASED_WORDS, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,
+};
 #[doc(hidden)]
 pub use srv::{Admin, AuthzKey, Data, Http, Listen, Log, LogFormat, LogLevel, SLOTS, Srv};
 #[doc(hidden)]

@@ -57,6 +57,10 @@ pub const MAX_SHARED: u64 = 1 << 50;
 /// whole numbers.
 pub const MAX_SHARED_MS: u64 = 1 << 44;
 
+/// The same of a `sliding-counter`, 34 years: its windows start at multiples of the interval, and
+/// none that is not over may start at 0, which means that a window is not known.
+pub const MAX_SHARED_COUNTER_MS: u64 = 1 << 40;
+
 /// Below this max the ledger divides what is left among those who hold some of it.
 const SMALL_MAX: u64 = 64;
 

@@ -6,7 +6,9 @@
 use super::bounds::{MAX_BURST, most_rate};
 use super::fault::{Checked, Notes};
 use super::map::{Interval, Limit, ListRule, Listed, Policy, SlidingCounter, Token};
-use super::share::{MAX_SHARED, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing};
+use super::share::{
+    MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,
+};
 use super::value::{duration, only_with, whole32, word};
 use super::xml::Element;
 
@@ -103,7 +105,7 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
             (Some(figure("interval", *interval_ms, MAX_SHARED_MS, "ms")), *debt)
         }
         Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => {
-            (Some(figure("interval", *interval_ms, MAX_SHARED_MS, "ms")), 0)
+            (Some(figure("interval", *interval_ms, MAX_SHARED_COUNTER_MS, "ms")), 0)
         }
         Policy::Token(Token { rate, .. }) => {
             let text = element.attribute("rate").map_or("", |rate| &rate.value);

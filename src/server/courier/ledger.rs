@@ -4,7 +4,7 @@
 //! number of a host travels as text, and amounts beyond 2^50 are sent as 2^50, which is as much as
 //! any limit allows.
 
-use frs::conf::{MAX_SHARED, MAX_SHARED_MS};
+use frs::conf::{MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS};
 use frs::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
 
 /// The source of the library: its head says what the functions take and answer.
@@ -30,6 +30,10 @@ pub const MAX_AMOUNT: u64 = MAX_SHARED;
 /// The longest interval, 557 years: products of the sliding counter's stay whole in a double.
 pub const MAX_INTERVAL_MS: u64 = MAX_SHARED_MS;
 
+/// The same of a sliding counter, 34 years: its windows start at multiples of the interval, and 0 is
+/// the name of none.
+pub const MAX_COUNTER_MS: u64 = MAX_SHARED_COUNTER_MS;
+
 /// Parts of a token that a period must be a part of.
 const TOKEN_PARTS: u64 = 86_400_000;
 
@@ -40,7 +44,7 @@ pub enum BadSettings {
     #[error("a shared limit has a max of at most 2^50, not {0}")]
     Max(u64),
     /// The interval is none, or too long.
-    #[error("a shared limit has an interval of 1 to 2^44 ms, not {0} ms")]
+    #[error("a shared limit has an interval of 1 to 2^44 ms (sliding-counter: 2^40), not {0} ms")]
     Interval(u64),
     /// The windows do not follow each other.
     #[error("a calendar window ends after its start, and the next one after it")]
@@ -162,10 +166,12 @@ pub fn arguments(
 
 fn arguments_of_kind(kind: &Kind) -> Result<Vec<u64>, BadSettings> {
     match *kind {
-        Kind::Interval { interval_ms }
-        | Kind::Sliding { interval_ms }
-        | Kind::SlidingCounter { interval_ms } => {
+        Kind::Interval { interval_ms } | Kind::Sliding { interval_ms } => {
             let is_kept = (1..=MAX_INTERVAL_MS).contains(&interval_ms);
+            is_kept.then(|| vec![interval_ms]).ok_or(BadSettings::Interval(interval_ms))
+        }
+        Kind::SlidingCounter { interval_ms } => {
+            let is_kept = (1..=MAX_COUNTER_MS).contains(&interval_ms);
             is_kept.then(|| vec![interval_ms]).ok_or(BadSettings::Interval(interval_ms))
         }
         Kind::Calendar { start_ms, end_ms, next_end_ms } => {

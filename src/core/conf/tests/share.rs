@@ -58,7 +58,7 @@ fn every_policy_and_mode_may_be_shared() {
         <limit policy='calendar' unit='day' max='1125899906842624'/>
         <limit policy='total' scope='biz' max='1125899906842624'/>
         <limit policy='sliding' interval='1m' max='1'/>
-        <limit policy='sliding-counter' interval='17592186044416ms' max='1125899906842624'/>
+        <limit policy='sliding-counter' interval='1099511627776ms' max='1125899906842624'/>
         <limit policy='token' rate='10/s' burst='213503982334'/>
         <limit policy='token' rate='213503982334/ms'/>
         <limit policy='token' rate='1125899906842624/d' burst='1'/>
@@ -162,9 +162,9 @@ fn faulty_limits_of_a_share() {
             ],
         ),
         (
-            "<limit policy='sliding-counter' interval='17592186044417ms' max='1'/>",
+            "<limit policy='sliding-counter' interval='1099511627777ms' max='1'/>",
             &[
-                "91: found interval=\"17592186044417ms\", expected at most 17592186044416ms with share=\"exact\"",
+                "91: found interval=\"1099511627777ms\", expected at most 1099511627776ms with share=\"exact\"",
             ],
         ),
         (

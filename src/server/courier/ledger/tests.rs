@@ -63,6 +63,9 @@ fn settings_that_no_ledger_keeps_are_named() {
         let expected = BadSettings::Interval(interval_ms);
         assert_eq!(fault(Kind::Interval { interval_ms }, 1), expected);
         assert_eq!(fault(Kind::Sliding { interval_ms }, 1), expected);
+    }
+    for interval_ms in [0, MAX_COUNTER_MS + 1] {
+        let expected = BadSettings::Interval(interval_ms);
         assert_eq!(fault(Kind::SlidingCounter { interval_ms }, 1), expected);
     }
     let calendar = |start_ms, end_ms, next_end_ms| Kind::Calendar { start_ms, end_ms, next_end_ms };
