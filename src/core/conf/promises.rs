@@ -104,7 +104,8 @@ fn limit_lines(limit: &Limit, sharing: &Sharing) -> Vec<String> {
             cut_off_line(&limit.policy, max, sharing),
         ],
         _ => vec![
-            "refuses nothing, so it needs no lease: counted here, sums are sent along".to_owned(),
+            "refuses nothing, so it needs no lease: each machine counts its own uses alone"
+                .to_owned(),
         ],
     }
 }
