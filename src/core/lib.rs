@@ -63,6 +63,8 @@
 //!   `unknown-biz`, `bad-key` and `bad-count` mean that the item is wrong. After `store`, `busy`
 //!   and `full` the program may try the item again.
 //! - [`Error::TooMany`]: the batch has more items than srv.xml allows.
+//! - [`Error::WouldWait`]: [`Client::try_update`] or [`Batch::try_run`] lacks the lease of a limit
+//!   that several machines share.
 //!
 //! After an error nothing is charged.
 //!
@@ -126,7 +128,7 @@ pub mod testing;
 #[cfg(not(loom))]
 #[doc(inline)]
 pub use {
-    client::{Answers, AttachError, Batch, Biz, Client, Error, Item, Key, Verdict},
+    client::{Answers, AttachError, Batch, Biz, Client, Error, Item, Key, TriedAnswers, Verdict},
     limit::{Figures, LimitFigures, List},
     service::ItemError,
 };

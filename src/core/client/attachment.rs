@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::{AttachError, Error};
 use super::item::Item;
-use super::verdict::{Answers, Verdict};
+use super::verdict::{Answers, TriedAnswers, Verdict};
 use crate::base::clock;
 use crate::conf::Conf;
 use crate::service::{Command, Exchange, ItemError, Request, Role, Service, Stage};
@@ -84,16 +84,42 @@ impl Attachment {
     }
 
     /// Runs a request in the tick that has begun.
-    pub fn run_all(&mut self, request: &Request, patience: Patience) -> Result<Answers, Error> {
+    pub fn run_all(&mut self, request: &Request) -> Result<Answers, Error> {
+        self.begin_all(request);
+        self.exchange(Patience::Waits)?;
+        let answers = &self.exchange.answers;
+        let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
+        Ok(Answers { refused: answers.refused, items: verdicts.collect() })
+    }
+
+    /// As [`Attachment::run_all`], without a wait. What would wait stays behind, without the items
+    /// that are answered: the next call goes on with it if it asks the same.
+    pub fn try_all(&mut self, request: &Request) -> Result<TriedAnswers, Error> {
+        self.begin_all(request);
+        match self.exchange(Patience::None) {
+            Err(Error::WouldWait) if !request.atomic => {}
+            result => result?,
+        }
+        let Attachment { service, exchange } = self;
+        let answers = &exchange.answers;
+        let verdicts = answers.items.iter().map(|answer| Ok(Verdict::of(answers, answer)?));
+        let mut items: Vec<Result<Verdict, Error>> = verdicts.collect();
+        for item in exchange.waiting_items() {
+            items[item] = Err(Error::WouldWait);
+        }
+        let refused = answers.refused;
+        if exchange.stage != Stage::Answered {
+            service.keep_waiting_items(exchange);
+        }
+        Ok(TriedAnswers { refused, items })
+    }
+
+    fn begin_all(&mut self, request: &Request) {
         if self.exchange.stage == Stage::Answered {
             self.exchange.request.copy_from(request);
         } else {
             self.take_up(request);
         }
-        self.exchange(patience)?;
-        let answers = &self.exchange.answers;
-        let verdicts = answers.items.iter().map(|answer| Verdict::of(answers, answer));
-        Ok(Answers { refused: answers.refused, items: verdicts.collect() })
     }
 
     /// Goes on with the exchange that a call has left waiting, or gives it up for another one.

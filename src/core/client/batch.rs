@@ -3,10 +3,10 @@
 //! Invariant: there is one answer for each item, in the order of the items.
 
 use super::Client;
-use super::attachment::Patience;
+use super::attachment::Attachment;
 use super::error::Error;
 use super::item::Item;
-use super::verdict::Answers;
+use super::verdict::{Answers, TriedAnswers};
 use crate::service::{Command, Request};
 
 /// No configuration allows more items. Further ones are counted but not kept.
@@ -68,9 +68,34 @@ impl<'c> Batch<'c> {
     /// The batch has more items than srv.xml allows, or there is no server to attach to. Nothing
     /// was charged.
     pub fn run(&self) -> Result<Answers, Error> {
+        let none = Answers { refused: false, items: Vec::new() };
+        self.run_by(none, Attachment::run_all)
+    }
+
+    /// As [`Batch::run`], which may wait for the leases of limits that several machines share, as
+    /// long as the `wait` of their businesses. This never waits. The leases that are lacking are
+    /// asked for, and a later call with the items that lacked them finds them.
+    ///
+    /// An item that would wait says so ([`Error::WouldWait`]) and has charged nothing; the others
+    /// are answered, and charged. Do not try these once more. An atomic batch would wait as a whole.
+    ///
+    /// # Errors
+    /// The same as [`Batch::run`], and [`Error::WouldWait`] for an atomic batch. Nothing was
+    /// charged.
+    pub fn try_run(&self) -> Result<TriedAnswers, Error> {
+        let none = TriedAnswers { refused: false, items: Vec::new() };
+        self.run_by(none, Attachment::try_all)
+    }
+
+    /// Runs what is there to run, if it is not too much.
+    fn run_by<T>(
+        &self,
+        none: T,
+        run: impl FnOnce(&mut Attachment, &Request) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let Batch { client, request, items } = self;
         if *items == 0 {
-            return Ok(Answers { refused: false, items: Vec::new() });
+            return Ok(none);
         }
         client.with(|attachment| {
             attachment.begin_tick();
@@ -80,7 +105,7 @@ impl<'c> Batch<'c> {
             if *items > most {
                 return Err(Error::TooMany { items: *items, most });
             }
-            attachment.run_all(request, Patience::Waits)
+            run(attachment, request)
         })?
     }
 }

@@ -25,7 +25,8 @@ pub enum Error {
         /// Items allowed.
         most: usize,
     },
-    /// A limit that several machines share lacks a lease, and the call may not wait for it.
+    /// A limit that several machines share lacks a lease, and the call may not wait for it. The
+    /// lease is asked for, and a later call finds it.
     #[error("the lease of a shared limit has yet to come, and this call does not wait")]
     WouldWait,
 }

@@ -24,7 +24,7 @@ use per_process::Pools;
 pub use batch::Batch;
 pub use error::{AttachError, Error};
 pub use item::{Biz, Item, Key};
-pub use verdict::{Answers, Verdict};
+pub use verdict::{Answers, TriedAnswers, Verdict};
 
 /// A program's attachment to the files of a server on the same machine.
 ///
@@ -81,7 +81,8 @@ impl Client {
 
     /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
     /// as long as the `wait` of its business. This never waits:
-    /// the lease is asked for, and a later call finds it.
+    /// the lease is asked for, and a later call finds it. [`Batch::try_run`] is the same for several
+    /// items.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.

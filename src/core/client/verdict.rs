@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::error::Error;
 use crate::limit;
 use crate::limit::{LimitFigures, List};
 use crate::service;
@@ -29,6 +30,17 @@ pub struct Answers {
     pub refused: bool,
     /// One for each item, in order. The failure of an item does not affect its neighbours.
     pub items: Vec<Result<Verdict, ItemError>>,
+}
+
+/// The answers to a batch that does not wait.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TriedAnswers {
+    /// An atomic batch was refused: nothing was charged.
+    pub refused: bool,
+    /// One for each item, in order. [`Error::WouldWait`]: the item has charged nothing. Any other
+    /// error is an [`Error::Item`].
+    pub items: Vec<Result<Verdict, Error>>,
 }
 
 impl Verdict {

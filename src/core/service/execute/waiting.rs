@@ -13,7 +13,9 @@ use crate::base::clock::{self, Millis};
 use crate::conf::Scope;
 use crate::key::{KeyRef, MAX_KEY_WORDS};
 use crate::service::table::Entry;
-use crate::service::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
+use crate::service::{
+    Answer, Answers, Command, Exchange, Item, ItemError, ItemOptions, Request, Service, Stage,
+};
 use crate::store::layout::node;
 use crate::store::{Ticket, Want, WantKind, WantResult, WantedTogether};
 
@@ -62,6 +64,14 @@ pub(in crate::service) struct Waits {
     cut_off: Vec<usize>,
     /// Wants have been pushed since the courier was last called.
     has_pushed: bool,
+}
+
+impl Exchange {
+    /// The positions of its items that wait.
+    pub fn waiting_items(&self) -> impl Iterator<Item = usize> + '_ {
+        let waits = if self.stage == Stage::Waiting { &self.waits[..] } else { &[] };
+        waits.iter().map(|wait| wait.item)
+    }
 }
 
 impl Service {
@@ -128,6 +138,27 @@ impl Service {
         waits.iter_mut().for_each(|wait| self.take_back(wait));
         waits.clear();
         (exchange.waits, exchange.stage) = (waits, Stage::Answered);
+    }
+
+    /// Keeps of an exchange that waits, and is not atomic, the items that wait: the others have been
+    /// answered. For programs.
+    #[cold]
+    pub fn keep_waiting_items(&self, exchange: &mut Exchange) {
+        let Exchange { request, answers, waits, .. } = exchange;
+        let mut rest = Request::default();
+        rest.begin(request.command);
+        answers.clear();
+        for (nth, wait) in waits.iter_mut().enumerate() {
+            let item = &request.items()[wait.item];
+            let Item { count, force, detail, .. } = *item;
+            let options = ItemOptions { count, force, detail };
+            rest.push(request.biz(item), request.key(item), options);
+            wait.item = nth;
+            // In its place, as before.
+            let result = Err(ItemError::Busy);
+            answers.items.push(Answer { biz: None, result, details: 0..0, action: 0 });
+        }
+        *request = rest;
     }
 
     fn take_back(&self, wait: &mut ItemWait) {

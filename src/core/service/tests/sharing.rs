@@ -315,6 +315,55 @@ fn a_program_that_does_not_wait_gets_its_lease_by_trying_again() {
 }
 
 #[test]
+fn a_batch_that_does_not_wait_answers_what_it_can_and_says_what_would_wait() {
+    let mut host = Host::of(MAP);
+    let client = crate::Client::attach(&host.world.dir.clone()).unwrap();
+    // Behind those of the service and of the courier.
+    host.ring = 2;
+    let all = [("wait", "a"), ("local", "k"), ("exact", "b"), ("local", "l")];
+    let items = all.map(|(biz, key)| crate::Item::new(biz, key));
+    let said = |tried: crate::TriedAnswers| -> Vec<Option<bool>> {
+        let of = |item: Result<crate::Verdict, crate::Error>| match item {
+            Ok(verdict) => Some(verdict.is_allowed()),
+            Err(crate::Error::WouldWait) => None,
+            Err(error) => panic!("{error}"),
+        };
+        tried.items.into_iter().map(of).collect()
+    };
+    let first = client.batch().items(items).try_run().unwrap();
+    assert_eq!(said(first), [None, Some(true), None, Some(true)]);
+    let rest = client.batch().item(items[0]).item(items[2]);
+    assert_eq!(said(rest.try_run().unwrap()), [None, None]);
+    assert_eq!(host.serve(1), 2, "each is asked for once");
+    assert_eq!(said(rest.try_run().unwrap()), [Some(true), Some(true)]);
+    assert_eq!(client.query(items[1]).unwrap().used(), Some(1), "answered once, charged once");
+    // One of them alone goes on with the same lease.
+    let pair = client.batch().item(items[1]).item(items[2]);
+    assert_eq!(said(pair.try_run().unwrap()), [Some(true), None]);
+    assert_eq!(host.serve(2), 1);
+    assert!(client.try_update(items[2]).unwrap().is_allowed());
+}
+
+#[test]
+fn an_atomic_batch_that_does_not_wait_charges_nothing_until_it_has_all() {
+    let mut host = Host::of(MAP);
+    let client = crate::Client::attach(&host.world.dir.clone()).unwrap();
+    host.ring = 2;
+    let [local, shared] = [("local", "k"), ("exact", "a")].map(|(b, k)| crate::Item::new(b, k));
+    let order = client.batch().item(local).item(shared).atomic();
+    assert!(matches!(order.try_run(), Err(crate::Error::WouldWait)));
+    assert_eq!(
+        host.service.one(Command::Query, "local", "k", 1, clock::now()).unwrap().figures.used,
+        0
+    );
+    assert_eq!(host.serve(1), 1);
+    let tried = order.try_run().unwrap();
+    assert!(!tried.refused && tried.items.iter().all(|item| item.as_ref().unwrap().is_allowed()));
+    assert_eq!(client.query(local).unwrap().used(), Some(1));
+    assert!(client.batch().try_run().unwrap().items.is_empty());
+}
+
+#[test]
 fn a_step_of_the_wall_clock_evicts_no_lease() {
     const DAYS: u64 = 10 * 86_400_000;
     let mut host = Host::of(&MAP.replace("key-nodes=\"64\"", "key-nodes=\"1\""));
