@@ -8,6 +8,7 @@ mod execute;
 mod identity;
 mod leases;
 mod outcome;
+mod parked_bytes;
 mod records;
 mod room;
 pub(crate) mod table;
@@ -278,6 +279,7 @@ impl ItemError {
 pub use edit_record::{Clearing, RecordError, RecordName};
 pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
 pub use outcome::Outcome;
+pub use parked_bytes::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES};
 pub use records::{
     ChangedRecord, Inserted, Lack, Record, RecordPlace, SentRecords, Step, StepBounds,
 };

@@ -11,6 +11,7 @@ use crate::worker::client::CLIENT_BYTES;
 use crate::worker::connection::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, TICK_ANSWER_BYTES};
 use crate::worker::tick::REFUSED_CLIENTS;
 use frs::conf::memory_bound::BufferSizes;
+use frs::service::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES};
 
 /// The sizes of all buffers.
 pub const BUFFER_SIZES: BufferSizes = BufferSizes {
@@ -27,6 +28,9 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     answer_bytes: ANSWER_BYTES as u64,
     echo_factor: ECHO_FACTOR as u64,
     item_bytes: ITEM_BYTES as u64,
+    waiting_item_bytes: WAITING_ITEM_BYTES as u64,
+    waiting_limit_bytes: WAITING_LIMIT_BYTES as u64,
+    spare_bytes: SPARE_BYTES as u64,
     admin_bytes: HELD_BYTES as u64,
     admin_maps: MAPS,
 };
@@ -52,6 +56,9 @@ mod tests {
             answer_bytes: 320,
             echo_factor: 6,
             item_bytes: 18,
+            waiting_item_bytes: 284,
+            waiting_limit_bytes: 80,
+            spare_bytes: 2 << 10,
             admin_bytes: 137_363_456,
             admin_maps: 2,
         };

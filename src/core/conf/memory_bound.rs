@@ -38,6 +38,12 @@ pub struct BufferSizes {
     pub echo_factor: u64,
     /// The bytes of the shortest item of a request, without what is echoed of it.
     pub item_bytes: u64,
+    /// The most bytes of an item that waits for the cluster, without its text.
+    pub waiting_item_bytes: u64,
+    /// The same of each limit in its answer.
+    pub waiting_limit_bytes: u64,
+    /// What a request that waits may hold besides twice what it uses.
+    pub spare_bytes: u64,
     /// What the admin plane holds for its clients, and of map.xml.
     pub admin_bytes: u64,
     /// Attachments of the admin plane that map all groups.
@@ -84,6 +90,8 @@ pub struct Memory {
     pub processes: u64,
     /// What workers hold for clients.
     pub clients: u64,
+    /// What workers hold of requests that are parked, if there is a cluster.
+    pub parked: u64,
     /// The admin plane, if there is one: its maps of all groups, and what it holds for clients.
     pub admin: u64,
 }
@@ -105,13 +113,17 @@ impl Memory {
             processes: (workers + all) * process_bytes(&conf.map)
                 + workers * sizes.worker_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
+            parked: conf.srv.cluster.as_ref().map_or(0, |cluster| {
+                workers * u64::from(cluster.max_parked) * sizes.parked_bytes(http, &conf.map)
+            }),
             admin: conf.srv.admin.as_ref().map_or(0, |_| sizes.plane_bytes(groups)),
         }
     }
 
     /// The sum.
     pub fn total(&self) -> u64 {
-        self.groups + self.page_tables + self.runtime + self.processes + self.clients + self.admin
+        let clients = self.clients + self.parked + self.admin;
+        self.groups + self.page_tables + self.runtime + self.processes + clients
     }
 }
 
@@ -157,7 +169,7 @@ impl BufferSizes {
 
     /// Bytes of the document that answers this many items with this many bytes of input.
     fn document_bytes(&self, map: &Map, items: u64, input: u64) -> u64 {
-        let limits = map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0);
+        let limits = most_limits(map);
         items * self.answer_bytes * (1 + limits)
             + self.echo_factor * (input - items * self.item_bytes)
     }
@@ -182,6 +194,16 @@ impl BufferSizes {
         self.tick_answer_bytes + self.waiting_bytes(map) + self.reply_bytes(http, map)
     }
 
+    /// Bytes that a parked request holds at most, with those of its connection that wait behind it:
+    /// their text, values in it once more as they are decoded, and their items. Buffers grow by
+    /// doubling, and are trimmed when they are parked.
+    pub(super) fn parked_bytes(&self, http: &Http, map: &Map) -> u64 {
+        let input = u64::from(http.max_head_bytes.max(http.max_body_bytes)) + self.queue_bytes;
+        let items = self.items(http) + self.queue_bytes / self.item_bytes;
+        let item = self.waiting_item_bytes + most_limits(map) * self.waiting_limit_bytes;
+        2 * (2 * input + items * item) + self.queue_requests * self.spare_bytes
+    }
+
     /// Bytes kept of a request that is incomplete or not yet answered.
     pub(super) fn input_bytes(&self, http: &Http) -> u64 {
         u64::from(http.max_head_bytes.max(http.max_body_bytes)).max(self.pooled_bytes)
@@ -204,6 +226,11 @@ impl BufferSizes {
         let copies = 4 * u64::from(http.max_atomic_items) * nodes.unwrap_or(0);
         spare + refused + self.in_hand_buffers * in_hand + copies
     }
+}
+
+/// Limits of the business that has most.
+fn most_limits(map: &Map) -> u64 {
+    map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0)
 }
 
 /// A head and a node.

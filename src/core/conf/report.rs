@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use super::cluster::Cluster;
 use super::describe::biz_words;
 use super::map::{Biz, Group, HashKind, KeyType, Limit, Mode, OnFull, Policy, Scope, UNDO_WORDS};
 use super::memory_bound::{
@@ -39,6 +40,9 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     }
     for line in conf.srv.cluster.iter().flat_map(promises::cluster_lines) {
         let _ = writeln!(text, "{line}");
+    }
+    if let Some(cluster) = &conf.srv.cluster {
+        let _ = writeln!(text, "{}", parked_line(conf, cluster, sizes));
     }
     memory_text(&mut text, conf, sizes);
     let mut warnings: Vec<String> = conf
@@ -152,6 +156,17 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
     }
 }
 
+fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
+    format!(
+        "  parked requests at worst: {} = workers {} × max-parked {} × {} (the longest request, its \
+         answer, and those behind it)",
+        exact_bytes(Memory::of(conf, sizes).parked),
+        conf.srv.workers,
+        grouped(cluster.max_parked.into()),
+        grouped(sizes.parked_bytes(&conf.srv.http, &conf.map)),
+    )
+}
+
 fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let (http, map, workers) = (&conf.srv.http, &conf.map, conf.srv.workers);
     let memory = Memory::of(conf, sizes);
@@ -164,6 +179,10 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let programs = conf.srv.data.max_programs;
     let plane = if conf.srv.admin.is_some() { " + admin plane" } else { "" };
     let courier = if conf.srv.cluster.is_some() { " + courier" } else { "" };
+    let parked = match memory.parked {
+        0 => String::new(),
+        bytes => format!("parked requests at worst: {}\n  ", exact_bytes(bytes)),
+    };
     let twice = if reserved > needed { ", twice" } else { "" };
     let admin = match memory.admin {
         0 => String::new(),
@@ -183,7 +202,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
          input: the largest of max-head, max-body and {}\n    \
          reply, the longest to one request: {} items × {answer_bytes} × (1 + limits of a biz) + \
          {echo_factor} × the rest of max-body (echoed, escaped)\n  \
-         {admin}all at worst: {}, and the kernel's socket buffers\n\
+         {parked}{admin}all at worst: {}, and the kernel's socket buffers\n\
          largest atomic request: {words} of {} words of the undo log",
         exact_bytes(memory.groups),
         exact_bytes(memory.page_tables),

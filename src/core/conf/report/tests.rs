@@ -98,6 +98,35 @@ fn a_cluster_costs_a_courier_and_each_slot_of_the_server_a_ring_of_wants() {
 }
 
 #[test]
+fn a_cluster_has_requests_parked_and_their_memory_is_bounded() {
+    let text = |srv: &str| {
+        let map = "<map><group name='g' files='1' key-nodes='8' node-size='64'/>
+            <biz id='1' name='b' key='string'>
+            <limit policy='total' max='1'/><limit policy='total' max='2'/></biz></map>";
+        let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
+        let Memory { parked, .. } = Memory::of(&conf, &SIZES);
+        let with = Memory::of(&conf, &SIZES).total();
+        assert_eq!(with - parked, Memory { parked: 0, ..Memory::of(&conf, &SIZES) }.total());
+        (parked, report(&conf, &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES).text)
+    };
+    let (parked, alone) = text("<srv><workers>2</workers></srv>");
+    assert!(parked == 0 && !alone.contains("parked"), "{alone}");
+    let srv = "<srv><workers>2</workers><cluster name='prod' secret-file='s' max-parked='1000'>
+        <node>a:6379</node></cluster></srv>";
+    let (parked, text) = text(srv);
+    // Text twice, 1,024 items and 113 behind them, all grown by doubling; 16 times something spare.
+    let each = 2 * (2 * (65_536 + 2048) + (1024 + 113) * (284 + 2 * 80)) + 16 * 2048;
+    assert_eq!(parked, 2 * 1000 * each);
+    for line in [
+        "\n  parked requests at worst: 2,625,520,000 bytes (2.4 GiB) = workers 2 × max-parked \
+         1,000 × 1,312,760 (the longest request, its answer, and those behind it)\n",
+        "\n  parked requests at worst: 2,625,520,000 bytes (2.4 GiB)\n  all at worst",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn choosers_of_keys_are_warned_of() {
     let Report { warnings, faults, .. } =
         report(&conf(), &machine(u64::MAX, Ok(Filesystem::Xfs)), &SIZES);

@@ -3,7 +3,8 @@
 use crate::base::clock;
 use crate::lease::Lease;
 use crate::service::{
-    Command, Exchange, ItemError, LeaseKey, LeaseMoment, Request, Service, Stage,
+    Command, Exchange, ItemError, ItemOptions, LeaseKey, LeaseMoment, Request, SPARE_BYTES,
+    Service, Stage, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
 };
 use crate::store::{OwnerBell, TakenWant, WantKind, WantQueue, WantResult};
 use crate::testing::{Ask, World, request};
@@ -335,6 +336,30 @@ fn a_full_ring_and_too_many_waiting_are_busy() {
     assert_eq!((full, waiting.len()), (Some(vec![Err(ItemError::Busy)]), 1025));
     waiting.iter_mut().for_each(|exchange| host.service.give_up(exchange));
     assert_eq!(host.begin(update(&[Ask("refuse", "a", 1)])).stage, Stage::Waiting);
+}
+
+#[test]
+fn one_that_is_parked_holds_little_more_than_it_uses() {
+    let mut host = Host::new();
+    let keys: Vec<String> = (0..500).map(|nth| format!("{nth:0>60}")).collect();
+    let asks: Vec<Ask<'_>> = keys.iter().map(|key| Ask("both", key, 1)).collect();
+    let mut exchange = host.begin(update(&asks));
+    assert_eq!((exchange.stage, exchange.waiting_items().count()), (Stage::Waiting, 500));
+    exchange.trim();
+    let bytes = |items: usize, text: usize| {
+        2 * (text + items * (WAITING_ITEM_BYTES + 2 * WAITING_LIMIT_BYTES)) + SPARE_BYTES
+    };
+    let text = asks.iter().map(|Ask(biz, key, _)| biz.len() + key.len()).sum();
+    let held = exchange.held_bytes();
+    assert!(held > 500 * 200 && held <= bytes(500, text), "{held}");
+    // A small one in the buffers of a large one.
+    host.service.give_up(&mut exchange);
+    exchange.request.begin(Command::Update);
+    exchange.request.push("both", "k", ItemOptions::ONE.detailed());
+    assert_eq!(host.run(&mut exchange), Stage::Waiting);
+    let before = exchange.held_bytes();
+    exchange.trim();
+    assert!(before > bytes(1, 5) && exchange.held_bytes() <= bytes(1, 5), "{before}");
 }
 
 #[test]

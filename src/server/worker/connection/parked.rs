@@ -33,6 +33,7 @@ impl Parking {
         let mut kept = self.spare.pop().unwrap_or_default();
         std::mem::swap(&mut *kept, exchange);
         exchange.stage = Stage::Answered;
+        kept.trim();
         self.parked.push((reply.batch_index, Parked::Request(kept, reply)));
     }
 

@@ -1,6 +1,12 @@
 //! Requests that wait for a lease: order, what is read meanwhile, how often each is run.
 
+use frs::service::{Command, ItemOptions};
+
 use super::*;
+use crate::protocol::call::Call;
+use crate::protocol::response_head::ResponseOptions;
+use crate::worker::connection::parked::Parking;
+use crate::worker::connection::reply::Reply;
 
 fn get(key: &str) -> String {
     format!("GET /update?biz=login&key={key} HTTP/1.1\r\nHost: f\r\n\r\n")
@@ -154,4 +160,21 @@ fn connections_of_one_batch_do_not_wait_for_each_other() {
     assert_eq!(connections.each_ref().map(|connection| connection.parked().len()), [2, 0, 2]);
     let ends = [0, 1, 2].map(|batch_index| scratch.batch_end(batch_index));
     assert!(ends[0] == 0 && ends[0] < ends[1] && ends[1] < ends[2], "{ends:?}");
+}
+
+#[test]
+fn a_small_request_is_parked_without_the_room_of_a_large_one() {
+    let mut exchange = Exchange::default();
+    let Exchange { request, .. } = &mut exchange;
+    (0..1000).for_each(|_| request.push("login", "somebody", ItemOptions::ONE));
+    request.begin(Command::Update);
+    request.push("login", "alice", ItemOptions::ONE);
+    assert!(exchange.held_bytes() > 32 << 10);
+    let mut parking = Parking::default();
+    let options = ResponseOptions::CLOSE;
+    let reply = Reply { call: Call::Update, refusal: None, options, batch_index: 0 };
+    parking.park(&mut exchange, reply);
+    let Some((0, Parked::Request(parked, _))) = parking.drain().next() else { panic!("parked") };
+    assert_eq!(parked.request.items().len(), 1);
+    assert!(parked.held_bytes() < 4 << 10, "{}", parked.held_bytes());
 }
