@@ -90,7 +90,7 @@ pub use overlay::{Overlay, OverlayError};
 #[doc(hidden)]
 pub use resources::{DirFilesystem, Filesystem, Machine};
 #[doc(hidden)]
-pub use secret_file::{ClusterKeys, ClusterSecret, Password, SecretError};
+pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 #[doc(hidden)]
 pub use share::{
     LEASED_WORDS, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, OnDown, OnMiss, Share, Sharing,

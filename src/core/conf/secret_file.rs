@@ -114,6 +114,16 @@ impl fmt::Debug for Password {
     }
 }
 
+/// What the files of a cluster hold. Only the master reads them, as the user that it was started as:
+/// the user that its processes become need not be able to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSecrets {
+    /// The secret that all machines have alike.
+    pub secret: ClusterSecret,
+    /// The password of the login, if somebody logs in.
+    pub password: Option<Password>,
+}
+
 /// Why a file holds no secret that can be used; says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: found {found}, expected {expected}", path.display())]
@@ -147,6 +157,14 @@ impl SecretError {
 }
 
 impl Cluster {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file is not there, others can read it, or it does not hold what it should.
+    pub fn secrets(&self) -> Result<ClusterSecrets, SecretError> {
+        Ok(ClusterSecrets { secret: self.secret()?, password: self.password()? })
+    }
+
     /// Reads the secret.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::process::child::ChildContext;
 /// # Errors
 /// The master replaces this courier with another.
 pub fn run(mut child: ChildContext) -> Result<(), CourierError> {
-    let (bells, secret) = (child.bells.take(), child.secret.take());
-    let (bells, secret) = bells.zip(secret).ok_or(CourierError::NoCluster)?;
-    run::run(CourierArgs { child, bells, secret })
+    let (bells, secrets) = (child.bells.take(), child.secrets.take());
+    let (bells, secrets) = bells.zip(secrets).ok_or(CourierError::NoCluster)?;
+    run::run(CourierArgs { child, bells, secrets: *secrets })
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use frs::base::clock;
 use frs::base::sys::process::{self, PollFd, PollFlags};
-use frs::conf::{Cluster, ClusterSecret};
+use frs::conf::{Cluster, ClusterSecrets, Password};
 use frs::service::{Role, Service};
 use frs::store::CourierLock;
 
@@ -54,8 +54,8 @@ pub struct CourierArgs {
     pub child: ChildContext,
     /// The bells of the server.
     pub bells: Bells,
-    /// The secret of the cluster.
-    pub secret: ClusterSecret,
+    /// What the files of the cluster hold.
+    pub secrets: ClusterSecrets,
 }
 
 /// Why the courier cannot go on.
@@ -77,7 +77,7 @@ pub enum CourierError {
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
 pub fn run(args: CourierArgs) -> Result<(), CourierError> {
-    let CourierArgs { child, bells, secret } = args;
+    let CourierArgs { child, bells, secrets: ClusterSecrets { secret, password } } = args;
     let mut service = Service::attach(&child.data_dir, Role::Courier)?;
     message::send_ready(&child.channel)?;
     let Some(lock) = wait_for_lock(&child, &mut service)? else { return Ok(()) };
@@ -97,6 +97,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         next_start: clock::instant(),
         cluster,
         secret,
+        password,
         waker,
         programs,
         rings: Rings::default(),
@@ -159,6 +160,7 @@ struct Courier {
     next_start: Instant,
     cluster: Cluster,
     secret: Secret,
+    password: Option<Password>,
     waker: Waker,
     programs: Programs,
     rings: Rings,
@@ -200,7 +202,8 @@ impl Courier {
         Now { boot_ms: clock::boot_ms(), ledger_ms: ledger_ms.unwrap_or_else(clock::now) }
     }
 
-    /// Takes the configuration in force; false if it has no cluster any more.
+    /// Takes the configuration in force; false if it has no cluster any more, or another login: the
+    /// master starts a courier that has its password.
     fn take_configuration(&mut self) -> bool {
         if !self.nodes.service.begin_tick() {
             return true;
@@ -208,6 +211,9 @@ impl Courier {
         let conf = self.nodes.service.conf().clone();
         log::set_level(conf.srv.log.level);
         let Some(cluster) = conf.srv.cluster.clone() else { return false };
+        if cluster.login != self.cluster.login {
+            return false;
+        }
         // The name and the secret stay as long as the master does.
         if cluster != self.cluster {
             // Answers of the links before are nobody's, and the wants are asked anew.
@@ -234,7 +240,7 @@ impl Courier {
             Ok(caller) => Wake::new(move || caller.call()),
             Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
         };
-        match Links::start(&self.cluster, self.secret, wake) {
+        match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake) {
             Ok(links) => self.links = Some(links),
             Err(fault) => {
                 self.complain(&fault);

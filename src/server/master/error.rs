@@ -78,7 +78,7 @@ pub enum MasterError {
     /// The descriptors or variables left to this process are unusable.
     #[error("what this process was started with: {0}")]
     Inherited(io::Error),
-    /// The cluster's secret cannot be read.
+    /// A file of the cluster's secrets cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The doorbells between workers and the courier cannot be made.

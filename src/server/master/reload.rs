@@ -18,7 +18,7 @@ use crate::process::message::NumberedAsk;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
-use frs::conf::{Cluster, ClusterSecret, Conf, Group, LoadedConf};
+use frs::conf::{Cluster, ClusterSecrets, Conf, Group, LoadedConf};
 use frs::store::{self, Prepared, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
@@ -63,8 +63,8 @@ impl ReloadAnswer {
 pub(super) struct PreparedConf {
     pub prepared: Prepared,
     pub loaded: LoadedConf,
-    /// Of a cluster that is added.
-    pub added_secret: Option<ClusterSecret>,
+    /// What the files of its cluster hold.
+    pub secrets: Option<ClusterSecrets>,
 }
 
 /// A reload that is not published yet. A child makes new groups and checks the others.
@@ -72,7 +72,7 @@ pub(super) struct ReloadCandidate {
     pub report: ReportTo,
     preparation: Preparation,
     checked: Box<LoadedConf>,
-    added_secret: Option<ClusterSecret>,
+    secrets: Option<ClusterSecrets>,
     /// Another reload was requested while this one was prepared.
     pub again: bool,
 }
@@ -86,7 +86,7 @@ impl ReloadCandidate {
         let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
         let unserved: Vec<Unserved> = unserved.cloned().collect();
         if unserved.is_empty() {
-            Ok(PreparedConf { prepared, loaded: *self.checked, added_secret: self.added_secret })
+            Ok(PreparedConf { prepared, loaded: *self.checked, secrets: self.secrets })
         } else {
             Err(ReloadError::Unserved(unserved))
         }
@@ -174,13 +174,10 @@ impl Reloads {
         in_force: &Conf,
         account: Option<&Account>,
     ) -> Result<(), ReloadError> {
-        let (checked, added_secret) = Account::as_root(account, || {
+        let (checked, secrets) = Account::as_root(account, || {
             let checked = Conf::load_texts(conf_dir)?;
-            // One that is in force stays: who serves names keys by it.
-            let added =
-                checked.conf.srv.cluster.as_ref().filter(|_| in_force.srv.cluster.is_none());
-            let secret = added.map(Cluster::secret).transpose()?;
-            Ok::<_, ReloadError>((checked, secret))
+            let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
+            Ok::<_, ReloadError>((checked, secrets))
         })?;
         let refused = needs_restart::refused(in_force, &checked.conf);
         if !refused.is_empty() {
@@ -189,7 +186,7 @@ impl Reloads {
         let preparation = Preparation::start(&checked.conf, store::prepare, account)?;
         let checked = Box::new(checked);
         self.candidate =
-            Some(ReloadCandidate { report, preparation, checked, added_secret, again: false });
+            Some(ReloadCandidate { report, preparation, checked, secrets, again: false });
         Ok(())
     }
 

@@ -41,8 +41,7 @@ use crate::process::message::{Ask, NumberedAsk, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::ClusterSecret;
-use frs::conf::{LoadedConf, Overlay};
+use frs::conf::{ClusterSecrets, Conf, LoadedConf, Overlay};
 use frs::store::{ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
@@ -66,9 +65,9 @@ pub(super) struct MasterParts {
     pub program: Program,
     /// A reload was requested before this master could begin it.
     pub reload_wanted: bool,
-    /// Doorbells and secret, if there is a cluster.
+    /// Doorbells and what its files hold, if there is a cluster.
     pub bells: Option<Bells>,
-    pub secret: Option<ClusterSecret>,
+    pub secrets: Option<ClusterSecrets>,
 }
 
 /// The master of a server.
@@ -88,8 +87,9 @@ pub(super) struct Master {
     files: Files,
     notifier: Notifier,
     bells: Option<Bells>,
-    /// The cluster's: that of the start, or of the reload that added the cluster.
-    secret: Option<ClusterSecret>,
+    /// The cluster's: the secret of the start, or of the reload that added the cluster, and the
+    /// password of the last reload.
+    secrets: Option<ClusterSecrets>,
     /// All processes have served once.
     announced: bool,
     /// Why it ends, if nobody requested the end.
@@ -115,7 +115,7 @@ impl Master {
             files: Files::new(now),
             notifier: parts.notifier,
             bells: parts.bells,
-            secret: parts.secret,
+            secrets: parts.secrets,
             announced: false,
             failure: None,
             is_over: false,
@@ -315,7 +315,7 @@ impl Master {
             account: self.account,
             master: child.master,
             bells: self.bells.filter(|_| child.role != ChildRole::Keeper),
-            secret: self.secret.filter(|_| child.role == ChildRole::Courier),
+            secrets: self.secrets.filter(|_| child.role == ChildRole::Courier).map(Box::new),
         }
     }
 
@@ -476,7 +476,7 @@ impl Master {
         candidate: ReloadCandidate,
         events: &mut VecDeque<Event>,
     ) -> Result<u64, ReloadError> {
-        let PreparedConf { prepared, loaded, added_secret } =
+        let PreparedConf { prepared, loaded, secrets } =
             candidate.answer(&self.in_force.conf().map.groups)?;
         let LoadedConf { conf, texts } = loaded;
         let (workers, level) = (conf.srv.workers, conf.srv.log.level);
@@ -487,25 +487,51 @@ impl Master {
         // Opened listeners are served, even if the rest is refused.
         events.push_back(Event::ListenerSets(self.listeners.sets()));
         grown?;
-        let change = match (self.secret.is_some(), conf.srv.cluster.is_some()) {
-            (false, true) => Some(ClusterChange::Added),
-            (true, false) => Some(ClusterChange::Removed),
-            _ => None,
-        };
-        let bells = added_secret.is_some().then(Bells::new).transpose()?;
-        if let Some(secret) = &added_secret {
-            self.in_force.runtime().set_cluster_keys(secret.keys());
+        let change = self.cluster_change(&conf, secrets.as_ref());
+        let is_added = change == Some(ClusterChange::Added);
+        let bells = is_added.then(Bells::new).transpose()?;
+        if let Some(secrets) = secrets.as_ref().filter(|_| is_added) {
+            self.in_force.runtime().set_cluster_keys(secrets.secret.keys());
         }
         let generation = self.in_force.publish(conf, texts)?;
         log_prepared(&prepared);
         log::set_level(level);
         self.children.say_all(ToChild::Generation);
-        if change.is_some() {
-            (self.bells, self.secret) = (bells, added_secret);
+        match change {
+            Some(ClusterChange::Added | ClusterChange::Removed) => {
+                (self.bells, self.secrets) = (bells, secrets);
+            }
+            // The secret in force stays: who serves names keys by it.
+            Some(ClusterChange::Login) => {
+                if let (Some(own), Some(secrets)) = (&mut self.secrets, secrets) {
+                    own.password = secrets.password;
+                }
+            }
+            None => {}
         }
         events.push_back(Event::Resize(workers));
         events.extend(change.map(Event::Cluster));
         Ok(generation)
+    }
+
+    /// What a new configuration changes of the cluster, if anything that its processes do not take
+    /// by themselves.
+    fn cluster_change(
+        &self,
+        conf: &Conf,
+        secrets: Option<&ClusterSecrets>,
+    ) -> Option<ClusterChange> {
+        let login_of = |conf: &Conf| conf.srv.cluster.as_ref()?.login.clone();
+        match (&self.secrets, secrets) {
+            (None, None) => None,
+            (None, Some(_)) => Some(ClusterChange::Added),
+            (Some(_), None) => Some(ClusterChange::Removed),
+            (Some(own), Some(secrets)) => {
+                let is_same = own.password == secrets.password
+                    && login_of(self.in_force.conf()) == login_of(conf);
+                (!is_same).then_some(ClusterChange::Login)
+            }
+        }
     }
 
     fn refuse(&mut self, report: ReportTo, error: &ReloadError) {

@@ -30,7 +30,7 @@ use frs::base::sys::process::{self, Channel, Signal, Signals};
 use frs::conf::Machine;
 use frs::conf::active;
 use frs::conf::memory_bound::Memory;
-use frs::conf::{ClusterKeys, ClusterSecret};
+use frs::conf::{ClusterKeys, ClusterSecrets};
 use frs::conf::{Conf, LoadedConf, Overlay, Texts, report};
 use frs::store::{self, LINGERING, Prepared, Runtime};
 
@@ -73,11 +73,15 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
     let Inherited { sockets, mut predecessor, notifier, environment } = inherited;
-    let ClusterTies { secret, bells } = tie_to_cluster(&conf, predecessor.as_mut())?;
+    let ClusterTies { secrets, bells } = tie_to_cluster(&conf, predecessor.as_mut())?;
     let TakenLock { lock, older: predecessor } = take_lock(&conf, account.as_ref(), predecessor)?;
     account.as_ref().map_or(Ok(()), Account::lower)?;
     let runtime = match &predecessor {
-        Some(_) => open_runtime_in_use(&data_dir, &conf, secret.as_ref().map(ClusterSecret::keys))?,
+        Some(_) => open_runtime_in_use(
+            &data_dir,
+            &conf,
+            secrets.as_ref().map(|secrets| secrets.secret.keys()),
+        )?,
         None => open_runtime(&data_dir)?,
     };
     account.as_ref().map_or(Ok(()), Account::raise)?;
@@ -115,8 +119,8 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
     if older.is_none() {
         runtime.set_started(clock::now());
     }
-    if let Some(secret) = &secret {
-        runtime.set_cluster_keys(secret.keys());
+    if let Some(secrets) = &secrets {
+        runtime.set_cluster_keys(secrets.secret.keys());
     }
     let generation = publish(&data_dir, &runtime, &texts, &overlay, older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
@@ -132,30 +136,30 @@ fn start(Start { conf_dir, strict }: Start<'_>) -> Result<Ended, MasterError> {
         program: Program::this(environment),
         reload_wanted,
         bells,
-        secret,
+        secrets,
     };
     Master::new(parts).run()
 }
 
 /// What the server's processes need for the cluster. None of it without a cluster.
 struct ClusterTies {
-    secret: Option<ClusterSecret>,
+    secrets: Option<ClusterSecrets>,
     bells: Option<Bells>,
 }
 
-/// Reads the secret, as root where the server starts as root, and makes the doorbells or adopts
-/// those of the older master's processes.
+/// Reads the files of secrets, as root where the server starts as root, and makes the doorbells or
+/// adopts those of the older master's processes.
 fn tie_to_cluster(
     conf: &Conf,
     predecessor: Option<&mut Predecessor>,
 ) -> Result<ClusterTies, MasterError> {
     let Some(cluster) = &conf.srv.cluster else {
-        return Ok(ClusterTies { secret: None, bells: None });
+        return Ok(ClusterTies { secrets: None, bells: None });
     };
-    let secret = cluster.secret().map_err(MasterError::Secret)?;
+    let secrets = cluster.secrets().map_err(MasterError::Secret)?;
     let adopted = predecessor.and_then(|predecessor| predecessor.bells.take());
     let bells = adopted.map_or_else(Bells::new, Ok).map_err(MasterError::Bells)?;
-    Ok(ClusterTies { secret: Some(secret), bells: Some(bells) })
+    Ok(ClusterTies { secrets: Some(secrets), bells: Some(bells) })
 }
 
 /// Reads the configuration. While an older binary serves, it waits for a change that the older

@@ -75,6 +75,8 @@ pub enum ClusterChange {
     Added,
     /// There is none any more.
     Removed,
+    /// Another user or password: a courier that has it must be there.
+    Login,
 }
 
 /// What a process is asked, by signal or by message.
@@ -301,7 +303,7 @@ impl Supervisor {
         if self.ending.is_some() {
             return;
         }
-        self.has_courier = change == ClusterChange::Added;
+        self.has_courier = change != ClusterChange::Removed;
         self.vacancies.retain(|vacancy| vacancy.role != ChildRole::Courier);
         self.deaths_in_a_row.remove(&ChildRole::Courier);
         // Doorbells are there before the fork of who has them, and those of an earlier cluster are

@@ -11,8 +11,7 @@ use super::account::Account;
 use super::bells::Bells;
 use crate::net::listeners::Share;
 use frs::base::sys::process::{self, Channel, Pid, Signal, Signals};
-use frs::conf::ClusterSecret;
-use frs::conf::Conf;
+use frs::conf::{ClusterSecrets, Conf};
 use frs::store::ChildRole;
 
 /// A child before [`ForkedChild::init`].
@@ -25,7 +24,7 @@ pub struct ForkedChild {
     pub(crate) account: Option<Account>,
     pub(crate) master: Pid,
     pub(crate) bells: Option<Bells>,
-    pub(crate) secret: Option<ClusterSecret>,
+    pub(crate) secrets: Option<Box<ClusterSecrets>>,
 }
 
 /// A child with its own user, signals and ties to the master.
@@ -48,8 +47,8 @@ pub struct ChildContext {
     pub files_max: u64,
     /// The doorbells, in workers and the courier of a server that has a cluster.
     pub bells: Option<Bells>,
-    /// The cluster's secret, in its courier.
-    pub secret: Option<ClusterSecret>,
+    /// What the cluster's files hold, in its courier, which cannot read them.
+    pub secrets: Option<Box<ClusterSecrets>>,
 }
 
 impl ForkedChild {
@@ -79,7 +78,7 @@ impl ForkedChild {
             data_dir: self.conf.srv.data.dir.clone(),
             files_max: process::raise_file_limit()?,
             bells: self.bells,
-            secret: self.secret,
+            secrets: self.secrets,
         }))
     }
 }

@@ -1,5 +1,6 @@
 //! Who is let in: passwords, users with few rights, TLS.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -7,8 +8,9 @@ use frs_server::courier::cluster::{ClusterFault, Event};
 use redis::cmd;
 
 use super::host::{Host, SECRET, conf, with_login};
+use super::hosts::{self, Hosts, Shared, map};
 use super::nodes::{MASTERS, NodeOptions, Nodes, ledger_in};
-use crate::common::{needs, programs, wait_until};
+use crate::common::{Setup, needs, programs, wait_until};
 
 #[test]
 fn a_password_is_used() {
@@ -68,6 +70,70 @@ fn a_user_needs_few_rights() {
         let fault = fault.unwrap_or_else(|fault| fault);
         assert!(matches!(fault, ClusterFault::NotAllowed { .. }), "without {missing}: {fault}");
     }
+}
+
+/// The courier acts as a user that cannot read the files: the master has read them.
+#[test]
+fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password() {
+    if !nix::unistd::geteuid().is_root() {
+        return needs::skip("it takes root");
+    }
+    let Some(nodes) = Nodes::start() else { return };
+    let let_in = |password: &str| {
+        for i in 0..2 * MASTERS {
+            let mut acl = cmd("ACL");
+            acl.arg("SETUSER").arg("courier").arg("reset").arg("on").arg(format!(">{password}"));
+            let _: String = nodes.ask(i, acl.arg("~*").arg("&*").arg("+@all"));
+        }
+    };
+    let shared = Shared::new("share=\"exact\" wait=\"1s\"", "policy=\"total\" max=\"9\"");
+    let hosts = Hosts::new(1, &nodes.seeds(), "", &map(&[shared]));
+    let setup = &hosts.setups[0];
+    let mut settings = hosts::settings(&nodes.seeds(), "");
+    let login = "<node user=\"courier\" password-file=\"conf/password\">";
+    settings.more = settings.more.replace("<node>", login) + "<user>nobody</user>";
+    setup.write_srv(&settings);
+    let mode = |path: &str, mode: u32| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(setup.path(path), mode).expect("set");
+    };
+    let write_password = |password: &str| {
+        std::fs::write(setup.path("conf/password"), password).expect("written");
+        mode("conf/password", 0o600);
+    };
+    mode("", 0o755);
+    let_in("open");
+    write_password("open");
+    let server = setup.start();
+    let charged = |key: &str| {
+        wait_until("a lease comes", || {
+            let answer = server.client().get(&format!("/update?biz=b0&key={key}"));
+            (answer.status == 200).then_some(())
+        });
+    };
+    charged("a");
+    // Connections that are logged in stay so: only another courier needs the other password.
+    let_in("shut");
+    write_password("shut");
+    assert_eq!(setup.frs(&["reload"]).status.code(), Some(0), "{}", setup.log());
+    charged("b");
+    let courier = courier_of(setup);
+    std::fs::remove_file(setup.path("conf/password")).expect("removed");
+    let refused = setup.frs(&["reload"]);
+    let said = crate::common::text(&refused.stderr) + &crate::common::text(&refused.stdout);
+    assert!(refused.status.code() == Some(1), "{said}");
+    assert!(said.contains("conf/password: found no such file, expected one line of"), "{said}");
+    charged("c");
+    assert_eq!(courier_of(setup), courier, "what was refused changes nothing");
+    assert!(!setup.log().contains("refuses the courier"), "{}", setup.log());
+}
+
+fn courier_of(setup: &Setup) -> String {
+    let status = setup.frs(&["status"]);
+    let status = crate::common::text(&status.stdout);
+    let line = status.lines().find(|line| line.starts_with("courier"));
+    let process = line.and_then(|line| line.split(',').next());
+    process.unwrap_or_else(|| panic!("a courier serves: {status}")).to_owned()
 }
 
 const TLS_DIR: &str = "FRS_TEST_TLS_DIR";

@@ -68,7 +68,8 @@ impl Host {
         let wake = Wake::new(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
-        let links = Links::start(conf, secret, wake)?;
+        let password = conf.password().expect("its file is there");
+        let links = Links::start(conf, secret, password.as_ref(), wake)?;
         let number = std::process::id().into();
         Ok(Host { links, heard: Vec::new(), woken, number, seq: 0, id: 0 })
     }

@@ -2,8 +2,6 @@
 //!
 //! Invariant: each fault names the node, says what was found there and what was expected.
 
-use frs::conf::SecretError;
-
 /// A fault that lasts until somebody mends it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterFault {
@@ -56,7 +54,7 @@ pub enum ClusterFault {
     /// No node answers.
     #[error("no node of the cluster answers: {0}")]
     Unreachable(String),
-    /// A file of the configuration is missing or wrong.
+    /// A file of the configuration is wrong.
     #[error("{0}")]
     File(String),
     /// A thread of the links has ended by a defect; another one replaces it.
@@ -65,10 +63,4 @@ pub enum ClusterFault {
     /// A thread cannot be started, or TLS not be set up.
     #[error("expected to start the links to the cluster: {0}")]
     Start(String),
-}
-
-impl From<SecretError> for ClusterFault {
-    fn from(error: SecretError) -> ClusterFault {
-        ClusterFault::File(error.to_string())
-    }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use frs::base::clock;
-use frs::conf::{Cluster, ClusterNode};
+use frs::conf::{Cluster, ClusterNode, Password};
 
 use super::channels::{self, ChannelArgs, Listening};
 use super::fault::ClusterFault;
@@ -97,16 +97,21 @@ impl Links {
     /// that does not answer is no fault, and is tried again and again.
     ///
     /// # Errors
-    /// A node cannot hold ledgers, the secret is another one, the user is refused, a file is
-    /// missing, or a thread cannot be started.
-    pub fn start(conf: &Cluster, secret: Secret, wake: Wake) -> Result<Links, ClusterFault> {
+    /// A node cannot hold ledgers, the secret is another one, the user is refused, or a thread cannot
+    /// be started.
+    pub fn start(
+        conf: &Cluster,
+        secret: Secret,
+        password: Option<&Password>,
+        wake: Wake,
+    ) -> Result<Links, ClusterFault> {
         let (sender, heard) = channel();
         let (alive, ended) = channel();
         let (scout, orders) = channel();
         let mut links = Links {
             conf: conf.clone(),
             check: secret.check(),
-            access: Access::new(conf)?,
+            access: Access::new(conf, password)?,
             reports: Reports::new(sender, wake),
             heard,
             map: SlotMap::new(),

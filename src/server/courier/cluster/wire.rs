@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use frs::base::clock;
-use frs::conf::{Cluster, ClusterNode};
+use frs::conf::{Cluster, ClusterNode, Password};
 use redis::{
     Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
     RedisConnectionInfo, RedisError, Value,
@@ -43,8 +43,8 @@ impl Broken {
 }
 
 impl Access {
-    pub(super) fn new(conf: &Cluster) -> Result<Access, ClusterFault> {
-        let password = conf.password()?.map(|password| {
+    pub(super) fn new(conf: &Cluster, password: Option<&Password>) -> Result<Access, ClusterFault> {
+        let password = password.map(|password| {
             String::from_utf8(password.bytes().to_vec())
                 .map_err(|_| ClusterFault::File("expected a password of UTF-8".to_owned()))
         });

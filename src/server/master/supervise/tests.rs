@@ -419,6 +419,23 @@ fn a_cluster_that_is_added_brings_a_courier_and_workers_with_its_doorbells() {
 }
 
 #[test]
+fn another_login_brings_another_courier_and_leaves_the_workers() {
+    let mut world = World::new(2);
+    world.supervisor = Supervisor::new(2).with_courier();
+    world.tell(Event::Tick);
+    world.all_ready();
+    let courier = world.pid(ChildRole::Courier).expect("it runs");
+    let workers = [world.worker(0), world.worker(1)];
+    world.tell(Event::Cluster(ClusterChange::Login));
+    world.all_ready();
+    assert!(world.supervisor.is_complete() && world.pid(ChildRole::Courier) != Some(courier));
+    assert_eq!([world.worker(0), world.worker(1)], workers);
+    assert_eq!(world.asked, [(courier, ChildRequest::Leave)]);
+    world.ends(courier, Exit::Status(0));
+    assert_eq!(world.supervisor.restarts(), 0);
+}
+
+#[test]
 fn a_courier_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
     let mut world = World::new(1);
     world.supervisor = Supervisor::new(1).with_courier();
