@@ -137,7 +137,12 @@ impl Attachment {
     fn exchange(&mut self, patience: Patience) -> Result<(), Error> {
         let Attachment { service, exchange } = self;
         service.run_all(std::slice::from_mut(exchange), clock::now());
-        if exchange.stage == Stage::Answered { Ok(()) } else { self.wait(patience) }
+        if exchange.stage != Stage::Answered {
+            return self.wait(patience);
+        }
+        // It may be told of uses without a lease, which nobody waits for.
+        service.call_courier();
+        Ok(())
     }
 
     #[cold]

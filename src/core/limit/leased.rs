@@ -13,7 +13,7 @@
 //! The state of a sliding limit reaches on to the end of the ring, which is its log.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
@@ -47,6 +47,7 @@ pub enum Spending {
 pub struct LeaseClock {
     boot_ms: AtomicU64,
     incarnation: AtomicU64,
+    has_overspent: AtomicBool,
 }
 
 impl LeaseClock {
@@ -71,6 +72,18 @@ impl LeaseClock {
     #[inline]
     fn incarnation(&self) -> Incarnation {
         self.incarnation.load(Ordering::Relaxed)
+    }
+
+    /// Whether an item has used something without a lease since this was last taken, which no
+    /// message on its way will tell the ledger.
+    #[inline]
+    pub fn has_overspent(&self) -> bool {
+        self.has_overspent.load(Ordering::Relaxed)
+    }
+
+    /// The same; from now on none has.
+    pub fn take_overspent(&self) -> bool {
+        self.has_overspent.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -362,7 +375,12 @@ impl Leased {
                 }
                 state[CUT_OFF_USED] = state[CUT_OFF_USED].saturating_add(magnitude);
             }
+            let was_told = holding.lease.extra <= 0 && !holding.lease.in_flight;
             holding.overspend(&self.settings.kind, magnitude, now_ms);
+            if was_told && holding.lease.extra > 0 {
+                // Relaxed: as the time.
+                self.clock.has_overspent.store(true, Ordering::Relaxed);
+            }
         }
         state[LEASE..CUT_OFF_END].copy_from_slice(&holding.lease.encode());
         if self.ring.is_none() {

@@ -209,6 +209,21 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
+        self.run_unreported(request, item, at, now, answers);
+        if self.table.lease_clock().has_overspent() {
+            self.report_uses(request, at..at + 1);
+        }
+    }
+
+    #[inline(always)]
+    fn run_unreported(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        at: usize,
+        now: Millis,
+        answers: &mut Answers,
+    ) {
         let resolved = &self.scratch.resolved[at];
         let (answered, from) = (answers.items.len(), answers.details.len());
         let mut refused = None;
@@ -333,7 +348,13 @@ impl Service {
             if let Some(lacking) = self.asks_first_together(request) {
                 return self.wait_together(request, lacking, answers);
             }
-            match self.try_atomic(request, now, answers) {
+            let tried = self.try_atomic(request, now, answers);
+            if self.table.lease_clock().has_overspent() {
+                let is_stored = tried == Ok(None) && !answers.refused;
+                let stored = if is_stored { request.items().len() } else { 0 };
+                self.report_uses(request, 0..stored);
+            }
+            match tried {
                 Ok(None) => return,
                 Ok(Some(lacking)) => return self.wait_together(request, lacking, answers),
                 Err(Refused::Newer) if self.take_newer() => self.set_now(now),

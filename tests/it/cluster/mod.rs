@@ -9,6 +9,7 @@ mod atomic;
 mod clocks;
 mod deaths;
 mod exact;
+mod extra;
 mod failures;
 mod faults;
 mod history;

@@ -140,6 +140,14 @@ impl Play {
         self.sent.iter().map(|sent| self.key_of(sent)).collect()
     }
 
+    /// Charges a key by force.
+    fn force(&mut self, key: Key, count: u64) {
+        let ledger = self.ledger(key);
+        let mut node = self.nodes.node(&ledger);
+        node.overspend(&self.nodes.table.settings.kind, count, self.now_ms);
+        self.nodes.holdings.insert(ledger, node);
+    }
+
     fn held(&self, key: Key) -> u64 {
         self.nodes.node(&self.ledger(key)).held(self.now_ms)
     }
@@ -316,6 +324,42 @@ fn a_lost_message_is_repeated_under_the_same_seq() {
     play.wait(1);
     assert_eq!(play.sent[0].take.seq, seq);
     assert_eq!(play.finished, [(1, Fate::Answered)], "its deadline is over");
+}
+
+#[test]
+fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 0);
+    play.settle();
+    assert!(play.sent.is_empty(), "there is nothing to tell");
+    play.force(0, 2);
+    play.ask(2, 0, 0);
+    play.settle();
+    let of = |sent: &Sent| (sent.take.need, sent.take.want, sent.take.claim.extra);
+    assert_eq!(play.sent.iter().map(of).collect::<Vec<_>>(), [(0, 0, 2)]);
+    assert_eq!(play.finished, [1, 2].map(|ticket| (ticket, Fate::Answered)), "nobody waits");
+    play.force(0, 3);
+    play.ask(3, 0, 0);
+    play.settle();
+    assert_eq!(play.sent.len(), 1, "one message at a time");
+    play.answer();
+    assert_eq!(play.sent.iter().map(of).collect::<Vec<_>>(), [(0, 0, 3)], "at once after it");
+    play.answer();
+    assert!(play.sent.is_empty(), "{:?}", play.sent);
+    let ledger = play.ledger(0);
+    assert_eq!(play.ledgers[&ledger].granted(), [5, 0], "each is counted once");
+    // The master is away: it hears of them when it is back.
+    play.force(1, 1);
+    play.ask(4, 1, 0);
+    play.settle();
+    play.fail(Outcome::Down);
+    assert!(play.sent.is_empty());
+    play.core.up();
+    play.wait(100);
+    let now = play.now();
+    play.core.look(&mut play.nodes, now, &1);
+    play.settle();
+    assert_eq!(play.sent.iter().map(of).collect::<Vec<_>>(), [(0, 0, 1)]);
 }
 
 #[test]

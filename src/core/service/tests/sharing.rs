@@ -301,6 +301,55 @@ fn what_is_used_by_force_is_found_by_a_later_pass() {
 }
 
 #[test]
+fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
+    let mut host = Host::of(MAP);
+    let of = |items: &[Ask<'_>], command, atomic| {
+        let mut forced = Request::default();
+        forced.begin(command);
+        forced.atomic = atomic;
+        for Ask(biz, key, count) in items {
+            forced.push(biz, key, ItemOptions::of(*count).forced());
+        }
+        Exchange { request: forced, ..Exchange::default() }
+    };
+    let force = |host: &mut Host, items: &[Ask<'_>], command, atomic| -> Vec<TakenWant> {
+        assert_eq!(host.run(&mut of(items, command, atomic)), Stage::Answered);
+        host.wants()
+    };
+    let one = [Ask("wait", "k", 3)];
+    assert!(force(&mut host, &one, Command::Query, false).is_empty());
+    let wants = force(&mut host, &one, Command::Update, false);
+    let [want] = wants[..] else { panic!("{wants:?}") };
+    assert_eq!((want.want.kind, want.want.need), (WantKind::Update, 0));
+    assert!(host.service.take_pushed(), "the courier is called");
+    assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message tells it");
+    let key = LeaseKey { key_word: want.want.key_word, field: want.want.field };
+    let boot_ms = clock::boot_ms();
+    let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
+    let told = host.courier.with_leases(&key, moment, |limits| limits[0].holding.lease.extra);
+    assert_eq!(told, Ok(6));
+    // Within a lease there is nothing to tell.
+    host.grant(&want, 20);
+    assert!(host.finish(&want, WantResult::Answered));
+    assert!(force(&mut host, &one, Command::Update, false).is_empty());
+    let both = [Ask("local", "a", 1), Ask("exact", "a", 1)];
+    assert_eq!(force(&mut host, &both, Command::Update, true).len(), 1);
+    // What on-miss admits is one, too.
+    let mut admitted = host.begin(update(&[Ask("admit", "k", 1)]));
+    let asked = host.wants();
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!((host.run(&mut admitted), asked.len()), (Stage::Answered, 1));
+    assert_eq!(host.wants().iter().map(|want| want.want.need).collect::<Vec<_>>(), [0]);
+    // Answered ones leave room for others.
+    for key in 0..3000 {
+        let key = key.to_string();
+        for want in force(&mut host, &[Ask("wait", &key, 1)], Command::Update, false) {
+            assert!(host.finish(&want, WantResult::Answered));
+        }
+    }
+}
+
+#[test]
 fn a_program_that_does_not_wait_gets_its_lease_by_trying_again() {
     let mut host = Host::of(MAP);
     let dir = host.world.dir.clone();
@@ -317,7 +366,7 @@ fn a_program_that_does_not_wait_gets_its_lease_by_trying_again() {
 #[test]
 fn a_batch_that_does_not_wait_answers_what_it_can_and_says_what_would_wait() {
     let mut host = Host::of(MAP);
-    let client = crate::Client::attach(&host.world.dir.clone()).unwrap();
+    let client = crate::Client::attach(host.world.dir.clone()).unwrap();
     // Behind those of the service and of the courier.
     host.ring = 2;
     let all = [("wait", "a"), ("local", "k"), ("exact", "b"), ("local", "l")];
@@ -347,7 +396,7 @@ fn a_batch_that_does_not_wait_answers_what_it_can_and_says_what_would_wait() {
 #[test]
 fn an_atomic_batch_that_does_not_wait_charges_nothing_until_it_has_all() {
     let mut host = Host::of(MAP);
-    let client = crate::Client::attach(&host.world.dir.clone()).unwrap();
+    let client = crate::Client::attach(host.world.dir.clone()).unwrap();
     host.ring = 2;
     let [local, shared] = [("local", "k"), ("exact", "a")].map(|(b, k)| crate::Item::new(b, k));
     let order = client.batch().item(local).item(shared).atomic();
