@@ -77,7 +77,8 @@ impl<'c> Batch<'c> {
     /// asked for, and a later call with the items that lacked them finds them.
     ///
     /// An item that would wait says so ([`Error::WouldWait`]) and has charged nothing; the others
-    /// are answered, and charged. Do not try these once more. An atomic batch would wait as a whole.
+    /// are answered, and charged. Do not try these once more. An atomic batch would wait as a
+    /// whole.
     ///
     /// # Errors
     /// The same as [`Batch::run`], and [`Error::WouldWait`] for an atomic batch. Nothing was

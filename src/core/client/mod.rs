@@ -80,9 +80,8 @@ impl Client {
     }
 
     /// As [`Client::update`], which may wait for the lease of a limit that several machines share,
-    /// as long as the `wait` of its business. This never waits:
-    /// the lease is asked for, and a later call finds it. [`Batch::try_run`] is the same for several
-    /// items.
+    /// as long as the `wait` of its business. This never waits: the lease is asked for, and a later
+    /// call finds it. [`Batch::try_run`] is the same for several items.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.

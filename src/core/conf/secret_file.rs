@@ -114,8 +114,8 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What the files of a cluster hold. Only the master reads them, as the user that it was started as:
-/// the user that its processes become need not be able to.
+/// What the files of a cluster hold. Only the master reads them, as the user that it was started
+/// as: the user that its processes become need not be able to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSecrets {
     /// The secret that all machines have alike.

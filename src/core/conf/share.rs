@@ -53,8 +53,8 @@ pub enum OnDown {
 /// counts in doubles, and sums of some amounts stay whole numbers.
 pub const MAX_SHARED: u64 = 1 << 50;
 
-/// The longest interval of a limit that machines share, 557 years: products of it in the ledger stay
-/// whole numbers.
+/// The longest interval of a limit that machines share, 557 years: products of it in the ledger
+/// stay whole numbers.
 pub const MAX_SHARED_MS: u64 = 1 << 44;
 
 /// The same of a `sliding-counter`, 34 years: its windows start at multiples of the interval, and

@@ -30,8 +30,8 @@ pub const MAX_AMOUNT: u64 = MAX_SHARED;
 /// The longest interval, 557 years: products of the sliding counter's stay whole in a double.
 pub const MAX_INTERVAL_MS: u64 = MAX_SHARED_MS;
 
-/// The same of a sliding counter, 34 years: its windows start at multiples of the interval, and 0 is
-/// the name of none.
+/// The same of a sliding counter, 34 years: its windows start at multiples of the interval, and 0
+/// is the name of none.
 pub const MAX_COUNTER_MS: u64 = MAX_SHARED_COUNTER_MS;
 
 /// Parts of a token that a period must be a part of.

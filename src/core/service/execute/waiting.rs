@@ -147,8 +147,8 @@ impl Service {
         (exchange.waits, exchange.stage) = (waits, Stage::Answered);
     }
 
-    /// Keeps of an exchange that waits, and is not atomic, the items that wait: the others have been
-    /// answered. For programs.
+    /// Keeps of an exchange that waits, and is not atomic, the items that wait: the others have
+    /// been answered. For programs.
     #[cold]
     pub fn keep_waiting_items(&self, exchange: &mut Exchange) {
         let Exchange { request, answers, waits, .. } = exchange;

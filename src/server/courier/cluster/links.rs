@@ -97,8 +97,8 @@ impl Links {
     /// that does not answer is no fault, and is tried again and again.
     ///
     /// # Errors
-    /// A node cannot hold ledgers, the secret is another one, the user is refused, or a thread cannot
-    /// be started.
+    /// A node cannot hold ledgers, the secret is another one, the user is refused, or a thread
+    /// cannot be started.
     pub fn start(
         conf: &Cluster,
         secret: Secret,
