@@ -477,6 +477,8 @@ local function take(policy)
       return {STALE, learning}
     end
     if row.is_known and call.high == row.high and call.low == row.low then
+      -- Written again as it is: a WAIT behind it, of a new connection, means the row as well.
+      redis.call('HSET', key, 's', ledger.found[1])
       return granted(call, now, ledger, row, policy, learning)
     end
     if policy.prepare then policy.prepare(call, ledger, row) end

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use frs::base::clock;
+use frs::lease::{Claim, Take};
 use frs_server::courier::cluster::{Event, Lost};
 use redis::cmd;
 
@@ -229,6 +230,47 @@ fn a_write_that_too_few_replicas_have_is_lost() {
         let id = host.need(&ledger, 1);
         host.answer(id).ok()
     });
+}
+
+#[test]
+fn a_write_is_not_acknowledged_to_another_connection_either() {
+    let Some(nodes) = Nodes::start() else { return };
+    let mut conf = conf(nodes.seeds());
+    (conf.wait_replicas, conf.timeout_ms) = (1, 500);
+    let mut host = Host::start(&conf).settled();
+    let ledger = ledger_in(1, 1);
+    host.need_until_granted(&ledger, 5);
+    nodes.stop(MASTERS);
+    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+    let take = Take { host: 7, seq: 1, claim, need: 3, want: 3 };
+    let expected = Lost::NotAcknowledged { acknowledged: 0, expected: 1 };
+    // The second one has written nothing but the same again. From Redis 7.2 on WAIT means what the
+    // connection has written last; before, all that was written.
+    for mut host in [host, Host::start(&conf).settled()] {
+        let id = host.send(&ledger, take);
+        assert_eq!(host.answer(id), Err(expected.clone()));
+    }
+    nodes.go_on(MASTERS);
+    let mut host = Host::start(&conf).settled();
+    wait_until("the replica acknowledges", || {
+        let id = host.send(&ledger, take);
+        host.answer(id).ok()
+    });
+}
+
+#[test]
+fn a_slot_that_no_node_serves_is_down() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let mut host = Host::start(&conf(nodes.seeds())).settled();
+    let ledger = ledger_in(1, 1);
+    host.need_until_granted(&ledger, 5);
+    // The first master is in a minority soon.
+    (1..6).for_each(|node| nodes.kill(node));
+    let down = wait_until("it serves no more", || {
+        let id = host.need(&ledger, 1);
+        host.answer(id).err()
+    });
+    assert!(down.is_down(), "{down:?}");
 }
 
 #[test]

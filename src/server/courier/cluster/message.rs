@@ -81,6 +81,19 @@ pub enum Lost {
     Unfit(#[from] BadSettings),
 }
 
+impl Lost {
+    /// Whether the cluster cannot be reached, as far as the message is concerned: it was not sent,
+    /// no node serves its slot now, or the user may not send it.
+    pub fn is_down(&self) -> bool {
+        const DOWN: [&str; 4] = ["CLUSTERDOWN ", "MASTERDOWN ", "NOPERM ", "NOAUTH "];
+        match self {
+            Lost::Down { .. } => true,
+            Lost::Refused { error, .. } => DOWN.iter().any(|kind| error.starts_with(kind)),
+            _ => false,
+        }
+    }
+}
+
 /// What the links report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {

@@ -160,7 +160,7 @@ pub(super) const TELL_EVERY: Duration = Duration::from_secs(1);
 fn outcome(result: Result<Reply, Lost>) -> Outcome {
     match result {
         Ok(reply) => Outcome::Replied(reply),
-        Err(Lost::Down { .. }) => Outcome::Down,
+        Err(lost) if lost.is_down() => Outcome::Down,
         Err(Lost::Unfit(_)) => Outcome::Unfit,
         Err(_) => Outcome::Lost,
     }

@@ -167,7 +167,7 @@ impl Courier {
     pub(super) fn hear_record(&mut self, now: Now, id: u64, result: Result<WarmAnswer, Lost>) {
         let WarmTier { warm, rounds, sent, .. } = &mut self.warm;
         let answer = result.map_err(|lost| match lost {
-            Lost::Down { .. } => NoAnswer::Down,
+            lost if lost.is_down() => NoAnswer::Down,
             _ => NoAnswer::Lost,
         });
         let Some(done) = warm.answered(&mut self.nodes, now.boot_ms, id, answer) else { return };
