@@ -18,5 +18,6 @@ mod messages;
 pub mod nodes;
 mod outages;
 mod spill;
+mod resets;
 mod warm;
 mod windows;
