@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use frs::base::clock;
 use frs::conf::{EpochRaise, EpochStep};
-use frs::service::Clearing;
+use frs::service::{Clearing, Service};
 
 use super::Courier;
 use crate::courier::name;
@@ -19,8 +19,12 @@ use crate::process::message;
 const CLEAR_KEY_NODES: u32 = 128;
 /// The pause where a key-node is held.
 const HELD_PAUSE: Duration = Duration::from_millis(20);
-/// The master is asked again after this time.
+/// The log names a business whose void records cannot be cleared for this time.
+const HELD_PATIENCE: Duration = Duration::from_secs(5);
+/// The master is asked again after this time, then after twice as long each time.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// The longest pause between two questions to the master.
+const ASK_AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// The resets that are not followed yet.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ struct Behind {
     clearing: Clearing,
     /// The epoch under which its void records were cleared.
     cleared: Option<u64>,
+    /// Since when a key-node is held, or its group is not served.
+    held_since: Option<Instant>,
     asked: Option<Asked>,
 }
 
@@ -47,6 +53,41 @@ struct Behind {
 struct Asked {
     from: u64,
     at: Instant,
+    /// Until it is asked again.
+    pause: Duration,
+}
+
+impl Behind {
+    /// The next question to the master about a step from this epoch; none: not yet.
+    fn next_ask(&self, from: u64, now: Instant) -> Option<Asked> {
+        match self.asked.filter(|asked| asked.from == from) {
+            None => Some(Asked { from, at: now, pause: ASK_AGAIN }),
+            Some(Asked { at, pause, .. }) if now >= at + pause => {
+                Some(Asked { from, at: now, pause: (2 * pause).min(ASK_AGAIN_MAX) })
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Clears void records in the next key-nodes. Returns the pause before the next ones.
+    fn clear(&mut self, service: &mut Service, biz: u32, from: u64) -> Duration {
+        let begun = clock::instant();
+        match service.clear_void(biz, &mut self.clearing, CLEAR_KEY_NODES, clock::now()) {
+            Ok(is_done) => {
+                self.held_since = None;
+                if is_done {
+                    tracing::info!(biz, erased = self.clearing.erased, "erased void records");
+                    (self.cleared, self.clearing) = (Some(from), Clearing::default());
+                }
+                // Half of a core.
+                clock::since(begun)
+            }
+            Err(_) => {
+                self.held_since.get_or_insert(begun);
+                HELD_PAUSE
+            }
+        }
+    }
 }
 
 impl Resets {
@@ -87,54 +128,48 @@ impl Courier {
 
     /// Goes on to follow the resets of other machines.
     pub(super) fn follow_resets(&mut self) {
+        if self.resets.behind.is_empty() {
+            return;
+        }
         let now = clock::instant();
-        let may_clear = self.resets.next_clear.is_none_or(|next| next <= now);
-        let mut cleared = None;
-        let mut is_clearing = false;
-        let service = &mut self.nodes.service;
-        self.resets.behind.retain(|&biz, behind| {
+        let Courier { nodes, child, resets, complaints, .. } = self;
+        let service = &mut nodes.service;
+        let due = resets.next_clear;
+        // One piece of one business in a turn.
+        let mut may_clear = due.is_none_or(|next| next <= now);
+        let mut next_clear = None;
+        resets.behind.retain(|&biz, behind| {
             let Some(from) = service.epoch(biz) else { return false };
             let Some(EpochStep { to, must_clear }) = EpochStep::towards(from, behind.epoch) else {
                 return false;
             };
             if must_clear && behind.cleared != Some(from) {
-                is_clearing = true;
-                if may_clear && cleared.is_none() {
-                    let clearing = &mut behind.clearing;
-                    let done = service.clear_void(biz, clearing, CLEAR_KEY_NODES, clock::now());
-                    if done == Ok(true) {
-                        tracing::info!(biz, erased = clearing.erased, "erased void records");
-                        // What was cleared is what this tick knows.
-                        behind.cleared = Some(from);
-                        *clearing = Clearing::default();
-                    }
-                    cleared = Some(done);
+                if may_clear {
+                    let pause = behind.clear(service, biz, from);
+                    next_clear = Some(clock::instant() + pause);
+                    // One that is held delays no other.
+                    may_clear = behind.held_since.is_some();
+                }
+                if let Some(since) = behind.held_since
+                    && now >= since + HELD_PATIENCE
+                    && complaints.is_due(now)
+                {
+                    tracing::warn!(biz, "void records cannot be cleared: a reset is not followed");
                 }
                 if behind.cleared != Some(from) {
+                    // Another business was cleared in this turn, or it is not time yet.
+                    next_clear = next_clear.or(due);
                     return true;
                 }
             }
-            let is_asked = |asked: Asked| asked.from == from && now < asked.at + ASK_AGAIN;
-            if behind.asked.is_some_and(is_asked) {
-                return true;
-            }
             // A full channel: it is asked again. A closed one is noticed by the next turn.
-            let raise = EpochRaise { biz, from, to };
-            if message::send_follow(&self.child.channel, raise).is_ok() {
-                behind.asked = Some(Asked { from, at: now });
+            if let Some(asked) = behind.next_ask(from, now)
+                && message::send_follow(&child.channel, EpochRaise { biz, from, to }).is_ok()
+            {
+                behind.asked = Some(asked);
             }
             true
         });
-        let pause = match cleared {
-            // Half of a core.
-            Some(Ok(_)) => clock::since(now),
-            Some(Err(_)) => HELD_PAUSE,
-            None => Duration::ZERO,
-        };
-        if !is_clearing {
-            self.resets.next_clear = None;
-        } else if may_clear {
-            self.resets.next_clear = Some(clock::instant() + pause);
-        }
+        resets.next_clear = next_clear;
     }
 }
