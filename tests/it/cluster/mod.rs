@@ -17,7 +17,7 @@ mod hosts;
 mod messages;
 pub mod nodes;
 mod outages;
-mod spill;
 mod resets;
+mod spill;
 mod warm;
 mod windows;
