@@ -164,8 +164,9 @@ pub struct Biz {
     pub listed: Vec<Listed>,
     /// How several machines share its limits. None: each machine has its own.
     pub sharing: Option<Sharing>,
-    /// The epoch of its counters: nodes of another epoch start fresh. 0 unless published otherwise.
-    pub epoch: u8,
+    /// The epoch of its counters, which each reset raises: nodes of another epoch start fresh. 0
+    /// unless published otherwise.
+    pub epoch: u64,
 }
 
 /// What the judgements of a biz do.

@@ -29,6 +29,7 @@ mod cluster;
 mod cluster_read;
 mod describe;
 mod durable;
+mod epoch;
 mod fault;
 mod fit;
 mod host;
@@ -74,6 +75,8 @@ pub use cidr::{Cidr, CidrError};
 pub use cluster::{Cluster, ClusterNode, Login};
 #[doc(hidden)]
 pub use describe::{biz_words, limit_words};
+#[doc(hidden)]
+pub use epoch::{EpochStep, MAX_EPOCH};
 pub use fault::{Fault, Faults, Position, SourceLine};
 #[doc(hidden)]
 pub use load::{LoadedConf, Texts};
@@ -86,7 +89,7 @@ pub use map::{
 };
 pub use map::{Geometry, HashKind, Scope};
 #[doc(hidden)]
-pub use overlay::{Overlay, OverlayError};
+pub use overlay::{EpochError, EpochRaise, Overlay, OverlayError};
 #[doc(hidden)]
 pub use resources::{DirFilesystem, Filesystem, Machine};
 #[doc(hidden)]

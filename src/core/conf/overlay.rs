@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use super::Conf;
 use super::durable::write_durably;
+use super::epoch::{EpochStep, MAX_EPOCH};
 use crate::base::sys;
 
 const NAME: &str = "overlay";
@@ -30,7 +31,35 @@ pub struct Overlay {
     /// Nothing is limited, whatever srv.xml sets.
     pub degrade: bool,
     /// Epochs other than 0, by the id of their biz, including those that map.xml does not name.
-    epochs: BTreeMap<u32, u8>,
+    epochs: BTreeMap<u32, u64>,
+}
+
+/// A larger epoch for a biz, and the one that it is to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochRaise {
+    /// The biz.
+    pub biz: u32,
+    /// Its epoch, under which its void nodes were cleared if that is necessary.
+    pub from: u64,
+    /// The next one: a [step](EpochStep) from there.
+    pub to: u64,
+}
+
+/// Why a biz does not get another epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EpochError {
+    /// Void nodes were cleared under another one.
+    #[error("biz {biz} was reset by another machine meanwhile: reset it again")]
+    Moved {
+        /// The biz.
+        biz: u32,
+    },
+    /// It has the largest one.
+    #[error("biz {biz} has the epoch {MAX_EPOCH}, the largest: it cannot be reset any more")]
+    Largest {
+        /// The biz.
+        biz: u32,
+    },
 }
 
 /// Why the overlay cannot be read or written.
@@ -67,16 +96,35 @@ pub(super) struct BadLine {
 
 impl Overlay {
     /// The epoch of a biz.
-    pub fn epoch(&self, biz: u32) -> u8 {
+    pub fn epoch(&self, biz: u32) -> u64 {
         self.epochs.get(&biz).copied().unwrap_or(0)
     }
 
-    /// Gives a biz the next epoch. The content of its nodes is then void.
-    pub fn reset(&mut self, biz: u32) {
-        match self.epoch(biz).wrapping_add(1) {
-            0 => self.epochs.remove(&biz),
-            epoch => self.epochs.insert(biz, epoch),
-        };
+    /// Gives a biz the next epoch. The content of its nodes is then void. `cleared` is the epoch
+    /// under which void nodes were cleared last, where the step needs that.
+    ///
+    /// # Errors
+    /// The biz has another epoch by now, and its void nodes must be cleared again.
+    pub fn reset(&mut self, biz: u32, cleared: Option<u64>) -> Result<(), EpochError> {
+        let from = self.epoch(biz);
+        let step = EpochStep::towards(from, from + 1).ok_or(EpochError::Largest { biz })?;
+        if step.must_clear && cleared != Some(from) {
+            return Err(EpochError::Moved { biz });
+        }
+        self.epochs.insert(biz, step.to);
+        Ok(())
+    }
+
+    /// Gives a biz the epoch that another machine has begun. False: it has another one than the
+    /// raise begins with, or this is no step from there.
+    pub fn follow(&mut self, raise: EpochRaise) -> bool {
+        let EpochRaise { biz, from, to } = raise;
+        let step = EpochStep::towards(from, to);
+        let is_next = self.epoch(biz) == from && step.is_some_and(|step| step.to == to);
+        if is_next {
+            self.epochs.insert(biz, to);
+        }
+        is_next
     }
 
     /// Applies it to a configuration.
@@ -148,7 +196,8 @@ impl Overlay {
         }
         let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
         let (biz, epoch) = (biz.parse().ok()?, epoch.parse().ok()?);
-        (epoch > 0 && self.epochs.insert(biz, epoch).is_none()).then_some(())
+        let is_one = (1..=MAX_EPOCH).contains(&epoch);
+        (is_one && self.epochs.insert(biz, epoch).is_none()).then_some(())
     }
 }
 
@@ -161,10 +210,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Overlay::read(dir.path()).unwrap(), Overlay::default());
         let mut overlay = Overlay { degrade: true, ..Overlay::default() };
-        overlay.reset(7);
-        overlay.reset(4_294_967_295);
-        overlay.reset(7);
+        overlay.reset(7, None).unwrap();
+        overlay.reset(4_294_967_295, None).unwrap();
+        overlay.reset(7, None).unwrap();
         assert_eq!((overlay.epoch(7), overlay.epoch(4_294_967_295), overlay.epoch(8)), (2, 1, 0));
+        assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
+        assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
         for overlay in [overlay, Overlay::default()] {
             overlay.write(dir.path()).unwrap();
             assert_eq!(Overlay::read(dir.path()).unwrap(), overlay);
@@ -172,17 +223,37 @@ mod tests {
     }
 
     #[test]
-    fn after_255_epochs_comes_the_first() {
+    fn an_epoch_grows_and_a_new_block_needs_cleared_nodes() {
         let mut overlay = Overlay::default();
-        let seen: Vec<u8> = (0..258)
-            .map(|_| {
-                overlay.reset(1);
-                overlay.epoch(1)
-            })
-            .collect();
-        let expected: Vec<u8> = (1..=255).chain([0, 1, 2]).collect();
-        assert_eq!(seen, expected);
-        assert_eq!(overlay.to_text(), "epoch 1 2\n");
+        for epoch in 0..300 {
+            assert_eq!(overlay.epoch(1), epoch);
+            if overlay.reset(1, None).is_ok() {
+                continue;
+            }
+            assert!([127, 255].contains(&epoch), "{epoch}");
+            let moved = Err(EpochError::Moved { biz: 1 });
+            assert_eq!(overlay.reset(1, Some(epoch - 1)), moved, "cleared before the last reset");
+            overlay.reset(1, Some(epoch)).unwrap();
+        }
+        assert_eq!(overlay.to_text(), "epoch 1 300\n");
+        let text = format!("epoch 1 {MAX_EPOCH}\n");
+        let mut overlay = Overlay::from_text(&text).unwrap();
+        assert_eq!(overlay.reset(1, Some(MAX_EPOCH)), Err(EpochError::Largest { biz: 1 }));
+        assert_eq!(overlay.to_text(), text);
+    }
+
+    #[test]
+    fn only_a_step_from_the_epoch_in_force_is_followed() {
+        let mut overlay = Overlay::from_text("epoch 1 3\n").unwrap();
+        let raise = |from, to| EpochRaise { biz: 1, from, to };
+        for (from, to) in [(2, 4), (3, 3), (3, 2), (3, 259), (3, MAX_EPOCH + 1), (4, 5)] {
+            assert!(!overlay.follow(raise(from, to)), "{from} to {to}");
+            assert_eq!(overlay.epoch(1), 3);
+        }
+        for (from, to) in [(3, 100), (100, 255), (255, 259)] {
+            assert!(overlay.follow(raise(from, to)), "{from} to {to}");
+            assert_eq!(overlay.epoch(1), to);
+        }
     }
 
     #[test]
@@ -192,7 +263,7 @@ mod tests {
             "degrade",
             "degrade false",
             "epoch 1",
-            "epoch 1 256",
+            "epoch 1 1125899906842625",
             "epoch x 1",
             "epoch 4294967296 1",
             "epoch 1 0",

@@ -61,13 +61,14 @@ struct Target {
 #[derive(Debug, Clone, Copy)]
 struct Reset {
     biz_id: u32,
-    epoch: u8,
+    epoch: u64,
 }
 
 impl Reset {
     /// Whether these words belong to a record from before the reset.
     fn voids(self, words: &[u64]) -> bool {
-        words[node::KEY] as u32 == self.biz_id && node::epoch(words[node::CHECK]) != self.epoch
+        words[node::KEY] as u32 == self.biz_id
+            && node::epoch(words[node::CHECK]) != self.epoch as u8
     }
 }
 
@@ -231,6 +232,11 @@ impl Service {
         Ok(Target { biz, scope, wanted, key, listing })
     }
 
+    /// The reset epoch of a business in the configuration of this tick.
+    pub fn epoch(&self, biz_id: u32) -> Option<u64> {
+        self.table.index_of(biz_id).map(|index| self.table.entry(index).epoch)
+    }
+
     /// Erases the records of a business that a reset has made void, in the next key-nodes. True
     /// when all groups are done. A record whose key-node is busy, or whose group is not served, is
     /// an error: it may still be there.
@@ -244,8 +250,7 @@ impl Service {
         key_nodes: u32,
         now: Millis,
     ) -> Result<bool, ItemError> {
-        let epoch = self.table.index_of(biz_id).map(|index| self.table.entry(index).epoch);
-        let epoch = epoch.ok_or(ItemError::UnknownBiz)?;
+        let epoch = self.epoch(biz_id).ok_or(ItemError::UnknownBiz)?;
         if sweep.generation != self.generation {
             let (generation, erased) = (self.generation, sweep.erased);
             *sweep = Clearing { generation, erased, ..Clearing::default() };

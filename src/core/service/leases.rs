@@ -52,7 +52,7 @@ pub struct LeasedLimit {
     /// The digest of its policy in the name of its ledger.
     pub shape: u16,
     /// The reset epoch of its biz here.
-    pub epoch: u8,
+    pub epoch: u64,
     /// What the host holds.
     pub holding: Holding,
 }

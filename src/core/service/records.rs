@@ -21,13 +21,15 @@ const RETRIES: usize = 3;
 /// Copies of a node that is being written, until one is whole.
 const COPIES_MAX: usize = 100;
 /// Words before the states of a record.
-const HEAD_WORDS: usize = 2;
+const HEAD_WORDS: usize = 3;
 
 /// A key's node without what is this machine's own: its place and its key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Shape and flags, as in a node; without a CRC.
     pub check: u64,
+    /// The reset epoch that it was written under. The flags have its low bits alone.
+    pub epoch: u64,
     /// Milliseconds by the clock of the machine that used it.
     pub last_use_ms: u64,
     /// Without the zeros at the end.
@@ -35,10 +37,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// Its bytes, for the cluster: CRC, shape and flags | last use | states.
+    /// Its bytes, for the cluster: CRC, shape and flags | epoch | last use | states.
     pub fn encode(&self, key: &LeaseKey) -> Vec<u8> {
         let first = self.check | u64::from(self.crc(key));
-        let words = [first, self.last_use_ms].into_iter().chain(self.states.iter().copied());
+        let words =
+            [first, self.epoch, self.last_use_ms].into_iter().chain(self.states.iter().copied());
         words.flat_map(u64::to_le_bytes).collect()
     }
 
@@ -46,25 +49,27 @@ impl Record {
     pub fn decode(bytes: &[u8], key: &LeaseKey) -> Option<Record> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let &[first, last_use_ms] = words.first_chunk::<HEAD_WORDS>()?;
+        let &[first, epoch, last_use_ms] = words.first_chunk::<HEAD_WORDS>()?;
         let states = words[HEAD_WORDS..].to_vec();
-        let record = Record { check: first & !0xffff_ffff, last_use_ms, states };
+        let record = Record { check: first & !0xffff_ffff, epoch, last_use_ms, states };
         (record.crc(key) == first as u32).then_some(record)
     }
 
-    pub(super) fn of_node(words: &[u64], states_at: usize) -> Record {
+    pub(super) fn of_node(words: &[u64], entry: &Entry) -> Record {
         let check = words[node::CHECK];
-        let states = &words[states_at..];
+        let states = &words[entry.states_at()..];
         let used = states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
         Record {
             check: node::check_word(node::shape(check), node::flags(check)),
+            epoch: entry.epoch,
             last_use_ms: words[node::LAST_USE],
             states: states[..used].to_vec(),
         }
     }
 
     fn crc(&self, key: &LeaseKey) -> u32 {
-        let rest: Vec<u64> = key.field.iter().chain(&self.states).copied().collect();
+        let rest = key.field.iter().chain([&self.epoch]).chain(&self.states);
+        let rest: Vec<u64> = rest.copied().collect();
         crc32c_words([self.check, key.key_word, self.last_use_ms], &rest)
     }
 }
@@ -256,7 +261,9 @@ impl Service {
             }
             let words = transaction.words(index);
             let states = &mut words[entry.states_at()..];
-            if entry.is_outdated(record.check, Scope::Key) || record.states.len() > states.len() {
+            let is_void =
+                record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key);
+            if is_void || record.states.len() > states.len() {
                 return Ok(Inserted::Void);
             }
             states[..record.states.len()].copy_from_slice(&record.states);
@@ -394,5 +401,5 @@ pub(super) fn changed(
     field[..stored.len()].copy_from_slice(stored);
     let key = LeaseKey { key_word: words[node::KEY], field };
     key.key()?;
-    Some(ChangedRecord { key, record: Record::of_node(words, entry.states_at()), life_ms, place })
+    Some(ChangedRecord { key, record: Record::of_node(words, entry), life_ms, place })
 }

@@ -84,7 +84,7 @@ impl Service {
             if !transaction.is_placed(index) {
                 return Ok(false);
             }
-            let found = Record::of_node(transaction.words(index), entry.states_at());
+            let found = Record::of_node(transaction.words(index), entry);
             let is_same = (found.check, &found.states) == (record.check, &record.states);
             if is_same {
                 transaction.spill(index);

@@ -62,8 +62,8 @@ pub(crate) struct Entry {
     pub rules: Rules,
     pub lists: Option<Lists>,
     pub mode: Mode,
-    /// Nodes of another epoch start fresh.
-    pub epoch: u8,
+    /// Nodes of another epoch start fresh. They keep its low bits.
+    pub epoch: u64,
     /// How machines share its limits.
     pub sharing: Option<Sharing>,
     /// How long an item waits for the record of its key that the cluster keeps. None: it keeps
@@ -413,7 +413,7 @@ impl Entry {
     /// are then void.
     #[inline]
     pub fn is_outdated(&self, check: u64, scope: Scope) -> bool {
-        node::shape(check) != self.rules.shape(scope) || node::epoch(check) != self.epoch
+        node::shape(check) != self.rules.shape(scope) || node::epoch(check) != self.epoch as u8
     }
 
     /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
@@ -431,7 +431,7 @@ impl Entry {
             return;
         }
         let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
-        words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch));
+        words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch as u8));
     }
 }
 

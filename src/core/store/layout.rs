@@ -15,7 +15,7 @@
 //!                          then `chain` nodes
 //!   node                   0 CRC-32C (0..32; of the node, with 0 for
 //!                          itself and the last use), shape (32..48), flags (48..64):
-//!                          reset epoch of the biz (48..56), has a ban (56)
+//!                          low bits of the biz's reset epoch (48..56), has a ban (56)
 //!                          1 biz id (0..32), key length (32..48), key form (48..56)
 //!                          2 last use ms (outside the CRC) | 3.. key field | states | zero
 //! runtime.mmap
@@ -147,7 +147,7 @@ pub mod node {
     /// Flag: a word with the end of a ban follows the states.
     pub const FLAG_BAN: u16 = 1 << 8;
 
-    /// The reset epoch of the node's business: the low bits of the flags.
+    /// The low 8 bits of the reset epoch of the node's business: those of the flags.
     pub const fn epoch(check: u64) -> u8 {
         flags(check) as u8
     }

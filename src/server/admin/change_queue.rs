@@ -31,6 +31,8 @@ pub struct WantedChange<W> {
     pub change: Change,
     /// The `<biz>` of a PUT.
     pub body: Vec<u8>,
+    /// Of a reset: the epoch under which void records were cleared for it.
+    pub cleared: Option<u64>,
 }
 
 /// The result of a change.
@@ -95,8 +97,9 @@ impl<W> MapChanges<W> {
         runtime: &Runtime,
         now_ns: u64,
     ) -> Option<Addressed<W, Done>> {
-        let WantedChange { who, change, body } = wanted;
-        match self.make(&change, &body, runtime) {
+        let made = self.make(&wanted, runtime);
+        let who = wanted.who;
+        match made {
             Ok(Made { ask, status, files }) => {
                 let number = now_ns.max(self.last_number + 1);
                 self.last_number = number;
@@ -185,13 +188,16 @@ impl<W> MapChanges<W> {
         }
     }
 
-    fn make(&self, change: &Change, body: &[u8], runtime: &Runtime) -> Result<Made, Refusal> {
+    fn make(&self, wanted: &WantedChange<W>, runtime: &Runtime) -> Result<Made, Refusal> {
         let made = |ask| Made { ask, status: 200, files: None };
-        match change {
+        match &wanted.change {
             Change::Reload => Ok(made(Ask::Reload)),
             Change::Degrade(on) => self.degrade(*on, runtime).map(|()| made(Ask::Degrade(*on))),
-            Change::Reset(biz) => self.reset(biz, runtime).map(|id| made(Ask::Reset(id))),
-            Change::PutBiz(name) => self.put(name, body, runtime),
+            Change::Reset(biz) => {
+                let (biz, cleared) = (self.reset(biz, runtime)?, wanted.cleared);
+                Ok(made(Ask::Reset { biz, cleared }))
+            }
+            Change::PutBiz(name) => self.put(name, &wanted.body, runtime),
             Change::DeleteBiz(name) => {
                 let guard = self.guard()?;
                 let texts = self.texts_in_force(runtime)?;
@@ -342,7 +348,7 @@ mod tests {
         /// Puts a biz; the number of the reload request to the master.
         fn put(&mut self) -> u64 {
             let change = Change::PutBiz("1".into());
-            let wanted = WantedChange { who: (), change, body: BIZ.to_vec() };
+            let wanted = WantedChange { who: (), change, body: BIZ.to_vec(), cleared: None };
             let runtime = self.world.runtime();
             assert!(self.changes.begin(wanted, &runtime, 7).is_none());
             let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload })) =
@@ -405,7 +411,7 @@ mod tests {
         let soon = std::time::Duration::from_millis(10);
         let read = Guard::to_read(&handler.world.dir, soon).unwrap();
         let change = || Change::DeleteBiz("1".into());
-        let wanted = WantedChange { who: (), change: change(), body: Vec::new() };
+        let wanted = WantedChange { who: (), change: change(), body: Vec::new(), cleared: None };
         let runtime = handler.world.runtime();
         let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").what;
         assert_eq!(done.unwrap_err().status, 503);

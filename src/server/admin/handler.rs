@@ -26,12 +26,9 @@ use crate::stats::stats_document::{stats_json, stats_xml};
 use frs::base::clock;
 use frs::base::sys::process::Pid;
 use frs::conf::active;
-use frs::conf::{AdminToken, TokenError};
+use frs::conf::{AdminToken, EpochStep, TokenError};
 use frs::service::{Clearing, ItemError, RecordError, Role, Service};
 
-/// Every this many resets of a biz, its void records are cleared first. So no epoch, of 256, is
-/// used again while a record of its last use exists.
-const SWEEP_EVERY: u8 = 128;
 /// Key-nodes examined before other requests are served.
 const SWEEP_KEY_NODES: u32 = 512;
 /// Clearing waits this long for a key-node that is held.
@@ -215,7 +212,7 @@ impl Handler {
             }
             Change::DeleteNode(which) => self.service.erase(which.name(), now),
             _ => {
-                self.changes.push(WantedChange { who, change, body });
+                self.changes.push(WantedChange { who, change, body, cleared: None });
                 return None;
             }
         };
@@ -284,7 +281,8 @@ impl Handler {
         let Change::Reset(name) = change else { return None };
         let map = &self.service.conf().map;
         let biz = &map.bizs[map.find_biz(name)?];
-        biz.epoch.wrapping_add(1).is_multiple_of(SWEEP_EVERY).then_some(biz.id)
+        let step = EpochStep::towards(biz.epoch, biz.epoch + 1)?;
+        step.must_clear.then_some(biz.id)
     }
 
     fn go_on_sweeping(&mut self, tell: &mut Vec<Addressed<Who, Response>>) {
@@ -295,6 +293,7 @@ impl Handler {
             Ok(false) => *stuck_ns = None,
             Ok(true) => {
                 tracing::info!(biz = *biz_id, erased = sweep.erased, "erased void records");
+                sweeping.wanted.cleared = self.service.epoch(*biz_id);
                 return self.ask_master(sweeping.wanted, tell);
             }
             Err(error) => {

@@ -9,6 +9,7 @@
 mod events;
 mod host_nodes;
 mod programs;
+mod resets;
 mod rings;
 mod rounds;
 mod wake;
@@ -26,6 +27,7 @@ use frs::store::CourierLock;
 
 use self::host_nodes::HostNodes;
 use self::programs::Programs;
+use self::resets::Resets;
 use self::rings::Rings;
 use self::rounds::Rounds;
 use self::wake::Waker;
@@ -103,6 +105,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         rings: Rings::default(),
         rounds: Rounds::new(clock::instant()),
         warm: WarmTier::default(),
+        resets: Resets::new(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
         warned: Figures::default(),
     };
@@ -166,6 +169,7 @@ struct Courier {
     rings: Rings,
     rounds: Rounds,
     warm: WarmTier,
+    resets: Resets,
     complaints: LogThrottle,
     /// What was counted when the log last told of it.
     warned: Figures,
@@ -186,6 +190,7 @@ impl Courier {
             let now = self.now();
             self.nodes.begin(clock::now());
             self.hear(now);
+            self.follow_resets();
             self.drain(now);
             self.round(now);
             self.carry_records(now.boot_ms);
@@ -227,6 +232,8 @@ impl Courier {
             self.next_start = clock::instant();
         }
         self.rounds.restart();
+        // A reset here is told the cluster at once.
+        self.rounds.tell_soon();
         self.set_kept_groups();
         true
     }
@@ -264,6 +271,9 @@ impl Courier {
         let due = self.core.next_due_ms().map(|due_ms| due_ms.saturating_sub(boot_ms));
         let round = self.rounds.due().saturating_duration_since(clock::instant());
         let mut longest = LONGEST_SLEEP.min(round).min(self.warm.pause());
+        if let Some(due) = self.resets.due() {
+            longest = longest.min(due.saturating_duration_since(clock::instant()));
+        }
         if let Some(due_ms) = due {
             longest = longest.min(Duration::from_millis(due_ms));
         }

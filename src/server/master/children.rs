@@ -14,14 +14,26 @@ use frs::base::clock;
 use frs::base::sys::process::{
     self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
 };
-use frs::conf::Srv;
+use frs::conf::{EpochRaise, Srv};
 use frs::store::{ChildRole, Runtime, SlotStatus};
+
+/// Messages of one child that are received before anything else is done.
+const MESSAGES_PER_TICK: usize = 256;
 
 /// The children and their supervision.
 pub(super) struct Children {
     supervisor: Supervisor,
     channels: BTreeMap<Pid, ChildChannel>,
     origin: Instant,
+}
+
+/// What children request of the master.
+#[derive(Default)]
+pub(super) struct ChildRequests {
+    /// Requests of the keeper.
+    pub asks: Vec<NumberedAsk>,
+    /// Resets of other machines, of which the courier has heard.
+    pub raises: Vec<EpochRaise>,
 }
 
 /// The state of a child that was just forked, in that child.
@@ -82,20 +94,23 @@ impl Children {
         })
     }
 
-    /// Receives the next message of each child; returns the keeper's requests.
-    pub fn receive(&mut self, events: &mut VecDeque<Event>) -> Vec<NumberedAsk> {
-        let mut asks = Vec::new();
+    /// Receives the messages of all children; returns the requests among them.
+    pub fn receive(&mut self, events: &mut VecDeque<Event>) -> ChildRequests {
+        let mut requests = ChildRequests::default();
         for (&pid, channel) in &mut self.channels {
-            match channel.receive() {
-                Some(ToMaster::Ready) => events.push_back(Event::Ready(pid)),
-                Some(ToMaster::Ask(ask)) => asks.push(ask),
-                None => {}
+            let messages = std::iter::from_fn(|| channel.receive()).take(MESSAGES_PER_TICK);
+            for message in messages {
+                match message {
+                    ToMaster::Ready => events.push_back(Event::Ready(pid)),
+                    ToMaster::Ask(ask) => requests.asks.push(ask),
+                    ToMaster::Follow(raise) => requests.raises.push(raise),
+                }
             }
             if let Err(error) = channel.flush() {
                 tracing::debug!(%error, child = %pid, "cannot speak to a child");
             }
         }
-        asks
+        requests
     }
 
     /// The event for a change of a process; none if the process is not a supervised child.

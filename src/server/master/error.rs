@@ -8,7 +8,7 @@ use super::preparing_child::PrepareError;
 use crate::net::listeners::ListenError;
 use crate::process::lock::LockError;
 use frs::conf::active::ActiveError;
-use frs::conf::{Faults, OverlayError, SecretError};
+use frs::conf::{EpochError, Faults, OverlayError, SecretError};
 use frs::store::{self, Unserved};
 
 /// Why the master cannot start, or cannot go on.
@@ -125,6 +125,8 @@ pub(super) enum ReloadError {
     Active(#[from] ActiveError),
     #[error("{0}")]
     Overlay(#[from] OverlayError),
+    #[error(transparent)]
+    Epoch(#[from] EpochError),
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error("a new binary is taking over: try again when it has")]

@@ -4,12 +4,13 @@
 //! Invariant: one configuration is prepared at a time, and a request that arrives meanwhile begins
 //! after it. Each report is answered once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use super::children::ChildRequests;
 use super::error::ReloadError;
 use super::needs_restart;
 use super::preparing_child::Preparation;
@@ -18,7 +19,7 @@ use crate::process::message::NumberedAsk;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{Exit, Pid};
-use frs::conf::{Cluster, ClusterSecrets, Conf, Group, LoadedConf};
+use frs::conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf};
 use frs::store::{self, Prepared, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
@@ -109,6 +110,8 @@ pub(super) struct Reloads {
     acknowledging: Vec<Acknowledging>,
     /// Requests of the keeper that have not begun.
     asks: VecDeque<NumberedAsk>,
+    /// Resets of other machines that are not followed yet, by their biz. The latest one counts.
+    raises: BTreeMap<u32, EpochRaise>,
 }
 
 impl Reloads {
@@ -154,15 +157,26 @@ impl Reloads {
         std::mem::take(&mut self.wanted)
     }
 
-    /// Keeps the keeper's requests.
-    pub fn note_asks(&mut self, asks: Vec<NumberedAsk>) {
+    /// Keeps what children request.
+    pub fn note_requests(&mut self, requests: ChildRequests) {
+        let ChildRequests { asks, raises } = requests;
         self.asks.extend(asks);
+        self.raises.extend(raises.into_iter().map(|raise| (raise.biz, raise)));
     }
 
     /// The keeper's next request. There is none while a reload is prepared, since that reload would
     /// be published over it.
     pub fn next_ask(&mut self) -> Option<NumberedAsk> {
         if self.is_preparing() { None } else { self.asks.pop_front() }
+    }
+
+    /// The resets of other machines that are to be followed now: as with requests, none while a
+    /// reload is prepared.
+    pub fn take_raises(&mut self) -> Vec<EpochRaise> {
+        if self.is_preparing() {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.raises).into_values().collect()
     }
 
     /// Reads the files, and begins to prepare their configuration if it may follow the one in
@@ -210,6 +224,7 @@ impl Reloads {
         self.candidate = None;
         self.forget_acknowledging();
         self.asks.clear();
+        self.raises.clear();
     }
 
     /// Forgets which acknowledgements are missing.

@@ -41,7 +41,7 @@ use crate::process::message::{Ask, NumberedAsk, ToChild};
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::{ClusterSecrets, Conf, LoadedConf, Overlay};
+use frs::conf::{ClusterSecrets, Conf, EpochRaise, LoadedConf, Overlay};
 use frs::store::{ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
@@ -166,8 +166,8 @@ impl Master {
             self.take_change(pid, change, &mut events);
         }
         self.look_at_files(&mut events);
-        let asks = self.children.receive(&mut events);
-        self.reloads.note_asks(asks);
+        let requests = self.children.receive(&mut events);
+        self.reloads.note_requests(requests);
         self.follow_reload(&mut events)?;
         self.begin_wanted_upgrade();
         self.follow_upgrade(&mut events);
@@ -186,6 +186,7 @@ impl Master {
         self.begin_wanted_reload();
         // Requests had to wait until the older master released the server.
         self.begin_asked();
+        self.follow_resets();
         Ok(None)
     }
 
@@ -421,20 +422,43 @@ impl Master {
         while self.older.is_none()
             && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
         {
-            let mut overlay = self.in_force.overlay().clone();
+            let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
             match ask {
                 Ask::Reload => {
                     self.begin_reload(Some(number));
                     continue;
                 }
                 Ask::Degrade(on) => overlay.degrade = on,
-                Ask::Reset(biz) => overlay.reset(biz),
+                Ask::Reset { biz, cleared } => reset = overlay.reset(biz, cleared),
             }
             let report = ReportTo { begun_ns: None, asked: Some(number) };
-            match self.publish_overlay(overlay) {
+            match reset.map_err(Into::into).and_then(|()| self.publish_overlay(overlay)) {
                 Ok(generation) => self.reloads.wait_for(report, generation),
                 Err(error) => self.refuse(report, &error),
             }
+        }
+    }
+
+    /// Follows the resets of other machines, of which the courier has heard. What cannot be
+    /// followed now is heard of again.
+    fn follow_resets(&mut self) {
+        if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
+            return;
+        }
+        let mut overlay = self.in_force.overlay().clone();
+        let mut raises = self.reloads.take_raises();
+        raises.retain(|&raise| overlay.follow(raise));
+        if raises.is_empty() {
+            return;
+        }
+        match self.publish_overlay(overlay) {
+            Ok(generation) => {
+                for EpochRaise { biz, to, .. } in raises {
+                    tracing::info!(biz, epoch = to, "follows a reset of another machine");
+                }
+                self.reloads.wait_for(ReportTo { begun_ns: None, asked: None }, generation);
+            }
+            Err(error) => tracing::error!(%error, "cannot follow a reset of another machine"),
         }
     }
 

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-use frs::base::sys::process::{Channel, Delivery};
+use frs::base::sys::process::{Channel, Delivery, MESSAGE_BYTES_MAX};
+use frs::conf::EpochRaise;
 
 /// From the master to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,9 @@ pub enum ToMaster {
     Ready,
     /// The keeper has a request.
     Ask(NumberedAsk),
+    /// The courier has heard that another machine has reset a biz. Void records are cleared where
+    /// that is necessary. Nothing comes back: the courier sees the configuration.
+    Follow(EpochRaise),
 }
 
 /// A request of the keeper, under a number that comes back with the answer.
@@ -51,16 +55,34 @@ pub enum Ask {
     Reload,
     /// Limit nothing, or limit again.
     Degrade(bool),
-    /// Reset the counters of the biz with this id.
-    Reset(u32),
+    /// Reset the counters of a biz.
+    Reset {
+        /// Its id.
+        biz: u32,
+        /// The epoch under which its void records were cleared. None: that was not necessary.
+        cleared: Option<u64>,
+    },
 }
 
 const READY: &[u8] = b"ready";
-const ASK_BYTES: usize = 13;
+/// A kind, a number or two epochs, and a biz or a switch.
+const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
+const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
+/// In place of an epoch: none.
+const NO_EPOCH: u64 = u64::MAX;
 
 /// Sends the master a request under a number that is used once.
 pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
-    match channel.send(&ToMaster::Ask(NumberedAsk { number, ask }).encode(), &[]) {
+    send(channel, ToMaster::Ask(NumberedAsk { number, ask }))
+}
+
+/// Asks the master to follow a reset of another machine.
+pub fn send_follow(channel: &Channel, raise: EpochRaise) -> io::Result<()> {
+    send(channel, ToMaster::Follow(raise))
+}
+
+fn send(channel: &Channel, message: ToMaster) -> io::Result<()> {
+    match channel.send(&message.encode(), &[]) {
         Ok(true) => Ok(()),
         Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => Err(error),
@@ -69,29 +91,39 @@ pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
 
 impl ToMaster {
     fn encode(self) -> Vec<u8> {
-        let ToMaster::Ask(NumberedAsk { number, ask }) = self else { return READY.to_vec() };
-        let (kind, value) = match ask {
-            Ask::Reload => (b'l', 0),
-            Ask::Degrade(on) => (b'd', u32::from(on)),
-            Ask::Reset(biz) => (b'e', biz),
+        let (kind, value, [one, other]) = match self {
+            ToMaster::Ready => return READY.to_vec(),
+            ToMaster::Ask(NumberedAsk { number, ask }) => match ask {
+                Ask::Reload => (b'l', 0, [number, 0]),
+                Ask::Degrade(on) => (b'd', u32::from(on), [number, 0]),
+                Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NO_EPOCH)]),
+            },
+            ToMaster::Follow(EpochRaise { biz, from, to }) => (b'f', biz, [from, to]),
         };
-        [&[kind], &number.to_le_bytes()[..], &value.to_le_bytes()].concat()
+        let value = value.to_le_bytes();
+        [&[kind], &value[..], &one.to_le_bytes(), &other.to_le_bytes()].concat()
     }
 
     fn decode(bytes: &[u8]) -> Option<ToMaster> {
         if bytes == READY {
             return Some(ToMaster::Ready);
         }
-        let bytes: &[u8; ASK_BYTES] = bytes.try_into().ok()?;
-        let number = u64::from_le_bytes(*bytes[1..].first_chunk()?);
-        let value = u32::from_le_bytes(*bytes[9..].first_chunk()?);
+        let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
+        let value = u32::from_le_bytes(*bytes[1..].first_chunk()?);
+        let one = u64::from_le_bytes(*bytes[5..].first_chunk()?);
+        let other = u64::from_le_bytes(*bytes[13..].first_chunk()?);
         let ask = match bytes[0] {
             b'l' => Ask::Reload,
             b'd' => Ask::Degrade(value != 0),
-            b'e' => Ask::Reset(value),
+            b'e' => {
+                Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NO_EPOCH) }
+            }
+            b'f' => {
+                return Some(ToMaster::Follow(EpochRaise { biz: value, from: one, to: other }));
+            }
             _ => return None,
         };
-        Some(ToMaster::Ask(NumberedAsk { number, ask }))
+        Some(ToMaster::Ask(NumberedAsk { number: one, ask }))
     }
 }
 
@@ -242,14 +274,19 @@ mod tests {
         assert!(matches!(receive(&child), Ok(Received::Nothing)));
         assert_eq!(channel.receive(), None);
         send_ready(&child).expect("sent");
-        let asks = [Ask::Reload, Ask::Degrade(true), Ask::Degrade(false), Ask::Reset(u32::MAX)];
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
+        let reset = |cleared| Ask::Reset { biz: u32::MAX, cleared };
+        let asks =
+            [Ask::Reload, Ask::Degrade(true), Ask::Degrade(false), reset(None), reset(Some(127))];
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1]) {
             send_ask(&child, number, ask).expect("sent");
         }
+        let raise = EpochRaise { biz: u32::MAX, from: 3, to: 1 << 50 };
+        send_follow(&child, raise).expect("sent");
         assert_eq!(channel.receive(), Some(ToMaster::Ready));
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX]) {
+        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1]) {
             assert_eq!(channel.receive(), Some(ToMaster::Ask(NumberedAsk { number, ask })));
         }
+        assert_eq!(channel.receive(), Some(ToMaster::Follow(raise)));
         assert_eq!(channel.receive(), None);
         drop(channel);
         for _ in 0..2 {

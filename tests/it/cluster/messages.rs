@@ -62,6 +62,16 @@ fn questions_are_answered() {
         });
         assert_eq!(epoch, expected);
     }
+    let key = name::epoch_key("test", 2001);
+    for bad in ["many", "1e300", "1125899906842625", "9223372036854775807", ""] {
+        (0..3).find_map(|i| nodes.try_ask::<String>(i, cmd("SET").arg(&key).arg(bad)));
+        host.links.ask_epoch(2001, 5);
+        let found = host.wait_for("it is told what is no epoch", |event| match event {
+            Event::BadEpoch { biz: 2001, found } => Some(found.clone()),
+            _ => None,
+        });
+        assert!(!found.is_empty());
+    }
     let [seconds, micros]: [u64; 2] = nodes.ask(0, &cmd("TIME"));
     let now_ms = host.links.ledger_now_ms(frs::base::clock::instant()).expect("a time");
     assert!(now_ms.abs_diff(seconds * 1000 + micros / 1000) < 1000);

@@ -18,6 +18,7 @@ mod hosts;
 mod messages;
 pub mod nodes;
 mod outages;
+mod resets;
 mod script;
 mod spill;
 mod warm;

@@ -250,6 +250,10 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
     let mut heir = Host::with(&other);
     assert_eq!(heir.courier.insert_record(&key, &record, now), Ok(Inserted::Void));
     assert_eq!((heir.used("minute", "k"), heir.round().len()), (0, 0));
+    let earlier = Record { epoch: record.epoch + 256, ..record.clone() };
+    let mut heir = Host::new();
+    assert_eq!(heir.courier.insert_record(&key, &earlier, now), Ok(Inserted::Void));
+    assert_eq!(heir.used("minute", "k"), 0, "the low bits are the same");
     let shared = LeaseKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
     assert_eq!(host.courier.insert_record(&shared, &record, now), Err(ItemError::UnknownBiz));
 }

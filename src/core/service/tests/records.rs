@@ -1,6 +1,6 @@
 //! Single records changed by hand, and counters that were reset.
 
-use crate::conf::Overlay;
+use crate::conf::{EpochRaise, EpochStep, Overlay};
 use crate::service::{Clearing, Command, ItemError, RecordError, RecordName, Service};
 use crate::testing::World;
 
@@ -34,7 +34,7 @@ fn set(service: &mut Service, biz: &str, used: u32, now: u64) -> Result<(), Reco
 }
 
 fn reset(world: &World, overlay: &mut Overlay, biz: u32, generation: u64) {
-    overlay.reset(biz);
+    overlay.reset(biz, None).unwrap();
     world.publish_overlaid(MAP, generation, overlay);
 }
 
@@ -146,6 +146,34 @@ fn void_records_make_room_first_and_are_cleared_away() {
 }
 
 #[test]
+fn an_epoch_far_away_with_the_same_low_bits_revives_no_record() {
+    let world = World::new(MAP);
+    let mut service = world.attach();
+    let mut overlay = Overlay::default();
+    let mut generation = 1;
+    for target in [3, 259, 260, 516, 515 + (1 << 40)] {
+        for key in ["k", "l"] {
+            service.one(Command::Update, "total", key, 4, NOW).unwrap();
+        }
+        while let Some(step) = EpochStep::towards(overlay.epoch(6), target) {
+            let mut clearing = Clearing::default();
+            while step.must_clear && !service.clear_void(6, &mut clearing, 64, NOW).unwrap() {}
+            let from = overlay.epoch(6);
+            assert!(overlay.follow(EpochRaise { biz: 6, from, to: step.to }));
+            generation += 1;
+            world.publish_overlaid(MAP, generation, &overlay);
+            service.begin_tick();
+            // One of two keys is used in between.
+            assert_eq!(service.update("total", "l", NOW).figures.used, 1, "in {}", step.to);
+        }
+        assert_eq!(service.epoch(6), Some(target));
+        assert_eq!(service.used("total", "k", NOW), 0, "in {target}");
+        assert_eq!(service.used("total", "l", NOW), 1, "in {target}");
+    }
+    world.verify();
+}
+
+#[test]
 fn clearing_away_begins_anew_when_the_groups_may_be_others() {
     let group = |name: &str| {
         format!("<group name='{name}' files='1' key-nodes='8' chain='8' node-size='64'/>")
@@ -159,7 +187,7 @@ fn clearing_away_begins_anew_when_the_groups_may_be_others() {
         service.update("b", &key.to_string(), NOW);
     }
     let mut overlay = Overlay::default();
-    overlay.reset(1);
+    overlay.reset(1, None).unwrap();
     world.publish_overlaid(&both, 2, &overlay);
     service.begin_tick();
     let mut clearing = Clearing::default();

@@ -67,7 +67,7 @@ pub(in crate::service) fn conf_of(generation: u64) -> Option<Conf> {
     let mut conf = stage.confs[(generation % 2) as usize].clone();
     // Each third generation has reset the keys of one business.
     let often = conf.map.bizs.iter_mut().find(|biz| biz.name == "often");
-    often.expect("in the map").epoch = (generation / 3) as u8;
+    often.expect("in the map").epoch = generation / 3;
     Some(conf)
 }
 

@@ -141,6 +141,13 @@ pub enum Event {
         /// Its reset epoch.
         epoch: u64,
     },
+    /// What stands in the place of the reset epoch of a biz is none.
+    BadEpoch {
+        /// The biz.
+        biz: u64,
+        /// What is there instead.
+        found: String,
+    },
     /// A master is connected and fit.
     Up {
         /// Its address.

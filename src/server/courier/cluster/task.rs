@@ -2,6 +2,7 @@
 //!
 //! Invariant: what an answer means follows from the task alone, whichever node has answered.
 
+use frs::conf::MAX_EPOCH;
 use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};
@@ -97,7 +98,14 @@ impl Task {
             }
             Task::Holders { id, .. } => Settled::Event(Event::Holders { id, result: Err(why) }),
             Task::Secret { .. } => Settled::Secret(Err(why)),
-            Task::Publish { .. } | Task::Epoch { .. } => Settled::Silent,
+            Task::Epoch { biz, .. } => match why {
+                Lost::Refused { error, .. } if is_bad_epoch(&error) => {
+                    let found = format!("no number ({error})");
+                    Settled::Event(Event::BadEpoch { biz, found })
+                }
+                _ => Settled::Silent,
+            },
+            Task::Publish { .. } => Settled::Silent,
         }
     }
 
@@ -128,15 +136,21 @@ impl Task {
                 Settled::Event(Event::Holders { id, result })
             }
             Task::Epoch { biz, .. } => match *value {
-                Value::Int(epoch) if epoch >= 0 => {
+                Value::Int(epoch) if (0..=MAX_EPOCH as i64).contains(&epoch) => {
                     Settled::Event(Event::Epoch { biz, epoch: epoch as u64 })
                 }
-                _ => Settled::Silent,
+                ref other => Settled::Event(Event::BadEpoch { biz, found: format!("{other:?}") }),
             },
             Task::Secret { .. } => Settled::Secret(text(value).ok_or_else(|| strange(found()))),
             Task::Publish { .. } => Settled::Silent,
         }
     }
+}
+
+/// Whether the function has stumbled over what it has found, not over the state of the node.
+fn is_bad_epoch(error: &str) -> bool {
+    let is_kind = error.starts_with("ERR ") || error.starts_with("WRONGTYPE ");
+    is_kind && error.contains(ledger::EPOCH)
 }
 
 fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {

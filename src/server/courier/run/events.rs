@@ -49,11 +49,13 @@ impl Courier {
             }
             // What was missed meanwhile is asked for after a pause.
             Event::Listening => {}
-            Event::Epoch { biz, epoch } => self.note_epoch(biz, epoch),
+            Event::Epoch { biz, epoch } => self.hear_epoch(biz, epoch),
+            Event::BadEpoch { biz, found } => self.hear_bad_epoch(biz, &found),
             Event::Up { node } => {
                 self.telemetry.note_node(&node, true);
                 core.up();
                 self.rounds.hurry();
+                self.rounds.tell_soon();
                 tracing::info!(node, "a master of the cluster is connected");
             }
             Event::Down { node, why } => {
@@ -111,17 +113,6 @@ impl Courier {
         }
     }
 
-    /// A biz has this reset epoch in the cluster.
-    fn note_epoch(&mut self, biz: u64, epoch: u64) {
-        let conf = self.nodes.service.conf();
-        let own = conf.map.bizs.iter().find(|own| u64::from(own.id) == biz);
-        if own.is_some_and(|own| u64::from(own.epoch) < epoch)
-            && self.complaints.is_due(clock::instant())
-        {
-            tracing::warn!(biz, epoch, "another machine has reset this biz: reset it here, too");
-        }
-    }
-
     /// Tells what was counted, and asks for the reset epochs: each second.
     pub(super) fn tell(&mut self) {
         let figures = *self.core.figures();
@@ -149,7 +140,7 @@ impl Courier {
                 || conf.map.groups.get(biz.group).is_some_and(|group| group.keeps(biz))
         };
         for biz in conf.map.bizs.iter().filter(is_known) {
-            links.ask_epoch(biz.id.into(), u64::from(biz.epoch));
+            links.ask_epoch(biz.id.into(), biz.epoch);
         }
     }
 }

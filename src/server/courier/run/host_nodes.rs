@@ -71,7 +71,7 @@ impl HostNodes {
             key: if limit.scope == Scope::Biz { KeyDigest::Biz } else { digest },
             limit: limit.number,
             shape: limit.shape,
-            epoch: u64::from(limit.epoch),
+            epoch: limit.epoch,
         };
         let appetite = match limit.sharing.share {
             Share::Cluster => Appetite::Most,

@@ -60,6 +60,11 @@ impl Rounds {
         self.hurry();
     }
 
+    /// The cluster is told and asked of epochs without waiting for the next second.
+    pub fn tell_soon(&mut self) {
+        self.next_tell = clock::instant();
+    }
+
     /// All nodes are to be looked at soon.
     pub fn hurry(&mut self) {
         (self.is_hurried, self.is_stale) = (true, true);

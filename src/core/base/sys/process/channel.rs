@@ -12,9 +12,11 @@ use nix::sys::socket::{
 
 /// Most descriptors in one message of a [`Channel`].
 pub const DESCRIPTORS_MAX: usize = 64;
+/// Most bytes in one message of a [`Channel`].
+pub const MESSAGE_BYTES_MAX: usize = 32;
 
 /// One end of a two-way channel of messages between the master and one child. A message has at most
-/// 16 bytes and [`DESCRIPTORS_MAX`] descriptors.
+/// [`MESSAGE_BYTES_MAX`] bytes and [`DESCRIPTORS_MAX`] descriptors.
 pub struct Channel(OwnedFd);
 
 /// The result of [`Channel::receive`].
@@ -48,6 +50,7 @@ impl Channel {
 
     /// Sends a message. False if there is no room for it now.
     pub fn send(&self, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<bool> {
+        debug_assert!(bytes.len() <= MESSAGE_BYTES_MAX, "the other end cuts it off");
         let rights = [ControlMessage::ScmRights(descriptors)];
         let rights = if descriptors.is_empty() { &rights[..0] } else { &rights[..] };
         let flags = MsgFlags::MSG_NOSIGNAL;
@@ -60,7 +63,7 @@ impl Channel {
 
     /// The next message.
     pub fn receive(&self) -> io::Result<Delivery> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; MESSAGE_BYTES_MAX];
         let mut room = nix::cmsg_space!([RawFd; DESCRIPTORS_MAX]);
         let mut slices = [IoSliceMut::new(&mut bytes)];
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;

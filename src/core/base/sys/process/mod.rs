@@ -7,7 +7,7 @@ mod children;
 mod descriptors;
 mod signals;
 
-pub use channel::{Channel, DESCRIPTORS_MAX, Delivery};
+pub use channel::{Channel, DESCRIPTORS_MAX, Delivery, MESSAGE_BYTES_MAX};
 pub use children::{ChildChange, Exit, Forked, fork, is_ending, next_change, parent_of, wait_for};
 pub use descriptors::{adopt, pass_on, poll, raise_file_limit, take_variable};
 pub use nix::poll::{PollFd, PollFlags};

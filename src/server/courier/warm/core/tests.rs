@@ -103,7 +103,7 @@ fn key(number: u64) -> LeaseKey {
 }
 
 fn record(used: u64) -> Record {
-    Record { check: 0, last_use_ms: 1, states: vec![used] }
+    Record { epoch: 0, check: 0, last_use_ms: 1, states: vec![used] }
 }
 
 fn place(number: u64) -> RecordPlace {

@@ -1,0 +1,175 @@
+//! Resets of other machines: the epoch of a biz stands in the cluster, and this machine follows.
+//!
+//! Invariant: the master is asked for a step from the epoch in force alone, under which void
+//! records were cleared where the step needs that. Asking twice does no harm, and what is lost is
+//! asked again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use frs::base::clock;
+use frs::conf::{EpochRaise, EpochStep};
+use frs::service::{Clearing, Service};
+
+use super::Courier;
+use crate::courier::name;
+use crate::process::message;
+
+/// Key-nodes in which void records are cleared at once.
+const CLEAR_KEY_NODES: u32 = 128;
+/// The pause where a key-node is held.
+const HELD_PAUSE: Duration = Duration::from_millis(20);
+/// The log names a business whose void records cannot be cleared for this time.
+const HELD_PATIENCE: Duration = Duration::from_secs(5);
+/// The master is asked again after this time, then after twice as long each time.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// The longest pause between two questions to the master.
+const ASK_AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// The resets that are not followed yet.
+#[derive(Debug)]
+pub struct Resets {
+    behind: BTreeMap<u32, Behind>,
+    /// Businesses whose epoch in the cluster is none: the log has named them.
+    bad: BTreeSet<u32>,
+    /// When void records are cleared next. None: none are to be.
+    next_clear: Option<Instant>,
+}
+
+/// A business whose epoch in the cluster is larger.
+#[derive(Debug, Default)]
+struct Behind {
+    epoch: u64,
+    clearing: Clearing,
+    /// The epoch under which its void records were cleared.
+    cleared: Option<u64>,
+    /// Since when a key-node is held, or its group is not served.
+    held_since: Option<Instant>,
+    asked: Option<Asked>,
+}
+
+/// The step that the master was asked for last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    from: u64,
+    at: Instant,
+    /// Until it is asked again.
+    pause: Duration,
+}
+
+impl Behind {
+    /// The next question to the master about a step from this epoch; none: not yet.
+    fn next_ask(&self, from: u64, now: Instant) -> Option<Asked> {
+        match self.asked.filter(|asked| asked.from == from) {
+            None => Some(Asked { from, at: now, pause: ASK_AGAIN }),
+            Some(Asked { at, pause, .. }) if now >= at + pause => {
+                Some(Asked { from, at: now, pause: (2 * pause).min(ASK_AGAIN_MAX) })
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Clears void records in the next key-nodes. Returns the pause before the next ones.
+    fn clear(&mut self, service: &mut Service, biz: u32, from: u64) -> Duration {
+        let begun = clock::instant();
+        match service.clear_void(biz, &mut self.clearing, CLEAR_KEY_NODES, clock::now()) {
+            Ok(is_done) => {
+                self.held_since = None;
+                if is_done {
+                    tracing::info!(biz, erased = self.clearing.erased, "erased void records");
+                    (self.cleared, self.clearing) = (Some(from), Clearing::default());
+                }
+                // Half of a core.
+                clock::since(begun)
+            }
+            Err(_) => {
+                self.held_since.get_or_insert(begun);
+                HELD_PAUSE
+            }
+        }
+    }
+}
+
+impl Resets {
+    /// Of a courier that has heard nothing yet.
+    pub fn new() -> Resets {
+        Resets { behind: BTreeMap::new(), bad: BTreeSet::new(), next_clear: None }
+    }
+
+    /// When void records are to be cleared.
+    pub fn due(&self) -> Option<Instant> {
+        self.next_clear
+    }
+}
+
+impl Courier {
+    /// This epoch of a biz stands in the cluster.
+    pub(super) fn hear_epoch(&mut self, biz: u64, epoch: u64) {
+        let Ok(biz) = u32::try_from(biz) else { return };
+        self.resets.bad.remove(&biz);
+        if self.nodes.service.epoch(biz).is_some_and(|own| own < epoch) {
+            self.resets.behind.entry(biz).or_default().epoch = epoch;
+        }
+    }
+
+    /// What stands in the cluster is no epoch of a biz. The log names it once.
+    pub(super) fn hear_bad_epoch(&mut self, biz: u64, found: &str) {
+        let Ok(id) = u32::try_from(biz) else { return };
+        if self.resets.bad.insert(id) {
+            let key = name::epoch_key(self.nodes.cluster(), biz);
+            tracing::error!(
+                biz,
+                key,
+                found,
+                "expected a reset epoch in the cluster, a number from 0 to 2^50: it is not followed"
+            );
+        }
+    }
+
+    /// Goes on to follow the resets of other machines.
+    pub(super) fn follow_resets(&mut self) {
+        if self.resets.behind.is_empty() {
+            return;
+        }
+        let now = clock::instant();
+        let Courier { nodes, child, resets, complaints, .. } = self;
+        let service = &mut nodes.service;
+        let due = resets.next_clear;
+        // One piece of one business in a turn.
+        let mut may_clear = due.is_none_or(|next| next <= now);
+        let mut next_clear = None;
+        resets.behind.retain(|&biz, behind| {
+            let Some(from) = service.epoch(biz) else { return false };
+            let Some(EpochStep { to, must_clear }) = EpochStep::towards(from, behind.epoch) else {
+                return false;
+            };
+            if must_clear && behind.cleared != Some(from) {
+                if may_clear {
+                    let pause = behind.clear(service, biz, from);
+                    next_clear = Some(clock::instant() + pause);
+                    // One that is held delays no other.
+                    may_clear = behind.held_since.is_some();
+                }
+                if let Some(since) = behind.held_since
+                    && now >= since + HELD_PATIENCE
+                    && complaints.is_due(now)
+                {
+                    tracing::warn!(biz, "void records cannot be cleared: a reset is not followed");
+                }
+                if behind.cleared != Some(from) {
+                    // Another business was cleared in this turn, or it is not time yet.
+                    next_clear = next_clear.or(due);
+                    return true;
+                }
+            }
+            // A full channel: it is asked again. A closed one is noticed by the next turn.
+            if let Some(asked) = behind.next_ask(from, now)
+                && message::send_follow(&child.channel, EpochRaise { biz, from, to }).is_ok()
+            {
+                behind.asked = Some(asked);
+            }
+            true
+        });
+        resets.next_clear = next_clear;
+    }
+}
