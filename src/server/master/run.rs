@@ -14,6 +14,8 @@
 //! Invariant: the master waits only for its descriptors and its clock, and maps no group. So
 //! neither a stopped child nor a failing page blocks it.
 
+mod overlays;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
@@ -37,11 +39,11 @@ use crate::process::bells::Bells;
 use crate::process::child::ForkedChild;
 use crate::process::lock::DataLock;
 use crate::process::log;
-use crate::process::message::{Ask, NumberedAsk, ToChild};
+use crate::process::message::ToChild;
 use crate::process::result_files::{ReloadOutcome, Reloaded};
 use frs::base::clock;
 use frs::base::sys::process::{self, ChildChange, Pid, PollFd, PollFlags, Signal, Signals};
-use frs::conf::{ClusterSecrets, Conf, EpochRaise, LoadedConf, Overlay};
+use frs::conf::{ClusterSecrets, Conf, LoadedConf};
 use frs::store::{ChildRole, Damage};
 
 /// How [`serve`](super::serve) returned.
@@ -415,65 +417,6 @@ impl Master {
         if self.older.is_none() && self.reloads.take_wanted() {
             self.begin_reload(None);
         }
-    }
-
-    /// Begins the keeper's requests in turn, once the older master has let go.
-    fn begin_asked(&mut self) {
-        while self.older.is_none()
-            && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
-        {
-            let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
-            match ask {
-                Ask::Reload => {
-                    self.begin_reload(Some(number));
-                    continue;
-                }
-                Ask::Degrade(on) => overlay.degrade = on,
-                Ask::Reset { biz, cleared } => reset = overlay.reset(biz, cleared),
-            }
-            let report = ReportTo { begun_ns: None, asked: Some(number) };
-            match reset.map_err(Into::into).and_then(|()| self.publish_overlay(overlay)) {
-                Ok(generation) => self.reloads.wait_for(report, generation),
-                Err(error) => self.refuse(report, &error),
-            }
-        }
-    }
-
-    /// Follows the resets of other machines, of which the courier has heard. What cannot be
-    /// followed now is heard of again.
-    fn follow_resets(&mut self) {
-        if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
-            return;
-        }
-        let mut overlay = self.in_force.overlay().clone();
-        let mut raises = self.reloads.take_raises();
-        raises.retain(|&raise| overlay.follow(raise));
-        if raises.is_empty() {
-            return;
-        }
-        match self.publish_overlay(overlay) {
-            Ok(generation) => {
-                for EpochRaise { biz, to, .. } in raises {
-                    tracing::info!(biz, epoch = to, "follows a reset of another machine");
-                }
-                self.reloads.wait_for(ReportTo { begun_ns: None, asked: None }, generation);
-            }
-            Err(error) => tracing::error!(%error, "cannot follow a reset of another machine"),
-        }
-    }
-
-    /// Publishes a switch or a reset over the configuration in force. That configuration was
-    /// checked and its groups are prepared, so nothing is checked again.
-    fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
-        if self.children.is_ending() {
-            return Err(ReloadError::Ending);
-        }
-        if self.upgrades.is_giving_away() {
-            return Err(ReloadError::TakingOver);
-        }
-        let generation = self.in_force.publish_overlay(overlay)?;
-        self.children.say_all(ToChild::Generation);
-        Ok(generation)
     }
 
     /// Advances the current reload, if possible.

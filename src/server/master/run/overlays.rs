@@ -1,0 +1,70 @@
+//! What is put over the configuration in force: switches and resets that are asked for, and resets
+//! of other machines.
+
+use frs::conf::{EpochRaise, Overlay};
+
+use super::Master;
+use crate::master::error::ReloadError;
+use crate::master::reload::ReportTo;
+use crate::process::message::{Ask, NumberedAsk, ToChild};
+
+impl Master {
+    /// Begins the keeper's requests in turn, once the older master has let go.
+    pub(super) fn begin_asked(&mut self) {
+        while self.older.is_none()
+            && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
+        {
+            let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
+            match ask {
+                Ask::Reload => {
+                    self.begin_reload(Some(number));
+                    continue;
+                }
+                Ask::Degrade(on) => overlay.degrade = on,
+                Ask::Reset { biz, cleared } => reset = overlay.reset(biz, cleared),
+            }
+            let report = ReportTo { begun_ns: None, asked: Some(number) };
+            match reset.map_err(Into::into).and_then(|()| self.publish_overlay(overlay)) {
+                Ok(generation) => self.reloads.wait_for(report, generation),
+                Err(error) => self.refuse(report, &error),
+            }
+        }
+    }
+
+    /// Follows the resets of other machines, of which the courier has heard. What cannot be
+    /// followed now is heard of again.
+    pub(super) fn follow_resets(&mut self) {
+        if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
+            return;
+        }
+        let mut overlay = self.in_force.overlay().clone();
+        let mut raises = self.reloads.take_raises();
+        raises.retain(|&raise| overlay.follow(raise));
+        if raises.is_empty() {
+            return;
+        }
+        match self.publish_overlay(overlay) {
+            Ok(generation) => {
+                for EpochRaise { biz, to, .. } in raises {
+                    tracing::info!(biz, epoch = to, "follows a reset of another machine");
+                }
+                self.reloads.wait_for(ReportTo { begun_ns: None, asked: None }, generation);
+            }
+            Err(error) => tracing::error!(%error, "cannot follow a reset of another machine"),
+        }
+    }
+
+    /// Publishes a switch or a reset over the configuration in force. That configuration was
+    /// checked and its groups are prepared, so nothing is checked again.
+    fn publish_overlay(&mut self, overlay: Overlay) -> Result<u64, ReloadError> {
+        if self.children.is_ending() {
+            return Err(ReloadError::Ending);
+        }
+        if self.upgrades.is_giving_away() {
+            return Err(ReloadError::TakingOver);
+        }
+        let generation = self.in_force.publish_overlay(overlay)?;
+        self.children.say_all(ToChild::Generation);
+        Ok(generation)
+    }
+}
