@@ -234,7 +234,7 @@ impl Courier {
             Ok(caller) => Wake::new(move || caller.call()),
             Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
         };
-        match Links::start(&self.cluster, self.secret, wake) {
+        match Links::start(&self.cluster, self.secret, wake, self.telemetry.tally()) {
             Ok(links) => self.links = Some(links),
             Err(fault) => {
                 self.complain(&fault);
