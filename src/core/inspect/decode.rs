@@ -3,10 +3,10 @@
 //! Invariant: the words are a copy that was found sound. Nothing here reads the files again.
 
 use super::reader::Reader;
-use super::record::{NodePlace, NodeRecord};
+use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::limit::{LimitFigures, Spending, StateWord, States};
+use crate::limit::{LeasedState, LimitFigures, Spending, StateWord, States};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -42,6 +42,7 @@ impl Reader {
             banned_until_ms: None,
             outdated: false,
             limits: Vec::new(),
+            leases: Vec::new(),
             states_at: words.len(),
             words,
         };
@@ -83,6 +84,26 @@ impl Reader {
             limit.is_some_and(|limit| limit.scope == scope)
         };
         record.limits.retain(own);
+        let leases = rules.leases(&states, now).into_iter().filter(|leased| leased.scope == scope);
+        record.leases = leases.map(|leased| self.lease_record(&leased)).collect();
+    }
+
+    fn lease_record(&self, leased: &LeasedState) -> LeaseRecord {
+        let (lease, used) = (leased.holding.lease, leased.holding.used);
+        let boot_ms = self.table.lease_clock().boot_ms();
+        let is_heard = lease.heard_ms > 0;
+        LeaseRecord {
+            index: leased.position as u16 + 1,
+            allowance: lease.allowance,
+            used,
+            window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
+            ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
+            pool: is_heard.then_some(lease.pool),
+            others: lease.others,
+            age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
+            in_flight: lease.in_flight,
+            is_void: lease.incarnation != 0 && lease.incarnation != self.host(),
+        }
     }
 
     /// What the loss of a node with these words would cost.

@@ -39,7 +39,7 @@ pub use error::Error;
 #[doc(hidden)]
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use reader::{Look, Reader};
-pub use record::{NodePlace, NodeRecord};
+pub use record::{LeaseRecord, NodePlace, NodeRecord};
 #[doc(hidden)]
 pub use repair::{Obstacle, Repaired, obstacles, repair, restore_overlay};
 pub use stats::{FileStats, GroupStats};

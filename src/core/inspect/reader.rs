@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::record::{NodePlace, NodeRecord};
+use crate::base::{clock, sys};
 use crate::conf::active::ActiveError;
-use crate::conf::{Conf, active};
+use crate::conf::{Biz, Conf, active};
 use crate::key::{KeyField, KeyRef, Seed};
 use crate::service::table::{FoundGroup, Table};
 use crate::store::inspect::{Found, LiveGroup};
-use crate::store::{self, Fault, Pass, Runtime, live_dir};
+use crate::store::{self, ClusterId, Fault, Incarnation, Pass, Runtime, live_dir};
 
 /// Looks into a data directory. It takes no semaphore, and writes nothing to the files.
 ///
@@ -26,6 +27,9 @@ pub struct Reader {
     pub(super) table: Table,
     runtime: Result<Runtime, store::Error>,
     runtime_inode: Option<u64>,
+    incarnation: Option<Incarnation>,
+    /// What it was when the time was last set.
+    host: u64,
     /// In the configuration's order, like the table's indices.
     pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
 }
@@ -115,6 +119,7 @@ impl Reader {
         });
         let runtime_inode = inode_of(data_dir);
         let data_dir = data_dir.to_owned();
+        let incarnation = runtime.as_ref().ok().and_then(|runtime| incarnation(runtime, &conf));
         Reader {
             data_dir,
             generations,
@@ -123,6 +128,8 @@ impl Reader {
             table,
             runtime,
             runtime_inode,
+            incarnation,
+            host: 0,
             groups,
         }
     }
@@ -250,8 +257,22 @@ impl Reader {
         self.find(biz, &KeyRef::BIZ, now)
     }
 
-    fn find(&mut self, biz: usize, key: &KeyRef<'_>, now: u64) -> Result<Look, Error> {
+    /// Sets the time of what is judged from now on.
+    pub(super) fn set_now(&mut self, now: u64) {
         self.table.set_now(now);
+        self.table.lease_clock().set_now(clock::boot_ms());
+        if let (Some(incarnation), Ok(runtime)) = (&mut self.incarnation, &self.runtime) {
+            self.host = incarnation.now(runtime);
+        }
+    }
+
+    /// Whose leases count; 0: nobody's.
+    pub(super) fn host(&self) -> u64 {
+        self.host
+    }
+
+    fn find(&mut self, biz: usize, key: &KeyRef<'_>, now: u64) -> Result<Look, Error> {
+        self.set_now(now);
         let biz = &self.conf.map.bizs[biz];
         let group = self.group_at(biz.group)?;
         let mut words = vec![0; group.node_words()];
@@ -278,6 +299,19 @@ impl Reader {
             message: error.to_string(),
         })
     }
+}
+
+/// The machine that serves these files, if it shares limits and has not booted since.
+fn incarnation(runtime: &Runtime, conf: &Conf) -> Option<Incarnation> {
+    let cluster = conf.srv.cluster.as_ref()?;
+    let has_booted = sys::boot_id().map_or(true, |boot| boot != runtime.boot());
+    let keys = runtime.cluster_keys().filter(|_| !has_booted)?;
+    let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
+    let is_shared = |group: &str| {
+        let is_of_group = |biz: &Biz| conf.map.groups[biz.group].name == group;
+        conf.map.bizs.iter().any(|biz| biz.sharing.is_some() && is_of_group(biz))
+    };
+    runtime.incarnation(id, is_shared).ok()
 }
 
 fn inode_of(data_dir: &Path) -> Option<u64> {

@@ -16,6 +16,33 @@ pub struct NodePlace {
     pub place: usize,
 }
 
+/// The lease of a limit that machines share: what this machine holds, and what it has heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseRecord {
+    /// Index of the limit, from 1.
+    pub index: u16,
+    /// The machine may spend up to this in the window; of a token bucket, in all time.
+    pub allowance: u64,
+    /// So much of it is used here.
+    pub used: u64,
+    /// When the window began, by the clock of the cluster's node, in milliseconds since the epoch.
+    /// `None` if the machine knows no window.
+    pub window_ms: Option<u64>,
+    /// Milliseconds until the lease ends, 0 if it has. `None` if it never does.
+    pub ends_ms: Option<u64>,
+    /// What the ledger had left for all machines when it last answered; negative if more was used.
+    /// `None` if it never has.
+    pub pool: Option<i64>,
+    /// Unspent uses at other machines then.
+    pub others: u64,
+    /// Milliseconds since it answered. `None` if it never has.
+    pub age_ms: Option<u64>,
+    /// A message to the ledger is in flight.
+    pub in_flight: bool,
+    /// It is of an earlier boot, or of another machine's files: this machine does not spend it.
+    pub is_void: bool,
+}
+
 /// A node, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRecord {
@@ -46,6 +73,8 @@ pub struct NodeRecord {
     pub outdated: bool,
     /// What each limit of its scope answers now, for a count of 1.
     pub limits: Vec<LimitFigures>,
+    /// What this machine holds of each limit of its scope that machines share.
+    pub leases: Vec<LeaseRecord>,
     /// Its words as stored.
     #[doc(hidden)]
     pub words: Vec<u64>,
@@ -55,6 +84,11 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
+    /// The lease of a limit.
+    pub fn lease(&self, index: u16) -> Option<&LeaseRecord> {
+        self.leases.iter().find(|lease| lease.index == index)
+    }
+
     /// The largest `used` of its limits.
     pub fn used(&self) -> u64 {
         self.limits.iter().map(|limit| limit.figures.used).max().unwrap_or(0)

@@ -62,7 +62,7 @@ impl GroupStats {
 impl Reader {
     /// How full each readable group is, by one walk over all of them.
     pub fn group_stats(&mut self, now: u64) -> Vec<GroupStats> {
-        self.table.set_now(now);
+        self.set_now(now);
         (0..self.groups.len()).filter_map(|index| self.stats_of(index, now)).collect()
     }
 

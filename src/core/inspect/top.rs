@@ -39,7 +39,7 @@ impl Reader {
         let biz = &self.conf.map.bizs[index];
         let (id, group) = (biz.id, biz.group);
         self.group_at(group)?;
-        self.table.set_now(now);
+        self.set_now(now);
         let mut best: BinaryHeap<Reverse<Best>> = BinaryHeap::new();
         // Damaged nodes are not reported, so none is kept, however many there are.
         let _ = self.walk_group(&self.pass(), group, drop, |place, words| {

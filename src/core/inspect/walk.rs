@@ -57,7 +57,7 @@ impl Reader {
         now: u64,
         mut each: impl FnMut(NodeRecord) -> ControlFlow<()>,
     ) -> Walked {
-        self.table.set_now(now);
+        self.set_now(now);
         let mut walked = Walked::default();
         let Walked { nodes, skipped } = &mut walked;
         let pass = self.pass();

@@ -99,6 +99,8 @@ pub enum Timed {
     Request = 0,
     /// Writing back the dirty pages of all groups.
     Flush = 1,
+    /// A message of the courier about a key, from its sending to its answer.
+    Cluster = 2,
 }
 
 // Each table ends before the next one begins.
@@ -107,6 +109,9 @@ const _: () = {
     assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::ITEM_ERRORS);
     assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::OPEN);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
+    assert!(
+        at::HISTOGRAMS + (Timed::Cluster as usize + 1) * at::HISTOGRAM_WORDS <= layout::PAGE_WORDS
+    );
     assert!(at::GROUP_COUNTS + GROUP_COUNTERS < at::GROUP_NODES);
     assert!(at::BIZ_COUNTS + 2 * OUTCOMES < at::BIZ_ROW_WORDS);
 };
@@ -224,6 +229,15 @@ impl<'a> Counters<'a> {
         let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
         self.grow(start, us.wrapping_mul(times));
         self.grow(start + 1 + bucket_of(us), times);
+    }
+
+    /// Counts durations.
+    pub(super) fn grow_times(self, timed: Timed, times: &Histogram) {
+        let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
+        self.grow(start, times.sum_us);
+        for (word, &count) in (start + 1..).zip(&times.buckets).filter(|(_, count)| **count > 0) {
+            self.grow(word, count);
+        }
     }
 
     /// Stores the number of open connections.

@@ -90,7 +90,7 @@ pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
 pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// Format number. It changes with the meaning or size of any field.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -261,6 +261,8 @@ pub mod slot {
     #[cfg(not(loom))]
     pub(crate) const BELL: usize = 16;
     pub(crate) const CLUSTER: usize = 64;
+    /// Places for what a courier asks nodes.
+    pub(crate) const CLUSTER_FUNCTIONS: usize = 24;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     // Words in the page of counters, from its start.
@@ -374,6 +376,7 @@ pub const fn digest() -> u32 {
         runtime::CLUSTER_KEYS_WORDS,
         slot::RING_TAIL,
         slot::CLUSTER,
+        slot::CLUSTER_FUNCTIONS,
         slot::REQUESTS,
         slot::HISTOGRAMS,
         slot::HISTOGRAM_WORDS,
@@ -425,6 +428,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_its_format_number() {
-        assert_eq!((VERSION, digest()), (4, 0x2751_7dee), "a new layout needs a new format number");
+        assert_eq!((VERSION, digest()), (5, 0x94a9_34be), "a new layout needs a new format number");
     }
 }

@@ -15,7 +15,7 @@ use super::route::Which;
 use crate::protocol::element::Element;
 use frs::base::clock;
 use frs::conf::Scope;
-use frs::inspect::{By, Error, Look, NodeRecord, Reader};
+use frs::inspect::{By, Error, LeaseRecord, Look, NodeRecord, Reader};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
 
@@ -168,11 +168,11 @@ fn record_element(record: &NodeRecord) -> Element {
         .with("last", record.last_use_ms)
         .with_some("banned-until", record.banned_until_ms)
         .with_some("outdated", record.outdated.then_some(true))
-        .holding(record.limits.iter().map(limit_element))
+        .holding(record.limits.iter().map(|limit| limit_element(limit, record.lease(limit.index))))
 }
 
-fn limit_element(limit: &LimitFigures) -> Element {
-    Element::new("limit")
+fn limit_element(limit: &LimitFigures, lease: Option<&LeaseRecord>) -> Element {
+    let element = Element::new("limit")
         .with("index", u64::from(limit.index))
         .with("policy", limit.policy)
         .with("limited", limit.limited)
@@ -180,7 +180,24 @@ fn limit_element(limit: &LimitFigures) -> Element {
         .with("max", limit.figures.max)
         .with("remaining", limit.figures.remaining)
         .with_some("reset", limit.figures.reset_ms)
-        .with_some("retry", limit.retry_ms)
+        .with_some("retry", limit.retry_ms);
+    match lease {
+        Some(lease) => element.holding_one(lease_element(lease)),
+        None => element,
+    }
+}
+
+fn lease_element(lease: &LeaseRecord) -> Element {
+    Element::new("lease")
+        .with("allowance", lease.allowance)
+        .with("used", lease.used)
+        .with_some("window", lease.window_ms)
+        .with_some("ends", lease.ends_ms)
+        .with_some("pool", lease.pool)
+        .with("others", lease.others)
+        .with_some("age", lease.age_ms)
+        .with("in-flight", lease.in_flight)
+        .with("void", lease.is_void)
 }
 
 fn refused(error: Error) -> Refusal {

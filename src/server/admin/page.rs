@@ -12,8 +12,8 @@ const PAGE: &str = include_str!("dashboard.html");
 /// After a change the test below prints the new ones. (<https://www.w3.org/TR/CSP3/>,
 /// <https://www.w3.org/TR/trusted-types/>)
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    style-src 'sha256-3odKIn7l5rRFJScpSx6QcgNoGZt4eJaDxaq0VB6eVHk='; \
-    script-src 'sha256-ebsfk4V+PaSIyu3izvgmXHp9wphjvmcyQQQwgn5ViPM='; \
+    style-src 'sha256-SPAcOTIvOMCpXxCs/1yN1tNphvHR6EuFpxPlE/Bvve8='; \
+    script-src 'sha256-yY9MKJcMvE/ogjJt07WttRjD/y3L1WRVjFH6LGukHZg='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types map";
 

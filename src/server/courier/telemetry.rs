@@ -2,8 +2,7 @@
 //!
 //! Invariant: what was counted is added once, however often it is told.
 
-use std::collections::HashMap;
-use std::time::Instant;
+use std::sync::Arc;
 
 use frs::lease::Holding;
 use frs::store::counter::{
@@ -11,7 +10,8 @@ use frs::store::counter::{
     LeaseState, SpillResult,
 };
 
-use super::core::{Figures, Function, RequestResult};
+use super::cluster::Tally;
+use super::core::Figures;
 use super::warm::SpillFigures;
 
 /// What was told so far.
@@ -20,8 +20,7 @@ pub struct Telemetry {
     told: Figures,
     nodes: Vec<ClusterNodeState>,
     uses: LeaseUses,
-    /// When the messages under way were sent.
-    sent: HashMap<u64, Instant>,
+    tally: Arc<Tally>,
 }
 
 /// Uses in all leases of the host.
@@ -57,17 +56,14 @@ impl Telemetry {
         }
     }
 
-    /// A message was sent.
-    pub fn note_sent(&mut self, id: u64, now: Instant) {
-        self.sent.insert(id, now);
+    /// Where messages are counted.
+    pub fn tally(&self) -> Arc<Tally> {
+        Arc::clone(&self.tally)
     }
 
-    /// It was answered, or lost.
-    pub fn note_answer(&mut self, counters: Option<Counters<'_>>, id: u64, now: Instant) {
-        if let (Some(sent), Some(counters)) = (self.sent.remove(&id), counters) {
-            let took = now.saturating_duration_since(sent).as_micros();
-            CourierCounters::of(counters).add_time(took.min(u64::MAX.into()) as u64);
-        }
+    /// A message could not be sent, as the cluster cannot be used.
+    pub fn note_unsent(&self, function: ClusterFunction) {
+        self.tally.count(function, ClusterResult::Unreachable);
     }
 
     /// All leases have been seen, with these uses.
@@ -78,7 +74,6 @@ impl Telemetry {
     /// The links are new: nothing is known of the nodes.
     pub fn forget_nodes(&mut self) {
         self.nodes.clear();
-        self.sent.clear();
     }
 
     /// Tells what became of records since the last time.
@@ -100,12 +95,13 @@ impl Telemetry {
     pub fn tell(&mut self, counters: Counters<'_>, figures: &Figures, kept_since_ms: Option<u64>) {
         let counters = CourierCounters::of(counters);
         counters.set_kept_since(kept_since_ms);
-        for function in Function::ALL {
-            for result in RequestResult::ALL {
-                let new = figures.requests(function, result) - self.told.requests(function, result);
-                counters.add_requests(function_of(function), result_of(result), new);
+        let tallied = self.tally.take();
+        for (function, counts) in ClusterFunction::ALL.into_iter().zip(tallied.requests) {
+            for (result, count) in ClusterResult::ALL.into_iter().zip(counts) {
+                counters.add_requests(function, result, count);
             }
         }
+        counters.add_times(&tallied.times);
         let Figures { wants, grants, returns, recalls, claims, over, conflicts, .. } = *figures;
         let told = self.told;
         for (counter, now, then) in [
@@ -128,27 +124,5 @@ impl Telemetry {
             counters.set_uses(state, uses);
         }
         self.told = *figures;
-    }
-}
-
-fn function_of(function: Function) -> ClusterFunction {
-    match function {
-        Function::Holders => ClusterFunction::Holders,
-        Function::Interval
-        | Function::Calendar
-        | Function::Total
-        | Function::Sliding
-        | Function::Token
-        | Function::SlidingCounter => ClusterFunction::Take,
-    }
-}
-
-fn result_of(result: RequestResult) -> ClusterResult {
-    match result {
-        RequestResult::Answered => ClusterResult::Ok,
-        RequestResult::Stale => ClusterResult::Stale,
-        RequestResult::Elsewhere => ClusterResult::Error,
-        RequestResult::Lost => ClusterResult::Timeout,
-        RequestResult::Down => ClusterResult::Unreachable,
     }
 }

@@ -24,6 +24,7 @@ pub struct Element {
 pub enum Value {
     Text(String),
     Number(u64),
+    Signed(i64),
     /// Written with at most three decimals.
     Decimal(f64),
     Flag(bool),
@@ -71,6 +72,12 @@ impl From<Cow<'_, str>> for Value {
 impl From<u64> for Value {
     fn from(number: u64) -> Value {
         Value::Number(number)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Signed(number)
     }
 }
 
@@ -281,6 +288,7 @@ impl Value {
         match self {
             Value::Text(text) => out.extend_from_slice(text.as_bytes()),
             Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Value::Signed(number) => out.extend_from_slice(number.to_string().as_bytes()),
             Value::Flag(flag) => out.extend_from_slice(flag.to_string().as_bytes()),
             Value::Decimal(number) => {
                 let text = format!("{number:.3}");

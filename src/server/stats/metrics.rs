@@ -315,7 +315,11 @@ impl Page {
         }
         let sums = &stats.sums.cluster;
         const REQUESTS: &str = "frs_cluster_requests_total";
-        self.head(REQUESTS, "counter", "Messages to the cluster, by function and result.");
+        self.head(
+            REQUESTS,
+            "counter",
+            "Messages to the cluster, by function or command and result.",
+        );
         for (function, counts) in ClusterFunction::ALL.iter().zip(&sums.requests) {
             for (result, &count) in ClusterResult::ALL.iter().zip(counts) {
                 if count > 0 || *result == ClusterResult::Ok {
@@ -325,12 +329,12 @@ impl Page {
                 }
             }
         }
-        let help = "Time from a message to the cluster to its answer.";
+        let help = "Time from a message about a key to its answer.";
         self.histogram("frs_cluster_seconds", help, &sums.times);
         for (name, help, counter) in [
             (
                 "frs_cluster_over_total",
-                "Uses beyond a maximum, as ledgers have told.",
+                "Answers that told of uses beyond a maximum.",
                 LeaseCounter::Over,
             ),
             (
@@ -339,9 +343,17 @@ impl Page {
                 LeaseCounter::Conflicts,
             ),
             ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Wants),
-            ("frs_lease_grants_total", "Uses granted.", LeaseCounter::Grants),
-            ("frs_lease_returns_total", "Uses given back.", LeaseCounter::Returns),
-            ("frs_lease_recalls_total", "Recalls of other hosts' uses.", LeaseCounter::Recalls),
+            (
+                "frs_lease_grants_total",
+                "Answers that granted what was needed.",
+                LeaseCounter::Grants,
+            ),
+            ("frs_lease_returns_total", "Messages that gave uses back.", LeaseCounter::Returns),
+            (
+                "frs_lease_recalls_total",
+                "Recalls of other hosts' uses, published.",
+                LeaseCounter::Recalls,
+            ),
             ("frs_lease_claims_total", "Leases claimed after a failover.", LeaseCounter::Claims),
         ] {
             self.one(name, "counter", help, sums.count(counter));

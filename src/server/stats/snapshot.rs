@@ -102,6 +102,8 @@ pub struct Counted {
     pub name: Option<String>,
     /// Its limits as text.
     pub limits: Vec<String>,
+    /// Machines share its limits.
+    pub is_shared: bool,
     /// Items of Queries and of Updates, by [`Outcome`](frs::service::Outcome).
     pub items: [[u64; OUTCOMES]; 2],
     /// The recent rates of those items.
@@ -285,7 +287,8 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
         .map(|biz| {
             let items = items.remove(&BizKey::Id(biz.id)).unwrap_or_default();
             let name = Some(biz.name.clone());
-            Counted { name, limits: limits(biz), items, ..unnamed(biz.id) }
+            let is_shared = biz.sharing.is_some();
+            Counted { name, limits: limits(biz), is_shared, items, ..unnamed(biz.id) }
         })
         .collect();
     counted.extend(items.into_iter().map(|(key, items)| Counted { key, items, ..unnamed(0) }));
@@ -297,6 +300,7 @@ pub(crate) fn unnamed(id: u32) -> Counted {
         key: BizKey::Id(id),
         name: None,
         limits: Vec::new(),
+        is_shared: false,
         items: Default::default(),
         rates: Rates::default(),
         hottest: Vec::new(),

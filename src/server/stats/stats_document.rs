@@ -9,7 +9,7 @@ use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
 use frs::service::{ItemError, Outcome};
 use frs::store::Counter;
-use frs::store::counter::{GroupCounter, OUTCOMES};
+use frs::store::counter::{ClusterNodeState, GroupCounter, LeaseCounter, LeaseState, OUTCOMES};
 
 /// The reported quantiles of latency: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
@@ -26,7 +26,7 @@ pub fn stats_xml(stats: &Stats) -> String {
 }
 
 fn root(stats: &Stats) -> Element {
-    Element::new("stats")
+    let root = Element::new("stats")
         .holding_one(server(stats))
         .holding_one(counters(stats))
         .holding_one(latency(stats))
@@ -34,7 +34,8 @@ fn root(stats: &Stats) -> Element {
         .listing("errors", errors(stats))
         .listing("workers", stats.processes.iter().map(process))
         .listing("groups", stats.groups.iter().map(group))
-        .listing("bizs", stats.bizs.iter().map(biz))
+        .listing("bizs", stats.bizs.iter().map(biz));
+    if stats.has_cluster { root.holding_one(cluster(stats)) } else { root }
 }
 
 fn server(stats: &Stats) -> Element {
@@ -54,6 +55,49 @@ fn server(stats: &Stats) -> Element {
         .with("reloads-refused", master.reloads[1])
         .with_some("last-taken", time(master.reloaded_ms[0]))
         .with_some("last-refused", time(master.reloaded_ms[1]))
+}
+
+/// The cluster of shared limits, where there is one.
+fn cluster(stats: &Stats) -> Element {
+    const COUNTERS: [(&str, LeaseCounter); 7] = [
+        ("wants", LeaseCounter::Wants),
+        ("grants", LeaseCounter::Grants),
+        ("returns", LeaseCounter::Returns),
+        ("recalls", LeaseCounter::Recalls),
+        ("claims", LeaseCounter::Claims),
+        ("over", LeaseCounter::Over),
+        ("conflicts", LeaseCounter::Conflicts),
+    ];
+    const WAITS: [(&str, Counter); 3] = [
+        ("answered", Counter::WaitsAnswered),
+        ("missed", Counter::WaitsMissed),
+        ("unreachable", Counter::WaitsUnreachable),
+    ];
+    const USES: [(&str, LeaseState); 3] = [
+        ("unspent", LeaseState::Unspent),
+        ("held", LeaseState::Held),
+        ("unreported", LeaseState::Unreported),
+    ];
+    let shared = stats.bizs.iter().filter(|biz| biz.is_shared).flat_map(|biz| &biz.items);
+    let items: u64 = shared.flatten().sum();
+    let state = stats.cluster.clone().unwrap_or_default();
+    let sums = &stats.sums;
+    let waits = Element::new("waits").with("now", stats.parked());
+    let waits = WAITS.iter().fold(waits, |all, (name, which)| all.with(name, sums.count(*which)));
+    let leases = COUNTERS.iter().fold(Element::new("leases"), |all, (name, which)| {
+        all.with(name, sums.cluster.count(*which))
+    });
+    let leases = USES.iter().fold(leases, |all, (name, which)| all.with(name, state.uses(*which)));
+    let node = |node: &ClusterNodeState| {
+        let address = xml::replace_forbidden(&node.address);
+        Element::new("node").with("address", address).with("up", node.is_up)
+    };
+    Element::new("cluster")
+        .with("courier", stats.processes_of("courier") > 0)
+        .with("items", items)
+        .holding_one(waits)
+        .holding_one(leases)
+        .listing("nodes", state.nodes.iter().map(node))
 }
 
 fn counters(stats: &Stats) -> Element {

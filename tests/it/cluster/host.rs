@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use frs::conf::{Cluster, ClusterNode, Login};
 use frs::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::cluster::{ClusterFault, Event, Links, Lost, Message, Wake};
+use frs_server::courier::cluster::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
 use frs_server::courier::ledger::{Answer, Reply};
 use frs_server::courier::name::Secret;
 
@@ -19,6 +19,7 @@ pub struct Host {
     pub links: Links,
     pub heard: Vec<Event>,
     pub woken: Arc<AtomicUsize>,
+    pub tally: Arc<Tally>,
     number: u64,
     seq: u64,
     id: u64,
@@ -69,9 +70,10 @@ impl Host {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let password = conf.password().expect("its file is there");
-        let links = Links::start(conf, secret, password.as_ref(), wake)?;
+        let tally = Arc::<Tally>::default();
+        let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&tally))?;
         let number = std::process::id().into();
-        Ok(Host { links, heard: Vec::new(), woken, number, seq: 0, id: 0 })
+        Ok(Host { links, heard: Vec::new(), woken, tally, number, seq: 0, id: 0 })
     }
 
     /// As another host than those of this process.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use frs::conf::ClusterNode;
 
 use super::history::{History, Use, now_ms};
+use crate::common::plane::Plane;
 use crate::common::{BOUND, Client, Server, Settings, Setup};
 
 /// The name of the cluster in all of these tests.
@@ -61,11 +62,7 @@ impl Hosts {
     pub fn new(count: usize, nodes: &[ClusterNode], cluster: &str, map: &str) -> Hosts {
         let of = |_| {
             let setup = Setup::new(&Settings::default());
-            let secret = setup.path("conf/cluster.secret");
-            let mut open = std::fs::OpenOptions::new();
-            let mut file =
-                open.write(true).create(true).mode(0o600).open(secret).expect("a secret");
-            file.write_all(&SECRET).expect("written");
+            write_secret(&setup);
             setup.write_srv(&settings(nodes, cluster));
             setup.write_map(map);
             setup
@@ -80,6 +77,24 @@ impl Hosts {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.setups.iter().map(|setup| setup.address).collect()
     }
+}
+
+fn write_secret(setup: &Setup) {
+    let secret = setup.path("conf/cluster.secret");
+    let mut open = std::fs::OpenOptions::new();
+    let mut file = open.write(true).create(true).mode(0o600).open(secret).expect("a secret");
+    file.write_all(&SECRET).expect("written");
+}
+
+/// A host with an admin plane.
+pub fn plane(nodes: &[ClusterNode], cluster: &str, map: &str) -> Plane {
+    let plane = Plane::new(2);
+    write_secret(&plane.setup);
+    let settings = settings(nodes, cluster);
+    let admin = format!("<admin listen=\"{}\" token-file=\"conf/token\"/>", plane.address);
+    plane.setup.write_srv(&Settings { more: admin + &settings.more, ..settings });
+    plane.setup.write_map(map);
+    plane
 }
 
 /// srv.xml of a host.

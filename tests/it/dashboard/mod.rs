@@ -2,6 +2,7 @@
 //! workers, and it reports when a process is down.
 
 mod browser;
+mod cluster;
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
@@ -147,6 +148,7 @@ fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
     }
     assert!(texts(browser, "#errors tr").contains(&"unknown-biz1".to_owned()));
     assert_eq!(texts(browser, "#latency .tile").len(), 5);
+    assert_eq!(browser.value("document.getElementById('cluster').offsetHeight"), 0, "no cluster");
 }
 
 /// The chart starts again, and nothing else changes.

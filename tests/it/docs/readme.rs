@@ -482,7 +482,61 @@ fn every_metric_is_described_and_no_other() {
     let described = quoted(&page).into_iter().filter(|name| {
         name.starts_with("frs_") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
     });
-    assert_eq!(described.collect::<BTreeSet<_>>(), families.collect::<BTreeSet<_>>());
+    let families: BTreeSet<&str> = families.collect();
+    assert_eq!(described.collect::<BTreeSet<_>>(), families);
+    for name in quoted(&read("docs/cluster.md")) {
+        let name = name.split('{').next().unwrap_or_default();
+        assert!(!name.starts_with("frs_") || families.contains(name), "{name} in docs/cluster.md");
+    }
+    labels_are_described(&page, &metrics.body);
+}
+
+/// The labels of a metric in the table: each with its values, or with none if they are not listed.
+fn described_labels(cell: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let parts = cell.split("; ").flat_map(|part| match part.split_once(": ") {
+        Some((label, values)) => vec![(label, values.split(", ").collect())],
+        None => part.split(", ").map(|label| (label, BTreeSet::new())).collect(),
+    });
+    let is_label = |label: &&str| label.starts_with('`');
+    let parts = parts.filter(|(label, _)| is_label(label));
+    parts.map(|(label, values)| (label.trim_matches('`'), values)).collect()
+}
+
+/// The table names the labels that samples have, and of labels with a list of values each value.
+fn labels_are_described(page: &str, metrics: &str) {
+    let mut table = BTreeMap::new();
+    for row in page.lines().filter(|line| line.starts_with("| `frs_")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let labels = described_labels(cells.get(1).unwrap_or(&""));
+        quoted(cells[0]).into_iter().for_each(|name| {
+            table.entry(name).or_insert_with(|| labels.clone());
+        });
+    }
+    let mut functions = BTreeSet::new();
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let (name, labels) = line
+            .rsplit_once(' ')
+            .expect("a value")
+            .0
+            .split_once('{')
+            .unwrap_or((line.split(' ').next().expect("a name"), ""));
+        let parts = ["_bucket", "_sum", "_count"];
+        let family = parts.iter().find_map(|part| name.strip_suffix(part));
+        let family = family.filter(|family| table.contains_key(family)).unwrap_or(name);
+        let described = &table[family];
+        let labels = labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty());
+        let labels = labels.map(|label| label.split_once("=\"").expect("a label"));
+        let labels: BTreeMap<&str, &str> =
+            labels.map(|(label, value)| (label, value.trim_end_matches('"'))).collect();
+        let names = labels.keys().copied().filter(|label| *label != "le");
+        assert!(names.eq(described.keys().copied()), "{line}: {described:?}");
+        for (label, value) in &labels {
+            let values = described.get(label).filter(|values| !values.is_empty());
+            assert!(values.is_none_or(|values| values.contains(value)), "{line}: {described:?}");
+        }
+        functions.extend(labels.get("function").copied());
+    }
+    assert_eq!(table["frs_cluster_requests_total"]["function"], functions);
 }
 
 /// The anchor of a heading, as repository hosts form it.

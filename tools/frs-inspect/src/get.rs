@@ -66,6 +66,10 @@ fn write_limits(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resu
             writeln!(out, "  limit {index}   {}: {}", figures.policy, limit_words(limit))?;
         }
         writeln!(out, "            {}", show::figures(figures))?;
+        if let Some(lease) = record.lease(figures.index) {
+            let [held, heard] = show::lease(lease);
+            writeln!(out, "  lease {index}   {held}\n            {heard}")?;
+        }
     }
     Ok(())
 }

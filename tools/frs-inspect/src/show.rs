@@ -1,7 +1,7 @@
 //! Shows values to people: times, durations, bytes, ranks, keys.
 
 use frs::base::figures::grouped;
-use frs::inspect::{NodePlace, Skipped};
+use frs::inspect::{LeaseRecord, NodePlace, Skipped};
 use frs::key::KeyForm;
 use frs::limit::LimitFigures;
 use frs::store::{Fault, Rank};
@@ -88,6 +88,31 @@ pub fn figures(limit: &LimitFigures) -> String {
         text.push_str(", limits");
     }
     text
+}
+
+/// The figures of a lease, in two lines: what this machine holds; what it has heard.
+pub fn lease(lease: &LeaseRecord) -> [String; 2] {
+    let window = lease.window_ms.map_or_else(|| "none".to_owned(), time);
+    let ends = match lease.ends_ms {
+        None => "never".to_owned(),
+        Some(0) => "ended".to_owned(),
+        Some(ms) => format!("in {} ms", grouped(ms)),
+    };
+    let (allowance, used) = (grouped(lease.allowance), grouped(lease.used));
+    let void = if lease.is_void { ", void: of an earlier boot or another machine" } else { "" };
+    let pool = match (lease.pool, lease.age_ms) {
+        (Some(pool), Some(age_ms)) => {
+            let sign = if pool < 0 { "-" } else { "" };
+            let (pool, others) = (grouped(pool.unsigned_abs()), grouped(lease.others));
+            format!("pool {sign}{pool}, others {others}, heard {} ms ago", grouped(age_ms))
+        }
+        _ => "pool not heard of".to_owned(),
+    };
+    let in_flight = if lease.in_flight { "yes" } else { "no" };
+    [
+        format!("allowance {allowance}, used here {used}, window {window}, ends {ends}{void}"),
+        format!("{pool}, in flight {in_flight}"),
+    ]
 }
 
 /// A place in a group.

@@ -3,28 +3,48 @@
 //! Invariant: only the courier of a slot writes these words, which no other owner uses, so the sum
 //! over all slots is what all couriers have counted. States are of the living courier only.
 
-use super::{BUCKETS, Counters, Histogram, at, bucket_of};
+use super::{Counters, Histogram, Timed, at};
 use crate::base::sync::Ordering;
 
-/// What a courier asks a node.
+/// What a courier asks a node: a function of the ledger's library, or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterFunction {
-    /// A lease: wants, returns, reports, claims.
-    Take = 0,
+    /// A lease of an interval limit: wants, returns, reports, claims.
+    Interval = 0,
+    /// The same of a calendar limit.
+    Calendar = 1,
+    /// Of a total.
+    Total = 2,
+    /// Of a sliding limit.
+    Sliding = 3,
+    /// Of a token bucket.
+    Token = 4,
+    /// Of a sliding counter.
+    SlidingCounter = 5,
     /// Who holds uses of a key.
-    Holders = 1,
+    Holders = 6,
     /// An empty call, by which a master notices that it has become one.
-    Heartbeat = 2,
+    Heartbeat = 7,
     /// The reset epoch of a business.
-    Epoch = 3,
+    Epoch = 8,
     /// The check of the secret.
-    Secret = 4,
+    Secret = 9,
+    /// A record to keep.
+    Put = 10,
+    /// A record that was kept.
+    Fetch = 11,
+    /// Forgets a record that was fetched.
+    Drop = 12,
+    /// The command that loads the library of functions.
+    Load = 13,
     /// A recall, or news of one.
-    Publish = 5,
-    /// The library of functions.
-    Load = 6,
+    Publish = 14,
+    /// Hears what others publish.
+    Subscribe = 15,
     /// Which masters there are.
-    Shards = 7,
+    Shards = 16,
+    /// What a node says of itself.
+    Info = 17,
 }
 
 /// What became of it.
@@ -111,21 +131,49 @@ impl SpillResult {
 
 impl ClusterFunction {
     /// All, in the order of their numbers.
-    pub const ALL: [ClusterFunction; 8] = [
-        ClusterFunction::Take,
+    pub const ALL: [ClusterFunction; 18] = [
+        ClusterFunction::Interval,
+        ClusterFunction::Calendar,
+        ClusterFunction::Total,
+        ClusterFunction::Sliding,
+        ClusterFunction::Token,
+        ClusterFunction::SlidingCounter,
         ClusterFunction::Holders,
         ClusterFunction::Heartbeat,
         ClusterFunction::Epoch,
         ClusterFunction::Secret,
-        ClusterFunction::Publish,
+        ClusterFunction::Put,
+        ClusterFunction::Fetch,
+        ClusterFunction::Drop,
         ClusterFunction::Load,
+        ClusterFunction::Publish,
+        ClusterFunction::Subscribe,
         ClusterFunction::Shards,
+        ClusterFunction::Info,
     ];
 
-    /// Its name in metrics.
+    /// Its name in metrics: that of the function in the library, or of the command.
     pub fn word(self) -> &'static str {
-        ["take", "holders", "heartbeat", "epoch", "secret", "publish", "load", "shards"]
-            [self as usize]
+        match self {
+            ClusterFunction::Interval => "interval",
+            ClusterFunction::Calendar => "calendar",
+            ClusterFunction::Total => "total",
+            ClusterFunction::Sliding => "sliding",
+            ClusterFunction::Token => "token",
+            ClusterFunction::SlidingCounter => "sliding_counter",
+            ClusterFunction::Holders => "holders",
+            ClusterFunction::Heartbeat => "heartbeat",
+            ClusterFunction::Epoch => "epoch",
+            ClusterFunction::Secret => "secret",
+            ClusterFunction::Put => "put",
+            ClusterFunction::Fetch => "fetch",
+            ClusterFunction::Drop => "drop",
+            ClusterFunction::Load => "load",
+            ClusterFunction::Publish => "publish",
+            ClusterFunction::Subscribe => "subscribe",
+            ClusterFunction::Shards => "shards",
+            ClusterFunction::Info => "info",
+        }
     }
 }
 
@@ -155,12 +203,11 @@ const LEASE_COUNTERS: usize = 7;
 const LEASE_STATES: usize = 3;
 
 // Words from the start of the courier's part.
-const LEASES: usize = FUNCTIONS * RESULTS;
+const LEASES: usize = at::CLUSTER_FUNCTIONS * RESULTS;
 const STATES: usize = LEASES + 8;
 const NODES_USED: usize = STATES + LEASE_STATES;
 const KEPT_SINCE: usize = NODES_USED + 1;
-const TIMES: usize = NODES_USED + 5;
-const NODES: usize = TIMES + 112;
+const NODES: usize = NODES_USED + 5;
 const NODE_WORDS: usize = 8;
 const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
 /// Nodes that are shown.
@@ -169,7 +216,7 @@ const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
 const WORDS: usize = SPILLS + SpillResult::ALL.len();
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(at::CLUSTER + WORDS <= super::layout::PAGE_WORDS);
-const _: () = assert!(TIMES + 1 + BUCKETS <= NODES && LEASES + LEASE_COUNTERS <= STATES);
+const _: () = assert!(FUNCTIONS <= at::CLUSTER_FUNCTIONS && LEASES + LEASE_COUNTERS <= STATES);
 
 /// A node of the cluster, as the courier sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,7 +232,7 @@ pub struct ClusterNodeState {
 pub struct ClusterSums {
     /// Messages, by function and result.
     pub requests: [[u64; RESULTS]; FUNCTIONS],
-    /// From the sending of a message to its answer.
+    /// Times from messages about a key to their answers.
     pub times: Histogram,
     leases: [u64; LEASE_COUNTERS],
     spills: [u64; SpillResult::ALL.len()],
@@ -220,9 +267,7 @@ impl ClusterSums {
         leases.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + LEASES + nth));
         let spills = self.spills.iter_mut().enumerate();
         spills.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + SPILLS + nth));
-        self.times.sum_us = self.times.sum_us.wrapping_add(slot.load(at::CLUSTER + TIMES));
-        let buckets = self.times.buckets.iter_mut().enumerate();
-        buckets.for_each(|(nth, sum)| *sum += slot.load(at::CLUSTER + TIMES + 1 + nth));
+        slot.add_times(Timed::Cluster, &mut self.times);
     }
 }
 
@@ -271,10 +316,9 @@ impl<'a> CourierCounters<'a> {
         self.0.grow(at::CLUSTER + function as usize * RESULTS + result as usize, by);
     }
 
-    /// Counts the time from a message to its answer.
-    pub fn add_time(self, us: u64) {
-        self.0.grow(at::CLUSTER + TIMES, us);
-        self.0.grow(at::CLUSTER + TIMES + 1 + bucket_of(us), 1);
+    /// Counts times from messages to their answers.
+    pub fn add_times(self, times: &Histogram) {
+        self.0.grow_times(Timed::Cluster, times);
     }
 
     /// Counts events of leases.
@@ -330,9 +374,11 @@ mod tests {
         let service = Service::attach(&world.dir, Role::Courier).unwrap();
         let courier = CourierCounters::of(service.handle().counters().unwrap());
         courier.begin();
-        courier.add_requests(ClusterFunction::Shards, ClusterResult::Unconfirmed, 1);
-        courier.add_requests(ClusterFunction::Take, ClusterResult::Ok, 1);
-        courier.add_time(100);
+        courier.add_requests(ClusterFunction::Info, ClusterResult::Unconfirmed, 1);
+        courier.add_requests(ClusterFunction::Interval, ClusterResult::Ok, 1);
+        let mut times = Histogram::default();
+        times.add(100, 1);
+        courier.add_times(&times);
         courier.add(LeaseCounter::Conflicts, 7);
         courier.add_spills(SpillResult::Missed, 3);
         courier.set_uses(LeaseState::Unreported, 9);
@@ -344,7 +390,7 @@ mod tests {
         courier.set_nodes(&nodes);
         let runtime = service.handle().runtime();
         let sums = runtime.sums().cluster;
-        assert_eq!((sums.requests[7][7], sums.requests[0][0]), (1, 1));
+        assert_eq!((sums.requests[17][7], sums.requests[0][0]), (1, 1));
         assert_eq!(sums.requests.as_flattened().iter().sum::<u64>(), 2);
         assert_eq!((sums.times.count(), sums.times.sum_us), (1, 100));
         assert_eq!(sums.count(LeaseCounter::Conflicts), 7);

@@ -143,7 +143,7 @@ impl Counters<'_> {
         SlotCounts { requests, connections, parked }
     }
 
-    fn add_times(self, timed: Timed, sum: &mut Histogram) {
+    pub(super) fn add_times(self, timed: Timed, sum: &mut Histogram) {
         let start = at::COUNTERS + at::HISTOGRAMS + timed as usize * at::HISTOGRAM_WORDS;
         sum.sum_us = sum.sum_us.wrapping_add(self.load(start));
         for (word, sum) in (start + 1..).zip(&mut sum.buckets) {

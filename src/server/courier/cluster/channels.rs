@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use frs::conf::ClusterNode;
+use frs::store::counter::{ClusterFunction, ClusterResult};
 
 use super::backoff::Backoff;
 use super::report::{Report, Reports};
@@ -93,7 +94,16 @@ fn listen(args: &ChannelArgs, node: &ClusterNode, backoff: &mut Backoff) -> Resu
     let names: Vec<String> = (0..CHANNELS).map(|channel| format!("{prefix}{channel}")).collect();
     wire.connection.set_read_timeout(Some(timeout)).map_err(broken)?;
     let mut heard = wire.connection.as_pubsub();
-    heard.subscribe(&names[..]).map_err(broken)?;
+    let subscribed = heard.subscribe(&names[..]);
+    args.access.count(
+        ClusterFunction::Subscribe,
+        match &subscribed {
+            Ok(()) => ClusterResult::Ok,
+            Err(error) if error.code().is_some() => ClusterResult::Error,
+            Err(_) => ClusterResult::Timeout,
+        },
+    );
+    subscribed.map_err(broken)?;
     args.reports.tell(Report::Listening);
     backoff.reset();
     let mut is_whole = true;

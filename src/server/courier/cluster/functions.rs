@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use frs::store::counter::{ClusterFunction, ClusterResult};
 use redis::{Value, cmd};
 
 use super::facts::Facts;
@@ -19,12 +20,21 @@ const LOAD_TIMEOUTS: u32 = 4;
 pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
     let mut command = cmd("FUNCTION");
     command.arg("LOAD").arg(LIBRARY);
-    match wire.exchange(&[command], LOAD_TIMEOUTS * timeout)?.first() {
+    let answers = wire.exchange(&[command], LOAD_TIMEOUTS * timeout);
+    let is_there = |error: &redis::ServerError| words(error).contains("already exists");
+    wire.count(
+        ClusterFunction::Load,
+        match answers.as_ref().map(|answers| answers.first()) {
+            Err(_) => ClusterResult::Timeout,
+            Ok(Some(Value::ServerError(error))) if !is_there(error) => ClusterResult::Error,
+            Ok(_) => ClusterResult::Ok,
+        },
+    );
+    match answers?.first() {
+        Some(Value::ServerError(error)) if is_there(error) => Ok(()),
         Some(Value::ServerError(error)) => {
             let error = words(error);
-            if error.contains("already exists") {
-                Ok(())
-            } else if error.contains("unknown command") {
+            if error.contains("unknown command") {
                 let (node, version) = (wire.node.to_string(), "not known".to_owned());
                 Err(Broken::Unfit(ClusterFault::NoFunctions { node, version }))
             } else {
@@ -39,7 +49,7 @@ pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
 pub(super) fn facts(wire: &mut Wire, timeout: Duration) -> Result<Facts, Broken> {
     let mut command = cmd("INFO");
     command.arg("all");
-    match wire.ask(&command, timeout)? {
+    match wire.ask(ClusterFunction::Info, &command, timeout)? {
         Value::BulkString(text) => Ok(Facts::read(&String::from_utf8_lossy(&text))),
         Value::VerbatimString { text, .. } => Ok(Facts::read(&text)),
         other => Err(Broken::Lost(format!("expected the text of INFO, found {other:?}"))),

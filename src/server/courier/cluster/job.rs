@@ -1,13 +1,19 @@
 //! A task in the hands of a link.
 //!
-//! Invariant: each job is settled once. One that is dropped, by a thread that ends or panics, is
-//! settled as lost.
+//! Invariant: each job is settled and counted once. One that is dropped, by a thread that ends or
+//! panics, is settled as lost.
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use frs::base::clock;
+use frs::store::counter::ClusterResult;
 use redis::Value;
 
 use super::message::Lost;
 use super::report::{LinkNumber, Report, Reports};
-use super::task::{Settled, Task};
+use super::tally::Tally;
+use super::task::{Settled, Task, result_of};
 use super::topology::Redirection;
 
 /// A task on its way to a master.
@@ -21,11 +27,15 @@ pub(super) struct Job {
     pub(super) loaded: u32,
     link: LinkNumber,
     reports: Reports,
+    tally: Arc<Tally>,
+    given: Instant,
 }
 
 impl Job {
-    pub(super) fn new(task: Task, link: LinkNumber, reports: Reports) -> Job {
-        Job { task: Some(task), asking: false, redirected: 0, loaded: 0, link, reports }
+    pub(super) fn new(task: Task, link: LinkNumber, reports: Reports, tally: Arc<Tally>) -> Job {
+        let (asking, redirected, loaded) = (false, 0, 0);
+        let given = clock::instant();
+        Job { task: Some(task), asking, redirected, loaded, link, reports, tally, given }
     }
 
     pub(super) fn task(&self) -> &Task {
@@ -33,7 +43,8 @@ impl Job {
     }
 
     pub(super) fn lose(mut self, why: Lost) {
-        self.settle(|task| task.lost(why));
+        let result = result_of(&why);
+        self.settle(|task| (task.lost(why), result));
     }
 
     pub(super) fn answer(mut self, value: &Value, node: &str) {
@@ -42,12 +53,18 @@ impl Job {
 
     pub(super) fn redirect(mut self, redirection: Redirection) {
         let redirected = self.redirected + 1;
-        self.settle(|task| Settled::Redirected { task, redirection, redirected });
+        let result = ClusterResult::Moved;
+        self.settle(|task| (Settled::Redirected { task, redirection, redirected }, result));
     }
 
-    fn settle(&mut self, how: impl FnOnce(Task) -> Settled) {
+    fn settle(&mut self, how: impl FnOnce(Task) -> (Settled, ClusterResult)) {
         if let Some(task) = self.task.take() {
-            let settled = how(task);
+            let (function, is_of_key) = (task.function(), task.is_of_key());
+            let (settled, result) = how(task);
+            self.tally.count(function, result);
+            if is_of_key && !matches!(result, ClusterResult::Unreachable) {
+                self.tally.count_time(self.given);
+            }
             self.reports.tell(Report::Settled { link: self.link, settled });
         }
     }
@@ -56,6 +73,6 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         let why = || Lost::Broken { node: "a master".to_owned(), why: "the link ended".to_owned() };
-        self.settle(|task| task.lost(why()));
+        self.settle(|task| (task.lost(why()), ClusterResult::Timeout));
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use frs::base::clock;
 use frs::conf::ClusterNode;
+use frs::store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
 
 use super::backoff::Backoff;
@@ -150,8 +151,11 @@ impl Link {
     /// A heartbeat; none: the library is not there.
     fn ask_beat(&self, wire: &mut Wire) -> Result<Option<Heartbeat>, Broken> {
         let begun = clock::instant();
-        let answers = wire.exchange(&[self.heartbeat()], self.args.access.timeout)?;
-        match answers.first() {
+        let answers = wire.exchange(&[self.heartbeat()], self.args.access.timeout);
+        if answers.is_err() {
+            self.count_beat(ClusterResult::Timeout);
+        }
+        match answers?.first() {
             Some(Value::ServerError(error)) if ledger::is_library_missing(&words(error)) => {
                 Ok(None)
             }
@@ -163,8 +167,14 @@ impl Link {
 
     /// A master that became a replica refuses heartbeats.
     fn refused_beat(&self, wire: &Wire, error: &str) -> Broken {
+        self.count_beat(ClusterResult::Error);
         self.args.reports.tell(Report::Outdated);
         wire.refusal(error)
+    }
+
+    /// Counts a heartbeat; one that finds no library is repeated and counted then.
+    fn count_beat(&self, result: ClusterResult) {
+        self.args.access.count(ClusterFunction::Heartbeat, result);
     }
 
     fn heartbeat(&self) -> Cmd {
@@ -178,6 +188,8 @@ impl Link {
             redis::from_redis_value_ref(value).map_err(|error| Broken::Lost(error.to_string()))?;
         let beat =
             ledger::decode_heartbeat(&numbers).map_err(|bad| Broken::Lost(bad.to_string()))?;
+        let is_learning = beat.learning_ms > 0;
+        self.count_beat(if is_learning { ClusterResult::Learning } else { ClusterResult::Ok });
         let at = begun + clock::since(begun) / 2;
         let mut last = self.args.beat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *last = Some(Beat { now_ms: beat.now_ms, at });
@@ -249,6 +261,9 @@ impl Link {
             Ok(answers) => answers,
             Err(broken) => {
                 jobs.into_iter().for_each(|job| job.lose(self.broken(&broken)));
+                if is_beat_due {
+                    self.count_beat(ClusterResult::Timeout);
+                }
                 return Err(broken);
             }
         };

@@ -24,7 +24,8 @@ use super::message::{Event, Id, Lost, Message, Wake};
 use super::report::{Alive, LinkNumber, Report, Reports, Thread, spawn};
 use super::scout::{self, Order, ScoutArgs};
 use super::slot_map::SlotMap;
-use super::task::{Settled, Task};
+use super::tally::Tally;
+use super::task::{Settled, Task, result_of};
 use super::topology::{Redirection, View};
 use super::wire::Access;
 use crate::courier::name::{self, Secret};
@@ -52,6 +53,7 @@ pub struct Links {
     scout: Sender<Order>,
     listening: Arc<Listening>,
     beat: Arc<Mutex<Option<Beat>>>,
+    tally: Arc<Tally>,
     secret: SecretState,
     has_view: bool,
     is_unreachable: bool,
@@ -94,7 +96,8 @@ enum SecretState {
 
 impl Links {
     /// Starts the threads, and waits until each master was heard of, but not for long: a cluster
-    /// that does not answer is no fault, and is tried again and again.
+    /// that does not answer is no fault, and is tried again and again. All messages are counted in
+    /// the tally.
     ///
     /// # Errors
     /// A node cannot hold ledgers, the secret is another one, the user is refused, or a thread
@@ -104,6 +107,7 @@ impl Links {
         secret: Secret,
         password: Option<&Password>,
         wake: Wake,
+        tally: Arc<Tally>,
     ) -> Result<Links, ClusterFault> {
         let (sender, heard) = channel();
         let (alive, ended) = channel();
@@ -111,7 +115,7 @@ impl Links {
         let mut links = Links {
             conf: conf.clone(),
             check: secret.check(),
-            access: Access::new(conf, password)?,
+            access: Access::new(conf, password, Arc::clone(&tally))?,
             reports: Reports::new(sender, wake),
             heard,
             map: SlotMap::new(),
@@ -120,6 +124,7 @@ impl Links {
             scout,
             listening: Arc::default(),
             beat: Arc::default(),
+            tally,
             secret: SecretState::Unknown,
             has_view: false,
             is_unreachable: false,
@@ -235,19 +240,26 @@ impl Links {
         let at = master.and_then(|node| self.links.iter().position(|link| link.node == node));
         match at {
             Some(at) => self.push(at, task, |_| {}),
-            None => self.settle(task.lost(Lost::Down { slot })),
+            None => self.lose(task, Lost::Down { slot }),
         }
+    }
+
+    /// Settles a task that no link has.
+    fn lose(&mut self, task: Task, why: Lost) {
+        self.tally.count(task.function(), result_of(&why));
+        self.settle(task.lost(why));
     }
 
     fn push(&mut self, at: usize, task: Task, prepare: impl FnOnce(&mut Job)) {
         let link = &mut self.links[at];
         if link.state == LinkState::Down {
             let slot = task.slot();
-            self.settle(task.lost(Lost::Down { slot }));
+            self.lose(task, Lost::Down { slot });
         } else if link.waiting >= MAX_WAITING {
-            self.settle(task.lost(Lost::Full(MAX_WAITING)));
+            self.lose(task, Lost::Full(MAX_WAITING));
         } else {
-            let mut job = Job::new(task, link.number, self.reports.clone());
+            let (reports, tally) = (self.reports.clone(), Arc::clone(&self.tally));
+            let mut job = Job::new(task, link.number, reports, tally);
             prepare(&mut job);
             link.waiting += 1;
             link.batch.push(job);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use frs::base::clock;
 use frs::conf::ClusterNode;
+use frs::store::counter::ClusterFunction;
 use redis::{Value, cmd};
 
 use super::fault::ClusterFault;
@@ -121,7 +122,8 @@ impl Scout {
             command.arg(what);
             command
         });
-        let answers = wire.exchange(&commands, self.access.timeout)?;
+        let timeout = self.access.timeout;
+        let answers = wire.exchange_counted(ClusterFunction::Shards, &commands, timeout)?;
         let [info, shards] = &answers[..] else {
             return Err(Broken::Lost("no answer".to_owned()));
         };

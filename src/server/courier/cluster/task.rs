@@ -3,10 +3,14 @@
 //! Invariant: what an answer means follows from the task alone, whichever node has answered.
 
 use frs::conf::MAX_EPOCH;
+use frs::lease::Taken;
+use frs::store::counter::{ClusterFunction, ClusterResult};
 use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};
+use super::tally;
 use super::topology::Redirection;
+use crate::courier::ledger::Answer;
 use crate::courier::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::courier::{ledger, name};
 
@@ -44,6 +48,23 @@ impl Task {
             Task::Epoch { key, .. } | Task::Secret { key, .. } => key,
         };
         name::slot(key.as_bytes())
+    }
+
+    /// What it is counted as.
+    pub(super) fn function(&self) -> ClusterFunction {
+        match self {
+            Task::Message(message) => tally::function_of_kind(&message.settings.kind),
+            Task::Warm(message) => tally::function_of_call(&message.call),
+            Task::Publish { .. } => ClusterFunction::Publish,
+            Task::Holders { .. } => ClusterFunction::Holders,
+            Task::Epoch { .. } => ClusterFunction::Epoch,
+            Task::Secret { .. } => ClusterFunction::Secret,
+        }
+    }
+
+    /// Whether it is about the ledger or the record of a key, so that an item may wait for it.
+    pub(super) fn is_of_key(&self) -> bool {
+        matches!(self, Task::Message(_) | Task::Warm(_) | Task::Holders { .. })
     }
 
     /// Whether replicas should acknowledge it.
@@ -109,8 +130,28 @@ impl Task {
         }
     }
 
-    /// What an answer means.
-    pub(super) fn answered(self, value: &Value, node: &str) -> Settled {
+    /// What an answer means, and what it is counted as.
+    pub(super) fn answered(self, value: &Value, node: &str) -> (Settled, ClusterResult) {
+        let settled = self.read(value, node);
+        let result = match &settled {
+            Settled::Event(
+                Event::Answered { result: Err(why), .. }
+                | Event::Warm { result: Err(why), .. }
+                | Event::Holders { result: Err(why), .. },
+            )
+            | Settled::Secret(Err(why)) => result_of(why),
+            Settled::Event(Event::Answered { result: Ok(reply), .. }) => match reply.answer {
+                Answer::Taken(Taken::Stale) => ClusterResult::Stale,
+                _ if reply.learning_ms > 0 => ClusterResult::Learning,
+                _ => ClusterResult::Ok,
+            },
+            Settled::Event(Event::Warm { result: Ok(WarmAnswer::Old), .. }) => ClusterResult::Stale,
+            _ => ClusterResult::Ok,
+        };
+        (settled, result)
+    }
+
+    fn read(self, value: &Value, node: &str) -> Settled {
         let found = || ledger::BadReply::Other(format!("{value:?}"));
         let strange = |bad| Lost::Strange { node: node.to_owned(), bad };
         match self {
@@ -151,6 +192,17 @@ impl Task {
 fn is_bad_epoch(error: &str) -> bool {
     let is_kind = error.starts_with("ERR ") || error.starts_with("WRONGTYPE ");
     is_kind && error.contains(ledger::EPOCH)
+}
+
+/// What a message without an answer is counted as.
+pub(super) fn result_of(why: &Lost) -> ClusterResult {
+    match why {
+        Lost::Broken { .. } => ClusterResult::Timeout,
+        Lost::Down { .. } | Lost::Full(_) => ClusterResult::Unreachable,
+        Lost::NotAcknowledged { .. } => ClusterResult::Unconfirmed,
+        Lost::Redirected(_) => ClusterResult::Moved,
+        Lost::Refused { .. } | Lost::Strange { .. } | Lost::Unfit(_) => ClusterResult::Error,
+    }
 }
 
 fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {

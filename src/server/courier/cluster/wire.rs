@@ -3,16 +3,19 @@
 //! Invariant: nothing here waits longer than it was told, and a connection on which anything went
 //! wrong is not used again: its owner drops it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use frs::base::clock;
 use frs::conf::{Cluster, ClusterNode, Password};
+use frs::store::counter::{ClusterFunction, ClusterResult};
 use redis::{
     Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
     RedisConnectionInfo, RedisError, Value,
 };
 
 use super::fault::ClusterFault;
+use super::tally::Tally;
 
 /// How all nodes are reached.
 #[derive(Clone)]
@@ -22,6 +25,7 @@ pub(super) struct Access {
     pub(super) tls: bool,
     user: Option<String>,
     password: Option<String>,
+    tally: Arc<Tally>,
 }
 
 /// Why a connection cannot be used, or not any more.
@@ -43,7 +47,11 @@ impl Broken {
 }
 
 impl Access {
-    pub(super) fn new(conf: &Cluster, password: Option<&Password>) -> Result<Access, ClusterFault> {
+    pub(super) fn new(
+        conf: &Cluster,
+        password: Option<&Password>,
+        tally: Arc<Tally>,
+    ) -> Result<Access, ClusterFault> {
         let password = password.map(|password| {
             String::from_utf8(password.bytes().to_vec())
                 .map_err(|_| ClusterFault::File("expected a password of UTF-8".to_owned()))
@@ -53,7 +61,13 @@ impl Access {
             tls: conf.tls,
             user: conf.login.as_ref().and_then(|login| login.user.clone()),
             password: password.transpose()?,
+            tally,
         })
+    }
+
+    /// Counts a message that is no job of a link.
+    pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
+        self.tally.count(function, result);
     }
 
     fn info(&self, node: &ClusterNode) -> Result<ConnectionInfo, RedisError> {
@@ -87,7 +101,7 @@ impl Access {
             }
             _ => Broken::Lost(error.to_string()),
         })?;
-        Ok(Wire { connection, node: node.clone() })
+        Ok(Wire { connection, node: node.clone(), tally: Arc::clone(&self.tally) })
     }
 }
 
@@ -109,6 +123,7 @@ pub(super) fn words(error: &redis::ServerError) -> String {
 pub(super) struct Wire {
     pub(super) connection: Connection,
     pub(super) node: ClusterNode,
+    tally: Arc<Tally>,
 }
 
 impl Wire {
@@ -130,6 +145,31 @@ impl Wire {
         })
     }
 
+    /// The same, for commands that are no job of a link: they are counted as one message.
+    pub(super) fn exchange_counted(
+        &mut self,
+        function: ClusterFunction,
+        commands: &[Cmd],
+        longest: Duration,
+    ) -> Result<Vec<Value>, Broken> {
+        let answers = self.exchange(commands, longest);
+        let is_error = |value: &Value| matches!(value, Value::ServerError(_));
+        self.count(
+            function,
+            match &answers {
+                Ok(answers) if answers.iter().any(is_error) => ClusterResult::Error,
+                Ok(_) => ClusterResult::Ok,
+                Err(_) => ClusterResult::Timeout,
+            },
+        );
+        answers
+    }
+
+    /// Counts a message that is no job of a link.
+    pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
+        self.tally.count(function, result);
+    }
+
     fn try_exchange(
         &mut self,
         packed: &[u8],
@@ -148,8 +188,14 @@ impl Wire {
     }
 
     /// One command; the node's error is a reason to give the connection up.
-    pub(super) fn ask(&mut self, command: &Cmd, longest: Duration) -> Result<Value, Broken> {
-        let answers = self.exchange(std::slice::from_ref(command), longest)?;
+    pub(super) fn ask(
+        &mut self,
+        function: ClusterFunction,
+        command: &Cmd,
+        longest: Duration,
+    ) -> Result<Value, Broken> {
+        let command = std::slice::from_ref(command);
+        let answers = self.exchange_counted(function, command, longest)?;
         match answers.into_iter().next() {
             Some(Value::ServerError(error)) => Err(self.refusal(&words(&error))),
             Some(value) => Ok(value),

@@ -6,7 +6,6 @@ use frs::lease::{Granted, Heard, Incarnation, Taken};
 
 use super::actions::{Action, Fate, Outcome};
 use super::engine::{Core, Question};
-use super::figures::{Function, RequestResult};
 use super::line::{Flight, Purpose};
 use super::news::{News, NewsKind};
 use super::nodes::{LedgerId, Nodes, Now};
@@ -19,29 +18,21 @@ impl<N: Nodes> Core<N> {
         let Some(ledger) = self.flights.remove(&id) else { return };
         let Some(line) = self.lines.get_mut(&ledger) else { return };
         let Some(flight) = line.flight.take() else { return };
-        let (slot, function) = (line.slot, Function::of_kind(&flight.settings.kind));
-        let result = match outcome {
+        let slot = line.slot;
+        match outcome {
             Outcome::Replied(reply) => {
                 self.reach.reached(slot);
-                self.replied(nodes, now, ledger, &flight, reply)
+                self.replied(nodes, now, ledger, &flight, reply);
             }
-            Outcome::Lost => {
-                self.lost(ledger);
-                RequestResult::Lost
-            }
-            Outcome::Down => {
-                self.down(ledger, slot, now.boot_ms);
-                RequestResult::Down
-            }
+            Outcome::Lost => self.lost(ledger),
+            Outcome::Down => self.down(ledger, slot, now.boot_ms),
             Outcome::Unfit => {
                 for id in std::mem::take(&mut line.waiting) {
                     self.end_request(id, Fate::Unserved);
                 }
                 self.look_soon(ledger);
-                RequestResult::Lost
             }
-        };
-        self.figures.count(function, result);
+        }
     }
 
     fn replied(
@@ -51,7 +42,7 @@ impl<N: Nodes> Core<N> {
         ledger: LedgerId,
         flight: &Flight,
         reply: Reply,
-    ) -> RequestResult {
+    ) {
         let Reply { learning_ms, answer } = reply;
         let taken = match answer {
             Answer::Taken(taken) => taken,
@@ -61,15 +52,13 @@ impl<N: Nodes> Core<N> {
             }
             Answer::Elsewhere { .. } if flight.is_elsewhere => {
                 // Its time has gone on since: after a pause.
-                self.lost(ledger);
-                return RequestResult::Elsewhere;
+                return self.lost(ledger);
             }
             Answer::Elsewhere { now_ms } => {
                 if let Some(line) = self.lines.get_mut(&ledger) {
                     line.reasons.elsewhere_ms = Some(now_ms);
                 }
-                self.look_soon(ledger);
-                return RequestResult::Elsewhere;
+                return self.look_soon(ledger);
             }
         };
         if let Taken::Granted(granted) = &taken {
@@ -80,7 +69,6 @@ impl<N: Nodes> Core<N> {
         let heard = Heard { take: flight.take, taken, learning_ms, now_ms: now.boot_ms };
         let answer = Answered { settings: flight.settings, heard };
         self.visit(nodes, now, ledger, Some(answer));
-        if taken == Taken::Stale { RequestResult::Stale } else { RequestResult::Answered }
     }
 
     /// Others may ask again for what was given back.
@@ -150,11 +138,7 @@ impl<N: Nodes> Core<N> {
     /// The hosts with unspent uses of a ledger; none: no answer is known.
     pub fn holders(&mut self, nodes: &N, id: u64, hosts: Option<Vec<Incarnation>>) {
         let Some(Question { ledger, key, window }) = self.questions.remove(&id) else { return };
-        let Some(mut holders) = hosts else {
-            self.figures.count(Function::Holders, RequestResult::Lost);
-            return;
-        };
-        self.figures.count(Function::Holders, RequestResult::Answered);
+        let Some(mut holders) = hosts else { return };
         holders.retain(|host| *host != nodes.incarnation());
         if !holders.is_empty() {
             self.figures.recalls += 1;

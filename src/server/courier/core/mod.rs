@@ -25,7 +25,7 @@ mod visit;
 
 pub use actions::{Action, Fate, Outcome};
 pub use engine::{Bounds, Core};
-pub use figures::{Figures, Function, RequestResult};
+pub use figures::Figures;
 pub use news::{News, NewsKind};
 pub use nodes::{Leased, LedgerId, Nodes, Now, Unserved};
 pub use request::{Asked, Group};

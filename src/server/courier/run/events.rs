@@ -7,10 +7,11 @@ use std::time::Duration;
 use frs::base::clock;
 use frs::conf::Biz;
 use frs::service::LeaseKey;
+use frs::store::counter::ClusterFunction;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
-use crate::courier::cluster::{Event, Lost, Message};
+use crate::courier::cluster::{Event, Lost, Message, function_of_kind};
 use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
 use crate::courier::ledger::Reply;
 use crate::courier::telemetry::Telemetry;
@@ -30,8 +31,6 @@ impl Courier {
         let Courier { core, nodes, .. } = self;
         match event {
             Event::Answered { id, result } => {
-                let counters = nodes.service.handle().counters();
-                self.telemetry.note_answer(counters, id, clock::instant());
                 core.answered(nodes, now, id, outcome(result));
             }
             Event::Warm { id, result } => self.hear_record(now, id, result),
@@ -94,22 +93,25 @@ impl Courier {
                 self.rings.finish(self.nodes.service.handle().runtime(), ticket, fate);
             }
             (Action::Send { id, ledger, settings, take }, Some(links)) => {
-                self.telemetry.note_sent(id, clock::instant());
                 links.send(Message { id, ledger: ledger.name(&cluster), settings, take });
             }
-            (Action::Send { id, .. }, None) => {
+            (Action::Send { id, settings, .. }, None) => {
+                self.telemetry.note_unsent(function_of_kind(&settings.kind));
                 let now = self.now();
                 self.core.answered(&mut self.nodes, now, id, Outcome::Down);
             }
             (Action::AskHolders { id, ledger }, Some(links)) => {
                 links.ask_holders(id, &ledger.name(&cluster));
             }
-            (Action::AskHolders { id, .. }, None) => self.core.holders(&self.nodes, id, None),
+            (Action::AskHolders { id, .. }, None) => {
+                self.telemetry.note_unsent(ClusterFunction::Holders);
+                self.core.holders(&self.nodes, id, None);
+            }
             (Action::Publish(news), Some(links)) => {
                 let ledger = news.ledger.name(&cluster);
                 links.publish(&ledger, write_news(&ledger, &news));
             }
-            (Action::Publish(_), None) => {}
+            (Action::Publish(_), None) => self.telemetry.note_unsent(ClusterFunction::Publish),
         }
     }
 

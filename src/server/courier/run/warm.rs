@@ -13,7 +13,7 @@ use frs::store::layout::CHAIN_MAX;
 use super::Courier;
 use super::host_nodes::HostNodes;
 use super::rings::RingTicket;
-use crate::courier::cluster::Lost;
+use crate::courier::cluster::{Lost, function_of_call};
 use crate::courier::core::{Fate, Nodes, Now};
 use crate::courier::warm::{
     Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
@@ -193,6 +193,7 @@ impl Courier {
         }
         let mut is_again = false;
         for Sending { id, key, call } in self.warm.warm.take_sendings() {
+            let function = function_of_call(&call);
             let message = self.nodes.record_key(&key).map(|name| WarmMessage {
                 id,
                 key: name,
@@ -203,6 +204,7 @@ impl Courier {
             match (message, &mut self.links) {
                 (Some(message), Some(links)) => links.send_warm(message),
                 _ => {
+                    self.telemetry.note_unsent(function);
                     let now = self.now();
                     self.hear_record(now, id, Err(Lost::Down { slot: 0 }));
                     is_again = true;

@@ -97,6 +97,7 @@ fn stats() -> Stats {
         key,
         name: name.map(str::to_owned),
         limits: Vec::new(),
+        is_shared: false,
         items: [[1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14]],
         rates: Default::default(),
         hottest: vec![snapshot::Hot { key: "alice".into(), used: 5, last_ms: 6 }],
@@ -277,6 +278,28 @@ fn a_server_that_has_just_begun_shows_every_series_that_needs_no_name() {
     }
 }
 
+/// What a courier asks nodes.
+const FUNCTIONS: [&str; 18] = [
+    "interval",
+    "calendar",
+    "total",
+    "sliding",
+    "token",
+    "sliding_counter",
+    "holders",
+    "heartbeat",
+    "epoch",
+    "secret",
+    "put",
+    "fetch",
+    "drop",
+    "load",
+    "publish",
+    "subscribe",
+    "shards",
+    "info",
+];
+
 #[test]
 fn a_cluster_is_shown_only_where_there_is_one() {
     assert!(
@@ -292,11 +315,17 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     let mut stats = Stats { has_cluster: true, cluster, now_ms: 8_500, ..Stats::default() };
     stats.sums.cluster.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
     let text = text(&stats);
+    // Each function has a series of its own from the start.
+    for function in FUNCTIONS {
+        let labels = [("function", function), ("result", "ok")];
+        assert_eq!(value(&text, "frs_cluster_requests_total", &labels), Some(0.0), "{function}");
+    }
+    assert_eq!(text.matches("result=\"ok\"").count(), FUNCTIONS.len());
     for line in [
         "frs_cluster_up{node=\"10.0.0.1:6379\"} 1",
         "frs_cluster_up{node=\"10.0.0.2:6379\"} 0",
         "frs_cluster_requests_total{function=\"epoch\",result=\"moved\"} 3",
-        "frs_cluster_requests_total{function=\"take\",result=\"ok\"} 0",
+        "frs_cluster_requests_total{function=\"interval\",result=\"ok\"} 0",
         "frs_cluster_seconds_count 0",
         "frs_cluster_over_total 0",
         "frs_cluster_conflicts_total 0",

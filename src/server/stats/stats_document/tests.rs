@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::*;
 use crate::stats::snapshot::{Hot, Rates};
-use frs::store::counter::BizKey;
+use frs::store::counter::{BizKey, ClusterNodeState, ClusterState};
 use frs::store::counter::{GroupKey, GroupSums, Nodes};
 
 fn stats() -> Stats {
@@ -26,6 +26,7 @@ fn stats() -> Stats {
     stats.bizs.push(Counted {
         key: BizKey::Id(9),
         name: Some("login".into()),
+        is_shared: true,
         limits: vec!["5 in 60 s".into(), "<&\"'\\>".into()],
         items: [[1; OUTCOMES], [2; OUTCOMES]],
         rates: Rates { second: Some([0.5; OUTCOMES]), ..Rates::default() },
@@ -50,8 +51,8 @@ fn stats() -> Stats {
 }
 
 /// Names of lists. JSON has their elements in an array.
-const LISTS: [&str; 8] =
-    ["requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest"];
+const LISTS: [&str; 9] =
+    ["requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest", "nodes"];
 
 /// The content of an XML document as JSON: attributes as members, lists as arrays.
 fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_empty: bool) -> Json {
@@ -116,9 +117,42 @@ fn xml_as_json(text: &str) -> Json {
     from_xml(&mut reader, &root, false)
 }
 
+/// The same server with a cluster.
+fn in_a_cluster() -> Stats {
+    let node = |address: &str, is_up| ClusterNodeState { address: address.to_owned(), is_up };
+    let mut state = ClusterState::default();
+    state.nodes = vec![node("10.0.0.1:6379", true), node("10.0.0.2:6379", false)];
+    let mut stats = Stats { has_cluster: true, cluster: Some(state), ..stats() };
+    stats.processes[0].parked = 4;
+    stats
+}
+
+#[test]
+fn a_cluster_is_shown_only_where_there_is_one() {
+    let of = |stats: &Stats| serde_json::from_str::<Json>(&stats_json(stats)).unwrap();
+    assert_eq!(of(&stats()).pointer("/cluster"), None);
+    let json = of(&in_a_cluster());
+    let at = |pointer: &str| json.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+    assert_eq!(at("/cluster/nodes/0/address"), "10.0.0.1:6379");
+    assert_eq!(
+        (at("/cluster/nodes/0/up"), at("/cluster/nodes/1/up")),
+        (&true.into(), &false.into())
+    );
+    // Of the shared business alone: one Query and two Updates of each outcome.
+    assert_eq!(at("/cluster/items"), 3 * OUTCOMES);
+    assert_eq!((at("/cluster/waits/now"), at("/cluster/waits/missed")), (&4.into(), &0.into()));
+    assert_eq!(
+        (at("/cluster/leases/returns"), at("/cluster/leases/unspent")),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(at("/cluster/courier"), false);
+    let gone = Stats { cluster: None, ..in_a_cluster() };
+    assert_eq!(of(&gone).pointer("/cluster/nodes").unwrap().as_array().unwrap().len(), 0);
+}
+
 #[test]
 fn both_formats_say_the_same() {
-    for stats in [stats(), Stats::default()] {
+    for stats in [stats(), in_a_cluster(), Stats::default()] {
         let json: Json = serde_json::from_str(&stats_json(&stats)).unwrap();
         assert_eq!(texts(json), xml_as_json(&stats_xml(&stats)));
     }

@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 
 use frs::conf::Scope;
-use frs::inspect::NodeRecord;
+use frs::inspect::{LeaseRecord, NodeRecord};
 use frs::limit::LimitFigures;
 use frs_server::protocol::visible;
 use serde_json::{Map, Value, json};
@@ -51,11 +51,14 @@ fn object(record: &NodeRecord) -> Value {
     if let Some(until) = record.banned_until_ms {
         put("banned-until", json!(until));
     }
-    put("limits", Value::Array(record.limits.iter().map(limit).collect()));
+    put(
+        "limits",
+        Value::Array(record.limits.iter().map(|one| limit(one, record.lease(one.index))).collect()),
+    );
     Value::Object(members)
 }
 
-fn limit(limit: &LimitFigures) -> Value {
+fn limit(limit: &LimitFigures, lease: Option<&LeaseRecord>) -> Value {
     let figures = &limit.figures;
     let mut value = json!({
         "index": limit.index,
@@ -65,8 +68,33 @@ fn limit(limit: &LimitFigures) -> Value {
         "remaining": figures.remaining,
         "limited": limit.limited,
     });
-    if let (Some(reset_ms), Some(members)) = (figures.reset_ms, value.as_object_mut()) {
-        members.insert("reset".to_owned(), json!(reset_ms));
+    let mut put = |name: &str, more: Value| value[name] = more;
+    if let Some(reset_ms) = figures.reset_ms {
+        put("reset", json!(reset_ms));
+    }
+    if let Some(lease) = lease {
+        put("lease", self::lease(lease));
+    }
+    value
+}
+
+fn lease(lease: &LeaseRecord) -> Value {
+    let mut value = json!({
+        "allowance": lease.allowance,
+        "used": lease.used,
+        "others": lease.others,
+        "in-flight": lease.in_flight,
+        "void": lease.is_void,
+    });
+    for (name, number) in [
+        ("window", lease.window_ms.map(|ms| json!(ms))),
+        ("ends", lease.ends_ms.map(|ms| json!(ms))),
+        ("pool", lease.pool.map(|uses| json!(uses))),
+        ("age", lease.age_ms.map(|ms| json!(ms))),
+    ] {
+        if let Some(number) = number {
+            value[name] = number;
+        }
     }
     value
 }

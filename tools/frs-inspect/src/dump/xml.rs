@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 
 use frs::conf::Scope;
-use frs::inspect::NodeRecord;
+use frs::inspect::{LeaseRecord, NodeRecord};
 use frs_server::protocol::visible;
 use frs_server::protocol::xml::write_escaped;
 
@@ -46,7 +46,14 @@ impl super::Write for Xml {
             if let Some(reset_ms) = figures.reset_ms {
                 write!(out, " reset=\"{reset_ms}\"")?;
             }
-            out.write_all(b"/>")?;
+            match record.lease(limit.index) {
+                None => out.write_all(b"/>")?,
+                Some(lease) => {
+                    out.write_all(b">")?;
+                    write_lease(out, lease)?;
+                    out.write_all(b"</limit>")?;
+                }
+            }
         }
         out.write_all(b"</node>\n")
     }
@@ -54,4 +61,19 @@ impl super::Write for Xml {
     fn end(&mut self, out: &mut Out) -> io::Result<()> {
         out.write_all(b"</nodes>\n")
     }
+}
+
+fn write_lease(out: &mut Out, lease: &LeaseRecord) -> io::Result<()> {
+    write!(out, "<lease allowance=\"{}\" used=\"{}\"", lease.allowance, lease.used)?;
+    let numbers = [("window", lease.window_ms), ("ends", lease.ends_ms), ("age", lease.age_ms)];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            write!(out, " {name}=\"{number}\"")?;
+        }
+    }
+    if let Some(pool) = lease.pool {
+        write!(out, " pool=\"{pool}\"")?;
+    }
+    let LeaseRecord { others, in_flight, is_void, .. } = lease;
+    write!(out, " others=\"{others}\" in-flight=\"{in_flight}\" void=\"{is_void}\"/>")
 }

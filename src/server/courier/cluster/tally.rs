@@ -1,0 +1,117 @@
+//! What was asked of the cluster, and what became of it: counted where the answer comes, by any
+//! thread.
+//!
+//! Invariant: a message is counted once for each node that it was sent to, and once if it was sent
+//! to none.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use frs::base::clock;
+use frs::lease::Kind;
+use frs::store::counter::{BUCKETS, ClusterFunction, ClusterResult, Histogram, bucket_of};
+
+use crate::courier::warm::WarmCall;
+
+const FUNCTIONS: usize = ClusterFunction::ALL.len();
+const RESULTS: usize = ClusterResult::ALL.len();
+
+/// Counts that some threads share.
+#[derive(Debug)]
+pub struct Tally {
+    requests: [[AtomicU64; RESULTS]; FUNCTIONS],
+    times_us: AtomicU64,
+    times: [AtomicU64; BUCKETS],
+}
+
+/// What was counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tallied {
+    /// Messages, by function and result.
+    pub requests: [[u64; RESULTS]; FUNCTIONS],
+    /// Times of messages about a key.
+    pub times: Histogram,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        let zero = || AtomicU64::new(0);
+        Tally {
+            requests: std::array::from_fn(|_| std::array::from_fn(|_| zero())),
+            times_us: zero(),
+            times: std::array::from_fn(|_| zero()),
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a message.
+    pub fn count(&self, function: ClusterFunction, result: ClusterResult) {
+        // Relaxed: each number is read for itself.
+        self.requests[function as usize][result as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts the time of a message about a key.
+    pub(super) fn count_time(&self, sent: Instant) {
+        let us = clock::since(sent).as_micros().min(Duration::from_secs(3600).as_micros()) as u64;
+        self.times_us.fetch_add(us, Ordering::Relaxed);
+        self.times[bucket_of(us)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes what was counted since the last time.
+    pub fn take(&self) -> Tallied {
+        let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
+        let mut tallied = Tallied::default();
+        for (taken, counters) in tallied.requests.iter_mut().zip(&self.requests) {
+            *taken = counters.each_ref().map(take);
+        }
+        let times = self.times.each_ref().map(take);
+        tallied.times = Histogram { sum_us: take(&self.times_us), buckets: times };
+        tallied
+    }
+}
+
+/// What messages about a limit of this kind are counted as.
+pub fn function_of_kind(kind: &Kind) -> ClusterFunction {
+    match kind {
+        Kind::Interval { .. } => ClusterFunction::Interval,
+        Kind::Calendar { .. } => ClusterFunction::Calendar,
+        Kind::Total => ClusterFunction::Total,
+        Kind::Sliding { .. } => ClusterFunction::Sliding,
+        Kind::Token { .. } => ClusterFunction::Token,
+        Kind::SlidingCounter { .. } => ClusterFunction::SlidingCounter,
+    }
+}
+
+/// What a message to a record is counted as.
+pub fn function_of_call(call: &WarmCall) -> ClusterFunction {
+    match call {
+        WarmCall::Put { .. } => ClusterFunction::Put,
+        WarmCall::Fetch => ClusterFunction::Fetch,
+        WarmCall::Drop => ClusterFunction::Drop,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_is_taken_once() {
+        let tally = Tally::default();
+        for (nth, function) in ClusterFunction::ALL.into_iter().enumerate() {
+            (0..=nth).for_each(|_| tally.count(function, ClusterResult::Ok));
+        }
+        tally.count(ClusterFunction::Put, ClusterResult::Timeout);
+        tally.count_time(clock::instant());
+        let taken = tally.take();
+        for (nth, function) in ClusterFunction::ALL.into_iter().enumerate() {
+            let counts = taken.requests[function as usize];
+            assert_eq!(counts[ClusterResult::Ok as usize], nth as u64 + 1, "{function:?}");
+        }
+        let put = ClusterFunction::Put as usize;
+        assert_eq!(taken.requests[put][ClusterResult::Timeout as usize], 1);
+        assert_eq!(taken.times.count(), 1);
+        assert_eq!(tally.take(), Tallied::default());
+    }
+}

@@ -1,0 +1,309 @@
+//! What an operator sees of several machines: the metrics of what is asked of the cluster, and a
+//! lease in a record.
+
+use std::collections::BTreeMap;
+
+use frs::store::counter::{ClusterFunction, ClusterResult};
+use redis::cmd;
+use serde_json::Value;
+
+use super::host::{Host, conf};
+use super::hosts::{self, Shared};
+use super::nodes::{MASTERS, Nodes, ledger_in};
+use crate::common::plane::{Plane, ask};
+use crate::common::{Setup, text, wait_until};
+
+/// How often a function had each result, since the last time.
+fn counted(host: &Host, function: ClusterFunction) -> [u64; ClusterResult::ALL.len()] {
+    host.tally.take().requests[function as usize]
+}
+
+#[track_caller]
+fn interval_is_counted(host: &Host, result: ClusterResult) {
+    let counts = counted(host, ClusterFunction::Interval);
+    let mut expected = [0; ClusterResult::ALL.len()];
+    expected[result as usize] = 1;
+    assert_eq!(counts, expected, "{result:?}");
+}
+
+#[test]
+fn each_result_of_a_message_is_counted() {
+    let Some(mut nodes) = Nodes::masters_alone() else { return };
+    let mut conf = conf(nodes.seeds());
+    conf.timeout_ms = 300;
+    let mut host = Host::start(&conf).settled();
+    let tallied = host.tally.take();
+    let learning = tallied.requests[ClusterFunction::Heartbeat as usize];
+    assert!(learning[ClusterResult::Learning as usize] > 0, "masters learn at first: {learning:?}");
+    for function in [
+        ClusterFunction::Load,
+        ClusterFunction::Info,
+        ClusterFunction::Shards,
+        ClusterFunction::Secret,
+        ClusterFunction::Subscribe,
+    ] {
+        let counts = tallied.requests[function as usize];
+        assert!(counts[ClusterResult::Ok as usize] > 0, "{function:?}: {counts:?}");
+    }
+    let ledger = ledger_in(1, 1);
+    host.need_until_granted(&ledger, 1);
+    let tallied = host.tally.take();
+    assert!(tallied.times.count() > 0 && tallied.times.sum_us > 0, "{:?}", tallied.times);
+    let ask = |host: &mut Host, ledger: &str, result| {
+        let id = host.need(ledger, 1);
+        let _ = host.answer(id);
+        interval_is_counted(host, result);
+    };
+    ask(&mut host, &ledger, ClusterResult::Ok);
+    // A number that this host has used before.
+    let claim = frs::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+    let host_number = std::process::id().into();
+    let old = frs::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
+    let id = host.send(&ledger, old);
+    host.answer(id).expect("an answer");
+    interval_is_counted(&host, ClusterResult::Stale);
+    // A key that is no ledger.
+    let other = ledger_in(1, 2);
+    let _: String = nodes.ask(0, cmd("SET").arg(&other).arg("x"));
+    ask(&mut host, &other, ClusterResult::Error);
+    // A slot that is on its way: the first node says where, the second one answers.
+    nodes.begin_to_move(1, 0, 1);
+    let id = host.need(&ledger_in(1, 3), 1);
+    host.answer(id).expect("an answer");
+    let counts = counted(&host, ClusterFunction::Interval);
+    assert_eq!(counts[ClusterResult::Moved as usize], 1, "{counts:?}");
+    assert_eq!(counts.iter().sum::<u64>(), 2, "{counts:?}");
+    // Nobody acknowledges, the check of the secret first of all.
+    let mut waits = conf.clone();
+    waits.wait_replicas = 1;
+    let sure = Host::start(&waits);
+    wait_until("the secret is not acknowledged", || {
+        let counts = counted(&sure, ClusterFunction::Secret);
+        (counts[ClusterResult::Unconfirmed as usize] > 0).then_some(())
+    });
+    drop(sure);
+    // A node that says nothing; a heartbeat may have noticed it before.
+    let far = ledger_in(12_000, 2);
+    wait_until("a message is lost", || {
+        host.hear();
+        if !host.links.is_reachable(12_000) {
+            return None;
+        }
+        host.tally.take();
+        nodes.stop(2);
+        let id = host.need(&far, 1);
+        host.answer(id).expect_err("no answer");
+        let counts = counted(&host, ClusterFunction::Interval);
+        nodes.go_on(2);
+        (counts[ClusterResult::Timeout as usize] == 1).then_some(())
+    });
+    // And one that is not there.
+    nodes.kill(2);
+    wait_until("it is known to be down", || {
+        host.hear();
+        (!host.links.is_reachable(12_000)).then_some(())
+    });
+    host.tally.take();
+    ask(&mut host, &far, ClusterResult::Unreachable);
+}
+
+/// How often each function had the result ok.
+fn requests(plane: &Plane) -> BTreeMap<String, u64> {
+    let page = plane.get("/metrics").body;
+    let samples = page.lines().filter_map(|line| {
+        let rest = line.strip_prefix("frs_cluster_requests_total{function=\"")?;
+        let (function, rest) = rest.split_once('"')?;
+        let count = rest.strip_prefix(",result=\"ok\"} ")?;
+        Some((function.to_owned(), count.parse().expect("a number")))
+    });
+    samples.collect()
+}
+
+/// What a courier asks nodes.
+const FUNCTIONS: [&str; 18] = [
+    "calendar",
+    "drop",
+    "epoch",
+    "fetch",
+    "heartbeat",
+    "holders",
+    "info",
+    "interval",
+    "load",
+    "publish",
+    "put",
+    "secret",
+    "shards",
+    "sliding",
+    "sliding_counter",
+    "subscribe",
+    "token",
+    "total",
+];
+
+#[test]
+fn every_function_that_the_courier_calls_is_counted() {
+    let Some(nodes) = Nodes::start() else { return };
+    let shared = |limit: &str| {
+        Shared::new("share=\"cluster\" hosts=\"2\" wait=\"200ms\"", &format!("policy={limit}"))
+    };
+    let limits = [
+        shared("\"interval\" interval=\"1h\" max=\"12\""),
+        shared("\"calendar\" unit=\"day\" max=\"100\""),
+        shared("\"total\" max=\"100\""),
+        shared("\"sliding\" interval=\"1h\" max=\"20\""),
+        shared("\"token\" rate=\"1/s\" burst=\"100\""),
+        shared("\"sliding-counter\" interval=\"1h\" max=\"100\""),
+    ];
+    let own = "<group name=\"kept\" files=\"1\" key-nodes=\"1\" chain=\"8\" node-size=\"256\" \
+               spill=\"true\"/><biz id=\"3001\" name=\"own\" key=\"string\" group=\"kept\">\
+               <limit policy=\"interval\" interval=\"1h\" max=\"100\"/></biz></map>";
+    let map = hosts::map(&limits).replace("</map>", own);
+    // Groups come before businesses.
+    let (group, biz) = own.split_once("<biz").expect("a biz");
+    let map = map.replace(group, "").replacen("  <biz", &format!("  {group}\n  <biz"), 1);
+    assert!(map.contains(biz));
+    let planes = [(); 2].map(|()| hosts::plane(&nodes.seeds(), "timeout=\"500ms\"", &map));
+    let servers = planes.each_ref().map(|plane| plane.start(2));
+    let mut clients = servers.each_ref().map(|server| server.client());
+    let all = || {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for plane in &planes {
+            for (function, count) in requests(plane) {
+                *sums.entry(function).or_default() += count;
+            }
+        }
+        sums
+    };
+    assert!(all().keys().eq(FUNCTIONS.iter()), "{:?}", all());
+    for client in &mut clients {
+        for biz in 1..6 {
+            client.get(&format!("/update?biz=b{biz}&key=k"));
+        }
+    }
+    wait_until("the first host has a lease", || {
+        (clients[0].get("/update?biz=b0&key=k").status == 200).then_some(())
+    });
+    // Until the second one needs what that one holds: it asks who has some, and recalls it.
+    wait_until("each function was called", || {
+        clients[1].get("/update?biz=b0&key=k");
+        clients.iter_mut().for_each(|client| {
+            // Twice as many keys as their group has nodes: some go to the cluster and come back.
+            (0..16).for_each(|key| {
+                client.get(&format!("/update?biz=own&key=k{key}"));
+            });
+        });
+        all().values().all(|&count| count > 0).then_some(())
+    });
+    let page = planes[0].get("/metrics").body;
+    let times = page.lines().find_map(|line| line.strip_prefix("frs_cluster_seconds_count "));
+    assert!(times.expect("a count").parse::<u64>().expect("a number") > 0);
+}
+
+/// The two lines of a lease in what `frs-inspect get` prints, word by word.
+fn lease_shown(setup: &Setup) -> Vec<String> {
+    let output = setup.inspect(&["get", "data", "b0", "alice"]);
+    let shown = text(&output.stdout);
+    let mut lines = shown.lines().skip_while(|line| !line.starts_with("  lease 1   "));
+    let lines: Vec<&str> = [lines.next(), lines.next()].into_iter().flatten().collect();
+    assert_eq!(lines.len(), 2, "{shown}");
+    let named = format!("{}, {}", lines[0].trim_start_matches("  lease 1   "), lines[1].trim());
+    // Digits are in groups of three.
+    let named = named.replace(", ", "; ").replace(',', " ");
+    named.split("; ").map(str::to_owned).collect()
+}
+
+/// The lease of the only limit in a document of JSON.
+fn lease_of(document: &str, pointer: &str) -> Value {
+    let json: Value = serde_json::from_str(document).expect("JSON");
+    json.pointer(pointer).unwrap_or_else(|| panic!("{pointer}: {document}")).clone()
+}
+
+#[test]
+fn a_lease_is_shown_with_its_figures() {
+    let Some(nodes) = Nodes::start() else { return };
+    let limit = "policy=\"interval\" interval=\"1h\" max=\"1000\"";
+    let biz = "share=\"cluster\" hosts=\"2\" wait=\"500ms\"";
+    let map = hosts::map(&[Shared::new(biz, limit)]);
+    let plane = hosts::plane(&nodes.seeds(), "timeout=\"500ms\"", &map);
+    // It may have to be built, which takes longer than a lease stays that nobody uses.
+    plane.setup.inspect(&["--version"]);
+    let mut server = plane.start(2);
+    wait_until("the masters grant", || {
+        let answer = server.client().get("/update?biz=b0&key=alice&count=5");
+        (answer.status == 200).then_some(())
+    });
+    let mut client = plane.client();
+    let mut node = || {
+        let accept = "Accept: application/json\r\n";
+        let answer = ask(&mut client, "GET", "/node?biz=b0&key=alice", accept, "");
+        lease_of(&answer.expect("an answer").body, "/node/limits/0/lease")
+    };
+    let dump = |format| {
+        let output = plane.setup.inspect(&["dump", "data", "--biz", "b0", "--format", format]);
+        text(&output.stdout)
+    };
+    // All are looked at while the lease stays as it is: an idle one goes back after a while.
+    let (lease, dumped, xml, shown) = wait_until("the answer is heard", || {
+        let lease = node();
+        let looked = (dump("json"), dump("xml"), lease_shown(&plane.setup));
+        let is_settled = lease["in-flight"] == false && node()["allowance"] == lease["allowance"];
+        is_settled.then_some((lease, looked.0, looked.1, looked.2))
+    });
+    let allowance = lease["allowance"].as_u64().expect("a number");
+    assert!((5..=505).contains(&allowance), "{lease}");
+    assert_eq!((&lease["used"], &lease["void"]), (&5.into(), &false.into()));
+    assert_eq!(lease["pool"], 1000 - allowance);
+    let ends_ms = lease["ends"].as_u64().expect("a number");
+    assert!((3_000_000..=3_600_000).contains(&ends_ms), "{lease}");
+    assert!(lease["age"].as_u64().expect("a number") < 600_000, "{lease}");
+    // A dump says the same, in each format that has names.
+    let dumped = lease_of(&dumped, "/0/limits/0/lease");
+    for name in ["allowance", "used", "window", "pool", "others", "in-flight", "void"] {
+        assert_eq!(dumped[name], lease[name], "{name}: {dumped}");
+    }
+    let begin = format!("<lease allowance=\"{allowance}\" used=\"5\" window=\"");
+    assert!(xml.contains(&begin) && xml.contains("in-flight=\"false\" void=\"false\"/>"), "{xml}");
+    assert_eq!(shown[0], format!("allowance {allowance}"), "{shown:?}");
+    assert_eq!(shown[1], "used here 5", "{shown:?}");
+    assert!(shown[2].starts_with("window 2") && shown[2].ends_with('Z'), "{shown:?}");
+    let ends = shown[3].strip_prefix("ends in 3 ").expect("some hours").strip_suffix(" ms");
+    assert!(ends.is_some(), "{shown:?}");
+    assert_eq!(shown[4], format!("pool {}", 1000 - allowance), "{shown:?}");
+    assert_eq!(shown[5], "others 0", "{shown:?}");
+    assert!(shown[6].starts_with("heard ") && shown[6].ends_with(" ms ago"), "{shown:?}");
+    assert_eq!(shown[7], "in flight no", "{shown:?}");
+    // A message that nobody answers.
+    (0..2 * MASTERS).for_each(|i| nodes.stop(i));
+    server.client().get("/update?biz=b0&key=alice&count=900");
+    assert_eq!(lease_shown(&plane.setup)[7], "in flight yes");
+    // Another host: what the record holds is nobody's.
+    server.kill_all_and_wait();
+    (0..2 * MASTERS).for_each(|i| nodes.go_on(i));
+    drop(server);
+    std::fs::remove_file(plane.setup.path("data/runtime.mmap")).expect("removed");
+    let _server = plane.start(2);
+    let shown = lease_shown(&plane.setup);
+    assert!(shown.iter().any(|word| word.starts_with("void: ")), "{shown:?}");
+}
+
+#[test]
+fn a_record_that_is_erased_frees_no_uses_in_the_ledger() {
+    let Some(nodes) = Nodes::start() else { return };
+    let limit = "policy=\"interval\" interval=\"1h\" max=\"10\"";
+    let biz = "share=\"cluster\" hosts=\"1\" wait=\"500ms\"";
+    let map = hosts::map(&[Shared::new(biz, limit)]);
+    let plane = hosts::plane(&nodes.seeds(), "timeout=\"500ms\"", &map);
+    let server = plane.start(2);
+    wait_until("the masters grant", || {
+        let answer = server.client().get("/update?biz=b0&key=alice&count=6");
+        (answer.status == 200).then_some(())
+    });
+    assert_eq!(plane.ask("DELETE", "/node?biz=b0&key=alice", "").status, 200);
+    assert_eq!(plane.get("/node?biz=b0&key=alice").status, 404);
+    let mut client = server.client();
+    let passed = (0..20).filter(|_| client.get("/update?biz=b0&key=alice").status == 200).count();
+    assert!(passed <= 4, "{passed} of 4 that were left");
+    let answer = client.get("/query?biz=b0&key=alice");
+    assert_eq!((answer.attribute("used"), answer.attribute("remaining")), (Some("10"), Some("0")));
+}

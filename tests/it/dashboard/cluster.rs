@@ -1,0 +1,121 @@
+//! The dashboard of a machine that shares limits: the cluster's nodes, how much is answered here,
+//! what waits, and a key's lease.
+
+use serde_json::{Value, json};
+
+use super::browser::{Browser, chromium};
+use super::{fits_any_screen, open, stats, texts};
+use crate::cluster::hosts::{self, Shared};
+use crate::cluster::nodes::{MASTERS, Nodes};
+use crate::common::plane::Plane;
+use crate::common::wait_until;
+
+/// A figure in the section of the cluster.
+fn figure(browser: &mut Browser, id: &str) -> String {
+    texts(browser, &format!("#cluster #{id}")).remove(0)
+}
+
+/// The rows of the nodes: address and state.
+fn nodes_shown(browser: &mut Browser) -> Vec<String> {
+    let mut rows = texts(browser, "#nodes tr");
+    rows.sort();
+    rows
+}
+
+/// The cluster in /stats, once the courier has told all of its figures.
+fn cluster(plane: &Plane) -> Value {
+    stats(plane)["cluster"].clone()
+}
+
+#[test]
+fn the_page_shows_a_cluster_where_there_is_one() {
+    let Some(program) = chromium() else { return };
+    let Some(mut nodes) = Nodes::start() else { return };
+    let limit = "policy=\"interval\" interval=\"1h\" max=\"1000\"";
+    let biz = "share=\"cluster\" hosts=\"2\" wait=\"300ms\"";
+    let map = hosts::map(&[Shared::new(biz, limit)]);
+    let arguments = "timeout=\"300ms\" learn=\"300ms\"";
+    let plane = hosts::plane(&nodes.seeds(), arguments, &map);
+    let server = plane.start(2);
+    let mut client = server.client();
+    wait_until("the masters grant", || {
+        (client.get("/update?biz=b0&key=alice&count=5").status == 200).then_some(())
+    });
+    let more = (0..99).filter(|_| client.get("/update?biz=b0&key=alice").status == 200).count();
+    let mut browser = open(&plane, &program);
+    browser.wait("!document.getElementById('cluster').hidden");
+    let up = |i| format!("{}up", nodes.node(i));
+    let mut expected: Vec<String> = (0..MASTERS).map(up).collect();
+    expected.sort();
+    browser.wait(&format!("document.querySelectorAll('#nodes td.up').length == {MASTERS}"));
+    assert_eq!(nodes_shown(&mut browser), expected);
+    // What waited is counted at once; the courier tells its figures each second.
+    let told = wait_until("the courier has told", || {
+        Some(cluster(&plane)).filter(|told| told["leases"]["grants"].as_u64() > Some(0))
+    });
+    let waits = &told["waits"];
+    for name in ["answered", "missed", "unreachable"] {
+        let shown = format!("document.getElementById('waits-{name}').textContent");
+        browser.wait(&format!("{shown} == '{}'", waits[name]));
+    }
+    assert_eq!(figure(&mut browser, "waits-now"), "0");
+    let asked: u64 = ["answered", "missed", "unreachable"]
+        .iter()
+        .map(|name| waits[name].as_u64().expect("a number"))
+        .sum();
+    let items = told["items"].as_u64().expect("a number");
+    assert!(items >= 100 && (1..items).contains(&asked), "{told}");
+    let local = figure(&mut browser, "shared-local");
+    let percent: f64 = local.strip_suffix(" %").expect("a share").parse().expect("a number");
+    let expected = 100.0 * (items - asked) as f64 / items as f64;
+    assert!((percent - expected).abs() <= 0.5, "{local} of {told}");
+    shows_a_lease(&mut browser, 5 + more);
+    // The uses go back when nobody uses the key for a while.
+    browser.wait("Number(document.getElementById('lease-returns').textContent) > 0");
+    assert_eq!(figure(&mut browser, "lease-recalls"), "0");
+    fits_any_screen(&mut browser);
+    tells_colors_apart(&mut browser);
+    shows_what_is_down(&mut browser, &plane, &mut nodes);
+    browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+/// A key that is looked for shows its allowance here, and the pool as last heard.
+fn shows_a_lease(browser: &mut Browser, used: usize) {
+    browser.value("document.querySelector('[data-biz=b0] input').value = 'alice'");
+    browser.press("[data-biz=b0] .row:has(input) button:nth-of-type(1)");
+    let shown = "document.querySelector('[data-biz=b0] pre').textContent";
+    browser.wait(&format!(
+        "/here: {used} of \\d+ allowed used, ends in \\d+ m\\n +pool: \\d+ left, heard \\d+ m?s ago/\
+         .test({shown})"
+    ));
+    let shown = browser.value(shown);
+    assert!(shown.as_str().expect("a text").contains(&format!("{used} of 1,000 used")), "{shown}");
+}
+
+/// The states of nodes are words, and their marks are seen in light and dark.
+fn tells_colors_apart(browser: &mut Browser) {
+    let mut marks = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.look_like(1400, scheme);
+        let mark = "getComputedStyle(document.querySelector('#nodes td.up'), '::before')";
+        marks.push(browser.value(&format!("{mark}.color")));
+        assert!(browser.value(&format!("{mark}.content")).as_str().expect("a text").contains('●'));
+    }
+    assert_ne!(marks[0], marks[1]);
+}
+
+fn shows_what_is_down(browser: &mut Browser, plane: &Plane, nodes: &mut Nodes) {
+    (0..2 * MASTERS).for_each(|i| nodes.kill(i));
+    let down = format!("document.querySelectorAll('#nodes td.down').length == {MASTERS}");
+    browser.wait(&down);
+    browser.wait("document.title == 'frs: not well'");
+    let alerts = "document.getElementById('alerts').textContent";
+    browser.wait(&format!("{alerts}.includes('cluster: no node answers')"));
+    assert_eq!(cluster(plane)["nodes"].as_array().expect("a list").len(), MASTERS);
+    // Without a courier nobody knows the nodes.
+    let gone = "(() => { const gone = structuredClone(stats); gone.cluster.nodes = []; \
+                gone.cluster.courier = false; showCluster(gone); \
+                return document.getElementById('no-nodes').textContent })()";
+    assert_eq!(browser.value(gone), json!("The courier is not there."));
+}
