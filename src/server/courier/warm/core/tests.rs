@@ -204,6 +204,27 @@ fn a_node_that_is_busy_is_fetched_again() {
 }
 
 #[test]
+fn only_where_the_cluster_has_none_a_fresh_record_may_be_made_for_who_left() {
+    let nowhere = |answer, now_ms, error| {
+        let (mut host, mut warm) = (Host::default(), Warm::default());
+        warm.want(&mut host, key(1), 1, DEADLINE);
+        let id = sent(&mut warm)[0].id;
+        host.error = error;
+        warm.answered(&mut host, now_ms, id, answer);
+        let one = warm.take_finished().remove(0);
+        (one.fate, one.is_nowhere)
+    };
+    let found = || Ok(WarmAnswer::Record(record(9).encode(&key(1))));
+    assert_eq!(nowhere(Ok(WarmAnswer::Nothing), 1, None), (Fate::Answered, true));
+    assert_eq!(nowhere(found(), 1, None), (Fate::Answered, false));
+    for error in [ItemError::Busy, ItemError::Full, ItemError::Store] {
+        // It cannot be taken in. A fresh one would hide it.
+        assert_eq!(nowhere(found(), DEADLINE, Some(error)), (Fate::Answered, false));
+    }
+    assert_eq!(nowhere(Err(NoAnswer::Down), 1, None), (Fate::Unreachable, false));
+}
+
+#[test]
 fn a_record_is_sent_until_it_is_kept_and_forgotten_where_it_is_another_hosts() {
     let (mut host, mut warm) = (Host::default(), Warm::<u32>::default());
     host.records.insert(key(1), record(1));
