@@ -550,10 +550,13 @@ local function put(keys, args)
 end
 
 local function fetch(keys, args)
-  local bytes = redis.call('HGET', keys[1], 'b')
-  if not bytes then return {} end
-  redis.call('HSET', keys[1], 'h', args[1], 'v', args[2])
-  return {bytes}
+  local found = redis.call('HMGET', keys[1], 'h', 'v', 'b')
+  if not found[3] then return {} end
+  -- A question that comes late leaves what its host has put since as it is.
+  if found[1] ~= args[1] or not is_old(args[2], found[2]) then
+    redis.call('HSET', keys[1], 'h', args[1], 'v', args[2])
+  end
+  return {found[3]}
 end
 
 -- What was fetched is deleted, unless its host has put a later version.
