@@ -189,6 +189,17 @@ fn without_the_cluster_only_what_refuses_nothing_is_evicted() {
 }
 
 #[test]
+fn one_that_refuses_nothing_is_found_behind_many_that_refuse() {
+    let mut host = Host::with(&MAP.replace("chain=\"8\"", "chain=\"24\""));
+    host.is_silent = true;
+    for nth in 0..24 {
+        let uses = if nth == 23 { 1 } else { 3 };
+        (0..uses).for_each(|_| assert_eq!(host.update("minute", &nth.to_string()), Ok(true)));
+    }
+    assert_eq!(host.update("minute", "new"), Ok(true), "in the place of 23");
+}
+
+#[test]
 fn a_record_is_erased_only_as_the_cluster_has_it() {
     let mut host = Host::new();
     (0..8).for_each(|nth| assert_eq!(host.update("minute", &nth.to_string()), Ok(true)));
