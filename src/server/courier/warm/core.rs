@@ -351,9 +351,8 @@ impl<T> Warm<T> {
         }
         let Homeless { key, waiting, record } = homeless;
         match inserted {
-            Ok(Inserted::Crowded) => self.finish(&key, waiting, Fate::Unreachable),
             Err(ItemError::Busy) if !is_late => self.fetch(key, waiting),
-            // What is wrong with the group the item says when it runs.
+            // What is wrong with the group the item says when it runs, or that it is late.
             inserted => {
                 let is_here = inserted == Ok(Inserted::Yes) && record.is_some();
                 self.finish(&key, waiting, Fate::Answered);

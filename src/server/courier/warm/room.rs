@@ -109,7 +109,8 @@ impl<T> Warm<T> {
             let Some(What::Room(homeless)) = self.end(id).map(|end| end.what) else { continue };
             let key = homeless.key;
             if now_ms >= homeless.waiting.deadline_ms {
-                self.finish(&key, homeless.waiting, Fate::Unreachable);
+                // It is late, which does not say that the cluster cannot be reached.
+                self.finish(&key, homeless.waiting, Fate::Answered);
             } else if let Some(homeless) = self.take_in(host, homeless, false) {
                 waiting.push_front(self.begin(key, What::Room(homeless)));
                 self.crowds.by_chain.entry(place).or_default().waiting = waiting;
