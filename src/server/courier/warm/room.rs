@@ -95,6 +95,10 @@ impl<T> Warm<T> {
     pub fn make_room(&mut self, host: &mut impl Records, now_ms: u64) {
         let chains: Vec<ChainPlace> = self.crowds.by_chain.keys().copied().collect();
         for chain in chains {
+            if self.crowds.spills >= SPILLS_MAX {
+                // Looks at all the others would cost much, and nothing could leave them.
+                return;
+            }
             if self.crowds.by_chain.get(&chain).is_some_and(|crowd| crowd.under_way == 0) {
                 self.settle(host, now_ms, chain);
             }

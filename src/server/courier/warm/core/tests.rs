@@ -13,6 +13,10 @@ struct Host {
     room: Option<usize>,
     /// What was spilled.
     filter: HashSet<LeaseKey>,
+    /// Keys with the same last digits share a chain. 0: all do.
+    chains: u64,
+    /// Looks at chains.
+    looks: usize,
 }
 
 impl Host {
@@ -60,8 +64,11 @@ impl Records for Host {
         self.room.is_none()
     }
 
-    fn chain(&mut self, _: &LeaseKey) -> Result<Chain, ItemError> {
+    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError> {
         self.result(())?;
+        self.looks += 1;
+        let chain_of = |key: &LeaseKey| key.field[0].checked_rem(self.chains).unwrap_or(0);
+        let chain = chain_of(key);
         let changed = |(key, record): (&LeaseKey, &Record)| ChangedRecord {
             key: *key,
             record: record.clone(),
@@ -69,8 +76,10 @@ impl Records for Host {
             place: place(key.field[0]),
         };
         let mut records: Vec<ChangedRecord> = self.records.iter().map(changed).collect();
+        records.retain(|changed| chain_of(&changed.key) == chain);
         records.sort_by_key(|changed| changed.key.field[0]);
-        Ok(Chain { place: ChainPlace { group: 7, key_node: 0 }, length: 16, records })
+        let place = ChainPlace { group: 7, key_node: chain as usize };
+        Ok(Chain { place, length: 16, records })
     }
 
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
@@ -419,4 +428,19 @@ fn records_on_their_way_are_bounded_and_the_rest_follows() {
     assert_eq!((done, host.records.len()), (1040, 1100 - 2));
     // What waits and was never answered is found late.
     assert!(!warm.is_crowded());
+}
+
+#[test]
+fn chains_that_nothing_can_leave_now_cost_nothing() {
+    let mut host = Host { chains: 1100, ..Host::crowded(1100) };
+    let mut warm = Warm::default();
+    (0..1100).for_each(|nth| warm.want(&mut host, key(1100 + nth), nth as u32, DEADLINE));
+    let leaving = spills(&mut warm);
+    assert_eq!((leaving.len(), host.looks), (1024, 1100));
+    warm.make_room(&mut host, 1);
+    assert_eq!((host.looks, spills(&mut warm).len()), (1100, 0));
+    warm.answered(&mut host, 1, leaving[0].1, Ok(WarmAnswer::Kept));
+    host.looks = 0;
+    warm.make_room(&mut host, 1);
+    assert_eq!((host.looks, spills(&mut warm).len()), (1, 1));
 }
