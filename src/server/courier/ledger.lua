@@ -540,6 +540,10 @@ local function put(keys, args)
   local is_own = found[1] == host
   if found[1] and not is_own and not takes_over then return MOVED end
   if is_own and is_old(version, found[2]) then return OLD end
+  if takes_over and bytes == '' then
+    redis.call('DEL', keys[1])
+    return KEPT
+  end
   redis.call('HSET', keys[1], 'h', host, 'v', version, 'b', bytes)
   if life > 0 then
     redis.call('PEXPIRE', keys[1], life)

@@ -48,7 +48,9 @@ impl<T> Warm<T> {
         for changed in chosen {
             let key = changed.key;
             let takes_over = !host.backs_up(&key);
-            let bytes = changed.record.encode(&key);
+            // A fresh one says no more than none does, and none takes no room there.
+            let is_told = !takes_over || !changed.record.states.is_empty();
+            let bytes = if is_told { changed.record.encode(&key) } else { Vec::new() };
             let call = WarmCall::Put { life_ms: changed.life_ms, bytes, takes_over };
             let id = self.begin(key, What::Spill(changed, place));
             self.crowds.spills += 1;

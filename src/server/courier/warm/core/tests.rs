@@ -325,6 +325,20 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
 }
 
 #[test]
+fn a_fresh_record_takes_no_room_in_the_cluster() {
+    let (mut host, mut warm) = (Host::crowded(1), Warm::default());
+    let fresh = Record { states: Vec::new(), ..record(0) };
+    host.records.insert(key(0), fresh);
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    let leaving = sent(&mut warm).remove(0);
+    let none = WarmCall::Put { life_ms: Some(5), bytes: Vec::new(), takes_over: true };
+    assert_eq!((leaving.key, leaving.call), (key(0), none));
+    warm.answered(&mut host, 1, leaving.id, Ok(WarmAnswer::Kept));
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered)]);
+    assert!(!host.has(0) && host.has(100));
+}
+
+#[test]
 fn a_record_that_was_used_on_its_way_stays() {
     let (mut host, mut warm) = (Host::crowded(8), Warm::default());
     warm.want(&mut host, key(100), 1, DEADLINE);
