@@ -85,6 +85,11 @@ impl<T> Warm<T> {
             Err(error) => {
                 self.figures.lost += 1;
                 if error == NoAnswer::Down {
+                    let crowd = self.crowds.by_chain.get(&chain);
+                    if crowd.is_some_and(|crowd| crowd.under_way > 0) {
+                        // Those on their way to another master may leave.
+                        return;
+                    }
                     self.give_up(chain);
                 }
             }
