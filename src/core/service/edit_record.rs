@@ -163,6 +163,9 @@ impl Service {
                 transaction.erase(index);
                 return Ok(there);
             }
+            if !there && !entry.backs_up && !transaction.may_be_spilled(index) {
+                return Ok(false);
+            }
             // A fresh record: without one the cluster's copy would come back.
             entry.adopt(transaction.words(index), Scope::Key);
             let [states, _] = transaction.states([Some(index), None]);

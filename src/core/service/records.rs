@@ -269,7 +269,7 @@ impl Service {
             states[..record.states.len()].copy_from_slice(&record.states);
             words[node::CHECK] = record.check;
             entry.adopt(words, Scope::Key);
-            if transaction.place(index, table, entry.evicts(true), now).is_err() {
+            if transaction.place(index, table, entry.evicts(false), now).is_err() {
                 return crowded(entry);
             }
             // One that was spilled is to stay for a while. A last use by a clock that is ahead

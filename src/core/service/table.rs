@@ -337,13 +337,13 @@ impl Entry {
         self.rules(self.lists.as_ref().and_then(|lists| lists.find_stored(key)))
     }
 
-    /// What may be evicted for a node of it, at most. An item that may wait lets the courier make
-    /// room. Without the cluster, what refuses nothing is evicted.
-    pub fn evicts(&self, may_wait: bool) -> Rank {
+    /// What may be evicted for a node of it, at most. Where records are spilled nothing in use is:
+    /// the courier makes room. Only where the cluster cannot be reached what refuses nothing is.
+    pub fn evicts(&self, is_cut_off: bool) -> Rank {
         match self.on_full {
             OnFull::Refuse => Rank::Expired,
-            OnFull::Evict if self.spills && may_wait => Rank::Expired,
-            OnFull::Evict if self.spills => Rank::Idle,
+            OnFull::Evict if self.spills && is_cut_off => Rank::Idle,
+            OnFull::Evict if self.spills => Rank::Expired,
             OnFull::Evict => Rank::Banned,
         }
     }

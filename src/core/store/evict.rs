@@ -103,6 +103,8 @@ impl FullChain<'_> {
                 Rank::Expired => return Some(Victim { place, rank: Some(rank) }),
                 // Does not count as judged: `full` means that nothing else is left.
                 Rank::Kept => continue,
+                // Nor does one that may not go where only an idle one may.
+                _ if most == Rank::Idle && rank > most => continue,
                 _ if best.and_then(|best| best.rank).is_none_or(|least| rank < least) => {
                     best = Some(Victim { place, rank: Some(rank) });
                 }

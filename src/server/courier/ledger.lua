@@ -540,6 +540,10 @@ local function put(keys, args)
   local is_own = found[1] == host
   if found[1] and not is_own and not takes_over then return MOVED end
   if is_own and is_old(version, found[2]) then return OLD end
+  if takes_over and bytes == '' then
+    redis.call('DEL', keys[1])
+    return KEPT
+  end
   redis.call('HSET', keys[1], 'h', host, 'v', version, 'b', bytes)
   if life > 0 then
     redis.call('PEXPIRE', keys[1], life)
@@ -550,10 +554,13 @@ local function put(keys, args)
 end
 
 local function fetch(keys, args)
-  local bytes = redis.call('HGET', keys[1], 'b')
-  if not bytes then return {} end
-  redis.call('HSET', keys[1], 'h', args[1], 'v', args[2])
-  return {bytes}
+  local found = redis.call('HMGET', keys[1], 'h', 'v', 'b')
+  if not found[3] then return {} end
+  -- A question that comes late leaves what its host has put since as it is.
+  if found[1] ~= args[1] or not is_old(args[2], found[2]) then
+    redis.call('HSET', keys[1], 'h', args[1], 'v', args[2])
+  end
+  return {found[3]}
 end
 
 -- What was fetched is deleted, unless its host has put a later version.

@@ -122,7 +122,8 @@ fn a_group_too_small_by_half_forgets_no_key() {
 fn nor_where_workers_and_couriers_are_killed_meanwhile() {
     let Some(nodes) = Nodes::start() else { return };
     let map = map(&format!("policy=\"total\" max=\"{MAX}\""), "");
-    let hosts = Hosts::new(1, &nodes.seeds(), "timeout=\"500ms\"", &map);
+    // Items wait for less than a courier takes to come back.
+    let hosts = Hosts::new(1, &nodes.seeds(), "timeout=\"50ms\"", &map);
     let servers = hosts.start();
     let uses = use_up(&hosts.setups[0], || {
         let mut random = Random::new(1);

@@ -307,4 +307,13 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     assert_eq!(ask(2, 10, WarmCall::Fetch), "m", "late");
     ask(2, 11, WarmCall::Drop);
     assert_eq!(ask(2, 12, WarmCall::Fetch), "Nothing");
+    // A question that comes late does not help an old deletion to what was put since.
+    assert_eq!(ask(2, 20, call("n", 0, true)), "Kept");
+    assert_eq!(ask(2, 15, WarmCall::Fetch), "n");
+    ask(2, 16, WarmCall::Drop);
+    assert_eq!(ask(2, 21, WarmCall::Fetch), "n");
+    // An empty one deletes what is there, unless it is late.
+    assert_eq!([ask(1, 1, call("", 0, false)), ask(2, 20, call("", 0, true))], ["Moved", "Old"]);
+    assert_eq!(ask(1, 1, call("", 0, true)), "Kept");
+    assert_eq!(ask(1, 2, WarmCall::Fetch), "Nothing");
 }

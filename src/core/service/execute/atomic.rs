@@ -77,8 +77,10 @@ impl AtomicTransaction<'_> {
             self.find_all(&mut transaction);
         }
         for (index, judged) in judged.iter_mut().enumerate() {
-            if let Some(judged) = judged {
-                self.figure(index, &mut transaction, judged, answers);
+            if let Some(judged) = judged
+                && !self.figure(index, &mut transaction, judged, answers)
+            {
+                return Ok(Some(Lacking::Records));
             }
         }
         if !keeps {
@@ -216,14 +218,15 @@ impl AtomicTransaction<'_> {
         Ok(Judged { done, ban_until: None })
     }
 
-    /// The answer of an item, with the figures as they will be stored.
+    /// The answer of an item, with the figures as they will be stored. False: its ban has no room
+    /// that the courier can make.
     fn figure(
         &self,
         index: usize,
         transaction: &mut Transaction<'_>,
         judged: &mut Judged,
         answers: &mut Answers,
-    ) {
+    ) -> bool {
         let one = self.one(index);
         let rules = one.rules;
         let nodes = one.nodes(transaction);
@@ -232,7 +235,11 @@ impl AtomicTransaction<'_> {
             judged.done.judgement.ban_ms = None;
         }
         if !judged.done.charged && self.request.command == Command::Update {
-            judged.ban_until = one.refuse(transaction, nodes, &mut judged.done.judgement);
+            let refused = one.refuse(transaction, nodes, &mut judged.done.judgement);
+            if refused.is_err() && one.may_get_room() {
+                return false;
+            }
+            judged.ban_until = refused.unwrap_or(None);
             if judged.ban_until.is_some() {
                 // The ban of a shadow item is kept with the charges of the others. After a refusal
                 // all of this is undone, and bans are written alone. The node's place already
@@ -248,6 +255,7 @@ impl AtomicTransaction<'_> {
         });
         answer.action = one.action(&verdict, &mut answers.actions);
         answer.result = Ok(verdict);
+        true
     }
 
     fn write_bans(&self, transaction: &mut Transaction<'_>, judged: &[Option<Judged>]) {

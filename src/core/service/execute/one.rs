@@ -9,7 +9,7 @@ use crate::key::KeyRef;
 use crate::limit::{Demand, Judgement, LimitFigures, Rules, Spending, States, Verdict};
 use crate::service::table::{Entry, Table};
 use crate::service::{Answer, Answers, Command, Item, ItemError};
-use crate::store::{Keep, NodeIndex, Refused, Transaction, Wanted, Worked};
+use crate::store::{Keep, NodeIndex, Rank, Refused, Transaction, Wanted, Worked};
 
 /// The two nodes of an item.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +108,12 @@ impl<'a> ItemTransaction<'a> {
         self.entry.spills && !self.resolved.wait.is_over()
     }
 
+    /// What may be evicted for a node of it, at most.
+    #[inline]
+    fn evicts(&self) -> Rank {
+        self.entry.evicts(self.resolved.wait == WaitState::CutOff)
+    }
+
     #[inline]
     fn count(&self) -> i32 {
         // An item without a count was refused when it was resolved.
@@ -172,9 +178,8 @@ impl<'a> ItemTransaction<'a> {
             if self.with_states(transaction, nodes, |states| rules.is_fresh(states, scope)) {
                 return Ok(());
             }
-            transaction
-                .place(index, self.table, self.entry.evicts(self.may_get_room()), self.now)
-                .map_err(|_| ItemError::Full)?;
+            let placed = transaction.place(index, self.table, self.evicts(), self.now);
+            placed.map_err(|_| ItemError::Full)?;
         }
         transaction.touch(index, self.now);
         Ok(())
@@ -221,7 +226,11 @@ impl<'a> ItemTransaction<'a> {
                 }
             }
         } else if command == Command::Update {
-            ban_until = self.refuse(&mut transaction, nodes, &mut done.judgement);
+            let refused = self.refuse(&mut transaction, nodes, &mut done.judgement);
+            ban_until = match refused {
+                Err(_) if self.may_get_room() => return Err(Unjudged::Absent(Scope::Key)),
+                refused => refused.unwrap_or(None),
+            };
         }
         let verdict = self.with_states(&mut transaction, nodes, |states| {
             self.verdict(states, &done.judgement, &mut details[from..])
@@ -356,22 +365,25 @@ impl<'a> ItemTransaction<'a> {
 
     /// Stamps the last use. If a ban is due and can be kept, starts it in the working copies and
     /// returns its end.
+    ///
+    /// # Errors
+    /// A ban is due, and has no room.
     #[cold]
     pub fn refuse(
         &self,
         transaction: &mut Transaction<'_>,
         nodes: Nodes,
         judgement: &mut Judgement,
-    ) -> Option<Millis> {
+    ) -> Result<Option<Millis>, ItemError> {
         for index in [nodes.key, nodes.whole].into_iter().flatten() {
             transaction.stamp(index, self.now);
         }
-        judgement.ban_ms?;
-        let most = self.entry.evicts(self.may_get_room());
-        transaction.place(nodes.key?, self.table, most, self.now).ok()?;
-        self.with_states(transaction, nodes, |states| {
+        let (Some(_), Some(key)) = (judgement.ban_ms, nodes.key) else { return Ok(None) };
+        let placed = transaction.place(key, self.table, self.evicts(), self.now);
+        placed.map_err(|_| ItemError::Full)?;
+        Ok(self.with_states(transaction, nodes, |states| {
             self.rules.start_ban(states, self.now, judgement)
-        })
+        }))
     }
 
     /// Writes the end of a ban into the key's stored node: a refused item changes no limit state.

@@ -189,6 +189,52 @@ fn without_the_cluster_only_what_refuses_nothing_is_evicted() {
 }
 
 #[test]
+fn who_does_not_wait_and_who_edits_evict_nothing_in_use() {
+    let mut host = Host::new();
+    for nth in 0..8 {
+        assert_eq!(host.update("minute", &nth.to_string()), Ok(true));
+    }
+    let now = clock::now();
+    // As one that has waited in vain, because its courier died.
+    for atomic in [false, true] {
+        let late = request(Command::Update, atomic, &[Ask("minute", "new", 1)]);
+        let answers = host.service.answers(&late, now);
+        assert_eq!(answers.items[0].result.as_ref().err(), Some(&ItemError::Full));
+    }
+    let new = RecordName::of_key("minute", "new");
+    assert_eq!(host.service.set_used(new, 1, 1, now), Err(ItemError::Full.into()));
+    // There is nothing to erase here, and nothing that could come back.
+    assert_eq!(host.service.erase(new, now), Ok(false));
+    for nth in 0..8 {
+        assert_eq!(host.service.used("minute", &nth.to_string(), now), 1, "{nth}");
+    }
+}
+
+#[test]
+fn one_that_refuses_nothing_is_found_behind_many_that_refuse() {
+    let mut host = Host::with(&MAP.replace("chain=\"8\"", "chain=\"24\""));
+    host.is_silent = true;
+    for nth in 0..24 {
+        let uses = if nth == 23 { 1 } else { 3 };
+        (0..uses).for_each(|_| assert_eq!(host.update("minute", &nth.to_string()), Ok(true)));
+    }
+    assert_eq!(host.update("minute", "new"), Ok(true), "in the place of 23");
+}
+
+#[test]
+fn a_ban_gets_room_as_well() {
+    let bans = MAP.replace("max=\"3\"", "max=\"3\" ban=\"1h\"");
+    for atomic in [false, true] {
+        let mut host = Host::with(&bans);
+        (0..8).for_each(|nth| assert_eq!(host.update("minute", &nth.to_string()), Ok(true)));
+        let too_much = request(Command::Update, atomic, &[Ask("minute", "new", 4)]);
+        assert_eq!(allowed(&host.run(too_much)), [Ok(false)]);
+        assert_eq!(host.update("minute", "new"), Ok(false), "atomic: {atomic}");
+        host.world.verify();
+    }
+}
+
+#[test]
 fn a_record_is_erased_only_as_the_cluster_has_it() {
     let mut host = Host::new();
     (0..8).for_each(|nth| assert_eq!(host.update("minute", &nth.to_string()), Ok(true)));

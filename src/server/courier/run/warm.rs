@@ -14,7 +14,7 @@ use super::Courier;
 use super::host_nodes::HostNodes;
 use super::rings::RingTicket;
 use crate::courier::cluster::{Lost, function_of_call};
-use crate::courier::core::{Fate, Nodes, Now};
+use crate::courier::core::{Nodes, Now};
 use crate::courier::warm::{
     Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
     SpillFigures, Warm, WarmAnswer, WarmMessage,
@@ -183,9 +183,9 @@ impl Courier {
 
     /// Sends what is to be sent, and finishes wants. True if that has consequences at once.
     pub(super) fn act_on_records(&mut self) -> bool {
-        for Finished { ticket, key, fate } in self.warm.warm.take_finished() {
+        for Finished { ticket, key, fate, is_nowhere } in self.warm.warm.take_finished() {
             let runtime = self.nodes.service.handle().runtime();
-            if !self.rings.finish(runtime, ticket, fate) && fate == Fate::Answered {
+            if !self.rings.finish(runtime, ticket, fate) && is_nowhere {
                 // Whoever has asked and did not wait finds the answer the next time.
                 let wall_ms = self.nodes.wall_ms();
                 let _ = self.nodes.service.insert_fresh_record(&key, wall_ms);

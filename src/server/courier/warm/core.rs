@@ -73,6 +73,8 @@ pub struct Finished<T> {
     pub key: LeaseKey,
     /// What became of it.
     pub fate: Fate,
+    /// The cluster has no record of the key, and nothing says so here yet.
+    pub is_nowhere: bool,
 }
 
 /// What became of a record that was sent.
@@ -245,7 +247,8 @@ impl<T> Warm<T> {
 
     pub(super) fn finish(&mut self, key: &LeaseKey, waiting: Waiting<T>, fate: Fate) {
         let tickets = waiting.tickets.into_iter();
-        self.finished.extend(tickets.map(|ticket| Finished { ticket, key: *key, fate }));
+        let finished = |ticket| Finished { ticket, key: *key, fate, is_nowhere: false };
+        self.finished.extend(tickets.map(finished));
     }
 
     /// A record has changed. If it cannot be sent now: where it is.
@@ -323,7 +326,10 @@ impl<T> Warm<T> {
             self.figures.fetched += u64::from(record.is_some());
             self.figures.missed += u64::from(record.is_none());
         } else if record.is_none() {
-            return self.finish(&key, waiting, Fate::Answered);
+            let from = self.finished.len();
+            self.finish(&key, waiting, Fate::Answered);
+            self.finished[from..].iter_mut().for_each(|one| one.is_nowhere = true);
+            return;
         }
         if let Some(homeless) = self.take_in(host, Homeless { key, waiting, record }, is_late) {
             self.wait_for_room(host, homeless);
@@ -345,9 +351,8 @@ impl<T> Warm<T> {
         }
         let Homeless { key, waiting, record } = homeless;
         match inserted {
-            Ok(Inserted::Crowded) => self.finish(&key, waiting, Fate::Unreachable),
             Err(ItemError::Busy) if !is_late => self.fetch(key, waiting),
-            // What is wrong with the group the item says when it runs.
+            // What is wrong with the group the item says when it runs, or that it is late.
             inserted => {
                 let is_here = inserted == Ok(Inserted::Yes) && record.is_some();
                 self.finish(&key, waiting, Fate::Answered);

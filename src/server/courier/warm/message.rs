@@ -13,7 +13,7 @@ pub enum WarmCall {
     Put {
         /// For so long. None: forever.
         life_ms: Option<u64>,
-        /// The record.
+        /// The record. Empty, where it takes over: none is kept.
         bytes: Vec<u8>,
         /// Even if another host has a record of the key there.
         takes_over: bool,

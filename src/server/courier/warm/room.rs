@@ -48,7 +48,9 @@ impl<T> Warm<T> {
         for changed in chosen {
             let key = changed.key;
             let takes_over = !host.backs_up(&key);
-            let bytes = changed.record.encode(&key);
+            // A fresh one says no more than none does, and none takes no room there.
+            let is_told = !takes_over || !changed.record.states.is_empty();
+            let bytes = if is_told { changed.record.encode(&key) } else { Vec::new() };
             let call = WarmCall::Put { life_ms: changed.life_ms, bytes, takes_over };
             let id = self.begin(key, What::Spill(changed, place));
             self.crowds.spills += 1;
@@ -83,6 +85,11 @@ impl<T> Warm<T> {
             Err(error) => {
                 self.figures.lost += 1;
                 if error == NoAnswer::Down {
+                    let crowd = self.crowds.by_chain.get(&chain);
+                    if crowd.is_some_and(|crowd| crowd.under_way > 0) {
+                        // Those on their way to another master may leave.
+                        return;
+                    }
                     self.give_up(chain);
                 }
             }
@@ -95,6 +102,10 @@ impl<T> Warm<T> {
     pub fn make_room(&mut self, host: &mut impl Records, now_ms: u64) {
         let chains: Vec<ChainPlace> = self.crowds.by_chain.keys().copied().collect();
         for chain in chains {
+            if self.crowds.spills >= SPILLS_MAX {
+                // Looks at all the others would cost much, and nothing could leave them.
+                return;
+            }
             if self.crowds.by_chain.get(&chain).is_some_and(|crowd| crowd.under_way == 0) {
                 self.settle(host, now_ms, chain);
             }
@@ -109,7 +120,8 @@ impl<T> Warm<T> {
             let Some(What::Room(homeless)) = self.end(id).map(|end| end.what) else { continue };
             let key = homeless.key;
             if now_ms >= homeless.waiting.deadline_ms {
-                self.finish(&key, homeless.waiting, Fate::Unreachable);
+                // It is late, which does not say that the cluster cannot be reached.
+                self.finish(&key, homeless.waiting, Fate::Answered);
             } else if let Some(homeless) = self.take_in(host, homeless, false) {
                 waiting.push_front(self.begin(key, What::Room(homeless)));
                 self.crowds.by_chain.entry(place).or_default().waiting = waiting;

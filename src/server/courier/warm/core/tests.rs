@@ -13,6 +13,10 @@ struct Host {
     room: Option<usize>,
     /// What was spilled.
     filter: HashSet<LeaseKey>,
+    /// Keys with the same last digits share a chain. 0: all do.
+    chains: u64,
+    /// Looks at chains.
+    looks: usize,
 }
 
 impl Host {
@@ -60,8 +64,11 @@ impl Records for Host {
         self.room.is_none()
     }
 
-    fn chain(&mut self, _: &LeaseKey) -> Result<Chain, ItemError> {
+    fn chain(&mut self, key: &LeaseKey) -> Result<Chain, ItemError> {
         self.result(())?;
+        self.looks += 1;
+        let chain_of = |key: &LeaseKey| key.field[0].checked_rem(self.chains).unwrap_or(0);
+        let chain = chain_of(key);
         let changed = |(key, record): (&LeaseKey, &Record)| ChangedRecord {
             key: *key,
             record: record.clone(),
@@ -69,8 +76,10 @@ impl Records for Host {
             place: place(key.field[0]),
         };
         let mut records: Vec<ChangedRecord> = self.records.iter().map(changed).collect();
+        records.retain(|changed| chain_of(&changed.key) == chain);
         records.sort_by_key(|changed| changed.key.field[0]);
-        Ok(Chain { place: ChainPlace { group: 7, key_node: 0 }, length: 16, records })
+        let place = ChainPlace { group: 7, key_node: chain as usize };
+        Ok(Chain { place, length: 16, records })
     }
 
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
@@ -204,6 +213,27 @@ fn a_node_that_is_busy_is_fetched_again() {
 }
 
 #[test]
+fn only_where_the_cluster_has_none_a_fresh_record_may_be_made_for_who_left() {
+    let nowhere = |answer, now_ms, error| {
+        let (mut host, mut warm) = (Host::default(), Warm::default());
+        warm.want(&mut host, key(1), 1, DEADLINE);
+        let id = sent(&mut warm)[0].id;
+        host.error = error;
+        warm.answered(&mut host, now_ms, id, answer);
+        let one = warm.take_finished().remove(0);
+        (one.fate, one.is_nowhere)
+    };
+    let found = || Ok(WarmAnswer::Record(record(9).encode(&key(1))));
+    assert_eq!(nowhere(Ok(WarmAnswer::Nothing), 1, None), (Fate::Answered, true));
+    assert_eq!(nowhere(found(), 1, None), (Fate::Answered, false));
+    for error in [ItemError::Busy, ItemError::Full, ItemError::Store] {
+        // It cannot be taken in. A fresh one would hide it.
+        assert_eq!(nowhere(found(), DEADLINE, Some(error)), (Fate::Answered, false));
+    }
+    assert_eq!(nowhere(Err(NoAnswer::Down), 1, None), (Fate::Unreachable, false));
+}
+
+#[test]
 fn a_record_is_sent_until_it_is_kept_and_forgotten_where_it_is_another_hosts() {
     let (mut host, mut warm) = (Host::default(), Warm::<u32>::default());
     host.records.insert(key(1), record(1));
@@ -295,6 +325,33 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
 }
 
 #[test]
+fn where_one_master_is_down_what_the_others_take_leaves() {
+    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    let leaving = spills(&mut warm);
+    warm.answered(&mut host, 1, leaving[0].1, Err(NoAnswer::Down));
+    assert!(finished(&mut warm).is_empty() && sent(&mut warm).is_empty());
+    warm.answered(&mut host, 1, leaving[1].1, Ok(WarmAnswer::Kept));
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered)]);
+    warm.answered(&mut host, 1, leaving[2].1, Err(NoAnswer::Down));
+    assert!(host.has(0) && !host.has(1) && host.has(2) && !warm.is_crowded());
+}
+
+#[test]
+fn a_fresh_record_takes_no_room_in_the_cluster() {
+    let (mut host, mut warm) = (Host::crowded(1), Warm::default());
+    let fresh = Record { states: Vec::new(), ..record(0) };
+    host.records.insert(key(0), fresh);
+    warm.want(&mut host, key(100), 1, DEADLINE);
+    let leaving = sent(&mut warm).remove(0);
+    let none = WarmCall::Put { life_ms: Some(5), bytes: Vec::new(), takes_over: true };
+    assert_eq!((leaving.key, leaving.call), (key(0), none));
+    warm.answered(&mut host, 1, leaving.id, Ok(WarmAnswer::Kept));
+    assert_eq!(finished(&mut warm), [(1, Fate::Answered)]);
+    assert!(!host.has(0) && host.has(100));
+}
+
+#[test]
 fn a_record_that_was_used_on_its_way_stays() {
     let (mut host, mut warm) = (Host::crowded(8), Warm::default());
     warm.want(&mut host, key(100), 1, DEADLINE);
@@ -347,11 +404,14 @@ fn without_the_cluster_nothing_leaves_and_nobody_waits_long() {
     let (mut host, mut warm) = (Host::crowded(8), Warm::default());
     warm.want(&mut host, key(100), 1, DEADLINE);
     warm.want(&mut host, key(101), 2, DEADLINE);
-    for (nth, (_, id)) in spills(&mut warm).into_iter().enumerate() {
+    let mut leaving = spills(&mut warm);
+    let last = leaving.pop().unwrap();
+    for (_, id) in leaving {
         warm.answered(&mut host, 1, id, Err(NoAnswer::Down));
-        let expected = vec![(1, Fate::Unreachable), (2, Fate::Unreachable)];
-        assert_eq!(finished(&mut warm), if nth == 0 { expected } else { vec![] });
+        assert!(finished(&mut warm).is_empty(), "another master may answer");
     }
+    warm.answered(&mut host, 1, last.1, Err(NoAnswer::Down));
+    assert_eq!(finished(&mut warm), [(1, Fate::Unreachable), (2, Fate::Unreachable)]);
     assert!(host.records.len() == 8 && !warm.is_crowded());
     // A lost message is repeated until nobody waits.
     warm.want(&mut host, key(102), 3, DEADLINE);
@@ -363,7 +423,7 @@ fn without_the_cluster_nothing_leaves_and_nobody_waits_long() {
     again.into_iter().for_each(|(_, id)| {
         warm.answered(&mut host, DEADLINE, id, Err(NoAnswer::Lost));
     });
-    assert_eq!(finished(&mut warm), [(3, Fate::Unreachable)]);
+    assert_eq!(finished(&mut warm), [(3, Fate::Answered)], "it says itself that it is late");
     assert!(!warm.is_crowded() && host.records.len() == 8);
 }
 
@@ -398,4 +458,19 @@ fn records_on_their_way_are_bounded_and_the_rest_follows() {
     assert_eq!((done, host.records.len()), (1040, 1100 - 2));
     // What waits and was never answered is found late.
     assert!(!warm.is_crowded());
+}
+
+#[test]
+fn chains_that_nothing_can_leave_now_cost_nothing() {
+    let mut host = Host { chains: 1100, ..Host::crowded(1100) };
+    let mut warm = Warm::default();
+    (0..1100).for_each(|nth| warm.want(&mut host, key(1100 + nth), nth as u32, DEADLINE));
+    let leaving = spills(&mut warm);
+    assert_eq!((leaving.len(), host.looks), (1024, 1100));
+    warm.make_room(&mut host, 1);
+    assert_eq!((host.looks, spills(&mut warm).len()), (1100, 0));
+    warm.answered(&mut host, 1, leaving[0].1, Ok(WarmAnswer::Kept));
+    host.looks = 0;
+    warm.make_room(&mut host, 1);
+    assert_eq!((host.looks, spills(&mut warm).len()), (1, 1));
 }
