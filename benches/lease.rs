@@ -46,20 +46,20 @@ const CASES: [Case; 3] = [
         name: "one interval",
         limits: r#"<limit policy="interval" interval="24h" max="1125899906842624"/>"#,
         local_bytes: 64,
-        leased_bytes: 256,
+        leased_bytes: 192,
     },
     Case {
         name: "two intervals",
         limits: r#"<limit policy="interval" interval="24h" max="1125899906842624"/>
             <limit policy="interval" interval="48h" max="1125899906842624"/>"#,
         local_bytes: 128,
-        leased_bytes: 384,
+        leased_bytes: 256,
     },
     Case {
         name: "token",
         limits: r#"<limit policy="token" rate="1000000/s" burst="100000000000"/>"#,
         local_bytes: 64,
-        leased_bytes: 256,
+        leased_bytes: 192,
     },
 ];
 
@@ -141,8 +141,7 @@ impl World {
                     gone_ms: boot_ms + 86_400_000,
                     sent_ms: boot_ms,
                     heard_ms: boot_ms,
-                    pool: limit.settings.max as i64 / 2,
-                    others: limit.settings.max / 3,
+                    elsewhere: limit.settings.max / 2,
                     ..Lease::default()
                 };
             }

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::record::{NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::limit::{LimitFigures, Spending, StateWord, States};
+use crate::limit::{LimitFigures, Spending, StateField, StateWord, States};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -106,6 +106,18 @@ impl Reader {
         match self.table.index_of(record.biz_id) {
             Some(index) if record.biz.is_some() && !record.outdated => {
                 self.table.entry(index).rules.state_words(record.scope)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The fields of a record's leases. Empty if its limits have changed since.
+    #[doc(hidden)]
+    pub fn lease_fields(&self, record: &NodeRecord) -> Vec<StateField> {
+        match self.table.index_of(record.biz_id) {
+            Some(index) if record.biz.is_some() && !record.outdated => {
+                let states = record.words.get(record.states_at..).unwrap_or(&[]);
+                self.table.entry(index).rules.lease_fields(record.scope, states)
             }
             _ => Vec::new(),
         }

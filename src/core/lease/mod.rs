@@ -4,8 +4,8 @@
 //! Values in, values out: no clock, no store and no socket in here. The courier sends what these
 //! functions return, and applies what they make of an answer to the words of a node.
 //!
-//! A node of a leased limit holds the policy's own state words and behind them a [`Lease`]. Both
-//! together are a [`Holding`]. A transaction reads it, calls one function, and writes it back.
+//! A node holds for each leased limit what its policy counts and a [`Lease`]. Both together are a
+//! [`Holding`]. A transaction reads it, calls one function, and writes it back.
 
 mod answer;
 mod ask;
@@ -21,7 +21,7 @@ pub use bind::{Binding, Keep};
 pub use holding::Holding;
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Kept, Parked, Part, kept};
-pub use words::{LEASE_WORDS, Lease};
+pub use words::{HOLDING_WORDS, HoldingWords, Lease};
 
 #[cfg(test)]
 mod tests;

@@ -221,6 +221,7 @@ impl World {
                 let incarnation = self.incarnation;
                 let is_sliding = self.is_sliding();
                 self.change(|holding| {
+                    let Lease { cut_off_end_ms, cut_off_used, .. } = holding.lease;
                     holding.lease = Lease {
                         incarnation,
                         window,
@@ -228,6 +229,8 @@ impl World {
                         end_ms: now_ms + INTERVAL_MS,
                         gone_ms: now_ms + INTERVAL_MS,
                         heard_ms: now_ms,
+                        cut_off_end_ms,
+                        cut_off_used,
                         ..Lease::default()
                     };
                     if !is_sliding {
@@ -263,7 +266,7 @@ impl World {
             Step::Reborn => {
                 // All that the other one held is void, its log and its marks as well. It is known
                 // by its incarnation, so a state that nobody has used stays.
-                if self.state[LEASE] != 0 {
+                if Holding::incarnation_in(words_of(&self.state)) != 0 {
                     self.model = Model::default();
                 }
                 self.incarnation += 1;
