@@ -209,26 +209,16 @@ impl Side<'_> {
             request.push(self.biz, key(), ItemOptions::ONE);
         };
         let service = &mut self.world.service;
-        let (mut request, mut answers) = (Request::default(), Answers::default());
         let mut exchanges = vec![Exchange::default(); self.load.together];
         let begun = Instant::now();
         for _ in 0..BLOCK / self.load.together {
             service.begin_tick();
-            if self.load.together == 1 {
-                fill(&mut request);
-                service.run(black_box(&request), NOW, &mut answers);
-                black_box(&answers);
-            } else {
-                exchanges.iter_mut().for_each(|one| fill(&mut one.request));
-                service.run_all(&mut exchanges, NOW);
-                black_box(&exchanges);
-            }
+            exchanges.iter_mut().for_each(|one| fill(&mut one.request));
+            service.run_all(&mut exchanges, NOW);
+            black_box(&exchanges);
         }
         let ns = begun.elapsed().as_nanos() as f64;
-        if self.load.together > 1 {
-            answers = exchanges.remove(0).answers;
-        }
-        let verdict = answers.items[0].result.as_ref().expect("a verdict");
+        let verdict = exchanges[0].answers.items[0].result.as_ref().expect("a verdict");
         assert!(!verdict.limited && verdict.shared.is_some() == (self.biz == "leased"));
         ns / BLOCK as f64
     }

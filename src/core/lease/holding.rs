@@ -30,22 +30,26 @@ impl Holding {
     }
 
     /// Is there a window that the host may spend in?
+    #[inline(always)]
     pub fn is_live(&self, now_ms: u64) -> bool {
         self.lease.window != 0 && now_ms < self.lease.end_ms
     }
 
     /// Uses of the allowance that are left.
+    #[inline(always)]
     pub fn unspent(&self, now_ms: u64) -> u64 {
         if self.is_live(now_ms) { self.lease.allowance.saturating_sub(self.used) } else { 0 }
     }
 
     /// Uses that are for parked requests.
+    #[inline(always)]
     pub fn held(&self, now_ms: u64) -> u64 {
         let is_over = now_ms >= self.lease.held_until_ms;
         if is_over { 0 } else { u64::from(self.lease.held).min(self.unspent(now_ms)) }
     }
 
     /// Uses that a new request may spend. A parked one may spend all that is unspent.
+    #[inline(always)]
     pub fn spendable(&self, now_ms: u64) -> u64 {
         self.unspent(now_ms) - self.held(now_ms)
     }
@@ -54,6 +58,17 @@ impl Holding {
     pub fn hold(&mut self, count: u64, until_ms: u64) {
         self.lease.held = u32::try_from(count).unwrap_or(u32::MAX);
         self.lease.held_until_ms = until_ms;
+    }
+
+    /// Spends uses of the lease that nobody else waits for. False: there are fewer.
+    #[inline(always)]
+    pub fn hit(&mut self, count: u64, now_ms: u64) -> bool {
+        let is_there = count <= self.spendable(now_ms);
+        if is_there {
+            self.used += count;
+            self.lease.used_ms = now_ms;
+        }
+        is_there
     }
 
     /// Spends uses of the lease.

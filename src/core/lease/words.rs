@@ -126,6 +126,8 @@ const GONE_MS: Field = AGAIN_MS.next(40);
 const CUT_OFF_END_MS: Field = GONE_MS.next(40);
 const CUT_OFF_USED: Field = CUT_OFF_END_MS.next(51);
 const _: () = assert!(CUT_OFF_USED.at + CUT_OFF_USED.bits == HOLDING_WORDS * 64);
+// What a hit changes.
+const _: () = assert!(USED_MS.at + USED_MS.bits <= 2 * 64);
 
 /// What a host knows of its lease of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -231,12 +233,11 @@ impl Holding {
         *words
     }
 
-    /// Writes what [`Holding::spend`] changes: two words or three.
+    /// Writes what [`Holding::hit`] changes: two words.
     #[inline(always)]
-    pub fn encode_spent(&self, words: &mut HoldingWords) {
+    pub fn encode_hit(&self, words: &mut HoldingWords) {
         USED.put(words, self.used);
         USED_MS.put(words, self.lease.used_ms);
-        HELD.put(words, self.lease.held.into());
     }
 
     /// Whose lease the words are.
@@ -301,10 +302,9 @@ mod tests {
             let mut words = holding.encode();
             prop_assert_eq!(Holding::decode(&words), holding);
             // What a hit writes alone is what it would write with all.
-            let lease = Lease { used_ms: 77, held: 5, ..lease };
-            let spent = Holding { lease, used: used / 2 };
-            spent.encode_spent(&mut words);
-            prop_assert_eq!(words, spent.encode());
+            let hit = Holding { lease: Lease { used_ms: 77, ..lease }, used: used / 2 };
+            hit.encode_hit(&mut words);
+            prop_assert_eq!(words, hit.encode());
         }
     }
 

@@ -118,6 +118,7 @@ pub(super) struct Leased {
     ring: Option<Ring>,
     /// The windows of a calendar.
     turns: Option<Turns>,
+    window_ms: Option<u64>,
 }
 
 impl Leased {
@@ -146,7 +147,10 @@ impl Leased {
         let max = policy.max()?;
         let settings = Settings { kind, max, hosts: sharing.hosts.into() };
         let ring = ring.filter(|_| matches!(kind, Kind::Sliding { .. }));
-        Some(Leased { settings, sharing, clock: Arc::clone(clock), ring, turns })
+        let clock = Arc::clone(clock);
+        let mut limit = Leased { settings, sharing, clock, ring, turns, window_ms: None };
+        limit.window_ms = limit.longest_window_ms();
+        Some(limit)
     }
 
     /// The same limit with another maximum.
@@ -232,10 +236,33 @@ impl Leased {
     /// Whether `count` is admitted.
     #[inline]
     pub fn admits(&self, state: &[u64], count: u32, spending: Spending) -> bool {
+        self.hit(words_of(state), count.into(), spending).is_some()
+            || self.admits_otherwise(state, count, spending)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admits_otherwise(&self, state: &[u64], count: u32, spending: Spending) -> bool {
         self.holding_admits(&self.holding(state), count.into(), spending)
     }
 
-    #[inline]
+    /// What the host holds after the most common item: one that spends from a live lease, of which
+    /// nothing is held if it has waited. None: it is another one. Only what it needs is decoded, as
+    /// all of this is inlined.
+    #[inline(always)]
+    fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
+        let mut holding = Holding::decode(words);
+        let may_spend = match spending {
+            Spending::New => self.sharing.share == Share::Cluster,
+            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.held == 0,
+            Spending::Ask => false,
+        };
+        let is_common = may_spend
+            & self.ring.is_none()
+            & (holding.lease.incarnation == self.clock.incarnation());
+        (is_common && holding.hit(count, self.clock.boot_ms())).then_some(holding)
+    }
+
     fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
         let now_ms = self.clock.boot_ms();
         match spending {
@@ -249,14 +276,29 @@ impl Leased {
             Spending::Admit => {
                 count <= holding.unspent(now_ms) || self.may_be_granted(holding, count)
             }
-            Spending::Ask => count <= self.remaining(holding),
+            Spending::Ask => count <= self.remaining_of(holding),
         }
     }
 
     /// Rolls the limit and, if it admits the demand, charges it if the demand charges, and returns
     /// the figures: the lease is read and written once. None: it does not admit, and is only
     /// rolled. Not for a log, which is charged by its own function.
+    #[inline]
     pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
+        let Demand { count, charges, spending } = demand;
+        if charges & (count > 0) {
+            let words = words_of_mut(state);
+            if let Some(holding) = self.hit(words, count as u64, spending) {
+                holding.encode_hit(words);
+                return Some(self.passed(&holding));
+            }
+        }
+        self.pass_otherwise(state, wall_ms, demand)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_otherwise(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
         self.roll(state);
         let Demand { count, charges, spending } = demand;
         let mut holding = self.holding(state);
@@ -267,8 +309,13 @@ impl Leased {
         if charges {
             self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
         }
-        let heard = Heard::ago(self.age_of(&holding));
-        Some(Passed { figures: self.figures_of(&holding), window_ms: self.window_ms(), heard })
+        Some(self.passed(&holding))
+    }
+
+    #[inline(always)]
+    fn passed(&self, holding: &Holding) -> Passed {
+        let heard = Heard::ago(self.age_of(holding));
+        Passed { figures: self.figures_of(holding), window_ms: self.window_ms, heard }
     }
 
     /// Whether the ledger may grant what `count` lacks: it is to be asked, or has been.
@@ -331,12 +378,22 @@ impl Leased {
 
     /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
     /// charged by its own function.
+    #[inline]
     pub fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
+        let words = words_of_mut(state);
+        match self.hit(words, count.max(0) as u64, spending) {
+            Some(holding) if count > 0 => holding.encode_hit(words),
+            _ => self.charge_otherwise(state, wall_ms, count, spending),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_otherwise(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
         let mut holding = self.holding(state);
         self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
     }
 
-    #[inline]
     fn charge_holding(
         &self,
         holding: &mut Holding,
@@ -349,9 +406,8 @@ impl Leased {
             // No use: neither does an idle lease stay for it, nor a node for nothing.
             return;
         }
-        let stored = holding.lease.incarnation;
         holding.lease.incarnation = match self.clock.incarnation() {
-            0 => stored,
+            0 => holding.lease.incarnation,
             own => own,
         };
         let magnitude = u64::from(count.unsigned_abs());
@@ -363,9 +419,6 @@ impl Leased {
                 holding.lease.held = held.saturating_sub(count.unsigned_abs());
             }
             holding.spend(magnitude, now_ms);
-            if self.ring.is_none() && holding.lease.incarnation == stored {
-                return holding.encode_spent(words_of_mut(state));
-            }
         } else {
             if spending == Spending::CutOff && self.has_own_window(holding) {
                 let end_ms = self.cut_off_end_ms(wall_ms);
@@ -386,7 +439,8 @@ impl Leased {
     }
 
     /// Uses that all machines have left, as last heard.
-    fn remaining(&self, holding: &Holding) -> u64 {
+    #[inline(always)]
+    fn remaining_of(&self, holding: &Holding) -> u64 {
         let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
         // All of them have few enough bits that sums of them fit.
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
@@ -405,15 +459,29 @@ impl Leased {
     /// The figures of all machines, as last heard.
     #[inline]
     pub fn figures(&self, state: &[u64]) -> Figures {
-        self.figures_of(&self.holding(state))
+        match self.ring {
+            // Inlined, so that only what figures need is decoded.
+            None => self.figures_of(&Holding::decode(words_of(state))),
+            Some(_) => self.figures_of(&self.holding(state)),
+        }
     }
 
+    /// Only `remaining` of the figures.
     #[inline]
+    pub fn remaining(&self, state: &[u64]) -> u64 {
+        match self.ring {
+            None => self.remaining_of(&Holding::decode(words_of(state))),
+            Some(_) => self.remaining_of(&self.holding(state)),
+        }
+    }
+
+    #[inline(always)]
     fn figures_of(&self, holding: &Holding) -> Figures {
-        let (max, remaining) = (self.settings.max, self.remaining(holding));
+        let (max, remaining) = (self.settings.max, self.remaining_of(holding));
         Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(holding) }
     }
 
+    #[inline(always)]
     fn reset_ms(&self, holding: &Holding) -> Option<u64> {
         let now_ms = self.clock.boot_ms();
         if matches!(self.settings.kind, Kind::Total) {
@@ -424,11 +492,12 @@ impl Leased {
     }
 
     /// Milliseconds since the ledger was last heard; none: never.
+    #[inline]
     pub fn age_ms(&self, state: &[u64]) -> Option<u64> {
-        self.age_of(&self.holding(state))
+        self.age_of(&Holding::decode(words_of(state)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn age_of(&self, holding: &Holding) -> Option<u64> {
         let heard_ms = holding.lease.heard_ms;
         (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
@@ -448,7 +517,12 @@ impl Leased {
     }
 
     /// Length of the limit's window, if it has one.
+    #[inline]
     pub fn window_ms(&self) -> Option<u64> {
+        self.window_ms
+    }
+
+    fn longest_window_ms(&self) -> Option<u64> {
         match (self.settings.kind, &self.turns) {
             (
                 Kind::Interval { interval_ms }
@@ -526,9 +600,7 @@ impl Leased {
     pub fn is_fresh(&self, state: &[u64]) -> bool {
         let Holding { lease, used } = Holding::decode(words_of(state));
         let known = Lease { incarnation: lease.incarnation, ..Lease::default() };
-        used == 0
-            && lease == known
-            && (self.ring.is_none() || ring::is_fresh(self.log(state)))
+        used == 0 && lease == known && (self.ring.is_none() || ring::is_fresh(self.log(state)))
     }
 
     /// Whether the node must stay: a lease may count after a failover, a message is in flight, or

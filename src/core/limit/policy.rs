@@ -196,9 +196,10 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
         Policy::Interval(limit) => interval::remaining(limit, window(state)),
         Policy::Calendar(limit) => calendar::remaining(limit, window(state)),
         Policy::Total(limit) => total::remaining(limit, state[0]),
-        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) | Policy::Leased(_) => {
+        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) => {
             figures(policy, state, now).remaining
         }
+        Policy::Leased(limit) => limit.remaining(state),
         Policy::Count(_) => 0,
     }
 }

@@ -4,6 +4,8 @@
 //! is used either as one u64 or as two u32 halves, never as both.
 #![cfg_attr(not(loom), allow(unsafe_code))]
 
+use std::convert::Infallible;
+
 use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
@@ -12,7 +14,7 @@ pub use mapped::Region;
 pub use modelled::Region;
 
 /// Words of a cache line.
-const LINE_WORDS: usize = 8;
+pub const LINE_WORDS: usize = 8;
 
 impl Region {
     /// Reads one word.
@@ -71,6 +73,41 @@ pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
     for (&value, word) in value.iter().zip(rest) {
         put(word, value);
     }
+}
+
+/// Copies words into a region. Of several lines only those are written that change: one that stays as
+/// it is remains in the other processors' caches.
+#[inline(always)]
+pub fn copy_changed(words: &[AtomicU64], values: &[u64]) {
+    if words.len() <= LINE_WORDS {
+        return copy_in(words, values);
+    }
+    let Ok(()) = for_changed_lines(words, values, |_, words, values| {
+        copy_in(words, values);
+        Ok::<(), Infallible>(())
+    });
+}
+
+/// Calls `each` with the lines of a region that differ from these values, and with the index of their
+/// first words. What is shorter than a line is not compared.
+#[inline(always)]
+pub fn for_changed_lines<E>(
+    words: &[AtomicU64],
+    values: &[u64],
+    mut each: impl FnMut(usize, &[AtomicU64], &[u64]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (lines, rest) = words.as_chunks::<LINE_WORDS>();
+    let (new_lines, new_rest) = values.as_chunks::<LINE_WORDS>();
+    for (nth, (line, new)) in lines.iter().zip(new_lines).enumerate() {
+        let mut differing = 0;
+        for word in 0..LINE_WORDS {
+            differing |= line[word].load(Ordering::Relaxed) ^ new[word];
+        }
+        if differing != 0 {
+            each(nth * LINE_WORDS, line, new)?;
+        }
+    }
+    each(lines.len() * LINE_WORDS, rest, new_rest)
 }
 
 /// Writes a word of a region.
@@ -312,6 +349,37 @@ mod modelled {
         /// A half of a word.
         pub fn half(&self, at: usize) -> &AtomicU32 {
             &self.halves[at]
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_lines_those_that_change_are_found_and_written() {
+        for length in [8, 11, 16, 24, 37, 64] {
+            for changed in 0..length {
+                let words: Vec<AtomicU64> = (0..length as u64).map(AtomicU64::new).collect();
+                let mut values: Vec<u64> = (0..length as u64).collect();
+                values[changed] = u64::MAX;
+                let mut found = Vec::new();
+                let Ok(()) = for_changed_lines(&words, &values, |at, words, values| {
+                    assert_eq!(words.len(), values.len());
+                    found.extend(at..at + words.len());
+                    Ok::<(), Infallible>(())
+                });
+                let line = changed / LINE_WORDS * LINE_WORDS;
+                let rest = length / LINE_WORDS * LINE_WORDS;
+                let of_line = line..rest.min(line + LINE_WORDS);
+                let expected: Vec<usize> = of_line.chain(rest..length).collect();
+                assert_eq!(found, expected, "word {changed} of {length}");
+                copy_changed(&words, &values);
+                let written: Vec<u64> =
+                    words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+                assert_eq!(written, values);
+            }
         }
     }
 }
