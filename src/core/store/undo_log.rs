@@ -7,7 +7,7 @@
 use crate::base::sync::{AtomicU64, Ordering, compiler_fence, fence};
 
 use super::layout::slot::{INTENTS_MAX, PHASE, UNDO_ENTRY_WORDS, UNDO_LOG, UNDO_MAX};
-use super::region::{LINE_WORDS, for_changed_lines, put, put_release};
+use super::region::{put, put_release};
 use super::semaphore::Token;
 use super::slot::{Intent, SlotState, SlotWords};
 
@@ -70,23 +70,6 @@ impl<'a> UndoLog<'a> {
         // `undo` reads both from one word: they must not overlap.
         debug_assert!(intent.file < 1 << 16 && at + stored.len() <= 1 << 48);
         let place = u64::from(intent.file) << 48 | at as u64;
-        if stored.len() <= LINE_WORDS {
-            return self.changed_words(intent, stored, new, place);
-        }
-        // Of several lines most stay as they are.
-        for_changed_lines(stored, new, |from, stored, new| {
-            self.changed_words(intent, stored, new, place + from as u64)
-        })
-    }
-
-    #[inline(always)]
-    fn changed_words(
-        &mut self,
-        intent: &Intent,
-        stored: &[AtomicU64],
-        new: &[u64],
-        place: u64,
-    ) -> Result<(), LogFull> {
         for (index, (word, &new)) in stored.iter().zip(new).enumerate() {
             let old = word.load(Ordering::Relaxed);
             if old != new {
