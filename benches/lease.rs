@@ -1,9 +1,9 @@
-//! What a hit costs that spends a lease, against the same limit of `share="host"`: both in turns, in
-//! one run, with one key and with a million. `cargo bench --bench lease`; arguments select by name.
+//! What a hit costs that spends a lease, against the same limit of `share="host"`: both in turns,
+//! in one run, with one key and with a million. `cargo bench --bench lease`; arguments select by name.
 //!
 //! A line says the nanoseconds of both, and the median of the ratios with its range. Each limit is
-//! compared twice: *small* with local records as small as they can be, *alike* with local records in
-//! a group of the same `node-size`, as if both bizs were in one group.
+//! compared twice: *small* with local records as small as they can be, *alike* with local records
+//! in a group of the same `node-size`, as if both bizs were in one group.
 //!
 //! `FRS_BENCH_DIR` names the directory for the files, `FRS_BENCH_KEYS` the number of keys,
 //! `FRS_BENCH_ROUNDS` that of rounds. `FRS_BENCH_ONLY=local` or `leased` runs that side alone, for
@@ -78,7 +78,8 @@ impl World {
         });
         let dir = tempfile::tempdir_in(parent).expect("a directory for the files");
         let srv = format!(
-            r#"<srv><data dir="{}"/><cluster name="c" secret-file="s"><node>a:1</node></cluster></srv>"#,
+            r#"<srv><data dir="{}"/>
+            <cluster name="c" secret-file="s"><node>a:1</node></cluster></srv>"#,
             dir.path().display()
         );
         // Chains that are half full.

@@ -1,8 +1,8 @@
 //! The words of a node for one leased limit: the lease, and what the policy in front of it counts.
 //!
-//! Invariant: any words decode, and what [`Holding::encode`] has written decodes to the same, as far
-//! as it fits its bits. What does not fit is stored as the nearest value: a use too few may be spent
-//! then, never one too many. All words zero is a node that knows nothing.
+//! Invariant: any words decode, and what [`Holding::encode`] has written decodes to the same, as
+//! far as it fits its bits. What does not fit is stored as the nearest value: then the host may
+//! spend too few uses, never too many. All words zero is a node that knows nothing.
 //!
 //! The fields lie behind each other without a gap, across the borders of words:
 //!
@@ -29,8 +29,8 @@
 //!       40  end of the window in which the host allows itself some while it is cut off
 //!       51  uses in that window
 //! ```
-//! All times are milliseconds of CLOCK_BOOTTIME, except for the window's start. All bits set: never.
-//! What a hit changes comes first, to be on the line of the key.
+//! All times are milliseconds of CLOCK_BOOTTIME, except for the window's start. All bits set:
+//! never. What a hit changes comes first, to be on the line of the key.
 
 use super::{Holding, Incarnation};
 
@@ -274,8 +274,8 @@ mod tests {
             at in prop::array::uniform8(times()),
         ) {
             let (used, allowance, elsewhere, cut_off_used, held) = counts;
-            let [end_ms, sent_ms, again_ms, used_ms, held_until_ms, heard_ms, gone_ms, cut_off_end_ms] =
-                at;
+            let [end_ms, sent_ms, again_ms, used_ms, ..] = at;
+            let [.., held_until_ms, heard_ms, gone_ms, cut_off_end_ms] = at;
             let lease = Lease {
                 incarnation: ids.0,
                 seq: ids.1,

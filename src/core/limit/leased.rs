@@ -4,8 +4,8 @@
 //! allowance of a live lease of this host's incarnation. All times are milliseconds of
 //! CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
 //!
-//! The state is a [`Holding`], as lease/words.rs has it. That of a sliding limit reaches on to the end
-//! of the ring, which is its log.
+//! The state is a [`Holding`], as lease/words.rs has it. That of a sliding limit reaches on to the
+//! end of the ring, which is its log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -322,8 +322,8 @@ impl Rules {
 
     /// Handles the most common item: it passes, and the key's only limit is all there is. Does the
     /// same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
-    /// [`Rules::verdict`], which it reports. False: there is more to do, and it has only rolled. Not
-    /// for limits that machines share: [`Rules::pass_shared`].
+    /// [`Rules::verdict`], which it reports. False: there is more to do, and it has only rolled.
+    /// Limits that machines share have [`Rules::pass_shared`].
     #[inline(always)]
     pub fn pass(
         &self,

@@ -73,8 +73,8 @@ pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
     }
 }
 
-/// Copies words into a region. Of several lines only those are written that change: one that stays as
-/// it is remains in the other processors' caches.
+/// Copies words into a region. Of several lines only those are written that change: the others
+/// remain in other processors' caches.
 #[inline(always)]
 pub fn copy_changed(words: &[AtomicU64], values: &[u64]) {
     if words.len() <= LINE_WORDS {

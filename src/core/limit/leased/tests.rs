@@ -578,7 +578,8 @@ proptest! {
             let mut words = key.words.clone();
             let (mut told, rules) = (None, &key.rules);
             let demand = Demand { count, charges, spending };
-            let passed = rules.pass_shared(&mut words, wall_ms, demand, |verdict| told = Some(verdict));
+            let tell = |verdict| told = Some(verdict);
+            let passed = rules.pass_shared(&mut words, wall_ms, demand, tell);
             let verdict = key.with(|rules, states| {
                 states.spending = spending;
                 let judgement = rules.judge(states, wall_ms, count);
