@@ -4,7 +4,54 @@
 //! is spent, and only up to its allowance; what is used beyond any lease is noted until the ledger
 //! has heard of it.
 
-use super::{Incarnation, Kind, Lease};
+use super::{Incarnation, Kind};
+
+/// What a host knows of its lease of one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Lease {
+    /// The host that has bound itself; another one's lease is void.
+    pub incarnation: Incarnation,
+    /// The number of the last binding, of the one counter of the host; 0: none.
+    pub seq: u64,
+    /// The window's start by the ledger's clock; 0: not known.
+    pub window: u64,
+    /// The host may spend up to this in the window.
+    pub allowance: u64,
+    /// When the lease ends; `u64::MAX`: never.
+    pub end_ms: u64,
+    /// When the last binding was first sent.
+    pub sent_ms: u64,
+    /// When the host may ask again, or must repeat its message.
+    pub again_ms: u64,
+    /// A message has been sent and not been answered.
+    pub in_flight: bool,
+    /// The pool is empty and nobody else holds a use.
+    pub is_exhausted: bool,
+    /// Messages since a need was last granted; 15: or more.
+    pub tries: u8,
+    /// When the last use was.
+    pub used_ms: u64,
+    /// Uses beyond any lease since the last binding; negative: given back.
+    pub extra: i64,
+    /// Uses beyond any lease in the message that is in flight.
+    pub sent_extra: i64,
+    /// Uses that the host does not have, as the ledger last said: those in the pool, and unspent
+    /// ones of other hosts. Of an exhausted pool these are all in it.
+    pub elsewhere: u64,
+    /// Uses that are for parked requests.
+    pub held: u32,
+    /// Until when they are.
+    pub held_until_ms: u64,
+    /// When the ledger last answered.
+    pub heard_ms: u64,
+    /// When the ledger's window is over for certain, and the uses in it count no more;
+    /// `u64::MAX`: never.
+    pub gone_ms: u64,
+    /// When the window ends in which the host allows itself some uses while it is cut off.
+    pub cut_off_end_ms: u64,
+    /// Uses in that window.
+    pub cut_off_used: u64,
+}
 
 /// A lease, and what the policy in front of it has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -18,10 +18,10 @@ mod words;
 pub use answer::{Heard, Next};
 pub use ask::{Appetite, Asking, LONGEST_REFUSAL_MS};
 pub use bind::{Binding, Keep};
-pub use holding::Holding;
+pub use holding::{Holding, Lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Kept, Parked, Part, kept};
-pub use words::{HOLDING_WORDS, HoldingWords, Lease};
+pub use words::{HOLDING_WORDS, HoldingWords};
 
 #[cfg(test)]
 mod tests;
