@@ -248,7 +248,8 @@ fn pair(world: &mut World, name: &str, local: &'static str, load: Load) {
             own = turn(local);
         }
         if round > 0 {
-            (locals.push(own), leased.push(lease));
+            locals.push(own);
+            leased.push(lease);
         }
     }
     let mut ratios: Vec<f64> =
