@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::record::{LeaseRecord, NodePlace, NodeRecord};
 use crate::conf::{Biz, Scope};
 use crate::key::KeyForm;
-use crate::limit::{LeasedState, LimitFigures, Spending, StateWord, States};
+use crate::limit::{LeasedState, LimitFigures, Spending, StateField, StateWord, States};
 use crate::store::layout::node;
 use crate::store::{Judge, Rank};
 
@@ -98,8 +98,7 @@ impl Reader {
             used,
             window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
             ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
-            pool: is_heard.then_some(lease.pool),
-            others: lease.others,
+            elsewhere: is_heard.then_some(lease.elsewhere),
             age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
             in_flight: lease.in_flight,
             is_void: lease.incarnation != 0 && lease.incarnation != self.host(),
@@ -127,6 +126,18 @@ impl Reader {
         match self.table.index_of(record.biz_id) {
             Some(index) if record.biz.is_some() && !record.outdated => {
                 self.table.entry(index).rules.state_words(record.scope)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The fields of a record's leases. Empty if its limits have changed since.
+    #[doc(hidden)]
+    pub fn lease_fields(&self, record: &NodeRecord) -> Vec<StateField> {
+        match self.table.index_of(record.biz_id) {
+            Some(index) if record.biz.is_some() && !record.outdated => {
+                let states = record.words.get(record.states_at..).unwrap_or(&[]);
+                self.table.entry(index).rules.lease_fields(record.scope, states)
             }
             _ => Vec::new(),
         }

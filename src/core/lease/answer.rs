@@ -68,7 +68,7 @@ impl Holding {
                     self.lease.again_ms = 0;
                     return Next::Run;
                 }
-                self.lack(heard)
+                self.lack(heard, &granted)
             }
         }
     }
@@ -88,9 +88,6 @@ impl Holding {
             Some(base) => base,
         };
         let lease = &mut self.lease;
-        if let Some(base) = granted.base {
-            lease.base = base;
-        }
         let after = |from_ms: u64| match granted.turn_ms {
             Some(turn_ms) => from_ms.saturating_add(turn_ms),
             None => u64::MAX,
@@ -100,19 +97,18 @@ impl Holding {
         lease.allowance = granted.allowance;
         lease.end_ms = after(lease.sent_ms);
         lease.gone_ms = after(heard.now_ms).saturating_add(rest_ms(settings, granted));
-        lease.pool = granted.pool;
-        lease.others = granted.others;
+        lease.elsewhere = (granted.pool.max(0) as u64).saturating_add(granted.others);
         lease.heard_ms = heard.now_ms;
     }
 
     /// What to do about a need that was not granted.
-    fn lack(&mut self, heard: &Heard) -> Next {
+    fn lack(&mut self, heard: &Heard, granted: &Granted) -> Next {
         let lease = &mut self.lease;
-        let is_short = i128::from(heard.take.need) > i128::from(lease.pool);
+        let is_short = i128::from(heard.take.need) > i128::from(granted.pool);
         if heard.learning_ms > 0 || !is_short {
             self.pause(heard);
             Next::Wait
-        } else if lease.others > 0 {
+        } else if granted.others > 0 {
             self.pause(heard);
             Next::Recall
         } else {

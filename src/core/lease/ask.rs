@@ -74,7 +74,7 @@ impl Holding {
             Asking::Now
         } else if !lease.is_exhausted {
             Asking::Wait { until_ms }
-        } else if i128::from(need) > i128::from(lease.pool) {
+        } else if need > lease.elsewhere {
             Asking::Refuse { until_ms }
         } else {
             Asking::Now

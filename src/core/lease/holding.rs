@@ -4,7 +4,54 @@
 //! is spent, and only up to its allowance; what is used beyond any lease is noted until the ledger
 //! has heard of it.
 
-use super::{Incarnation, Kind, Lease};
+use super::{Incarnation, Kind};
+
+/// What a host knows of its lease of one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Lease {
+    /// The host that has bound itself; another one's lease is void.
+    pub incarnation: Incarnation,
+    /// The number of the last binding, of the one counter of the host; 0: none.
+    pub seq: u64,
+    /// The window's start by the ledger's clock; 0: not known.
+    pub window: u64,
+    /// The host may spend up to this in the window.
+    pub allowance: u64,
+    /// When the lease ends; `u64::MAX`: never.
+    pub end_ms: u64,
+    /// When the last binding was first sent.
+    pub sent_ms: u64,
+    /// When the host may ask again, or must repeat its message.
+    pub again_ms: u64,
+    /// A message has been sent and not been answered.
+    pub in_flight: bool,
+    /// The pool is empty and nobody else holds a use.
+    pub is_exhausted: bool,
+    /// Messages since a need was last granted; 15: or more.
+    pub tries: u8,
+    /// When the last use was.
+    pub used_ms: u64,
+    /// Uses beyond any lease since the last binding; negative: given back.
+    pub extra: i64,
+    /// Uses beyond any lease in the message that is in flight.
+    pub sent_extra: i64,
+    /// Uses that the host does not have, as the ledger last said: those in the pool, and unspent
+    /// ones of other hosts. Of an exhausted pool these are all in it.
+    pub elsewhere: u64,
+    /// Uses that are for parked requests.
+    pub held: u32,
+    /// Until when they are.
+    pub held_until_ms: u64,
+    /// When the ledger last answered.
+    pub heard_ms: u64,
+    /// When the ledger's window is over for certain, and the uses in it count no more;
+    /// `u64::MAX`: never.
+    pub gone_ms: u64,
+    /// When the window ends in which the host allows itself some uses while it is cut off.
+    pub cut_off_end_ms: u64,
+    /// Uses in that window.
+    pub cut_off_used: u64,
+}
 
 /// A lease, and what the policy in front of it has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -30,22 +77,26 @@ impl Holding {
     }
 
     /// Is there a window that the host may spend in?
+    #[inline(always)]
     pub fn is_live(&self, now_ms: u64) -> bool {
         self.lease.window != 0 && now_ms < self.lease.end_ms
     }
 
     /// Uses of the allowance that are left.
+    #[inline(always)]
     pub fn unspent(&self, now_ms: u64) -> u64 {
         if self.is_live(now_ms) { self.lease.allowance.saturating_sub(self.used) } else { 0 }
     }
 
     /// Uses that are for parked requests.
+    #[inline(always)]
     pub fn held(&self, now_ms: u64) -> u64 {
         let is_over = now_ms >= self.lease.held_until_ms;
         if is_over { 0 } else { u64::from(self.lease.held).min(self.unspent(now_ms)) }
     }
 
     /// Uses that a new request may spend. A parked one may spend all that is unspent.
+    #[inline(always)]
     pub fn spendable(&self, now_ms: u64) -> u64 {
         self.unspent(now_ms) - self.held(now_ms)
     }
@@ -54,6 +105,17 @@ impl Holding {
     pub fn hold(&mut self, count: u64, until_ms: u64) {
         self.lease.held = u32::try_from(count).unwrap_or(u32::MAX);
         self.lease.held_until_ms = until_ms;
+    }
+
+    /// Spends uses of the lease that nobody else waits for. False: there are fewer.
+    #[inline(always)]
+    pub fn hit(&mut self, count: u64, now_ms: u64) -> bool {
+        let is_there = count <= self.spendable(now_ms);
+        if is_there {
+            self.used += count;
+            self.lease.used_ms = now_ms;
+        }
+        is_there
     }
 
     /// Spends uses of the lease.

@@ -4,8 +4,8 @@
 //! Values in, values out: no clock, no store and no socket in here. The courier sends what these
 //! functions return, and applies what they make of an answer to the words of a node.
 //!
-//! A node of a leased limit holds the policy's own state words and behind them a [`Lease`]. Both
-//! together are a [`Holding`]. A transaction reads it, calls one function, and writes it back.
+//! A node holds for each leased limit what its policy counts and a [`Lease`]. Both together are a
+//! [`Holding`]. A transaction reads it, calls one function, and writes it back.
 
 mod answer;
 mod ask;
@@ -18,10 +18,10 @@ mod words;
 pub use answer::{Heard, Next};
 pub use ask::{Appetite, Asking, LONGEST_REFUSAL_MS};
 pub use bind::{Binding, Keep};
-pub use holding::Holding;
+pub use holding::{Holding, Lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use parked::{Kept, Parked, Part, kept};
-pub use words::{LEASE_WORDS, Lease};
+pub use words::{HOLDING_WORDS, HoldingWords};
 
 #[cfg(test)]
 mod tests;

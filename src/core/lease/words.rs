@@ -1,141 +1,202 @@
-//! The lease of one limit in a node, and its words.
+//! The words of a node for one leased limit: the lease, and what the policy in front of it counts.
 //!
-//! Invariant: any words decode, and what [`Lease::encode`] has written decodes to the same lease.
-//! All words zero is the lease of a node that knows nothing.
+//! Invariant: any words decode, and what [`Holding::encode`] has written decodes to the same, as
+//! far as it fits its bits. What does not fit is stored as the nearest value: then the host may
+//! spend too few uses, never too many. All words zero is a node that knows nothing.
+//!
+//! The fields lie behind each other without a gap, across the borders of words:
 //!
 //! ```text
-//! word  0  incarnation: whose lease this is
-//!       1  seq of the last binding; 0: none
-//!       2  window's start by the ledger's clock; 0: not known
-//!       3  allowance: the host may spend up to this in the window
-//!       4  base: how many of the uses are of earlier windows
-//!       5  end of the lease
-//!       6  time of the first sending under this seq
-//!       7  when to ask, or to repeat the message
-//!       8  bit 0 in flight, bit 1 exhausted; bits 8..16 tries; bits 32..64 uses held
-//!       9  time of the last use
-//!      10  uses beyond any lease since the last binding, signed
-//!      11  the same, in the message that is in flight
-//!      12  pool as last heard, signed
-//!      13  unspent at other hosts, as last heard
-//!      14  uses are held until then
-//!      15  time of the last answer
-//!      16  when the uses count no more for certain
+//! bits  53  uses in the lease's window; a token bucket: of all time; a sliding limit: 0
+//!        1  a message is in flight
+//!        1  the pool is exhausted
+//!        4  tries
+//!       40  time of the last use
+//!       64  incarnation: whose lease this is
+//!       53  allowance: the host may spend up to this in the window
+//!       40  end of the lease
+//!       42  window's start by the ledger's clock; 0: not known
+//!       51  uses that the host does not have, as last heard: the pool, and unspent ones of others
+//!       48  uses beyond any lease since the last binding, signed
+//!       48  the same, in the message that is in flight
+//!       32  uses held
+//!       40  they are held until then
+//!       40  time of the last answer
+//!       64  seq of the last binding; 0: none
+//!       40  time of the first sending under this seq
+//!       40  when to ask, or to repeat the message
+//!       40  when the uses count no more for certain
+//!       40  end of the window in which the host allows itself some while it is cut off
+//!       51  uses in that window
 //! ```
-//! All times are milliseconds of CLOCK_BOOTTIME, except for the window's start.
+//! All times are milliseconds of CLOCK_BOOTTIME, except for the window's start. All bits set:
+//! never. What a hit changes comes first, to be on the line of the key.
 
-use super::Incarnation;
+use super::{Holding, Incarnation, Lease};
 
-/// Words of a lease in a node.
-pub const LEASE_WORDS: usize = 17;
+/// Words of a node for one leased limit.
+pub const HOLDING_WORDS: usize = 13;
 
-const IN_FLIGHT: u64 = 1;
-const EXHAUSTED: u64 = 2;
-const TRIES_SHIFT: u32 = 8;
-const HELD_SHIFT: u32 = 32;
+/// The words as they are stored.
+pub type HoldingWords = [u64; HOLDING_WORDS];
 
-/// What a host knows of its lease of one limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Lease {
-    /// The host that has bound itself; another one's lease is void.
-    pub incarnation: Incarnation,
-    /// The number of the last binding, of the one counter of the host; 0: none.
-    pub seq: u64,
-    /// The window's start by the ledger's clock; 0: not known.
-    pub window: u64,
-    /// The host may spend up to this in the window.
-    pub allowance: u64,
-    /// So many of the uses are of earlier windows.
-    pub base: u64,
-    /// When the lease ends; `u64::MAX`: never.
-    pub end_ms: u64,
-    /// When the last binding was first sent.
-    pub sent_ms: u64,
-    /// When the host may ask again, or must repeat its message.
-    pub again_ms: u64,
-    /// A message has been sent and not been answered.
-    pub in_flight: bool,
-    /// The pool is empty and nobody else holds a use.
-    pub is_exhausted: bool,
-    /// Messages since a need was last granted.
-    pub tries: u8,
-    /// When the last use was.
-    pub used_ms: u64,
-    /// Uses beyond any lease since the last binding; negative: given back.
-    pub extra: i64,
-    /// Uses beyond any lease in the message that is in flight.
-    pub sent_extra: i64,
-    /// The pool as the ledger last said.
-    pub pool: i64,
-    /// Unspent uses at other hosts as the ledger last said.
-    pub others: u64,
-    /// Uses that are for parked requests.
-    pub held: u32,
-    /// Until when they are.
-    pub held_until_ms: u64,
-    /// When the ledger last answered.
-    pub heard_ms: u64,
-    /// When the ledger's window is over for certain, and the uses in it count no more;
-    /// `u64::MAX`: never.
-    pub gone_ms: u64,
+/// Some bits of the words.
+#[derive(Clone, Copy)]
+struct Field {
+    at: usize,
+    bits: usize,
 }
 
-impl Lease {
-    /// Reads the words of a node.
-    pub fn decode(words: &[u64; LEASE_WORDS]) -> Lease {
-        let [incarnation, seq, window, allowance, base, end_ms, sent_ms, again_ms, flags, ..] =
-            *words;
-        let [.., used_ms, extra, sent_extra, pool, others, held_until_ms, heard_ms, gone_ms] =
-            *words;
-        Lease {
-            incarnation,
-            seq,
-            window,
-            allowance,
-            base,
-            end_ms,
-            sent_ms,
-            again_ms,
-            in_flight: flags & IN_FLIGHT != 0,
-            is_exhausted: flags & EXHAUSTED != 0,
-            tries: (flags >> TRIES_SHIFT) as u8,
-            used_ms,
-            extra: extra as i64,
-            sent_extra: sent_extra as i64,
-            pool: pool as i64,
-            others,
-            held: (flags >> HELD_SHIFT) as u32,
-            held_until_ms,
-            heard_ms,
-            gone_ms,
+impl Field {
+    const fn first(bits: usize) -> Field {
+        Field { at: 0, bits }
+    }
+
+    /// The field behind this one.
+    const fn next(self, bits: usize) -> Field {
+        Field { at: self.at + self.bits, bits }
+    }
+
+    /// The largest value.
+    const fn largest(self) -> u64 {
+        u64::MAX >> (64 - self.bits)
+    }
+
+    #[inline(always)]
+    fn get(self, words: &HoldingWords) -> u64 {
+        let (word, shift) = (self.at / 64, self.at % 64);
+        let mut value = words[word] >> shift;
+        if shift + self.bits > 64 {
+            value |= words[word + 1] << (64 - shift);
+        }
+        value & self.largest()
+    }
+
+    /// Stores a value, or the largest one.
+    #[inline(always)]
+    fn put(self, words: &mut HoldingWords, value: u64) {
+        let (word, shift, mask) = (self.at / 64, self.at % 64, self.largest());
+        let value = if value > mask { mask } else { value };
+        words[word] = words[word] & !(mask << shift) | value << shift;
+        if shift + self.bits > 64 {
+            let rest = 64 - shift;
+            words[word + 1] = words[word + 1] & !(mask >> rest) | value >> rest;
         }
     }
 
+    /// A time; the largest value is `u64::MAX`: never.
+    #[inline(always)]
+    fn time(self, words: &HoldingWords) -> u64 {
+        let value = self.get(words);
+        if value == self.largest() { u64::MAX } else { value }
+    }
+
+    #[inline(always)]
+    fn signed(self, words: &HoldingWords) -> i64 {
+        let unused = 64 - self.bits;
+        (self.get(words) << unused) as i64 >> unused
+    }
+
+    #[inline(always)]
+    fn put_signed(self, words: &mut HoldingWords, value: i64) {
+        let most = (self.largest() >> 1) as i64;
+        self.put(words, value.clamp(-most - 1, most) as u64 & self.largest());
+    }
+}
+
+const USED: Field = Field::first(53);
+const IN_FLIGHT: Field = USED.next(1);
+const EXHAUSTED: Field = IN_FLIGHT.next(1);
+const TRIES: Field = EXHAUSTED.next(4);
+const USED_MS: Field = TRIES.next(40);
+const INCARNATION: Field = USED_MS.next(64);
+const ALLOWANCE: Field = INCARNATION.next(53);
+const END_MS: Field = ALLOWANCE.next(40);
+const WINDOW: Field = END_MS.next(42);
+const ELSEWHERE: Field = WINDOW.next(51);
+const EXTRA: Field = ELSEWHERE.next(48);
+const SENT_EXTRA: Field = EXTRA.next(48);
+const HELD: Field = SENT_EXTRA.next(32);
+const HELD_UNTIL_MS: Field = HELD.next(40);
+const HEARD_MS: Field = HELD_UNTIL_MS.next(40);
+const SEQ: Field = HEARD_MS.next(64);
+const SENT_MS: Field = SEQ.next(40);
+const AGAIN_MS: Field = SENT_MS.next(40);
+const GONE_MS: Field = AGAIN_MS.next(40);
+const CUT_OFF_END_MS: Field = GONE_MS.next(40);
+const CUT_OFF_USED: Field = CUT_OFF_END_MS.next(51);
+const _: () = assert!(CUT_OFF_USED.at + CUT_OFF_USED.bits == HOLDING_WORDS * 64);
+// What a hit changes.
+const _: () = assert!(USED_MS.at + USED_MS.bits <= 2 * 64);
+
+impl Holding {
+    /// Reads the words of a node.
+    #[inline(always)]
+    pub fn decode(words: &HoldingWords) -> Holding {
+        let lease = Lease {
+            incarnation: INCARNATION.get(words),
+            seq: SEQ.get(words),
+            window: WINDOW.get(words),
+            allowance: ALLOWANCE.get(words),
+            end_ms: END_MS.time(words),
+            sent_ms: SENT_MS.time(words),
+            again_ms: AGAIN_MS.time(words),
+            in_flight: IN_FLIGHT.get(words) != 0,
+            is_exhausted: EXHAUSTED.get(words) != 0,
+            tries: TRIES.get(words) as u8,
+            used_ms: USED_MS.time(words),
+            extra: EXTRA.signed(words),
+            sent_extra: SENT_EXTRA.signed(words),
+            elsewhere: ELSEWHERE.get(words),
+            held: HELD.get(words) as u32,
+            held_until_ms: HELD_UNTIL_MS.time(words),
+            heard_ms: HEARD_MS.time(words),
+            gone_ms: GONE_MS.time(words),
+            cut_off_end_ms: CUT_OFF_END_MS.time(words),
+            cut_off_used: CUT_OFF_USED.get(words),
+        };
+        Holding { lease, used: USED.get(words) }
+    }
+
     /// The words for a node.
-    pub fn encode(&self) -> [u64; LEASE_WORDS] {
-        let flags = if self.in_flight { IN_FLIGHT } else { 0 }
-            | if self.is_exhausted { EXHAUSTED } else { 0 }
-            | u64::from(self.tries) << TRIES_SHIFT
-            | u64::from(self.held) << HELD_SHIFT;
-        [
-            self.incarnation,
-            self.seq,
-            self.window,
-            self.allowance,
-            self.base,
-            self.end_ms,
-            self.sent_ms,
-            self.again_ms,
-            flags,
-            self.used_ms,
-            self.extra as u64,
-            self.sent_extra as u64,
-            self.pool as u64,
-            self.others,
-            self.held_until_ms,
-            self.heard_ms,
-            self.gone_ms,
-        ]
+    pub fn encode(&self) -> HoldingWords {
+        let Holding { lease, used } = self;
+        let words = &mut [0; HOLDING_WORDS];
+        USED.put(words, *used);
+        IN_FLIGHT.put(words, lease.in_flight.into());
+        EXHAUSTED.put(words, lease.is_exhausted.into());
+        TRIES.put(words, lease.tries.into());
+        USED_MS.put(words, lease.used_ms);
+        INCARNATION.put(words, lease.incarnation);
+        ALLOWANCE.put(words, lease.allowance);
+        END_MS.put(words, lease.end_ms);
+        WINDOW.put(words, lease.window);
+        ELSEWHERE.put(words, lease.elsewhere);
+        EXTRA.put_signed(words, lease.extra);
+        SENT_EXTRA.put_signed(words, lease.sent_extra);
+        HELD.put(words, lease.held.into());
+        HELD_UNTIL_MS.put(words, lease.held_until_ms);
+        HEARD_MS.put(words, lease.heard_ms);
+        SEQ.put(words, lease.seq);
+        SENT_MS.put(words, lease.sent_ms);
+        AGAIN_MS.put(words, lease.again_ms);
+        GONE_MS.put(words, lease.gone_ms);
+        CUT_OFF_END_MS.put(words, lease.cut_off_end_ms);
+        CUT_OFF_USED.put(words, lease.cut_off_used);
+        *words
+    }
+
+    /// Writes what [`Holding::hit`] changes: two words.
+    #[inline(always)]
+    pub fn encode_hit(&self, words: &mut HoldingWords) {
+        USED.put(words, self.used);
+        USED_MS.put(words, self.lease.used_ms);
+    }
+
+    /// Whose lease the words are.
+    #[inline(always)]
+    pub fn incarnation_in(words: &HoldingWords) -> Incarnation {
+        INCARNATION.get(words)
     }
 }
 
@@ -145,22 +206,84 @@ mod tests {
 
     use super::*;
 
+    const TIME: u64 = 1 << 40;
+
+    fn times() -> impl Strategy<Value = u64> {
+        prop_oneof![8 => 0..TIME - 1, 1 => Just(u64::MAX)]
+    }
+
     proptest! {
         #[test]
-        fn what_is_encoded_decodes_to_the_same(words: [u64; LEASE_WORDS]) {
-            let lease = Lease::decode(&words);
-            let again = lease.encode();
-            prop_assert_eq!(Lease::decode(&again), lease);
-            for (nth, word) in words.iter().enumerate().filter(|(nth, _)| *nth != 8) {
-                prop_assert_eq!(again[nth], *word);
-            }
-            prop_assert_eq!(again[8], words[8] & 0xffff_ffff_0000_ff03);
+        fn any_words_decode_and_are_encoded_to_the_same(words: HoldingWords) {
+            prop_assert_eq!(Holding::decode(&words).encode(), words);
+        }
+
+        #[test]
+        fn what_fits_its_bits_comes_back(
+            ids in (any::<u64>(), any::<u64>(), 0..1u64 << 42),
+            counts in (0..1u64 << 53, 0..1u64 << 53, 0..1u64 << 51, 0..1u64 << 51, any::<u32>()),
+            extras in (-1i64 << 47..1 << 47, -1i64 << 47..1 << 47),
+            marks in (any::<bool>(), any::<bool>(), 0..16u8),
+            at in prop::array::uniform8(times()),
+        ) {
+            let (used, allowance, elsewhere, cut_off_used, held) = counts;
+            let [end_ms, sent_ms, again_ms, used_ms, ..] = at;
+            let [.., held_until_ms, heard_ms, gone_ms, cut_off_end_ms] = at;
+            let lease = Lease {
+                incarnation: ids.0,
+                seq: ids.1,
+                window: ids.2,
+                allowance,
+                end_ms,
+                sent_ms,
+                again_ms,
+                in_flight: marks.0,
+                is_exhausted: marks.1,
+                tries: marks.2,
+                used_ms,
+                extra: extras.0,
+                sent_extra: extras.1,
+                elsewhere,
+                held,
+                held_until_ms,
+                heard_ms,
+                gone_ms,
+                cut_off_end_ms,
+                cut_off_used,
+            };
+            let holding = Holding { lease, used };
+            let mut words = holding.encode();
+            prop_assert_eq!(Holding::decode(&words), holding);
+            // What a hit writes alone is what it would write with all.
+            let hit = Holding { lease: Lease { used_ms: 77, ..lease }, used: used / 2 };
+            hit.encode_hit(&mut words);
+            prop_assert_eq!(words, hit.encode());
         }
     }
 
     #[test]
     fn words_of_zero_know_nothing() {
-        assert_eq!(Lease::decode(&[0; LEASE_WORDS]), Lease::default());
-        assert_eq!(Lease::default().encode(), [0; LEASE_WORDS]);
+        assert_eq!(Holding::decode(&[0; HOLDING_WORDS]), Holding::default());
+        assert_eq!(Holding::default().encode(), [0; HOLDING_WORDS]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_stored_as_the_nearest_value() {
+        let lease = Lease {
+            allowance: u64::MAX,
+            end_ms: TIME,
+            elsewhere: u64::MAX,
+            extra: i64::MIN,
+            sent_extra: i64::MAX,
+            tries: 200,
+            cut_off_used: u64::MAX,
+            ..Lease::default()
+        };
+        let Holding { lease, used } = Holding::decode(&Holding { lease, used: u64::MAX }.encode());
+        // Nothing is left to spend.
+        assert_eq!((used, lease.allowance), ((1 << 53) - 1, (1 << 53) - 1));
+        assert_eq!((lease.elsewhere, lease.cut_off_used), ((1 << 51) - 1, (1 << 51) - 1));
+        assert_eq!((lease.extra, lease.sent_extra), (-1 << 47, (1 << 47) - 1));
+        assert_eq!((lease.end_ms, lease.tries), (u64::MAX, 15));
     }
 }

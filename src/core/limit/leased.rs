@@ -4,27 +4,21 @@
 //! allowance of a live lease of this host's incarnation. All times are milliseconds of
 //! CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
 //!
-//! ```text
-//! word  0        uses in the lease's window; a token bucket: of all time; a sliding limit: 0
-//!       1..18    the lease, as lease/words.rs has it
-//!       18       end of the window in which the host allows itself some while it is cut off
-//!       19       uses in that window
-//! ```
-//! The state of a sliding limit reaches on to the end of the ring, which is its log.
+//! The state is a [`Holding`], as lease/words.rs has it. That of a sliding limit reaches on to the
+//! end of the ring, which is its log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::calendar_windows::window_at;
 use super::ring::{self, Ring, Uses};
-use super::{Demand, Figures, Heard, MAX_USED};
+use super::{Demand, Figures, Heard, WordUnit};
 use crate::conf::{self, LEASED_WORDS, Share, Sharing, Turns};
-use crate::lease::{Asking, Holding, Incarnation, Kind, LEASE_WORDS, Lease, Settings};
+use crate::lease::{
+    Asking, HOLDING_WORDS, Holding, HoldingWords, Incarnation, Kind, Lease, Settings,
+};
 
-const LEASE: usize = 1;
-const CUT_OFF_END: usize = LEASE + LEASE_WORDS;
-const CUT_OFF_USED: usize = CUT_OFF_END + 1;
-const _: () = assert!(CUT_OFF_USED + 1 == LEASED_WORDS);
+const _: () = assert!(HOLDING_WORDS == LEASED_WORDS);
 
 /// What an item may spend of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,6 +92,14 @@ pub(super) struct Passed {
     pub heard: Heard,
 }
 
+/// A field of the state, for tools.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeaseField {
+    pub name: &'static str,
+    pub unit: WordUnit,
+    pub value: u64,
+}
+
 /// Uses to charge.
 #[derive(Debug, Clone, Copy)]
 struct Charge {
@@ -116,6 +118,7 @@ pub(super) struct Leased {
     ring: Option<Ring>,
     /// The windows of a calendar.
     turns: Option<Turns>,
+    window_ms: Option<u64>,
 }
 
 impl Leased {
@@ -144,7 +147,10 @@ impl Leased {
         let max = policy.max()?;
         let settings = Settings { kind, max, hosts: sharing.hosts.into() };
         let ring = ring.filter(|_| matches!(kind, Kind::Sliding { .. }));
-        Some(Leased { settings, sharing, clock: Arc::clone(clock), ring, turns })
+        let clock = Arc::clone(clock);
+        let mut limit = Leased { settings, sharing, clock, ring, turns, window_ms: None };
+        limit.window_ms = limit.longest_window_ms();
+        Some(limit)
     }
 
     /// The same limit with another maximum.
@@ -178,44 +184,44 @@ impl Leased {
         &mut state[from..]
     }
 
-    fn used(&self, state: &[u64]) -> u64 {
-        match self.settings.kind {
-            Kind::Sliding { interval_ms } => {
-                Uses::of(self.log(state)).count(self.clock.boot_ms(), interval_ms) as u64
-            }
-            _ => state[0],
-        }
+    /// The uses in the log.
+    fn logged(&self, state: &[u64]) -> u64 {
+        let Kind::Sliding { interval_ms } = self.settings.kind else { return 0 };
+        Uses::of(self.log(state)).count(self.clock.boot_ms(), interval_ms) as u64
     }
 
     /// What the host holds. Of a share that the log has no room for, as after a reload with a
     /// smaller max, the rest is not spent: the log would forget uses before they are over.
     #[inline]
     pub fn holding(&self, state: &[u64]) -> Holding {
-        let words = state[LEASE..].first_chunk().expect("a leased state has a lease");
-        let mut lease = Lease::decode(words);
+        let mut holding = Holding::decode(words_of(state));
         if let Some(ring) = self.ring {
-            lease.allowance = lease.allowance.min(ring.uses.into());
+            holding.lease.allowance = holding.lease.allowance.min(ring.uses.into());
+            holding.used = self.logged(state);
         }
-        Holding { lease, used: self.used(state) }
+        holding
     }
 
     /// Stores what the host holds. Uses that a log does not hold yet are of now.
     pub fn store(&self, state: &mut [u64], holding: &Holding) {
-        state[LEASE..CUT_OFF_END].copy_from_slice(&holding.lease.encode());
-        match self.ring {
-            None => state[0] = holding.used.min(MAX_USED),
-            Some(ring) => {
-                let more = holding.used.saturating_sub(self.used(state)).min(i32::MAX as u64);
-                ring::charge(ring, self.log_mut(state), self.clock.boot_ms(), more as i32);
-            }
+        self.store_words(state, holding);
+        if let Some(ring) = self.ring {
+            let more = holding.used.saturating_sub(self.logged(state)).min(i32::MAX as u64);
+            ring::charge(ring, self.log_mut(state), self.clock.boot_ms(), more as i32);
         }
+    }
+
+    /// Stores all but the log.
+    fn store_words(&self, state: &mut [u64], holding: &Holding) {
+        let used = if self.ring.is_some() { 0 } else { holding.used };
+        *words_of_mut(state) = Holding { used, ..*holding }.encode();
     }
 
     /// Voids what another incarnation has left.
     #[inline]
     pub fn roll(&self, state: &mut [u64]) {
-        let own = self.clock.incarnation();
-        if state[LEASE] != own && state[LEASE] != 0 && own != 0 {
+        let (own, stored) = (self.clock.incarnation(), Holding::incarnation_in(words_of(state)));
+        if stored != own && stored != 0 && own != 0 {
             self.void(state, own);
         }
     }
@@ -224,24 +230,40 @@ impl Leased {
     fn void(&self, state: &mut [u64], own: Incarnation) {
         let holding = self.holding(state).of_host(own);
         self.log_mut(state).fill(0);
-        state[CUT_OFF_END..LEASED_WORDS].fill(0);
         self.store(state, &holding);
     }
 
     /// Whether `count` is admitted.
     #[inline]
     pub fn admits(&self, state: &[u64], count: u32, spending: Spending) -> bool {
-        self.holding_admits(&self.holding(state), state, count.into(), spending)
+        self.hit(words_of(state), count.into(), spending).is_some()
+            || self.admits_otherwise(state, count, spending)
     }
 
-    #[inline]
-    fn holding_admits(
-        &self,
-        holding: &Holding,
-        state: &[u64],
-        count: u64,
-        spending: Spending,
-    ) -> bool {
+    #[cold]
+    #[inline(never)]
+    fn admits_otherwise(&self, state: &[u64], count: u32, spending: Spending) -> bool {
+        self.holding_admits(&self.holding(state), count.into(), spending)
+    }
+
+    /// What the host holds after the most common item: one that spends from a live lease, of which
+    /// nothing is held if it has waited. None: it is another one. Only what it needs is decoded, as
+    /// all of this is inlined.
+    #[inline(always)]
+    fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
+        let mut holding = Holding::decode(words);
+        let may_spend = match spending {
+            Spending::New => self.sharing.share == Share::Cluster,
+            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.held == 0,
+            Spending::Ask => false,
+        };
+        let is_common = may_spend
+            & self.ring.is_none()
+            & (holding.lease.incarnation == self.clock.incarnation());
+        (is_common && holding.hit(count, self.clock.boot_ms())).then_some(holding)
+    }
+
+    fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
         let now_ms = self.clock.boot_ms();
         match spending {
             // What one that waited has left over is for others that wait.
@@ -249,31 +271,51 @@ impl Leased {
             Spending::New => count <= holding.spendable(now_ms),
             Spending::Parked => count <= holding.unspent(now_ms),
             Spending::CutOff => {
-                count <= holding.unspent(now_ms) || count <= self.cut_off_left(state, holding)
+                count <= holding.unspent(now_ms) || count <= self.cut_off_left(holding)
             }
             Spending::Admit => {
                 count <= holding.unspent(now_ms) || self.may_be_granted(holding, count)
             }
-            Spending::Ask => count <= self.remaining(holding),
+            Spending::Ask => count <= self.remaining_of(holding),
         }
     }
 
     /// Rolls the limit and, if it admits the demand, charges it if the demand charges, and returns
     /// the figures: the lease is read and written once. None: it does not admit, and is only
     /// rolled. Not for a log, which is charged by its own function.
+    #[inline]
     pub fn pass(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
+        let Demand { count, charges, spending } = demand;
+        if charges & (count > 0) {
+            let words = words_of_mut(state);
+            if let Some(holding) = self.hit(words, count as u64, spending) {
+                holding.encode_hit(words);
+                return Some(self.passed(&holding));
+            }
+        }
+        self.pass_otherwise(state, wall_ms, demand)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_otherwise(&self, state: &mut [u64], wall_ms: u64, demand: Demand) -> Option<Passed> {
         self.roll(state);
         let Demand { count, charges, spending } = demand;
         let mut holding = self.holding(state);
-        let admits = |count| self.holding_admits(&holding, state, u64::from(count), spending);
+        let admits = |count| self.holding_admits(&holding, u64::from(count), spending);
         if !u32::try_from(count).map_or(true, admits) {
             return None;
         }
         if charges {
             self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
         }
-        let heard = Heard::ago(self.age_of(&holding));
-        Some(Passed { figures: self.figures_of(&holding), window_ms: self.window_ms(), heard })
+        Some(self.passed(&holding))
+    }
+
+    #[inline(always)]
+    fn passed(&self, holding: &Holding) -> Passed {
+        let heard = Heard::ago(self.age_of(holding));
+        Passed { figures: self.figures_of(holding), window_ms: self.window_ms, heard }
     }
 
     /// Whether the ledger may grant what `count` lacks: it is to be asked, or has been.
@@ -289,12 +331,12 @@ impl Leased {
     }
 
     /// Uses that the host allows itself while it is cut off, of which some are left.
-    fn cut_off_left(&self, state: &[u64], holding: &Holding) -> u64 {
+    fn cut_off_left(&self, holding: &Holding) -> u64 {
         let now_ms = self.clock.boot_ms();
         let used = if !self.has_own_window(holding) {
             holding.used
-        } else if now_ms < state[CUT_OFF_END] {
-            state[CUT_OFF_USED]
+        } else if now_ms < holding.lease.cut_off_end_ms {
+            holding.lease.cut_off_used
         } else {
             0
         };
@@ -336,12 +378,22 @@ impl Leased {
 
     /// Charges `count`, admitted or not; a negative count gives back. The log of a sliding limit is
     /// charged by its own function.
+    #[inline]
     pub fn charge(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
+        let words = words_of_mut(state);
+        match self.hit(words, count.max(0) as u64, spending) {
+            Some(holding) if count > 0 => holding.encode_hit(words),
+            _ => self.charge_otherwise(state, wall_ms, count, spending),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_otherwise(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
         let mut holding = self.holding(state);
         self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
     }
 
-    #[inline]
     fn charge_holding(
         &self,
         holding: &mut Holding,
@@ -369,11 +421,12 @@ impl Leased {
             holding.spend(magnitude, now_ms);
         } else {
             if spending == Spending::CutOff && self.has_own_window(holding) {
-                if now_ms >= state[CUT_OFF_END] {
-                    state[CUT_OFF_END] = self.cut_off_end_ms(wall_ms);
-                    state[CUT_OFF_USED] = 0;
+                let end_ms = self.cut_off_end_ms(wall_ms);
+                let lease = &mut holding.lease;
+                if now_ms >= lease.cut_off_end_ms {
+                    (lease.cut_off_end_ms, lease.cut_off_used) = (end_ms, 0);
                 }
-                state[CUT_OFF_USED] = state[CUT_OFF_USED].saturating_add(magnitude);
+                lease.cut_off_used = lease.cut_off_used.saturating_add(magnitude);
             }
             let was_told = holding.lease.extra <= 0 && !holding.lease.in_flight;
             holding.overspend(&self.settings.kind, magnitude, now_ms);
@@ -382,22 +435,21 @@ impl Leased {
                 self.clock.has_overspent.store(true, Ordering::Relaxed);
             }
         }
-        state[LEASE..CUT_OFF_END].copy_from_slice(&holding.lease.encode());
-        if self.ring.is_none() {
-            state[0] = holding.used.min(MAX_USED);
-        }
+        self.store_words(state, holding);
     }
 
     /// Uses that all machines have left, as last heard.
-    fn remaining(&self, holding: &Holding) -> u64 {
+    #[inline(always)]
+    fn remaining_of(&self, holding: &Holding) -> u64 {
         let (lease, now_ms) = (&holding.lease, self.clock.boot_ms());
-        let max = i128::from(self.settings.max);
-        let unheard = i128::from(lease.extra) + i128::from(lease.sent_extra.max(0));
+        // All of them have few enough bits that sums of them fit.
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
+        let max = signed(self.settings.max);
+        let unheard = lease.extra + lease.sent_extra.max(0);
         let left = if holding.is_live(now_ms) {
-            let own = i128::from(lease.allowance) - i128::from(holding.used);
-            i128::from(lease.pool.max(0)) + i128::from(lease.others) + own - unheard
+            signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used) - unheard
         } else if self.ring.is_some() {
-            max - i128::from(holding.used)
+            max - signed(holding.used)
         } else {
             max - unheard
         };
@@ -407,15 +459,29 @@ impl Leased {
     /// The figures of all machines, as last heard.
     #[inline]
     pub fn figures(&self, state: &[u64]) -> Figures {
-        self.figures_of(&self.holding(state))
+        match self.ring {
+            // Inlined, so that only what figures need is decoded.
+            None => self.figures_of(&Holding::decode(words_of(state))),
+            Some(_) => self.figures_of(&self.holding(state)),
+        }
     }
 
+    /// Only `remaining` of the figures.
     #[inline]
+    pub fn remaining(&self, state: &[u64]) -> u64 {
+        match self.ring {
+            None => self.remaining_of(&Holding::decode(words_of(state))),
+            Some(_) => self.remaining_of(&self.holding(state)),
+        }
+    }
+
+    #[inline(always)]
     fn figures_of(&self, holding: &Holding) -> Figures {
-        let (max, remaining) = (self.settings.max, self.remaining(holding));
+        let (max, remaining) = (self.settings.max, self.remaining_of(holding));
         Figures { used: max - remaining, max, remaining, reset_ms: self.reset_ms(holding) }
     }
 
+    #[inline(always)]
     fn reset_ms(&self, holding: &Holding) -> Option<u64> {
         let now_ms = self.clock.boot_ms();
         if matches!(self.settings.kind, Kind::Total) {
@@ -426,11 +492,12 @@ impl Leased {
     }
 
     /// Milliseconds since the ledger was last heard; none: never.
+    #[inline]
     pub fn age_ms(&self, state: &[u64]) -> Option<u64> {
-        self.age_of(&self.holding(state))
+        self.age_of(&Holding::decode(words_of(state)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn age_of(&self, holding: &Holding) -> Option<u64> {
         let heard_ms = holding.lease.heard_ms;
         (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
@@ -450,7 +517,12 @@ impl Leased {
     }
 
     /// Length of the limit's window, if it has one.
+    #[inline]
     pub fn window_ms(&self) -> Option<u64> {
+        self.window_ms
+    }
+
+    fn longest_window_ms(&self) -> Option<u64> {
         match (self.settings.kind, &self.turns) {
             (
                 Kind::Interval { interval_ms }
@@ -494,12 +566,41 @@ impl Leased {
         }
     }
 
+    /// All that the state holds, for tools.
+    pub fn fields(state: &[u64]) -> Vec<LeaseField> {
+        use WordUnit::{BootTime, Number, SignedUses, Time, Uses};
+        let Holding { lease, used } = Holding::decode(words_of(state));
+        let flags = u64::from(lease.in_flight) | u64::from(lease.is_exhausted) << 1;
+        let named = [
+            ("used", Uses, used),
+            ("allowance", Uses, lease.allowance),
+            ("lease-end", BootTime, lease.end_ms),
+            ("window", Time, lease.window),
+            ("elsewhere", Uses, lease.elsewhere),
+            ("extra", SignedUses, lease.extra as u64),
+            ("sent-extra", SignedUses, lease.sent_extra as u64),
+            ("held", Uses, lease.held.into()),
+            ("held-until", BootTime, lease.held_until_ms),
+            ("last-use", BootTime, lease.used_ms),
+            ("heard", BootTime, lease.heard_ms),
+            ("sent", BootTime, lease.sent_ms),
+            ("ask-again", BootTime, lease.again_ms),
+            ("tries", Number, lease.tries.into()),
+            ("in-flight-or-exhausted", Number, flags),
+            ("gone", BootTime, lease.gone_ms),
+            ("incarnation", Number, lease.incarnation),
+            ("seq", Number, lease.seq),
+            ("cut-off-end", BootTime, lease.cut_off_end_ms),
+            ("cut-off-used", Uses, lease.cut_off_used),
+        ];
+        named.map(|(name, unit, value)| LeaseField { name, unit, value }).into()
+    }
+
     /// Whether the state knows nothing.
     pub fn is_fresh(&self, state: &[u64]) -> bool {
-        let own = &state[..LEASED_WORDS];
-        own[0] == 0
-            && own[LEASE + 1..].iter().all(|&word| word == 0)
-            && (self.ring.is_none() || ring::is_fresh(self.log(state)))
+        let Holding { lease, used } = Holding::decode(words_of(state));
+        let known = Lease { incarnation: lease.incarnation, ..Lease::default() };
+        used == 0 && lease == known && (self.ring.is_none() || ring::is_fresh(self.log(state)))
     }
 
     /// Whether the node must stay: a lease may count after a failover, a message is in flight, or
@@ -518,6 +619,16 @@ impl Leased {
         self.life_ms().is_some_and(is_past)
             || !self.is_kept(state) && (holding.used == 0 || now_ms >= gone_ms)
     }
+}
+
+#[inline(always)]
+fn words_of(state: &[u64]) -> &HoldingWords {
+    state.first_chunk().expect("a leased state has a lease")
+}
+
+#[inline(always)]
+fn words_of_mut(state: &mut [u64]) -> &mut HoldingWords {
+    state.first_chunk_mut().expect("a leased state has a lease")
 }
 
 #[cfg(test)]

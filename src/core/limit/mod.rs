@@ -37,7 +37,7 @@ pub use calendar_windows::Span;
 pub use leased::{LeaseClock, Spending};
 pub use lists::{Listing, Lists};
 pub use rules::{Judgement, LeasedState, Rules, States};
-pub use state_word::{StateWord, WordUnit};
+pub use state_word::{StateField, StateWord, WordUnit};
 
 /// The most uses that a state can hold: 2^53 - 1, the largest integer that JSON readers keep exact.
 pub const MAX_USED: u64 = crate::conf::MAX_COUNT;

@@ -12,7 +12,7 @@ use super::state_word::WordUnit;
 use super::token::{self, Bucket, Level};
 use super::{Demand, Figures, count, ring, sliding, total};
 use crate::conf;
-use crate::conf::{Interval, Sliding, SlidingCounter, Total};
+use crate::conf::{Interval, LEASED_WORDS, Sliding, SlidingCounter, Total};
 
 /// Prepared settings of a limit.
 #[derive(Debug, Clone)]
@@ -196,9 +196,10 @@ pub(super) fn remaining(policy: &Policy, state: &[u64], now: u64) -> u64 {
         Policy::Interval(limit) => interval::remaining(limit, window(state)),
         Policy::Calendar(limit) => calendar::remaining(limit, window(state)),
         Policy::Total(limit) => total::remaining(limit, state[0]),
-        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) | Policy::Leased(_) => {
+        Policy::Sliding(_) | Policy::SlidingCounter(_) | Policy::Token(_) => {
             figures(policy, state, now).remaining
         }
+        Policy::Leased(limit) => limit.remaining(state),
         Policy::Count(_) => 0,
     }
 }
@@ -276,7 +277,7 @@ pub(super) fn leased(policy: &Policy) -> Option<&Leased> {
 
 /// The names and units of the state's words. Empty for a ring, which is shared.
 pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)] {
-    use WordUnit::{BootTime, Number, Time, TokenParts, Uses};
+    use WordUnit::{Fields, Time, TokenParts, Uses};
     match policy {
         Policy::Interval(_) | Policy::Calendar(_) | Policy::Count(Some(_)) => {
             &[("start", Time), ("used", Uses)]
@@ -285,28 +286,7 @@ pub(super) fn word_names(policy: &Policy) -> &'static [(&'static str, WordUnit)]
         Policy::SlidingCounter(_) => &[("start", Time), ("cur", Uses), ("prev", Uses)],
         Policy::Token(_) => &[("level", TokenParts), ("last", Time)],
         Policy::Total(_) | Policy::Count(None) => &[("used", Uses)],
-        Policy::Leased(_) => &[
-            ("used", Uses),
-            ("incarnation", Number),
-            ("seq", Number),
-            ("window", Time),
-            ("allowance", Uses),
-            ("base", Uses),
-            ("lease-end", BootTime),
-            ("sent", BootTime),
-            ("ask-again", BootTime),
-            ("lease-flags", Number),
-            ("last-use", BootTime),
-            ("extra", Number),
-            ("sent-extra", Number),
-            ("pool", Uses),
-            ("others-unspent", Uses),
-            ("held-until", BootTime),
-            ("heard", BootTime),
-            ("gone", BootTime),
-            ("cut-off-end", BootTime),
-            ("cut-off-used", Uses),
-        ],
+        Policy::Leased(_) => &[("lease", Fields); LEASED_WORDS],
     }
 }
 

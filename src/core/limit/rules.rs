@@ -137,7 +137,6 @@ impl Rule {
 }
 
 pub use leases::LeasedState;
-use leases::pass_leased;
 use place::{BanRoom, NodeLayout, place};
 
 /// The prepared limits of a biz.
@@ -324,6 +323,7 @@ impl Rules {
     /// Handles the most common item: it passes, and the key's only limit is all there is. Does the
     /// same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
     /// [`Rules::verdict`], which it reports. False: there is more to do, and it has only rolled.
+    /// Limits that machines share have [`Rules::pass_shared`].
     #[inline(always)]
     pub fn pass(
         &self,
@@ -334,9 +334,6 @@ impl Rules {
     ) -> bool {
         let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
         let state = &mut words[rule.state()];
-        if self.clock.is_some() {
-            return pass_leased(rule, state, now, demand, tell);
-        }
         policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
             tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
         })

@@ -12,6 +12,8 @@ pub enum WordUnit {
     BootTime,
     /// A plain number.
     Number,
+    /// Uses, or if negative uses given back.
+    SignedUses,
     /// Uses.
     Uses,
     /// 1/86,400,000 of a token.
@@ -20,6 +22,8 @@ pub enum WordUnit {
     Ring,
     /// Times of two uses, in milliseconds after the ring's base.
     RingUses,
+    /// Parts of the fields of a lease, which [`StateField`] names.
+    Fields,
 }
 
 /// The description of a state word.
@@ -31,4 +35,13 @@ pub struct StateWord {
     pub name: &'static str,
     /// Its unit.
     pub unit: WordUnit,
+}
+
+/// A field of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateField {
+    /// Its name and its unit.
+    pub word: StateWord,
+    /// Its value. One that may be negative is a two's complement.
+    pub value: u64,
 }

@@ -5,7 +5,7 @@
 //! transaction left them, their semaphores are released, and the announcement is withdrawn. The
 //! fast path, whole transactions, the model checker and the simulation all run this code.
 
-use super::region::copy_in;
+use super::region::copy_changed;
 use super::semaphore::Semaphore;
 use super::slot::{Intent, SlotWords};
 use super::undo_log::{LogFull, UndoLog};
@@ -62,7 +62,7 @@ impl Changes for Change<'_> {
 
     #[inline(always)]
     fn write(&self) {
-        copy_in(self.stored, self.new);
+        copy_changed(self.stored, self.new);
         // A tag is never written before its node.
         compiler_fence(Ordering::SeqCst);
     }

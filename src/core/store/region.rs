@@ -73,6 +73,27 @@ pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
     }
 }
 
+/// Copies words into a region. Of several lines only those are written that change: the others
+/// remain in other processors' caches.
+#[inline(always)]
+pub fn copy_changed(words: &[AtomicU64], values: &[u64]) {
+    if words.len() <= LINE_WORDS {
+        return copy_in(words, values);
+    }
+    let (lines, rest) = words.as_chunks::<LINE_WORDS>();
+    let (new_lines, new_rest) = values.as_chunks::<LINE_WORDS>();
+    for (new, line) in new_lines.iter().zip(lines) {
+        let mut differing = 0;
+        for word in 0..LINE_WORDS {
+            differing |= line[word].load(Ordering::Relaxed) ^ new[word];
+        }
+        if differing != 0 {
+            (0..LINE_WORDS).for_each(|word| put(&line[word], new[word]));
+        }
+    }
+    copy_in(rest, new_rest);
+}
+
 /// Writes a word of a region.
 #[inline]
 pub fn put(word: &AtomicU64, value: u64) {
@@ -312,6 +333,26 @@ mod modelled {
         /// A half of a word.
         pub fn half(&self, at: usize) -> &AtomicU32 {
             &self.halves[at]
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_every_length_are_written_as_they_are() {
+        for length in 0..64 {
+            for changed in 0..length {
+                let words: Vec<AtomicU64> = (0..length as u64).map(AtomicU64::new).collect();
+                let mut values: Vec<u64> = (0..length as u64).collect();
+                values[changed] = u64::MAX;
+                copy_changed(&words, &values);
+                let written: Vec<u64> =
+                    words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+                assert_eq!(written, values);
+            }
         }
     }
 }

@@ -252,12 +252,17 @@ impl Handle {
     }
 }
 
+/// Words of a node that are fetched ahead: those of one with two leases.
+const FETCHED_WORDS: usize = 32;
+
 /// Asks the processor to fetch the first lines of a node.
 #[inline]
 fn prefetch(group: &Group, region: &Region, node: usize) {
     region.prefetch(node);
-    if group.node_words() > HEAD_WORDS {
-        region.prefetch(node + HEAD_WORDS);
+    let mut at = HEAD_WORDS;
+    while at < group.node_words().min(FETCHED_WORDS) {
+        region.prefetch(node + at);
+        at += HEAD_WORDS;
     }
 }
 

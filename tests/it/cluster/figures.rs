@@ -253,13 +253,13 @@ fn a_lease_is_shown_with_its_figures() {
     let allowance = lease["allowance"].as_u64().expect("a number");
     assert!((5..=505).contains(&allowance), "{lease}");
     assert_eq!((&lease["used"], &lease["void"]), (&5.into(), &false.into()));
-    assert_eq!(lease["pool"], 1000 - allowance);
+    assert_eq!(lease["elsewhere"], 1000 - allowance);
     let ends_ms = lease["ends"].as_u64().expect("a number");
     assert!((3_000_000..=3_600_000).contains(&ends_ms), "{lease}");
     assert!(lease["age"].as_u64().expect("a number") < 600_000, "{lease}");
     // A dump says the same, in each format that has names.
     let dumped = lease_of(&dumped, "/0/limits/0/lease");
-    for name in ["allowance", "used", "window", "pool", "others", "in-flight", "void"] {
+    for name in ["allowance", "used", "window", "elsewhere", "in-flight", "void"] {
         assert_eq!(dumped[name], lease[name], "{name}: {dumped}");
     }
     let begin = format!("<lease allowance=\"{allowance}\" used=\"5\" window=\"");
@@ -269,14 +269,13 @@ fn a_lease_is_shown_with_its_figures() {
     assert!(shown[2].starts_with("window 2") && shown[2].ends_with('Z'), "{shown:?}");
     let ends = shown[3].strip_prefix("ends in 3 ").expect("some hours").strip_suffix(" ms");
     assert!(ends.is_some(), "{shown:?}");
-    assert_eq!(shown[4], format!("pool {}", 1000 - allowance), "{shown:?}");
-    assert_eq!(shown[5], "others 0", "{shown:?}");
-    assert!(shown[6].starts_with("heard ") && shown[6].ends_with(" ms ago"), "{shown:?}");
-    assert_eq!(shown[7], "in flight no", "{shown:?}");
+    assert_eq!(shown[4], format!("elsewhere {}", 1000 - allowance), "{shown:?}");
+    assert!(shown[5].starts_with("heard ") && shown[5].ends_with(" ms ago"), "{shown:?}");
+    assert_eq!(shown[6], "in flight no", "{shown:?}");
     // A message that nobody answers.
     (0..2 * MASTERS).for_each(|i| nodes.stop(i));
     server.client().get("/update?biz=b0&key=alice&count=900");
-    assert_eq!(lease_shown(&plane.setup)[7], "in flight yes");
+    assert_eq!(lease_shown(&plane.setup)[6], "in flight yes");
     // Another host: what the record holds is nobody's.
     server.kill_all_and_wait();
     (0..2 * MASTERS).for_each(|i| nodes.go_on(i));

@@ -80,13 +80,13 @@ fn the_page_shows_a_cluster_where_there_is_one() {
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
-/// A key that is looked for shows its allowance here, and the pool as last heard.
+/// A key that is looked for shows its allowance here, and what was left besides, as last heard.
 fn shows_a_lease(browser: &mut Browser, used: usize) {
     browser.value("document.querySelector('[data-biz=b0] input').value = 'alice'");
     browser.press("[data-biz=b0] .row:has(input) button:nth-of-type(1)");
     let shown = "document.querySelector('[data-biz=b0] pre').textContent";
     browser.wait(&format!(
-        "/here: {used} of \\d+ allowed used, ends in \\d+ m\\n +pool: \\d+ left, heard \\d+ m?s ago/\
+        "/here: {used} of \\d+ allowed used, ends in \\d+ m\\n +elsewhere: \\d+ left, heard \\d+ m?s ago/\
          .test({shown})"
     ));
     let shown = browser.value(shown);

@@ -97,6 +97,9 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     if rest > 0 {
         writeln!(out, "          and {} of zeros", grouped(rest as u64))?;
     }
+    for field in reader.lease_fields(record).iter().filter(|field| field.value != 0) {
+        writeln!(out, "            {}", state_meaning(&field.word, field.value, 0))?;
+    }
     if !times.is_empty() {
         let times: Vec<String> = times.iter().map(|&time| show::time(time)).collect();
         writeln!(out, "  uses      {}", times.join("\n            "))?;
@@ -122,6 +125,8 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
         WordUnit::BootTime => format!("{} ms after the boot", grouped(word)),
         WordUnit::Number => format!("{word:#x}"),
         WordUnit::Uses => grouped(word),
+        WordUnit::SignedUses => (word as i64).to_string(),
+        WordUnit::Fields => "of several fields".to_owned(),
         WordUnit::TokenParts => {
             let thousandths = u128::from(word) * 1000 / 86_400_000;
             let whole = word / 86_400_000;

@@ -100,18 +100,16 @@ pub fn lease(lease: &LeaseRecord) -> [String; 2] {
     };
     let (allowance, used) = (grouped(lease.allowance), grouped(lease.used));
     let void = if lease.is_void { ", void: of an earlier boot or another machine" } else { "" };
-    let pool = match (lease.pool, lease.age_ms) {
-        (Some(pool), Some(age_ms)) => {
-            let sign = if pool < 0 { "-" } else { "" };
-            let (pool, others) = (grouped(pool.unsigned_abs()), grouped(lease.others));
-            format!("pool {sign}{pool}, others {others}, heard {} ms ago", grouped(age_ms))
+    let elsewhere = match (lease.elsewhere, lease.age_ms) {
+        (Some(elsewhere), Some(age_ms)) => {
+            format!("elsewhere {}, heard {} ms ago", grouped(elsewhere), grouped(age_ms))
         }
-        _ => "pool not heard of".to_owned(),
+        _ => "elsewhere not heard of".to_owned(),
     };
     let in_flight = if lease.in_flight { "yes" } else { "no" };
     [
         format!("allowance {allowance}, used here {used}, window {window}, ends {ends}{void}"),
-        format!("{pool}, in flight {in_flight}"),
+        format!("{elsewhere}, in flight {in_flight}"),
     ]
 }
 

@@ -333,14 +333,14 @@ fn figures_are_those_of_all_machines_as_last_heard() {
     assert_eq!((key.figures().used, key.figures().remaining), (0, 10));
     assert_eq!(key.verdict().shared.unwrap().age_ms(), None);
     key.grant(4);
-    key.edit(|holding| (holding.lease.pool, holding.lease.others) = (2, 3));
+    key.edit(|holding| holding.lease.elsewhere = 5);
     key.pass_ms(500);
     let all = Figures { used: 1, max: 10, remaining: 9, reset_ms: Some(MINUTE - 500) };
     assert_eq!(key.figures(), all);
     key.update(1, Spending::New);
     assert_eq!((key.figures().used, key.figures().remaining), (2, 8));
     assert_eq!(key.verdict().shared.unwrap().age_ms(), Some(500));
-    key.edit(|holding| (holding.lease.pool, holding.lease.others) = (-4, 0));
+    key.edit(|holding| holding.lease.elsewhere = 0);
     assert_eq!(key.figures().remaining, 3, "a pool in debt");
     key.pass_ms(MINUTE);
     assert_eq!(key.figures(), Figures { used: 0, max: 10, remaining: 10, reset_ms: Some(0) });
@@ -557,7 +557,7 @@ proptest! {
 
     #[test]
     fn one_limit_is_passed_as_step_by_step(
-        lease in (0..20u64, 0..3 * MINUTE, -5..20i64, 0..20u64),
+        lease in (0..20u64, 0..3 * MINUTE, 0..40u64),
         held in (0..8u64, 0..MINUTE),
         items in prop::collection::vec((-3..6i32, 0..5usize, any::<bool>(), 0..MINUTE), 1..20),
         limit in prop::sample::select(vec![INTERVAL, CALENDAR, TOTAL, COUNTER, TOKEN]),
@@ -565,11 +565,11 @@ proptest! {
         const MODES: [Spending; 5] =
             [Spending::New, Spending::Parked, Spending::CutOff, Spending::Admit, Spending::Ask];
         let mut key = Key::new(CLUSTER, limit);
-        let (allowance, lasts_ms, pool, others) = lease;
+        let (allowance, lasts_ms, elsewhere) = lease;
         key.grant(allowance);
         key.edit(|holding| {
             holding.lease.end_ms = START + lasts_ms;
-            (holding.lease.pool, holding.lease.others) = (pool, others);
+            holding.lease.elsewhere = elsewhere;
             holding.hold(held.0, START + held.1);
         });
         for (count, mode, charges, ms) in items {
@@ -578,7 +578,8 @@ proptest! {
             let mut words = key.words.clone();
             let (mut told, rules) = (None, &key.rules);
             let demand = Demand { count, charges, spending };
-            let passed = rules.pass(&mut words, wall_ms, demand, |verdict| told = Some(verdict));
+            let tell = |verdict| told = Some(verdict);
+            let passed = rules.pass_shared(&mut words, wall_ms, demand, tell);
             let verdict = key.with(|rules, states| {
                 states.spending = spending;
                 let judgement = rules.judge(states, wall_ms, count);

@@ -4,9 +4,10 @@
 
 use super::Rules;
 use crate::conf::Scope;
+use crate::limit::leased::{LeaseField, Leased};
 use crate::limit::policy;
 use crate::limit::ring::{self, Uses};
-use crate::limit::state_word::{StateWord, WordUnit};
+use crate::limit::state_word::{StateField, StateWord, WordUnit};
 
 impl Rules {
     /// The meaning of the words of a node of the scope, starting after the key field.
@@ -27,6 +28,21 @@ impl Rules {
             _ => StateWord { limit: 0, name: "ring-uses", unit: WordUnit::RingUses },
         }));
         words
+    }
+
+    /// The fields of the leases in a node of the scope. `words` are those after the key field.
+    pub fn lease_fields(&self, scope: Scope, words: &[u64]) -> Vec<StateField> {
+        let mut fields = Vec::new();
+        for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
+            let leased = policy::leased(&rule.policy);
+            let Some((_, state)) = leased.zip(words.get(rule.state())) else { continue };
+            let named = Leased::fields(state).into_iter();
+            fields.extend(named.map(|LeaseField { name, unit, value }| StateField {
+                word: StateWord { limit, name, unit },
+                value,
+            }));
+        }
+        fields
     }
 
     /// The times of the uses in the ring of a node of the scope, in order of arrival. `words` are

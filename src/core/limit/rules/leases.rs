@@ -74,25 +74,22 @@ impl Rules {
         self.ban_left_ms(self.ban_until(states), now) == 0
             && self.rules.iter().all(|rule| admits(rule) || may_come(rule))
     }
-}
 
-/// As [`policy::pass`], for a limit that machines share. It stands apart, so that local limits do
-/// not carry its code.
-#[inline(never)]
-pub(super) fn pass_leased(
-    rule: &Rule,
-    state: &mut [u64],
-    now: u64,
-    demand: Demand,
-    tell: impl FnOnce(Verdict),
-) -> bool {
-    let Some(limit) = policy::leased(&rule.policy) else {
-        return policy::pass(&rule.policy, state, now, demand, |figures, window_ms| {
-            tell(Verdict { limit: 1, figures, window_ms, ..Verdict::UNJUDGED });
-        });
-    };
-    let Some(passed) = limit.pass(state, now, demand) else { return false };
-    let Passed { figures, window_ms, heard } = passed;
-    tell(Verdict { limit: 1, figures, window_ms, shared: Some(heard), ..Verdict::UNJUDGED });
-    true
+    /// As [`Rules::pass`], for limits that machines share. It stands apart, so that local limits do
+    /// not carry its code.
+    #[inline(always)]
+    pub fn pass_shared(
+        &self,
+        words: &mut [u64],
+        now: u64,
+        demand: Demand,
+        tell: impl FnOnce(Verdict),
+    ) -> bool {
+        let Some(rule) = self.rules.first().filter(|_| self.lone) else { return false };
+        let Some(limit) = policy::leased(&rule.policy) else { return false };
+        let Some(passed) = limit.pass(&mut words[rule.state()], now, demand) else { return false };
+        let Passed { figures, window_ms, heard } = passed;
+        tell(Verdict { limit: 1, figures, window_ms, shared: Some(heard), ..Verdict::UNJUDGED });
+        true
+    }
 }

@@ -261,11 +261,25 @@ impl<'a> ItemTransaction<'a> {
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
         let demand = Demand { count: self.count(), charges, spending: self.spending };
-        let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
-        if !self.item.detail && self.rules.pass(words, self.now, demand, tell) {
+        let is_passed = if self.item.detail {
+            false
+        } else if self.entry.sharing.is_some() {
+            self.pass_shared(words, demand, answers)
+        } else {
+            let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
+            self.rules.pass(words, self.now, demand, tell)
+        };
+        if is_passed {
             return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };
         }
         self.run_judged(command, words, answers)
+    }
+
+    /// As [`Rules::pass`], with the answer, where machines share the limit.
+    #[inline(never)]
+    fn pass_shared(&self, words: &mut [u64], demand: Demand, answers: &mut Answers) -> bool {
+        let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
+        self.rules.pass_shared(words, self.now, demand, tell)
     }
 
     /// As [`ItemTransaction::run_found`], step by step, on the states in the copy.

@@ -96,7 +96,7 @@ impl Host {
                     end_ms: boot_ms + 60_000,
                     gone_ms: boot_ms + 60_000,
                     heard_ms: boot_ms,
-                    pool: 0,
+                    elsewhere: 0,
                     ..limit.holding.lease
                 };
                 limit.holding.hold(want.want.need, want.want.deadline_ms);

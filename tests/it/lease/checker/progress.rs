@@ -215,7 +215,7 @@ impl<'a> Scene<'a> {
         ledger.forget_seqs();
         let lease = &mut node.lease;
         (lease.seq, lease.tries, lease.again_ms, lease.is_exhausted) = (1, 0, 0, false);
-        (lease.pool, lease.others, lease.held) = (0, 0, 0);
+        (lease.elsewhere, lease.held) = (0, 0);
         next
     }
 }

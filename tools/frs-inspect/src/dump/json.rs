@@ -82,14 +82,13 @@ fn lease(lease: &LeaseRecord) -> Value {
     let mut value = json!({
         "allowance": lease.allowance,
         "used": lease.used,
-        "others": lease.others,
         "in-flight": lease.in_flight,
         "void": lease.is_void,
     });
     for (name, number) in [
         ("window", lease.window_ms.map(|ms| json!(ms))),
         ("ends", lease.ends_ms.map(|ms| json!(ms))),
-        ("pool", lease.pool.map(|uses| json!(uses))),
+        ("elsewhere", lease.elsewhere.map(|uses| json!(uses))),
         ("age", lease.age_ms.map(|ms| json!(ms))),
     ] {
         if let Some(number) = number {

@@ -65,15 +65,17 @@ impl super::Write for Xml {
 
 fn write_lease(out: &mut Out, lease: &LeaseRecord) -> io::Result<()> {
     write!(out, "<lease allowance=\"{}\" used=\"{}\"", lease.allowance, lease.used)?;
-    let numbers = [("window", lease.window_ms), ("ends", lease.ends_ms), ("age", lease.age_ms)];
+    let numbers = [
+        ("window", lease.window_ms),
+        ("ends", lease.ends_ms),
+        ("age", lease.age_ms),
+        ("elsewhere", lease.elsewhere),
+    ];
     for (name, number) in numbers {
         if let Some(number) = number {
             write!(out, " {name}=\"{number}\"")?;
         }
     }
-    if let Some(pool) = lease.pool {
-        write!(out, " pool=\"{pool}\"")?;
-    }
-    let LeaseRecord { others, in_flight, is_void, .. } = lease;
-    write!(out, " others=\"{others}\" in-flight=\"{in_flight}\" void=\"{is_void}\"/>")
+    let LeaseRecord { in_flight, is_void, .. } = lease;
+    write!(out, " in-flight=\"{in_flight}\" void=\"{is_void}\"/>")
 }

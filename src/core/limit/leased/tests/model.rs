@@ -221,6 +221,7 @@ impl World {
                 let incarnation = self.incarnation;
                 let is_sliding = self.is_sliding();
                 self.change(|holding| {
+                    let Lease { cut_off_end_ms, cut_off_used, .. } = holding.lease;
                     holding.lease = Lease {
                         incarnation,
                         window,
@@ -228,6 +229,8 @@ impl World {
                         end_ms: now_ms + INTERVAL_MS,
                         gone_ms: now_ms + INTERVAL_MS,
                         heard_ms: now_ms,
+                        cut_off_end_ms,
+                        cut_off_used,
                         ..Lease::default()
                     };
                     if !is_sliding {
@@ -263,7 +266,7 @@ impl World {
             Step::Reborn => {
                 // All that the other one held is void, its log and its marks as well. It is known
                 // by its incarnation, so a state that nobody has used stays.
-                if self.state[LEASE] != 0 {
+                if Holding::incarnation_in(words_of(&self.state)) != 0 {
                     self.model = Model::default();
                 }
                 self.incarnation += 1;
@@ -315,6 +318,57 @@ proptest! {
     #[test]
     fn a_sliding_limit_runs_its_log_under_its_share(steps in steps()) {
         run(conf::Policy::Sliding(Sliding { interval_ms: INTERVAL_MS, max: MAX }), &steps)?;
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_short_way_of_a_hit_does_what_the_long_way_does(
+        counts in (0..12u64, 0..12u64, 0..4u32, 0..20u64),
+        times in (0..2_000u64, 0..2_000u64),
+        extras in (-3..3i64, 0..3i64),
+        ids in (0..3u64, 0..2u64),
+        count in -2..6i32,
+        spending in prop::sample::select(vec![
+            Spending::New, Spending::Parked, Spending::CutOff, Spending::Admit, Spending::Ask,
+        ]),
+        is_exact: bool,
+        charges: bool,
+    ) {
+        let mut world = World::new(conf::Policy::Interval(INTERVAL));
+        world.limit.sharing.share = if is_exact { Share::Exact } else { Share::Cluster };
+        let now_ms = world.now_ms;
+        let lease = Lease {
+            incarnation: ids.0 * world.incarnation,
+            window: ids.1,
+            allowance: counts.0,
+            elsewhere: counts.3,
+            held: counts.2,
+            held_until_ms: now_ms - 1_000 + times.0,
+            end_ms: now_ms - 1_000 + times.1,
+            extra: extras.0,
+            sent_extra: extras.1,
+            heard_ms: now_ms / 2,
+            ..Lease::default()
+        };
+        let stored = Holding { lease, used: counts.1 }.encode();
+        let limit = &world.limit;
+        let (mut short, mut long) = (stored.to_vec(), stored.to_vec());
+        limit.roll(&mut short);
+        limit.roll(&mut long);
+        if let Ok(count) = u32::try_from(count) {
+            let admits = limit.admits(&short, count, spending);
+            prop_assert_eq!(admits, limit.admits_otherwise(&long, count, spending));
+        }
+        limit.charge(&mut short, 1, count, spending);
+        limit.charge_otherwise(&mut long, 1, count, spending);
+        prop_assert_eq!(&short, &long);
+        let (mut short, mut long) = (stored.to_vec(), stored.to_vec());
+        let demand = Demand { count, charges, spending };
+        let passed = limit.pass(&mut short, 1, demand);
+        let expected = limit.pass_otherwise(&mut long, 1, demand);
+        prop_assert_eq!(format!("{passed:?}"), format!("{expected:?}"));
+        prop_assert_eq!(&short, &long);
     }
 }
 
