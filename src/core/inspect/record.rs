@@ -30,8 +30,8 @@ pub struct LeaseRecord {
     pub window_ms: Option<u64>,
     /// Milliseconds until the lease ends, 0 if it has. `None` if it never does.
     pub ends_ms: Option<u64>,
-    /// Uses that this machine did not have when the ledger last answered: those granted to none, and
-    /// unspent ones of other machines. `None` if it never has.
+    /// Uses that this machine did not have when the ledger last answered: those granted to none,
+    /// and unspent ones of other machines. `None` if it never has.
     pub elsewhere: Option<u64>,
     /// Milliseconds since it answered. `None` if it never has.
     pub age_ms: Option<u64>,
