@@ -15,6 +15,12 @@ const LONGEST_PAUSE_MS: u64 = 2_000;
 /// published to it can be lost, and a total has no turn.
 pub const LONGEST_REFUSAL_MS: u64 = 60_000;
 
+/// Uses that were not used for so long go back.
+const IDLE_MS: u64 = 10_000;
+
+/// Unless their window turns within this time.
+const SOON_MS: u64 = 60_000;
+
 /// Spenders of tokens report so long after their last use.
 const REPORT_MS: u64 = 500;
 
@@ -90,10 +96,18 @@ impl Holding {
         }
     }
 
-    /// Has the host had uses without using any for so long? Then it gives them back.
-    pub fn is_idle(&self, now_ms: u64, idle_ms: u64) -> bool {
+    /// Has the host had uses without using any for so long? Then it gives them back, but for those
+    /// of a window that turns soon: another host recalls them if it needs them, and this one would
+    /// have to ask again.
+    pub fn is_idle(&self, settings: &Settings, now_ms: u64) -> bool {
         let since = now_ms.saturating_sub(self.lease.used_ms.max(self.lease.heard_ms));
-        !self.lease.in_flight && self.unspent(now_ms) > self.held(now_ms) && since >= idle_ms
+        let turns = match settings.kind {
+            Kind::Interval { .. } | Kind::Calendar { .. } | Kind::SlidingCounter { .. } => true,
+            Kind::Total | Kind::Sliding { .. } | Kind::Token { .. } => false,
+        };
+        let turns_soon = turns && self.lease.end_ms.saturating_sub(now_ms) <= SOON_MS;
+        let is_unused = !self.lease.in_flight && self.unspent(now_ms) > self.held(now_ms);
+        is_unused && since >= IDLE_MS && !turns_soon
     }
 
     /// Is the ledger to hear what was spent? A token flows back only when it is known to be spent.

@@ -79,12 +79,18 @@ fn a_recalled_host_keeps_a_quarter_or_what_is_held() {
 #[test]
 fn an_idle_lease_goes_back_but_for_what_is_held() {
     let mut holding = leased(&INTERVAL, 9);
+    holding.lease.end_ms = NOW_MS + 3_600_000;
     holding.spend(4, NOW_MS + 100);
-    assert!(!holding.is_idle(NOW_MS + 10_099, 10_000));
-    assert!(holding.is_idle(NOW_MS + 10_100, 10_000));
+    assert!(!holding.is_idle(&INTERVAL, NOW_MS + 10_099));
+    assert!(holding.is_idle(&INTERVAL, NOW_MS + 10_100));
+    // It is used again, or over, before the ledger could give it to another host for long.
+    holding.lease.end_ms = NOW_MS + 70_100;
+    assert!(!holding.is_idle(&INTERVAL, NOW_MS + 10_100));
+    assert!(holding.is_idle(&TOKEN, NOW_MS + 10_100), "it would come back with the lease only");
+    holding.lease.end_ms = NOW_MS + 3_600_000;
     holding.hold(2, NOW_MS + 20_000);
     assert_eq!(binds(&mut holding, &INTERVAL, Keep::Held).claim.floor, 6);
-    assert!(!holding.is_idle(NOW_MS + 10_100, 10_000), "a message is in flight");
+    assert!(!holding.is_idle(&INTERVAL, NOW_MS + 10_100), "a message is in flight");
 }
 
 #[test]

@@ -4,9 +4,6 @@
 
 use frs::lease::Holding;
 
-/// Uses that were not used for so long go back.
-pub const IDLE_MS: u64 = 10_000;
-
 /// Between two reports of a log that holds more than its share.
 const REPORT_MS: u64 = 500;
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::duties::{IDLE_MS, reports_at_once};
+use super::duties::reports_at_once;
 use super::engine::Core;
 use super::nodes::{Leased, LedgerId, Nodes, Now};
 
@@ -30,7 +30,7 @@ impl<N: Nodes> Core<N> {
             let is_due = is_overdue
                 || !lease.in_flight
                     && (reports_at_once(&node, now_ms)
-                        || node.is_idle(now_ms, IDLE_MS)
+                        || node.is_idle(settings, now_ms)
                         || node.is_report_due(settings, now_ms));
             let counts = lease.window != 0 && now_ms < lease.gone_ms;
             let is_live = counts || lease.in_flight || lease.extra != 0;

@@ -5,7 +5,7 @@
 
 use frs::lease::{Asking, Binding, Heard, Holding, Incarnation, Keep, Next, Settings, Take};
 
-use super::duties::{IDLE_MS, reports_at_once};
+use super::duties::reports_at_once;
 use super::line::{Held, Purpose, Reasons};
 use super::nodes::Leased;
 
@@ -246,7 +246,7 @@ impl Visit<'_> {
         if asks || reports_at_once(node, self.now_ms) {
             return Some(Keep::All);
         }
-        if node.is_idle(self.now_ms, IDLE_MS) && need.asking.is_none() {
+        if node.is_idle(settings, self.now_ms) && need.asking.is_none() {
             return Some(Keep::Held);
         }
         node.is_report_due(settings, self.now_ms).then_some(Keep::All)
