@@ -53,7 +53,7 @@ bench-serve *args:
     cargo build --release --bin frs --example bare_loop
     cargo bench --bench serve -- {{ args }}
 
-# limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, unshared; needs redis-server
+# limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, ledger, unshared; needs redis-server
 bench-cluster *args:
     cargo build --release --bin frs --bin frs-load
     cargo bench --bench cluster -- {{ args }}

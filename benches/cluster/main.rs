@@ -10,6 +10,7 @@ mod bursts;
 #[allow(dead_code, reason = "the tests need the rest")]
 mod common;
 mod hosts;
+mod ledger;
 #[path = "../serve/load.rs"]
 #[allow(dead_code, reason = "the other bench needs the rest")]
 mod load;
@@ -54,6 +55,8 @@ enum Scenario {
     Local(local::Options),
     /// frs against a script in the cluster, in turns: processor time of everything, latency
     Script(script::Options),
+    /// What a lease costs a node of the cluster: processor time, memory
+    Ledger(ledger::Options),
     /// What a cluster costs a limit that is not shared, and what a lease costs: processor time
     Unshared(unshared::Options),
 }
@@ -64,10 +67,11 @@ fn main() -> ExitCode {
         Some(scenario) if bench => match scenario {
             Scenario::Local(options) => local::run(&options),
             Scenario::Script(options) => script::run(&options),
+            Scenario::Ledger(options) => ledger::run(&options),
             Scenario::Unshared(options) => unshared::run(&options),
         },
         _ => {
-            println!("cluster is a bench: just bench-cluster local, script or unshared");
+            println!("cluster is a bench: just bench-cluster local, script, ledger, unshared");
             return ExitCode::SUCCESS;
         }
     };
