@@ -6,15 +6,18 @@ use std::time::Duration;
 use crate::Result;
 use crate::common::address::Reserved;
 use crate::common::{Client, Server, Settings, Setup, wait_until};
-use crate::nodes::{MASTERS, Nodes};
+use crate::nodes::{MASTERS, NodeOptions, Nodes};
 use crate::servers::cpu_of_tree;
 
 /// How many hosts there are.
 pub const HOSTS: usize = 3;
 
-/// The cluster, or why there is none.
+/// The cluster, or why there is none. No node is taken for dead because the machine is busy.
 pub fn nodes() -> Result<Nodes> {
-    Nodes::start().ok_or_else(|| "it needs redis-server or valkey-server, 7.0 or newer".into())
+    let arguments = ["--cluster-node-timeout", "15000"].map(str::to_owned).into();
+    let options = NodeOptions { arguments, ..NodeOptions::default() };
+    Nodes::with(options)
+        .ok_or_else(|| "it needs redis-server or valkey-server, 7.0 or newer".into())
 }
 
 /// `<cluster>` of srv.xml; the secret is in the file that it names.

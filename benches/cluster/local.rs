@@ -20,7 +20,7 @@ pub struct Options {
     #[arg(long, default_value_t = 60)]
     window: u64,
     /// How long to ask, in seconds
-    #[arg(long, default_value_t = 180)]
+    #[arg(long, default_value_t = 120)]
     seconds: u64,
     /// Checks a second
     #[arg(long, default_value_t = 10_000)]

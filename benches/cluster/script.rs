@@ -112,7 +112,7 @@ fn print_head(options: &Options) {
         options.every, options.connections
     );
     println!(
-        "{:<8}{:>10}{:>10}{:>9}{:>9}{:>8}{:>9}{:>9}{:>10}{:>8}{:>9}",
+        "{:<8}{:>10}{:>10}{:>9}{:>12}{:>8}{:>9}{:>9}{:>10}{:>8}{:>9}",
         "",
         "checks/s",
         "admitted",
@@ -131,7 +131,7 @@ fn print_row(name: &str, measured: &Measured, cpu: Cpu) {
     let answers = measured.answers as f64;
     let each = |spent: Duration| spent.as_secs_f64() * 1e6 / answers;
     println!(
-        "{name:<8}{:>10}{:>8.1} %{:>9}{:>9}{:>8.2}{:>9.2}{:>9.2}{:>10.2}{:>8.2}{:>9.2}",
+        "{name:<8}{:>10}{:>8.1} %{:>9}{:>12}{:>8.2}{:>9.2}{:>9.2}{:>10.2}{:>8.2}{:>9.2}",
         grouped((answers / measured.elapsed.as_secs_f64()) as u64),
         100.0 * measured.admitted as f64 / answers,
         grouped(measured.p50.as_micros() as u64),
