@@ -53,6 +53,11 @@ bench-serve *args:
     cargo build --release --bin frs --example bare_loop
     cargo bench --bench serve -- {{ args }}
 
+# limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, ledger, unshared; needs redis-server
+bench-cluster *args:
+    cargo build --release --bin frs --bin frs-load
+    cargo bench --bench cluster -- {{ args }}
+
 # Miri: the store over boxed words, under both borrow models; needs a nightly toolchain with miri and rust-src
 miri *args="store::":
     MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \

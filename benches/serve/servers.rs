@@ -85,6 +85,11 @@ pub struct Frs {
 
 impl Frs {
     pub fn start(map: &str) -> Result<Frs> {
+        Frs::start_with(map, "")
+    }
+
+    /// With more elements of srv.xml.
+    pub fn start_with(map: &str, more: &str) -> Result<Frs> {
         let directory = tempfile::tempdir()?;
         let address = free_address()?;
         let data = directory.path().join("data");
@@ -96,6 +101,7 @@ impl Frs {
   <listen>{address}</listen>
   <data dir="{}"/>
   <log level="warn"/>
+  {more}
 </srv>
 "#,
                 data.display()
@@ -247,7 +253,7 @@ fn free_address() -> Result<SocketAddr> {
 }
 
 /// utime and stime of a process and all its descendants, including ended ones.
-fn cpu_of_tree(root: u32) -> Result<Duration> {
+pub fn cpu_of_tree(root: u32) -> Result<Duration> {
     let mut stats = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };

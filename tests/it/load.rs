@@ -44,6 +44,7 @@ const MAP: &str = r#"<map>
     <limit policy="total" scope="biz" max="50"/>
     <limit policy="token" rate="1/d" burst="2"/>
   </biz>
+  <biz id="10" name="three" key="string"><limit policy="interval" interval="1h" max="3"/></biz>
 </map>
 "#;
 
@@ -207,6 +208,23 @@ fn number_after(summary: &str, name: &str) -> Option<u64> {
     let rest = summary.lines().find_map(|line| line.strip_prefix(name))?;
     let word = rest.split_whitespace().next()?.replace([',', ';'], "");
     word.parse().ok()
+}
+
+#[test]
+fn windows_that_were_asked_for_too_much_are_full() {
+    let setup = setup();
+    let _server = setup.start();
+    let table = setup.path("latencies.csv");
+    let words = "--biz three --keys 20 --zipf 0 --requests 2000 --threads 2 --windows --latencies";
+    let words = format!("{words} {}", table.display());
+    let output = load(&format!("http://{}", setup.address), &words);
+    let summary = text(&output.stdout);
+    assert!(output.status.success(), "{summary}{}", text(&output.stderr));
+    let expected = "windows asked for more than max: 20; admitted 60 of 60: 100.00 %; over 0\n";
+    assert!(summary.contains(expected), "{summary}");
+    let table = std::fs::read_to_string(table).expect("written");
+    let answers = table.lines().skip(1).filter_map(|line| line.split(',').nth(1));
+    assert_eq!(answers.filter_map(|count| count.parse::<u64>().ok()).sum::<u64>(), 2000);
 }
 
 #[test]

@@ -243,7 +243,8 @@ impl Nodes {
         command.query(&mut self.try_connect(i)?).ok()
     }
 
-    fn pid(&self, i: usize) -> Pid {
+    /// The process of a node that runs.
+    pub fn pid(&self, i: usize) -> Pid {
         let child = self.nodes[i].child.as_ref().expect("the node runs");
         Pid::from_raw(child.id() as i32)
     }

@@ -79,6 +79,12 @@ pub struct Arguments {
     /// Threads [default: one for every two processors]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
+    /// Say how full the windows were that were asked for more than their limit's max
+    #[arg(long)]
+    pub windows: bool,
+    /// Write how many answers had which latency
+    #[arg(long, value_name = "FILE.csv")]
+    pub latencies: Option<PathBuf>,
     /// Draw latency percentiles and throughput over time
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,

@@ -51,6 +51,9 @@ pub enum Failure {
     /// The drawing cannot be written.
     #[error("cannot write the plot: {0}")]
     Plot(io::Error),
+    /// The latencies cannot be written.
+    #[error("cannot write the latencies: {0}")]
+    Latencies(io::Error),
     /// A call to the kernel failed that every run needs.
     #[error("{0}")]
     Kernel(#[from] io::Error),
@@ -103,6 +106,7 @@ struct Answers {
     routing: Routing,
     requests: Requests,
     checker: Checker,
+    counts_windows: bool,
     /// Of each server.
     tallies: Vec<Tally>,
     /// The server has announced that it closes the connection read last.
@@ -149,6 +153,7 @@ impl<'r> Load<'r> {
                 asked: Vec::new(),
                 requests: Requests::new(arguments),
                 checker: Checker::new(arguments),
+                counts_windows: arguments.windows,
                 tallies: vec![Tally::new(); routing.servers()],
                 routing,
                 closes: false,
@@ -370,7 +375,13 @@ impl Answers {
         let sent = sent.ok_or("an answer that nothing was asked for")?;
         self.choose_keys(sent.number);
         let tally = &mut self.tallies[server];
-        self.checker.check(reply, &self.asked, |outcome| tally.item(outcome))?;
+        let counts_windows = self.counts_windows;
+        self.checker.check(reply, &self.asked, |noted| {
+            tally.item(noted.outcome);
+            if counts_windows {
+                tally.windows.note(noted, now_ns / 1_000_000);
+            }
+        })?;
         tally.answered(reply.status, now_ns.saturating_sub(sent.from_ns), now_ns);
         self.closes = reply.closes;
         Ok(())

@@ -17,6 +17,7 @@ mod schedule;
 mod summary;
 mod tally;
 mod target;
+mod windows;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -52,6 +53,9 @@ fn main() -> ExitCode {
             std::fs::write(file, drawing)
         });
         failure = failure.or(drawn.and_then(Result::err).map(Failure::Plot));
+        let latencies = arguments.latencies.as_ref();
+        let written = latencies.map(|file| std::fs::write(file, tally.latencies()));
+        failure = failure.or(written.and_then(Result::err).map(Failure::Latencies));
     }
     if tally.requests() == 0 && tally.items() > 0 {
         failure = failure.or(Some(Failure::Unanswered { items: tally.items() }));

@@ -10,6 +10,7 @@ use frs::service::Command;
 use crate::answer::VERDICTS;
 use crate::arguments::{Arguments, Route};
 use crate::tally::Tally;
+use crate::windows::Exhausted;
 
 /// The latencies to show.
 const QUANTILES: [(&str, f64); 5] =
@@ -103,6 +104,21 @@ impl Summary<'_> {
         Ok(())
     }
 
+    /// Only windows that were asked for too much say whether all was given out.
+    fn windows(&self, out: &mut String) -> fmt::Result {
+        if !self.arguments.windows {
+            return Ok(());
+        }
+        let Exhausted { windows, max, admitted, over } = self.tally.windows.exhausted();
+        let share = 100.0 * admitted as f64 / max.max(1) as f64;
+        let [windows, max, admitted, over] = [windows, max, admitted, over].map(grouped);
+        writeln!(
+            out,
+            "\nwindows asked for more than max: {windows}; admitted {admitted} of {max}: \
+             {share:.2} %; over {over}"
+        )
+    }
+
     /// A row for each of several servers.
     fn of_servers(&self, out: &mut String) -> fmt::Result {
         if self.servers.len() < 2 {
@@ -152,6 +168,7 @@ impl fmt::Display for Summary<'_> {
         let mut out = String::new();
         self.amounts(&mut out)?;
         self.outcomes(&mut out)?;
+        self.windows(&mut out)?;
         self.of_servers(&mut out)?;
         self.remarks(&mut out)?;
         write!(f, "{}\n{}\n\n{out}", self.title(), self.manner())

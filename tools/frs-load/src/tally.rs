@@ -4,10 +4,12 @@
 //! the sum over all verdicts and errors.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use hdrhistogram::Histogram;
 
 use crate::answer::{Outcome, VERDICTS};
+use crate::windows::Windows;
 
 /// Higher latencies are counted as this.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
@@ -27,6 +29,8 @@ pub struct Tally {
     pub errors: BTreeMap<&'static str, u64>,
     /// Answered requests, by status.
     pub statuses: BTreeMap<u16, u64>,
+    /// The windows that were told of, if they are counted.
+    pub windows: Windows,
     /// The number of connections opened again.
     pub reconnects: u64,
     /// Requests of an open loop that were due and never sent.
@@ -46,6 +50,7 @@ impl Tally {
             verdicts: [0; VERDICTS.len()],
             errors: BTreeMap::new(),
             statuses: BTreeMap::new(),
+            windows: Windows::default(),
             reconnects: 0,
             unsent: 0,
             last_ns: 0,
@@ -92,9 +97,22 @@ impl Tally {
         for (status, requests) in &other.statuses {
             *self.statuses.entry(*status).or_default() += requests;
         }
+        self.windows.add(&other.windows);
         self.reconnects += other.reconnects;
         self.unsent += other.unsent;
         self.last_ns = self.last_ns.max(other.last_ns);
+    }
+
+    /// How many answers had which latency, as a table.
+    pub fn latencies(&self) -> String {
+        let mut table = "latency_us,answers\n".to_owned();
+        for step in self.latencies_ns.iter_recorded() {
+            let ns = step.value_iterated_to();
+            let answers = step.count_at_value();
+            // Writing to a String does not fail.
+            let _ = writeln!(table, "{}.{:03},{answers}", ns / 1000, ns % 1000);
+        }
+        table
     }
 
     /// The number of answered requests.
@@ -134,5 +152,14 @@ mod tests {
         assert_eq!(one.last_ns, 3 * SLICE_NS);
         assert_eq!(one.latencies_ns.len(), 3);
         assert!(one.latencies_ns.max() >= LATENCY_MAX_NS);
+    }
+
+    #[test]
+    fn latencies_are_a_table() {
+        let mut tally = Tally::new();
+        for latency_ns in [1_000, 1_000, 70_050] {
+            tally.answered(200, latency_ns, 1);
+        }
+        assert_eq!(tally.latencies(), "latency_us,answers\n1.000,2\n70.079,1\n");
     }
 }

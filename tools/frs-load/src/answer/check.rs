@@ -40,6 +40,23 @@ pub enum Outcome {
     Error(&'static str),
 }
 
+/// What an answer says of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    pub key: u32,
+    pub outcome: Outcome,
+    /// The window of the limit that decides; none if nothing is used in it, or it never turns.
+    pub window: Option<Turn>,
+}
+
+/// A window that turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    pub max: u64,
+    /// From the answer on.
+    pub turns_in_ms: u64,
+}
+
 /// Item errors that a valid request can get.
 const ITEM_ERRORS: [&str; 3] = ["busy", "full", "store"];
 /// Errors of a whole request that a valid one can get.
@@ -73,17 +90,18 @@ impl Checker {
         }
     }
 
-    /// Passes the outcome of each item of the request for `keys` to `note`, or returns what is
+    /// Passes what is said of each item of the request for `keys` to `note`, or returns what is
     /// wrong.
     pub fn check(
         &mut self,
         reply: &Reply<'_>,
         keys: &[u32],
-        mut note: impl FnMut(Outcome),
+        mut note: impl FnMut(Noted),
     ) -> Result<(), String> {
         if reply.status != 200 {
             let error = error(reply)?;
-            keys.iter().for_each(|_| note(Outcome::Error(error)));
+            let outcome = Outcome::Error(error);
+            keys.iter().for_each(|&key| note(Noted { key, outcome, window: None }));
             return Ok(());
         }
         if is_json(reply)? != self.json {
@@ -97,7 +115,7 @@ impl Checker {
             if keys.len() == 1 {
                 single_fields(reply, said)?;
             }
-            note(outcome);
+            note(Noted { key, outcome, window: turn(said) });
             Ok(())
         };
         if json {
@@ -162,6 +180,11 @@ fn item_error(error: &str, alone: bool) -> Result<&'static str, String> {
         Some(known) => Ok(known),
         None => Err(format!("{error}; see --biz and --key-type")),
     }
+}
+
+fn turn(said: &Said<'_>) -> Option<Turn> {
+    let turns_in_ms = said.reset.filter(|&reset| reset > 0)?;
+    Some(Turn { max: said.max?, turns_in_ms })
 }
 
 /// The first verdict that applies, as the server counts.

@@ -9,5 +9,5 @@ mod json;
 mod said;
 mod xml;
 
-pub use check::{Checker, Outcome, VERDICTS};
+pub use check::{Checker, Noted, Outcome, Turn, VERDICTS, Verdict};
 pub use head::Reply;

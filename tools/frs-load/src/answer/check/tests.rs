@@ -18,7 +18,7 @@ fn check_document(words: &str, body: &str, items: usize) -> Result<Vec<Outcome>,
     let reply = Reply { status: 200, content_type, body: body.as_bytes(), ..Reply::default() };
     let keys: Vec<u32> = (0..items as u32).collect();
     let mut outcomes = Vec::new();
-    checker(words).check(&reply, &keys, |outcome| outcomes.push(outcome)).map(|()| outcomes)
+    checker(words).check(&reply, &keys, |noted| outcomes.push(noted.outcome)).map(|()| outcomes)
 }
 
 /// Checks two items, so that no head is compared: one with these attributes, one without a fault.
@@ -71,6 +71,20 @@ fn what_may_be_said() {
     let others = r#"limited="false" limit="1" used="5" max="5" remaining="0" reset="9""#;
     assert_verdict("--query", &format!("{others} shared=\"true\" age=\"20\""), Verdict::Allowed);
     assert_eq!(check("", r#"error="full""#), Ok(Outcome::Error("full")));
+}
+
+#[test]
+fn a_window_that_turns_is_told_with_its_key() {
+    let body = format!(
+        "<response><item biz=\"b\" key=\"k0\" {FULL}/>\
+         <item biz=\"b\" key=\"k1\" limited=\"false\" limit=\"1\" used=\"0\" max=\"5\" \
+         remaining=\"5\" reset=\"0\"/></response>"
+    );
+    let content_type = "application/xml";
+    let reply = Reply { status: 200, content_type, body: body.as_bytes(), ..Reply::default() };
+    let mut noted = Vec::new();
+    checker("--query").check(&reply, &[0, 1], |one| noted.push((one.key, one.window))).unwrap();
+    assert_eq!(noted, [(0, Some(Turn { max: 5, turns_in_ms: 9 })), (1, None)]);
 }
 
 #[test]
@@ -170,7 +184,7 @@ fn check_error(words: &str, status: u16, body: &str) -> Result<Vec<Outcome>, Str
     let content_type = if json { "application/json" } else { "application/xml" };
     let reply = Reply { status, content_type, body: body.as_bytes(), ..Reply::default() };
     let mut outcomes = Vec::new();
-    checker(words).check(&reply, &[0, 1], |outcome| outcomes.push(outcome)).map(|()| outcomes)
+    checker(words).check(&reply, &[0, 1], |noted| outcomes.push(noted.outcome)).map(|()| outcomes)
 }
 
 #[test]

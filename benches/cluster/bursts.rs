@@ -1,0 +1,203 @@
+//! A client of several servers: every so often a burst of requests, pipelined over a few
+//! connections, in an open loop.
+//!
+//! Invariant: the latency of a request counts from the moment at which its burst was due, whether
+//! or not the client or a server was late.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeSpec, TimeValLike};
+
+use crate::Result;
+
+/// How long answers may be out after the last burst, and how many may be at any time.
+const PATIENCE: Duration = Duration::from_secs(5);
+const OUTSTANDING_MAX: usize = 200_000;
+
+/// The load.
+#[derive(Clone, Copy)]
+pub struct Bursts {
+    pub rate: u64,
+    pub every: Duration,
+    pub duration: Duration,
+    /// To each server.
+    pub connections: usize,
+}
+
+/// What is sent: a request for each key, and the order of the keys.
+pub struct Requests<'a> {
+    pub servers: Vec<SocketAddr>,
+    pub of_keys: Vec<Request>,
+    pub order: &'a [u32],
+    /// Reads the answer at the start of some bytes.
+    pub read: fn(&[u8]) -> Result<Option<Answer>>,
+}
+
+pub struct Request {
+    pub server: usize,
+    pub bytes: Vec<u8>,
+}
+
+pub struct Answer {
+    pub bytes: usize,
+    pub is_admitted: bool,
+}
+
+/// What came of it.
+pub struct Measured {
+    pub answers: u64,
+    pub admitted: u64,
+    pub elapsed: Duration,
+    pub p50: Duration,
+    pub p99: Duration,
+    /// Processor time of the client.
+    pub cpu: Duration,
+}
+
+struct Connection {
+    stream: TcpStream,
+    out: Vec<u8>,
+    read: Vec<u8>,
+    /// When the unanswered requests were due.
+    sent: VecDeque<Duration>,
+}
+
+impl Bursts {
+    /// Runs to the end.
+    pub fn run(&self, requests: &Requests<'_>) -> Result<Measured> {
+        let mut connections = Vec::new();
+        for address in &requests.servers {
+            for _ in 0..self.connections {
+                connections.push(Connection::open(*address)?);
+            }
+        }
+        let mut latencies: Vec<Duration> = Vec::new();
+        let (mut admitted, mut next, mut burst) = (0, 0, 0u32);
+        let cpu = own_cpu()?;
+        let start = Instant::now();
+        loop {
+            let due = self.every * burst;
+            let is_over = due >= self.duration;
+            if !is_over && start.elapsed() >= due {
+                let until = (due + self.every).as_nanos() * u128::from(self.rate) / 1_000_000_000;
+                while next < until as usize {
+                    let request = &requests.of_keys[requests.key(next)];
+                    let own = burst as usize % self.connections;
+                    let connection = &mut connections[request.server * self.connections + own];
+                    connection.out.extend_from_slice(&request.bytes);
+                    connection.sent.push_back(due);
+                    next += 1;
+                }
+                burst += 1;
+                connections.iter_mut().try_for_each(Connection::flush)?;
+                continue;
+            }
+            let outstanding = next - latencies.len();
+            if is_over && outstanding == 0 {
+                break;
+            }
+            let is_late = is_over && start.elapsed() > self.duration + PATIENCE;
+            if outstanding > OUTSTANDING_MAX || is_late {
+                return Err(format!("not kept up with: {outstanding} answers are out").into());
+            }
+            let wait = if is_over { PATIENCE } else { due.saturating_sub(start.elapsed()) };
+            for ready in ready(&connections, wait)? {
+                let connection = &mut connections[ready];
+                connection.flush()?;
+                admitted += connection.receive(requests.read, start, &mut latencies)?;
+            }
+        }
+        let elapsed = start.elapsed();
+        latencies.sort_unstable();
+        let quantile = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
+        Ok(Measured {
+            answers: latencies.len() as u64,
+            admitted,
+            elapsed,
+            p50: quantile(50),
+            p99: quantile(99),
+            cpu: own_cpu()?.saturating_sub(cpu),
+        })
+    }
+}
+
+impl Requests<'_> {
+    fn key(&self, number: usize) -> usize {
+        self.order[number % self.order.len()] as usize
+    }
+}
+
+/// The connections that can be read, or written to where output waits.
+fn ready(connections: &[Connection], wait: Duration) -> Result<Vec<usize>> {
+    let mut polled: Vec<PollFd<'_>> = connections
+        .iter()
+        .map(|connection| {
+            let writes =
+                if connection.out.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
+            PollFd::new(connection.stream.as_fd(), PollFlags::POLLIN | writes)
+        })
+        .collect();
+    let nanoseconds = i64::try_from(wait.as_nanos())?;
+    ppoll(&mut polled, Some(TimeSpec::nanoseconds(nanoseconds)), None)?;
+    let places = polled.iter().enumerate().filter(|(_, polled)| polled.any().unwrap_or(true));
+    Ok(places.map(|(place, _)| place).collect())
+}
+
+impl Connection {
+    fn open(address: SocketAddr) -> Result<Connection> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(Connection { stream, out: Vec::new(), read: Vec::new(), sent: VecDeque::new() })
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(written) => drop(self.out.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what has come. Returns how many items were admitted.
+    fn receive(
+        &mut self,
+        read: fn(&[u8]) -> Result<Option<Answer>>,
+        start: Instant,
+        latencies: &mut Vec<Duration>,
+    ) -> Result<u64> {
+        let mut room = [0; 64 << 10];
+        match self.stream.read(&mut room) {
+            Ok(0) => return Err("a server closed a connection".into()),
+            Ok(length) => self.read.extend_from_slice(&room[..length]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            Err(error) => return Err(error.into()),
+        }
+        let now = start.elapsed();
+        let (mut taken, mut admitted) = (0, 0);
+        while let Some(answer) = read(&self.read[taken..])? {
+            taken += answer.bytes;
+            admitted += u64::from(answer.is_admitted);
+            let due = self.sent.pop_front().ok_or("an answer that nothing was asked for")?;
+            latencies.push(now.saturating_sub(due));
+        }
+        self.read.drain(..taken);
+        Ok(admitted)
+    }
+}
+
+/// Processor time of this process, which runs nothing beside the client.
+fn own_cpu() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(Duration::from_micros(micros.unsigned_abs()))
+}

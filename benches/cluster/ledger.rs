@@ -1,0 +1,126 @@
+//! What a lease costs a node of the cluster: first leases of new ledgers, each by one message, and
+//! beside them INCRs of new counters, in turns. All are of one slot, so one master serves them.
+
+use std::time::Duration;
+
+use clap::Args;
+use frs::base::figures::grouped;
+use frs::lease::{Claim, Kind, Settings, Take};
+use frs_server::courier::ledger::{LIBRARY, arguments, function};
+use frs_server::courier::name;
+use redis::cmd;
+
+use crate::bursts::{Answer, Bursts, Request, Requests};
+use crate::nodes::Nodes;
+use crate::servers::cpu_of_tree;
+use crate::{Result, hosts};
+
+const SETTINGS: Settings =
+    Settings { kind: Kind::Interval { interval_ms: 3_600_000 }, max: 1000, hosts: 3 };
+
+/// What a run is like
+#[derive(Args)]
+pub struct Options {
+    /// Rounds; each measures both
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Seconds of one measurement
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Messages a second
+    #[arg(long, default_value_t = 10_000)]
+    rate: u64,
+    /// Microseconds from one burst to the next: with --rate 10000 and 6400 a burst is of 64
+    #[arg(long, default_value_t = 6_400)]
+    every: u64,
+}
+
+/// All rounds, and a row for each.
+pub fn run(options: &Options) -> Result<()> {
+    let nodes = hosts::nodes()?;
+    let master = Nodes::first_master(name::slot(ledger(0, 0).as_bytes()));
+    let _: String = nodes.ask(master, cmd("FUNCTION").arg("LOAD").arg(LIBRARY));
+    let node = nodes.node(master);
+    let servers = vec![format!("{}:{}", node.host, node.port).parse()?];
+    // A burst is cut by its end, so there may be one message more.
+    let count = (options.rate * options.seconds + 1) as u32;
+    let order: Vec<u32> = (0..count).collect();
+    let bursts = Bursts {
+        rate: options.rate,
+        every: Duration::from_micros(options.every),
+        duration: Duration::from_secs(options.seconds),
+        connections: 1,
+    };
+    let rate = grouped(options.rate);
+    println!("{rate} messages/s, a burst every {} µs; CPU of the master", options.every);
+    for round in 0..options.rounds {
+        let leases: Result<Vec<Request>> = order.iter().map(|nth| lease(round, *nth)).collect();
+        let incrs = order.iter().map(|nth| incr(round, *nth)).collect();
+        for (name, of_keys) in [("lease", leases?), ("INCR", incrs)] {
+            let requests =
+                Requests { servers: Vec::clone(&servers), of_keys, order: &order, read: answer };
+            let before = cpu_of_tree(nodes.pid(master).as_raw() as u32)?;
+            let measured = bursts.run(&requests).map_err(|error| format!("{name}: {error}"))?;
+            let spent = cpu_of_tree(nodes.pid(master).as_raw() as u32)?.saturating_sub(before);
+            let each = spent.as_secs_f64() * 1e6 / measured.answers as f64;
+            println!("{name:<6} {each:>6.2} µs: {:>8} a second", grouped((1e6 / each) as u64));
+        }
+    }
+    for hosts in 1..=3 {
+        let ledger = ledger(0, 0);
+        if hosts > 1 {
+            let _: redis::Value = nodes.ask(master, &take(&ledger, hosts)?);
+        }
+        let bytes: u64 = nodes.ask(master, cmd("MEMORY").arg("USAGE").arg(&ledger));
+        println!("a ledger of {hosts} hosts has {bytes} bytes");
+    }
+    Ok(())
+}
+
+/// The name of a ledger, which is as long as those of a courier.
+fn ledger(round: u32, nth: u32) -> String {
+    format!("frs:{{bench:1:0123456789abcdef0123456789abcdef}}:1:{round:04x}:{nth}")
+}
+
+fn take(ledger: &str, host: u64) -> Result<redis::Cmd> {
+    let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0 };
+    let host = host.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let take = Take { host, seq: 1, claim, need: 1, want: SETTINGS.max };
+    let mut call = cmd("FCALL");
+    call.arg(function(&SETTINGS.kind)).arg(1).arg(ledger).arg(arguments(&SETTINGS, &take, 0)?);
+    Ok(call)
+}
+
+fn lease(round: u32, nth: u32) -> Result<Request> {
+    let call = take(&ledger(round, nth), 1)?;
+    Ok(Request { server: 0, bytes: call.get_packed_command() })
+}
+
+fn incr(round: u32, nth: u32) -> Request {
+    let mut call = cmd("INCR");
+    call.arg(ledger(round, nth).replace("frs:", "incr:"));
+    Request { server: 0, bytes: call.get_packed_command() }
+}
+
+/// A number, or an array of numbers that begins with 2, which is a grant.
+fn answer(bytes: &[u8]) -> Result<Option<Answer>> {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let Some(first) = lines.next().filter(|line| line.ends_with(b"\n")) else { return Ok(None) };
+    let text = std::str::from_utf8(first)?.trim_end();
+    let rest = match text.split_at_checked(1) {
+        Some((":", _)) => return Ok(Some(Answer { bytes: first.len(), is_admitted: true })),
+        Some(("*", count)) => count.parse::<usize>()?,
+        _ => return Err(format!("no grant: {text}").into()),
+    };
+    let mut length = first.len();
+    for nth in 0..rest {
+        let Some(line) = lines.next().filter(|line| line.ends_with(b"\n")) else {
+            return Ok(None);
+        };
+        if nth == 0 && line != b":2\r\n" {
+            return Err(format!("no grant: {}", bytes.escape_ascii()).into());
+        }
+        length += line.len();
+    }
+    Ok(Some(Answer { bytes: length, is_admitted: true }))
+}
