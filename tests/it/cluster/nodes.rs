@@ -39,7 +39,7 @@ pub struct NodeOptions {
 pub struct Nodes {
     nodes: Vec<Node>,
     options: NodeOptions,
-    program: PathBuf,
+    program: String,
     dir: tempfile::TempDir,
 }
 
@@ -50,21 +50,9 @@ struct Node {
     bus: Reserved,
 }
 
-/// The program of a node; none is said by name.
-pub fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("FRS_REDIS").map(PathBuf::from);
-    let candidates = match named {
-        Some(named) => vec![named],
-        None => ["redis-server", "valkey-server"].map(PathBuf::from).into(),
-    };
-    let runs = |program: &PathBuf| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    let found = candidates.into_iter().find(runs);
-    if found.is_none() {
-        needs::skip("redis-server is not installed");
-    }
-    found
+/// The program of a node; none is reported.
+pub fn program() -> Option<String> {
+    needs::redis_servers().into_iter().next()
 }
 
 impl Nodes {
