@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use frs::conf::ClusterNode;
 use frs_server::courier::name;
@@ -263,6 +263,28 @@ impl Nodes {
     pub fn take_over(&self, replica: usize) {
         let _: String = self.ask(replica, cmd("CLUSTER").arg("FAILOVER").arg("TAKEOVER"));
         self.wait_until_master(replica);
+    }
+
+    /// Has a master hand over to its replica, which has all that was written, and waits until the
+    /// cluster is whole.
+    pub fn hand_over(&self, replica: usize) {
+        self.wait_until_whole();
+        let try_for = Duration::from_secs(6);
+        wait_until("the masters vote for the replica", || {
+            let _: String = self.ask(replica, cmd("CLUSTER").arg("FAILOVER"));
+            let begun = Instant::now();
+            // They vote once in two node timeouts, and the master waits for five seconds.
+            while begun.elapsed() < try_for {
+                let info: String = self.try_ask(replica, cmd("INFO").arg("replication"))?;
+                if info.contains("role:master") {
+                    return Some(());
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            None
+        });
+        self.wait_until_master(replica);
+        self.wait_until_whole();
     }
 
     /// Waits until a node is a master with slots.
