@@ -99,7 +99,12 @@ pub fn plane(nodes: &[ClusterNode], cluster: &str, map: &str) -> Plane {
 
 /// srv.xml of a host.
 pub fn settings(nodes: &[ClusterNode], cluster: &str) -> Settings {
-    let nodes: String = nodes.iter().map(|node| format!("<node>{node}</node>")).collect();
+    settings_with(nodes, cluster, "")
+}
+
+/// The same with more attributes of each `<node>`, each after a space.
+pub fn settings_with(nodes: &[ClusterNode], cluster: &str, login: &str) -> Settings {
+    let nodes: String = nodes.iter().map(|node| format!("<node{login}>{node}</node>")).collect();
     let more = format!(
         "<cluster name=\"{NAME}\" secret-file=\"conf/cluster.secret\" {cluster}>{nodes}</cluster>"
     );

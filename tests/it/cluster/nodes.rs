@@ -5,6 +5,7 @@
 //! Everything ends with the value. A test that is killed takes the nodes with it, and so does the
 //! end of the thread that started them.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
 
+use super::wall::{self, Wall};
 use crate::common::address::Reserved;
 use crate::common::{needs, wait_until};
 
@@ -33,6 +35,8 @@ pub struct NodeOptions {
     pub password: Option<String>,
     /// A directory with ca.pem, node.pem and node.key: each node listens over TLS as well.
     pub tls: Option<PathBuf>,
+    /// Nodes and hosts meet at the doors of this wall.
+    pub wall: Option<Wall>,
 }
 
 /// A cluster.
@@ -48,6 +52,8 @@ struct Node {
     plain: Reserved,
     tls: Reserved,
     bus: Reserved,
+    /// Where others find its port and its bus.
+    doors: Option<[SocketAddr; 2]>,
 }
 
 /// The program of a node; none is reported.
@@ -70,7 +76,12 @@ impl Nodes {
 
     /// Three masters alone.
     pub fn masters_alone() -> Option<Nodes> {
-        let mut nodes = Nodes::without_cluster(MASTERS, NodeOptions::default())?;
+        Nodes::masters_alone_with(NodeOptions::default())
+    }
+
+    /// The same with other options.
+    pub fn masters_alone_with(options: NodeOptions) -> Option<Nodes> {
+        let mut nodes = Nodes::without_cluster(MASTERS, options)?;
         nodes.join();
         Some(nodes)
     }
@@ -79,13 +90,14 @@ impl Nodes {
     pub fn without_cluster(count: usize, options: NodeOptions) -> Option<Nodes> {
         let program = program()?;
         let dir = tempfile::tempdir().expect("a directory");
-        let node = |_| Node {
-            child: None,
-            plain: Reserved::new(),
-            tls: Reserved::new(),
-            bus: Reserved::new(),
+        let node = |i| {
+            let [plain, tls, bus] = [Reserved::new(), Reserved::new(), Reserved::new()];
+            let lead = |wall: &Wall| [&plain, &bus].map(|port| wall.door(i, port.address));
+            let doors = options.wall.as_ref().map(lead);
+            Node { child: None, plain, tls, bus, doors }
         };
-        let mut nodes = Nodes { nodes: (0..count).map(node).collect(), options, program, dir };
+        let nodes = (0..count).map(node).collect();
+        let mut nodes = Nodes { nodes, options, program, dir };
         (0..count).for_each(|i| nodes.spawn(i));
         (0..count).for_each(|i| nodes.wait_until_it_answers(i));
         Some(nodes)
@@ -117,6 +129,12 @@ impl Nodes {
         arguments.iter().for_each(|(name, value)| {
             command.arg(name).arg(value);
         });
+        if let Some([plain, bus]) = node.doors {
+            command.args(["--cluster-announce-ip", "127.0.0.1"]);
+            command.args(["--cluster-announce-port", &plain.port().to_string()]);
+            command.args(["--cluster-announce-bus-port", &bus.port().to_string()]);
+            command.args(["--bind-source-addr", &wall::source_of(i).to_string()]);
+        }
         if let Some(tls) = &self.options.tls {
             let file = |name: &str| tls.join(name).display().to_string();
             command.args(["--tls-port", &node.tls.address.port().to_string()]);
@@ -149,11 +167,11 @@ impl Nodes {
             let (first, last) = (third(i), third(i + 1) - 1);
             let _: String = self.ask(i, cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(first).arg(last));
         }
-        for node in &self.nodes[1..] {
+        for i in 1..self.nodes.len() {
+            let bus = self.nodes[i].doors.map_or(self.nodes[i].bus.address, |[_, bus]| bus);
             let mut meet = cmd("CLUSTER");
-            let port = if self.options.tls.is_some() { &node.tls } else { &node.plain };
-            meet.arg("MEET").arg("127.0.0.1").arg(port.address.port());
-            let _: String = self.ask(0, meet.arg(node.bus.address.port()));
+            meet.arg("MEET").arg("127.0.0.1").arg(self.node(i).port);
+            let _: String = self.ask(0, meet.arg(bus.port()));
         }
         let count = self.nodes.len();
         for i in 0..count {
@@ -192,11 +210,13 @@ impl Nodes {
 
     /// The address of a node.
     pub fn node(&self, i: usize) -> ClusterNode {
-        let reserved = match self.options.tls {
-            Some(_) => &self.nodes[i].tls,
-            None => &self.nodes[i].plain,
+        let node = &self.nodes[i];
+        let address = match (&self.options.tls, node.doors) {
+            (Some(_), _) => node.tls.address,
+            (None, Some([plain, _])) => plain,
+            (None, None) => node.plain.address,
         };
-        ClusterNode { host: "127.0.0.1".to_owned(), port: reserved.address.port() }
+        ClusterNode { host: "127.0.0.1".to_owned(), port: address.port() }
     }
 
     /// The addresses of the first masters.
@@ -368,6 +388,9 @@ impl Drop for Nodes {
         for child in self.nodes.iter_mut().filter_map(|node| node.child.as_mut()) {
             let _ = child.kill();
             let _ = child.wait();
+        }
+        if let Some(wall) = &self.options.wall {
+            wall.end();
         }
     }
 }
