@@ -120,7 +120,7 @@ fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password(
     let courier = courier_of(setup);
     std::fs::remove_file(setup.path("conf/password")).expect("removed");
     let refused = setup.frs(&["reload"]);
-    let said = crate::common::text(&refused.stderr) + &crate::common::text(&refused.stdout);
+    let said = text(&refused.stderr) + &text(&refused.stdout);
     assert!(refused.status.code() == Some(1), "{said}");
     assert!(said.contains("conf/password: found no such file, expected one line of"), "{said}");
     charged("c");
@@ -130,7 +130,7 @@ fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password(
 
 fn courier_of(setup: &Setup) -> String {
     let status = setup.frs(&["status"]);
-    let status = crate::common::text(&status.stdout);
+    let status = text(&status.stdout);
     let line = status.lines().find(|line| line.starts_with("courier"));
     let process = line.and_then(|line| line.split(',').next());
     process.unwrap_or_else(|| panic!("a courier serves: {status}")).to_owned()

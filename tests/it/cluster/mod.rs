@@ -20,6 +20,7 @@ mod messages;
 mod minority;
 pub mod nodes;
 mod outages;
+mod parked;
 mod resets;
 mod script;
 mod spill;
