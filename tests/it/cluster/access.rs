@@ -10,7 +10,7 @@ use redis::cmd;
 use super::host::{Host, SECRET, conf, with_login};
 use super::hosts::{self, Hosts, Shared, map};
 use super::nodes::{MASTERS, NodeOptions, Nodes, ledger_in};
-use crate::common::{Setup, needs, programs, wait_until};
+use crate::common::{Setup, needs, programs, text, wait_until};
 
 #[test]
 fn a_password_is_used() {
@@ -120,7 +120,7 @@ fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password(
     let courier = courier_of(setup);
     std::fs::remove_file(setup.path("conf/password")).expect("removed");
     let refused = setup.frs(&["reload"]);
-    let said = crate::common::text(&refused.stderr) + &crate::common::text(&refused.stdout);
+    let said = text(&refused.stderr) + &text(&refused.stdout);
     assert!(refused.status.code() == Some(1), "{said}");
     assert!(said.contains("conf/password: found no such file, expected one line of"), "{said}");
     charged("c");
@@ -130,7 +130,7 @@ fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password(
 
 fn courier_of(setup: &Setup) -> String {
     let status = setup.frs(&["status"]);
-    let status = crate::common::text(&status.stdout);
+    let status = text(&status.stdout);
     let line = status.lines().find(|line| line.starts_with("courier"));
     let process = line.and_then(|line| line.split(',').next());
     process.unwrap_or_else(|| panic!("a courier serves: {status}")).to_owned()
@@ -157,6 +157,14 @@ fn certificates(dir: &Path) -> Option<()> {
         .try_for_each(|line| run(&line.split_whitespace().collect::<Vec<_>>()))
 }
 
+/// Whether a server can listen over TLS. Without a certificate it ends in any case, and says why.
+fn has_tls(server: &str) -> bool {
+    let output = Command::new(server).args(["--port", "0", "--tls-port", "1"]).output();
+    let said = output.expect("it runs");
+    let said = text(&said.stdout) + &text(&said.stderr);
+    !["Failed finding TLS", "Bad directive"].iter().any(|fault| said.contains(fault))
+}
+
 /// The authorities that a process trusts are those of the machine, or of SSL_CERT_FILE, so the
 /// links are in a process of their own.
 #[test]
@@ -165,8 +173,9 @@ fn nodes_are_reached_over_tls() {
     if certificates(dir.path()).is_none() {
         return;
     }
-    if super::nodes::program().is_none() {
-        return;
+    let Some(nodes) = super::nodes::program() else { return };
+    if !has_tls(&nodes) {
+        return needs::skip(&format!("{nodes} is built without TLS"));
     }
     let run = |trusted: &str, test: &str| {
         let mut program = programs::program(module_path!(), test);
@@ -177,7 +186,7 @@ fn nodes_are_reached_over_tls() {
     {
         let output = run(trusted, test);
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{test}: {said}{}", crate::common::text(&output.stderr));
+        assert!(output.status.success(), "{test}: {said}{}", text(&output.stderr));
         assert!(said.contains("1 passed"), "{said}");
     }
 }

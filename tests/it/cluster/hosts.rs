@@ -99,7 +99,12 @@ pub fn plane(nodes: &[ClusterNode], cluster: &str, map: &str) -> Plane {
 
 /// srv.xml of a host.
 pub fn settings(nodes: &[ClusterNode], cluster: &str) -> Settings {
-    let nodes: String = nodes.iter().map(|node| format!("<node>{node}</node>")).collect();
+    settings_with(nodes, cluster, "")
+}
+
+/// The same with more attributes of each `<node>`, each after a space.
+pub fn settings_with(nodes: &[ClusterNode], cluster: &str, login: &str) -> Settings {
+    let nodes: String = nodes.iter().map(|node| format!("<node{login}>{node}</node>")).collect();
     let more = format!(
         "<cluster name=\"{NAME}\" secret-file=\"conf/cluster.secret\" {cluster}>{nodes}</cluster>"
     );
@@ -121,13 +126,15 @@ pub struct Load<'a> {
     /// Businesses b0, b1, …
     pub bizs: usize,
     pub clients: u64,
+    /// Nothing was admitted for so long: nothing is left to be found.
+    pub quiet: Duration,
     pub routing: Routing,
     pub stop: AtomicBool,
     pub answered: AtomicU64,
     admitted: AtomicU64,
 }
 
-/// Nothing was admitted for so long: nothing is left to be found.
+/// Long enough for leases that others have to give back.
 const QUIET: Duration = Duration::from_secs(4);
 /// So many requests are asked in that time.
 const QUIET_ASKS: u64 = 200;
@@ -135,7 +142,8 @@ const QUIET_ASKS: u64 = 200;
 impl<'a> Load<'a> {
     pub fn new(hosts: &'a [SocketAddr], bizs: usize, routing: Routing) -> Load<'a> {
         let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-        Load { hosts, bizs, clients: 6, routing, stop, answered, admitted: AtomicU64::new(0) }
+        let (quiet, admitted) = (QUIET, AtomicU64::new(0));
+        Load { hosts, bizs, clients: 6, quiet, routing, stop, answered, admitted }
     }
 
     /// Waits until everything is spent.
@@ -148,7 +156,7 @@ impl<'a> Load<'a> {
             let now = counts();
             if now[0] != last[0] {
                 (since, last) = (Instant::now(), now);
-            } else if since.elapsed() >= QUIET && now[1] >= last[1] + QUIET_ASKS {
+            } else if since.elapsed() >= self.quiet && now[1] >= last[1] + QUIET_ASKS {
                 return;
             }
             assert!(begun.elapsed() < 3 * BOUND, "uses are admitted for ever");
@@ -199,6 +207,7 @@ impl<'a> Load<'a> {
             self.admitted.fetch_add(more as u64, Ordering::Relaxed);
             self.answered.fetch_add(1, Ordering::Relaxed);
         }
+        clients.into_iter().flatten().for_each(owes_nothing);
         histories
     }
 }
@@ -225,6 +234,13 @@ fn ask(mut client: Client, biz: usize, history: &mut History) -> Option<Client> 
         _ => panic!("{answer:?}"),
     }
     (!answer.closes()).then_some(client)
+}
+
+/// Each request had one answer: the next one is that to what is asked next.
+fn owes_nothing(mut client: Client) {
+    let Ok(answer) = client.try_get("/nothing") else { return };
+    let is_ending = answer.status == 503 && answer.closes();
+    assert!(answer.status == 404 || is_ending, "an answer to no request: {answer:?}");
 }
 
 /// A small generator. The same seed gives the same numbers.

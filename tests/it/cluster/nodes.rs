@@ -5,10 +5,11 @@
 //! Everything ends with the value. A test that is killed takes the nodes with it, and so does the
 //! end of the thread that started them.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use frs::conf::ClusterNode;
 use frs_server::courier::name;
@@ -16,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
 
+use super::wall::{self, Wall};
 use crate::common::address::Reserved;
 use crate::common::{needs, wait_until};
 
@@ -33,13 +35,15 @@ pub struct NodeOptions {
     pub password: Option<String>,
     /// A directory with ca.pem, node.pem and node.key: each node listens over TLS as well.
     pub tls: Option<PathBuf>,
+    /// Nodes and hosts meet at the doors of this wall.
+    pub wall: Option<Wall>,
 }
 
 /// A cluster.
 pub struct Nodes {
     nodes: Vec<Node>,
     options: NodeOptions,
-    program: PathBuf,
+    program: String,
     dir: tempfile::TempDir,
 }
 
@@ -48,23 +52,13 @@ struct Node {
     plain: Reserved,
     tls: Reserved,
     bus: Reserved,
+    /// Where others find its port and its bus.
+    doors: Option<[SocketAddr; 2]>,
 }
 
-/// The program of a node; none is said by name.
-pub fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("FRS_REDIS").map(PathBuf::from);
-    let candidates = match named {
-        Some(named) => vec![named],
-        None => ["redis-server", "valkey-server"].map(PathBuf::from).into(),
-    };
-    let runs = |program: &PathBuf| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    let found = candidates.into_iter().find(runs);
-    if found.is_none() {
-        needs::skip("redis-server is not installed");
-    }
-    found
+/// The program of a node; none is reported.
+pub fn program() -> Option<String> {
+    needs::redis_servers().into_iter().next()
 }
 
 impl Nodes {
@@ -82,7 +76,12 @@ impl Nodes {
 
     /// Three masters alone.
     pub fn masters_alone() -> Option<Nodes> {
-        let mut nodes = Nodes::without_cluster(MASTERS, NodeOptions::default())?;
+        Nodes::masters_alone_with(NodeOptions::default())
+    }
+
+    /// The same with other options.
+    pub fn masters_alone_with(options: NodeOptions) -> Option<Nodes> {
+        let mut nodes = Nodes::without_cluster(MASTERS, options)?;
         nodes.join();
         Some(nodes)
     }
@@ -91,13 +90,14 @@ impl Nodes {
     pub fn without_cluster(count: usize, options: NodeOptions) -> Option<Nodes> {
         let program = program()?;
         let dir = tempfile::tempdir().expect("a directory");
-        let node = |_| Node {
-            child: None,
-            plain: Reserved::new(),
-            tls: Reserved::new(),
-            bus: Reserved::new(),
+        let node = |i| {
+            let [plain, tls, bus] = [Reserved::new(), Reserved::new(), Reserved::new()];
+            let lead = |wall: &Wall| [&plain, &bus].map(|port| wall.door(i, port.address));
+            let doors = options.wall.as_ref().map(lead);
+            Node { child: None, plain, tls, bus, doors }
         };
-        let mut nodes = Nodes { nodes: (0..count).map(node).collect(), options, program, dir };
+        let nodes = (0..count).map(node).collect();
+        let mut nodes = Nodes { nodes, options, program, dir };
         (0..count).for_each(|i| nodes.spawn(i));
         (0..count).for_each(|i| nodes.wait_until_it_answers(i));
         Some(nodes)
@@ -129,6 +129,12 @@ impl Nodes {
         arguments.iter().for_each(|(name, value)| {
             command.arg(name).arg(value);
         });
+        if let Some([plain, bus]) = node.doors {
+            command.args(["--cluster-announce-ip", "127.0.0.1"]);
+            command.args(["--cluster-announce-port", &plain.port().to_string()]);
+            command.args(["--cluster-announce-bus-port", &bus.port().to_string()]);
+            command.args(["--bind-source-addr", &wall::source_of(i).to_string()]);
+        }
         if let Some(tls) = &self.options.tls {
             let file = |name: &str| tls.join(name).display().to_string();
             command.args(["--tls-port", &node.tls.address.port().to_string()]);
@@ -161,11 +167,11 @@ impl Nodes {
             let (first, last) = (third(i), third(i + 1) - 1);
             let _: String = self.ask(i, cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(first).arg(last));
         }
-        for node in &self.nodes[1..] {
+        for i in 1..self.nodes.len() {
+            let bus = self.nodes[i].doors.map_or(self.nodes[i].bus.address, |[_, bus]| bus);
             let mut meet = cmd("CLUSTER");
-            let port = if self.options.tls.is_some() { &node.tls } else { &node.plain };
-            meet.arg("MEET").arg("127.0.0.1").arg(port.address.port());
-            let _: String = self.ask(0, meet.arg(node.bus.address.port()));
+            meet.arg("MEET").arg("127.0.0.1").arg(self.node(i).port);
+            let _: String = self.ask(0, meet.arg(bus.port()));
         }
         let count = self.nodes.len();
         for i in 0..count {
@@ -204,11 +210,13 @@ impl Nodes {
 
     /// The address of a node.
     pub fn node(&self, i: usize) -> ClusterNode {
-        let reserved = match self.options.tls {
-            Some(_) => &self.nodes[i].tls,
-            None => &self.nodes[i].plain,
+        let node = &self.nodes[i];
+        let address = match (&self.options.tls, node.doors) {
+            (Some(_), _) => node.tls.address,
+            (None, Some([plain, _])) => plain,
+            (None, None) => node.plain.address,
         };
-        ClusterNode { host: "127.0.0.1".to_owned(), port: reserved.address.port() }
+        ClusterNode { host: "127.0.0.1".to_owned(), port: address.port() }
     }
 
     /// The addresses of the first masters.
@@ -276,6 +284,28 @@ impl Nodes {
     pub fn take_over(&self, replica: usize) {
         let _: String = self.ask(replica, cmd("CLUSTER").arg("FAILOVER").arg("TAKEOVER"));
         self.wait_until_master(replica);
+    }
+
+    /// Has a master hand over to its replica, which has all that was written, and waits until the
+    /// cluster is whole.
+    pub fn hand_over(&self, replica: usize) {
+        self.wait_until_whole();
+        let try_for = Duration::from_secs(6);
+        wait_until("the masters vote for the replica", || {
+            let _: String = self.ask(replica, cmd("CLUSTER").arg("FAILOVER"));
+            let begun = Instant::now();
+            // They vote once in two node timeouts, and the master waits for five seconds.
+            while begun.elapsed() < try_for {
+                let info: String = self.try_ask(replica, cmd("INFO").arg("replication"))?;
+                if info.contains("role:master") {
+                    return Some(());
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            None
+        });
+        self.wait_until_master(replica);
+        self.wait_until_whole();
     }
 
     /// Waits until a node is a master with slots.
@@ -359,6 +389,9 @@ impl Drop for Nodes {
         for child in self.nodes.iter_mut().filter_map(|node| node.child.as_mut()) {
             let _ = child.kill();
             let _ = child.wait();
+        }
+        if let Some(wall) = &self.options.wall {
+            wall.end();
         }
     }
 }

@@ -7,13 +7,17 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use frs_server::courier::ledger::{LIBRARY, LIBRARY_NAME};
+use frs_server::courier::name;
+use redis::cmd;
+
 use super::history::History;
 use super::hosts::{Hosts, Load, Routing, Shared, map};
 use super::nodes::{MASTERS, Nodes};
 use crate::common::{Server, wait_until};
-use frs_server::courier::name;
 
-const HOSTS: u64 = 3;
+/// Hosts of each test.
+pub const HOSTS: u64 = 3;
 const MAX: u64 = 3_000;
 
 fn hour(max: u64, more: &str) -> Shared {
@@ -21,7 +25,8 @@ fn hour(max: u64, more: &str) -> Shared {
     Shared::new(&biz, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
 }
 
-fn figures(what: &str, history: &History, max: u64, bound: u64) -> [u64; 2] {
+/// What was over and what under; printed beside the bound.
+pub fn figures(what: &str, history: &History, max: u64, bound: u64) -> [u64; 2] {
     let (admitted, lost) = (history.admitted.len() as u64, history.lost.len() as u64);
     let over = admitted.saturating_sub(max);
     let under = max.saturating_sub(admitted + lost);
@@ -29,7 +34,8 @@ fn figures(what: &str, history: &History, max: u64, bound: u64) -> [u64; 2] {
     [over, under]
 }
 
-fn wait_for_answers(load: &Load<'_>, more: u64) {
+/// Waits until so many more requests are answered.
+pub fn wait_for_answers(load: &Load<'_>, more: u64) {
     let answered = load.answered.load(Ordering::Relaxed);
     wait_until("more is answered", || {
         (load.answered.load(Ordering::Relaxed) >= answered + more).then_some(())
@@ -57,10 +63,10 @@ fn failing(
 }
 
 /// The ledger of b0, and its first master.
-fn ledger(nodes: &Nodes) -> (usize, String) {
+pub fn ledger(nodes: &Nodes) -> (usize, String) {
     let pattern = format!("frs:{{{}:2001:*", super::hosts::NAME);
     let found = |i: usize| {
-        let keys: Vec<String> = nodes.ask(i, redis::cmd("KEYS").arg(&pattern));
+        let keys: Vec<String> = nodes.ask(i, cmd("KEYS").arg(&pattern));
         keys.into_iter().next().map(|key| (i, key))
     };
     wait_until("a ledger is there", || (0..MASTERS).find_map(found))
@@ -111,6 +117,65 @@ fn a_slot_moves_to_another_master_under_load() {
         nodes.end_move(slot, from, to);
     });
     let [over, under] = figures("slot migrated", &history, MAX, 0);
+    assert_eq!([over, under], [0, 0]);
+}
+
+#[test]
+fn masters_that_hand_over_under_load_cost_nothing() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    // A master that hands over stands still meanwhile.
+    let biz = hour(MAX, "on-down=\"refuse\"");
+    let history = failing(&mut nodes, "learn=\"500ms\"", biz, |nodes, load| {
+        let (master, _) = ledger(nodes);
+        // There and back, and nothing that was written is lost.
+        nodes.hand_over(master + MASTERS);
+        wait_for_answers(load, 200);
+        // The other masters vote for a place once in two node timeouts.
+        thread::sleep(Duration::from_secs(2));
+        nodes.hand_over(master);
+        wait_for_answers(load, 200);
+        let sent_away = |i| {
+            let errors: String = nodes.ask(i, cmd("INFO").arg("errorstats"));
+            errors.contains("errorstat_MOVED") || errors.contains("errorstat_READONLY")
+        };
+        assert!([master, master + MASTERS].into_iter().any(sent_away), "no host was late");
+    });
+    let [over, under] = figures("handed over, twice", &history, MAX, 0);
+    assert_eq!([over, under], [0, 0]);
+}
+
+/// Whether a node has a library of functions.
+fn has_library(nodes: &Nodes, i: usize, name: &str) -> bool {
+    let mut list = cmd("FUNCTION");
+    let found: Vec<redis::Value> =
+        nodes.ask(i, list.arg("LIST").arg("LIBRARYNAME").arg(name).arg("WITHCODE"));
+    !found.is_empty()
+}
+
+#[test]
+fn a_library_that_is_deleted_is_loaded_again_beside_those_of_other_versions() {
+    let Some(mut nodes) = Nodes::start() else { return };
+    let others = ["frs_0", "frs_2"];
+    let history = failing(&mut nodes, "learn=\"500ms\"", hour(MAX, ""), |nodes, load| {
+        for i in 0..MASTERS {
+            for name in others {
+                let library = LIBRARY.replace(LIBRARY_NAME, name);
+                let _: String = nodes.ask(i, cmd("FUNCTION").arg("LOAD").arg(library));
+            }
+        }
+        for _ in 0..3 {
+            for i in 0..MASTERS {
+                let _: String = nodes.ask(i, cmd("FUNCTION").arg("DELETE").arg(LIBRARY_NAME));
+            }
+            wait_until("all masters have it again", || {
+                (0..MASTERS).all(|i| has_library(nodes, i, LIBRARY_NAME)).then_some(())
+            });
+            wait_for_answers(load, 200);
+        }
+        let has_others = |i| others.iter().all(|name| has_library(nodes, i, name));
+        assert!((0..MASTERS).all(has_others));
+    });
+    let [over, under] = figures("library deleted, three times", &history, MAX, 0);
     assert_eq!([over, under], [0, 0]);
 }
 

@@ -41,3 +41,22 @@ fn installed<T>(result: std::io::Result<T>, command: &Command) -> Option<T> {
         result => Some(result.expect("the program starts")),
     }
 }
+
+/// The programs of a cluster's nodes: what FRS_REDIS names, or those that this machine has of Redis
+/// and Valkey. Where there is none, that is reported.
+#[track_caller]
+pub fn redis_servers() -> Vec<String> {
+    let runs = |program: &String| {
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    if let Ok(named) = std::env::var("FRS_REDIS") {
+        assert!(runs(&named), "FRS_REDIS: {named} does not run");
+        return vec![named];
+    }
+    let known = ["redis-server", "valkey-server"].map(str::to_owned);
+    let found: Vec<_> = known.into_iter().filter(runs).collect();
+    if found.is_empty() {
+        skip("redis-server is not installed");
+    }
+    found
+}

@@ -7,9 +7,9 @@ use frs_server::courier::ledger::{self, Answer, Heartbeat, Reply};
 use frs_server::courier::name::{KeyDigest, LedgerName, slot};
 use redis::cmd;
 
-use super::server::{Server, fcall, programs};
-use crate::common::BOUND;
+use super::server::{Server, fcall};
 use crate::common::address::Reserved;
+use crate::common::{BOUND, needs};
 
 const LEARN_MS: u64 = 400;
 const HOUR_MS: u64 = 3_600_000;
@@ -71,7 +71,7 @@ fn heartbeat(server: &mut Server) -> Heartbeat {
 
 /// On each server that this machine has, with the library, after it has learnt.
 fn on_each(test: impl Fn(&mut Server)) {
-    for program in programs() {
+    for program in &needs::redis_servers() {
         let mut server = Server::with_library(program, &[]);
         learn(&mut server);
         test(&mut server);
@@ -208,9 +208,12 @@ fn pair(program: &str) -> Pair {
     let mut replica = Server::start(program, &[]);
     let _: String = replica.ask(cmd("REPLICAOF").arg("127.0.0.1").arg(&number));
     let began = Instant::now();
-    // An acknowledgement tells that the replica has all, the library as well.
-    let _: String = master.ask(cmd("SET").arg("a").arg("b"));
-    while master.ask::<u64>(cmd("WAIT").arg(1).arg(100)) == 0 {
+    // Valkey acknowledges before it has the library; a link that is up tells that it has all.
+    let has_all = |replica: &mut Server| {
+        let info: String = replica.ask(cmd("INFO").arg("replication"));
+        info.contains("master_link_status:up")
+    };
+    while !has_all(&mut replica) || master.ask::<u64>(cmd("WAIT").arg(1).arg(100)) == 0 {
         assert!(began.elapsed() < BOUND, "the replica does not follow");
     }
     Pair { master, replica, _port: port }
@@ -218,7 +221,7 @@ fn pair(program: &str) -> Pair {
 
 #[test]
 fn a_replica_that_becomes_the_master_learns_before_it_grants() {
-    for program in programs() {
+    for program in &needs::redis_servers() {
         let Pair { mut master, mut replica, _port } = pair(program);
         learn(&mut master);
         let kept = granted(master.take("k", &MINUTE, &ask(1, 1, 4), LEARN_MS));
@@ -254,7 +257,7 @@ fn a_replica_that_becomes_the_master_learns_before_it_grants() {
 /// What nobody claims is granted again: the learning ends whether anybody comes or not.
 #[test]
 fn what_nobody_claims_is_granted_after_the_learning() {
-    for program in programs() {
+    for program in &needs::redis_servers() {
         let Pair { mut master, mut replica, _port } = pair(program);
         learn(&mut master);
         let _: String = replica.ask(cmd("REPLICAOF").arg("NO").arg("ONE"));
@@ -316,7 +319,7 @@ fn epochs_grow_and_the_first_secret_stays() {
 
 #[test]
 fn calls_that_are_wrong_are_answered_in_words() {
-    for program in programs() {
+    for program in &needs::redis_servers() {
         let mut server = Server::start(program, &[]);
         let fault = server.fault(&fcall("k", &MINUTE, &ask(1, 1, 1), LEARN_MS));
         assert!(ledger::is_library_missing(&fault), "{fault}");
@@ -339,7 +342,7 @@ fn calls_that_are_wrong_are_answered_in_words() {
 
 #[test]
 fn a_cluster_knows_names_and_runs_the_functions() {
-    for program in programs() {
+    for program in &needs::redis_servers() {
         let [port, bus] = [Reserved::new(), Reserved::new()];
         let [port_number, bus_number] = [&port, &bus].map(|held| held.address.port().to_string());
         let arguments = ["--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", &port_number];

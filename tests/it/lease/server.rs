@@ -9,28 +9,13 @@ use frs::lease::{Settings, Take};
 use frs_server::courier::ledger::{self, LIBRARY, Reply};
 use redis::{Connection, Value, cmd};
 
-use crate::common::{BOUND, needs};
+use crate::common::BOUND;
 
 /// A server that ends with the value.
 pub struct Server {
     child: Child,
     pub connection: Connection,
     _dir: tempfile::TempDir,
-}
-
-/// The servers that the functions are written for.
-pub const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
-
-/// Those that this machine has; none is said by name.
-pub fn programs() -> Vec<&'static str> {
-    let is_there = |program: &&str| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    let found: Vec<_> = PROGRAMS.into_iter().filter(is_there).collect();
-    if found.is_empty() {
-        needs::skip("redis-server is not installed");
-    }
-    found
 }
 
 impl Server {

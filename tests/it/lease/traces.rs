@@ -10,7 +10,8 @@ use frs_server::courier::ledger::{Answer, LIBRARY, Reply};
 use redis::cmd;
 
 use super::ledger::{Ledger, Row, Rule, State};
-use super::server::{Server, programs};
+use super::server::Server;
+use crate::common::needs;
 
 const STEPS: usize = 400;
 const TRACES: u64 = 12;
@@ -311,7 +312,7 @@ fn packed(row: &Row, kind: Kind) -> Vec<u8> {
 /// Traces of these kinds, each with several maxima.
 fn play(kinds: &[Kind]) {
     let library = library_with_test_clock();
-    for program in programs() {
+    for program in &needs::redis_servers() {
         let mut server = Server::start(program, &[]);
         // No key expires while the test runs: its clock is a month ahead.
         let began_ms = server.now_ms() + 30 * 86_400_000;
@@ -382,7 +383,7 @@ fn sliding_counter_is_its_model() {
 /// Messages to the library and to its model, at times that the test sets.
 fn with_both(rule: Rule, test: impl Fn(&mut dyn FnMut(u64, &Settings, Take) -> [Granted; 2])) {
     let library = library_with_test_clock();
-    for program in programs() {
+    for program in &needs::redis_servers() {
         let mut server = Server::start(program, &[]);
         server.load(&library);
         let began_ms = server.now_ms() / HOUR_MS * HOUR_MS + 30 * 24 * HOUR_MS;
