@@ -182,6 +182,9 @@ fn killed(roles: &[&str], kills: usize) {
     let addresses = hosts.addresses();
     let mut load = Load::new(&addresses, all.len(), Routing::None);
     load.endless_from = maxima.len();
+    // The largest ones more often.
+    let picks = |(biz, max): (usize, &u64)| vec![biz; 1 + *max as usize / 1_000];
+    load.picks.extend((0..).zip(&maxima).flat_map(picks));
     let (begun_ms, is_over) = (now_ms(), AtomicBool::new(false));
     let mut others = Vec::new();
     let mut histories = load.run(|load| {
