@@ -68,7 +68,7 @@ impl Holding {
                     self.lease.again_ms = 0;
                     return Next::Run;
                 }
-                self.lack(heard, &granted)
+                self.lack(settings, heard, &granted)
             }
         }
     }
@@ -102,10 +102,10 @@ impl Holding {
     }
 
     /// What to do about a need that was not granted.
-    fn lack(&mut self, heard: &Heard, granted: &Granted) -> Next {
+    fn lack(&mut self, settings: &Settings, heard: &Heard, granted: &Granted) -> Next {
         let lease = &mut self.lease;
-        let is_short = i128::from(heard.take.need) > i128::from(granted.pool);
-        if heard.learning_ms > 0 || !is_short {
+        let lacks = i128::from(heard.take.need) - i128::from(granted.pool);
+        if heard.learning_ms > 0 || lacks <= 0 {
             self.pause(heard);
             Next::Wait
         } else if granted.others > 0 {
@@ -113,8 +113,10 @@ impl Holding {
             Next::Recall
         } else {
             lease.is_exhausted = true;
-            lease.again_ms = heard.now_ms.saturating_add(super::LONGEST_REFUSAL_MS);
-            lease.again_ms = lease.again_ms.min(lease.end_ms);
+            let lacks = u64::try_from(lacks).unwrap_or(u64::MAX);
+            let refusal_ms = settings.growth_ms(lacks).unwrap_or(super::LONGEST_REFUSAL_MS);
+            let refusal_ms = refusal_ms.min(super::LONGEST_REFUSAL_MS);
+            lease.again_ms = heard.now_ms.saturating_add(refusal_ms).min(lease.end_ms);
             Next::Refuse
         }
     }

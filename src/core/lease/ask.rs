@@ -61,6 +61,28 @@ pub enum Asking {
     },
 }
 
+impl Settings {
+    /// For how long a host refuses that lacks so many uses, where the pool grows by itself: until
+    /// they can be there, and at least a tenth of the time in which all come back, so that it does
+    /// not ask for each use.
+    pub(super) fn growth_ms(&self, lacks: u64) -> Option<u64> {
+        let (uses, in_ms) = match self.kind {
+            Kind::Token { rate, period_ms } => (rate, period_ms),
+            // What the window before weighs falls by at most so much.
+            Kind::SlidingCounter { interval_ms } => (self.max, interval_ms),
+            Kind::Interval { .. } | Kind::Calendar { .. } | Kind::Total | Kind::Sliding { .. } => {
+                return None;
+            }
+        };
+        let after_ms = |count: u64| {
+            let after_ms = (u128::from(count) * u128::from(in_ms)).div_ceil(uses.max(1).into());
+            u64::try_from(after_ms).unwrap_or(u64::MAX)
+        };
+        let least_ms = (after_ms(self.max) / 10).clamp(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+        Some(after_ms(lacks).max(least_ms))
+    }
+}
+
 impl Lease {
     /// The pause after so many tries.
     pub(super) fn pause_ms(&self) -> u64 {

@@ -110,6 +110,30 @@ fn where_nobody_has_any_a_host_refuses_until_the_turn_or_news() {
 }
 
 #[test]
+fn where_the_pool_grows_by_itself_a_host_asks_again_before_the_turn() {
+    let counter = Settings { kind: Kind::SlidingCounter { interval_ms: 60_000 }, ..TOKEN };
+    for (settings, need, refuses_ms) in [
+        // Ten flow back in a second, and a hundred are a bucket.
+        (TOKEN, 1, 1_000),
+        (TOKEN, 25, 2_500),
+        (Settings { max: 1, ..TOKEN }, 1, 100),
+        // At most a hundred in a minute.
+        (counter, 1, 2_000),
+        (counter, 10, 6_000),
+        (counter, 90, 29_990),
+    ] {
+        let mut holding = leased(&settings, 1);
+        let take = holding.bind(&settings, &Binding { seq: 2, ..asks(need) });
+        let none = Taken::Granted(grants(None, 1));
+        assert_eq!(hears(&mut holding, &settings, take, none), Next::Refuse);
+        let until_ms = NOW_MS + 10 + refuses_ms;
+        let asking = |now_ms| holding.asking(need, now_ms);
+        assert_eq!(asking(until_ms - 1), Asking::Refuse { until_ms }, "{settings:?}, {need}");
+        assert_eq!(asking(until_ms), Asking::Now, "{settings:?}, {need}");
+    }
+}
+
+#[test]
 fn where_others_have_some_the_pauses_double_up_to_two_seconds() {
     let mut holding = leased(&INTERVAL, 0);
     let mut pauses = Vec::new();

@@ -6,23 +6,75 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+
 use super::hosts::{Hosts, Random, Shared, map};
 use super::nodes::Nodes;
-use crate::common::items::{Response, post, try_post};
-use crate::common::{Client, wait_until};
+use crate::common::items::{post, read_xml, try_post_unread};
+use crate::common::{Client, Server, wait_until};
 
+/// Shared businesses.
 const BIZS: usize = 10;
 const CLIENTS: u64 = 6;
+const HOSTS: usize = 3;
+/// For how long an item may wait for a lease.
+const WAIT: Duration = Duration::from_secs(1);
+/// Beyond that an answer takes no longer, on a busy machine.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Charges that clients know of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Charges {
+    /// Of requests that were admitted.
+    sure: u64,
+    /// Of requests whose answers were lost.
+    maybe: u64,
+}
 
 /// What clients were told.
 #[derive(Debug, Clone, Default)]
 struct Told {
-    /// Charges of each business, of requests that were admitted.
-    charged: [u64; BIZS],
-    /// The same, of requests whose answers were lost.
-    maybe: [u64; BIZS],
+    /// Of each shared business.
+    shared: [Charges; BIZS],
+    /// Of the business of each host's own.
+    own: [Charges; HOSTS],
     admitted: u64,
     refused: u64,
+    busy: u64,
+    slowest: Duration,
+}
+
+impl Charges {
+    fn add(&mut self, other: Charges) {
+        self.sure += other.sure;
+        self.maybe += other.maybe;
+    }
+
+    /// Whether it can be so many.
+    fn can_be(self, used: u64) -> bool {
+        (self.sure..=self.sure + self.maybe).contains(&used)
+    }
+}
+
+impl Told {
+    fn add(&mut self, other: &Told) {
+        self.shared.iter_mut().zip(other.shared).for_each(|(all, own)| all.add(own));
+        self.own.iter_mut().zip(other.own).for_each(|(all, own)| all.add(own));
+        self.admitted += other.admitted;
+        self.refused += other.refused;
+        self.busy += other.busy;
+        self.slowest = self.slowest.max(other.slowest);
+    }
+
+    /// Notes a request to a host that was charged, or may have been.
+    fn charge(&mut self, bizs: &[usize], host: usize, charges: Charges) {
+        for &biz in bizs {
+            match self.shared.get_mut(biz) {
+                Some(shared) => shared.add(charges),
+                None => self.own[host].add(charges),
+            }
+        }
+    }
 }
 
 fn document(bizs: &[usize]) -> String {
@@ -31,39 +83,62 @@ fn document(bizs: &[usize]) -> String {
     format!("<request atomic=\"true\">{items}</request>")
 }
 
-/// Two to four businesses in any order; one may stand there twice.
+/// Two to four shared businesses in any order, one may stand there twice; and often the host's own
+/// one somewhere between them.
 fn draw(random: &mut Random) -> Vec<usize> {
-    (0..2 + random.below(3)).map(|_| random.below(BIZS)).collect()
+    let mut bizs: Vec<usize> = (0..2 + random.below(3)).map(|_| random.below(BIZS)).collect();
+    if random.below(2) == 0 {
+        bizs.insert(random.below(bizs.len() + 1), BIZS);
+    }
+    bizs
 }
 
 fn client(hosts: &[SocketAddr], seed: u64, stop: &AtomicBool) -> Told {
     let (mut told, mut random) = (Told::default(), Random::new(seed));
-    let mut clients: Vec<Client> = hosts.iter().map(|&host| Client::connect(host)).collect();
+    let mut clients: Vec<Option<Client>> = hosts.iter().map(|_| None).collect();
     while !stop.load(Ordering::Relaxed) {
         let (bizs, host) = (draw(&mut random), random.below(hosts.len()));
-        match try_post(&mut clients[host], "/update", &document(&bizs)) {
-            Err(_) => {
-                bizs.iter().for_each(|&biz| told.maybe[biz] += 1);
-                clients[host] = Client::connect(hosts[host]);
-            }
-            Ok(Response { refused: true, .. }) => told.refused += 1,
-            Ok(response) => {
-                assert_eq!(response.items.len(), bizs.len(), "{response:?}");
-                for item in &response.items {
-                    assert_eq!(item.values.get("error"), None, "{response:?}");
-                }
-                bizs.iter().for_each(|&biz| told.charged[biz] += 1);
-                told.admitted += 1;
-            }
+        let Some(mut client) = clients[host].take().or_else(|| Client::try_connect(hosts[host]))
+        else {
+            thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        let begun = Instant::now();
+        let Ok(answer) = try_post_unread(&mut client, "/update", &document(&bizs)) else {
+            told.charge(&bizs, host, Charges { maybe: 1, ..Charges::default() });
+            continue;
+        };
+        told.slowest = told.slowest.max(begun.elapsed());
+        // A worker that is overloaded or ends answers without a document.
+        if answer.status == 503 {
+            told.busy += 1;
+            continue;
         }
+        let is_kept = !answer.closes();
+        let response = read_xml(&answer);
+        assert_eq!(response.items.len(), bizs.len(), "{response:?}");
+        if response.refused {
+            told.refused += 1;
+        } else {
+            for item in &response.items {
+                assert_eq!(item.values.get("error"), None, "{response:?}");
+                assert_eq!(item.values.get("limited"), Some("false"), "{response:?}");
+            }
+            told.charge(&bizs, host, Charges { sure: 1, ..Charges::default() });
+            told.admitted += 1;
+        }
+        clients[host] = is_kept.then_some(client);
     }
     told
 }
 
+/// Shared businesses, and one of each host's own.
 fn setup(max: u64, share: &str, nodes: &Nodes) -> Hosts {
-    let biz = format!("share=\"{share}\" hosts=\"3\" wait=\"1000ms\"");
+    let biz = format!("share=\"{share}\" hosts=\"3\" wait=\"1000ms\" on-down=\"refuse\"");
     let one = Shared::new(&biz, &format!("policy=\"total\" max=\"{max}\""));
-    Hosts::new(3, &nodes.seeds(), "", &map(&vec![one; BIZS]))
+    let mut all = vec![one; BIZS];
+    all.push(Shared::new("share=\"host\"", "policy=\"total\" max=\"1000000\""));
+    Hosts::new(HOSTS, &nodes.seeds(), "", &map(&all))
 }
 
 fn run(hosts: &[SocketAddr], act: impl FnOnce()) -> Told {
@@ -77,32 +152,42 @@ fn run(hosts: &[SocketAddr], act: impl FnOnce()) -> Told {
                 })
             })
             .collect();
-        act();
+        let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
         stop.store(true, Ordering::Relaxed);
         let mut all = Told::default();
         for client in clients {
-            let own = client.join().expect("no client fails");
-            for biz in 0..BIZS {
-                all.charged[biz] += own.charged[biz];
-                all.maybe[biz] += own.maybe[biz];
-            }
-            all.admitted += own.admitted;
-            all.refused += own.refused;
+            all.add(&client.join().expect("no client fails"));
         }
+        acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        println!("{all:?}");
         all
     })
 }
 
-/// Uses of each business over all hosts: each host's Query of one moment says the same.
-fn used(hosts: &[SocketAddr]) -> [u64; BIZS] {
-    let mut used = [0; BIZS];
-    let mut client = Client::connect(hosts[0]);
-    for (biz, used) in used.iter_mut().enumerate() {
-        let request = format!("<request><item biz=\"b{biz}\" key=\"k\"/></request>");
-        let response = post(&mut client, "/query", &request);
-        *used = response.items[0].values.number("used").expect("figures");
+/// Uses of a business, as a host's Query says.
+fn used(host: SocketAddr, biz: usize) -> u64 {
+    let request = format!("<request><item biz=\"b{biz}\" key=\"k\"/></request>");
+    let response = post(&mut Client::connect(host), "/query", &request);
+    response.items[0].values.number("used").expect("figures")
+}
+
+/// All of a request was charged or nothing: sums agree, in the ledgers once hosts have given back
+/// what they had not used, and on each host.
+#[track_caller]
+fn sums_agree(told: &Told, nodes: &Nodes, hosts: &[SocketAddr]) {
+    for (biz, charges) in told.shared.iter().enumerate() {
+        wait_until("hosts give back what they have not used", || {
+            let granted = nodes.granted(biz);
+            assert!(granted.uses >= charges.sure, "b{biz}: {granted:?} of {charges:?}");
+            charges.can_be(granted.uses).then_some(())
+        });
     }
-    used
+    for (&host, charges) in hosts.iter().zip(told.own) {
+        let used = used(host, BIZS);
+        assert!(charges.can_be(used), "{used} on a host of {charges:?}");
+    }
+    assert!(told.own.iter().all(|charges| charges.sure > 0), "{told:?}");
+    assert!(told.slowest < WAIT + SLACK, "{:?}", told.slowest);
 }
 
 #[test]
@@ -115,11 +200,33 @@ fn where_there_is_enough_every_request_comes_through() {
     assert!(told.admitted > 300, "{told:?}");
     // On a busy machine a wait may be over before a process has run.
     assert!(told.refused * 50 <= told.admitted, "{told:?}");
+    sums_agree(&told, &nodes, &addresses);
     drop(servers);
+}
+
+/// Waits until nothing is admitted any more.
+fn spend(hosts: &[SocketAddr]) {
+    let mut last = (0, Instant::now());
+    wait_until("everything is spent", || {
+        let now: u64 = (0..BIZS).map(|biz| used(hosts[0], biz)).sum();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        (last.1.elapsed() > Duration::from_secs(3)).then_some(())
+    });
 }
 
 /// Few uses, asked for in all orders: what is charged is whole, and nothing that a request could
 /// have had is left in the end.
+#[track_caller]
+fn check_scarce(told: &Told, max: u64) {
+    for (biz, charges) in told.shared.iter().enumerate() {
+        assert!(charges.sure <= max, "b{biz} of {told:?}");
+    }
+    let full = told.shared.iter().filter(|charges| charges.sure + charges.maybe >= max).count();
+    assert!(full >= BIZS - 1, "{told:?}");
+}
+
 #[track_caller]
 fn scarce(share: &str) {
     const MAX: u64 = 120;
@@ -127,28 +234,9 @@ fn scarce(share: &str) {
     let hosts = setup(MAX, share, &nodes);
     let servers = hosts.start();
     let addresses = hosts.addresses();
-    let told = run(&addresses, || {
-        // Nothing is admitted any more.
-        let mut last = (0, Instant::now());
-        wait_until("everything is spent", || {
-            let now: u64 = used(&addresses).iter().sum();
-            if now != last.0 {
-                last = (now, Instant::now());
-            }
-            (last.1.elapsed() > Duration::from_secs(3)).then_some(())
-        });
-    });
-    for biz in 0..BIZS {
-        assert!(told.charged[biz] <= MAX, "b{biz} of {told:?}");
-    }
-    let full = (0..BIZS).filter(|&biz| told.charged[biz] + told.maybe[biz] >= MAX).count();
-    assert!(full >= BIZS - 1, "{told:?}");
-    // What other hosts have used may not be reported yet; no host says more than was charged.
-    let used = used(&addresses);
-    for biz in 0..BIZS {
-        let most = told.charged[biz] + told.maybe[biz];
-        assert!(used[biz] <= most, "b{biz}: {used:?} of {told:?}");
-    }
+    let told = run(&addresses, || spend(&addresses));
+    check_scarce(&told, MAX);
+    sums_agree(&told, &nodes, &addresses);
     drop(servers);
 }
 
@@ -160,4 +248,30 @@ fn few_uses_are_charged_whole_from_leases() {
 #[test]
 fn few_uses_are_charged_whole_one_by_one() {
     scarce("exact");
+}
+
+fn kill_one(servers: &[Server<'_>], random: &mut Random) -> bool {
+    let role = ["worker", "courier"][random.below(2)];
+    let found = servers[random.below(servers.len())].attached(role);
+    !found.is_empty() && kill(found[random.below(found.len())], Signal::SIGKILL).is_ok()
+}
+
+#[test]
+fn requests_are_charged_whole_while_workers_and_couriers_are_killed() {
+    const MAX: u64 = 400;
+    let Some(nodes) = Nodes::start() else { return };
+    let hosts = setup(MAX, "cluster", &nodes);
+    let servers = hosts.start();
+    let addresses = hosts.addresses();
+    let told = run(&addresses, || {
+        let (mut random, mut killed) = (Random::new(1), 0);
+        while killed < 40 {
+            killed += usize::from(kill_one(&servers, &mut random));
+            thread::sleep(Duration::from_millis(100));
+        }
+        spend(&addresses);
+    });
+    check_scarce(&told, MAX);
+    sums_agree(&told, &nodes, &addresses);
+    drop(servers);
 }

@@ -1,61 +1,228 @@
 //! Processes of hosts die, and whole hosts lose their directories: never more than the maximum is
 //! admitted, and only what a lost directory held is missing.
 
-use std::sync::atomic::Ordering;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use frs::{Client, Item};
 use nix::sys::signal::{Signal, kill};
 
+use super::history::{History, Use, now_ms};
 use super::hosts::{Hosts, Load, Random, Routing, Shared, map};
 use super::nodes::Nodes;
-use crate::common::{Server, wait_until};
+use crate::common::programs::program;
+use crate::common::{Server, Setup, wait_until};
 
-fn hour(max: u64, share: &str) -> Shared {
-    let biz = format!("share=\"{share}\" hosts=\"3\" wait=\"500ms\"");
-    Shared::new(&biz, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
+const MAXIMA: [u64; 4] = [1, 5, 100, 10_000];
+const BURST: u64 = 200;
+const RATE: u64 = 20;
+const INTERVAL_MS: u64 = 3_000;
+const IN_INTERVAL: u64 = 100;
+
+fn shared(share: &str, limit: &str) -> Shared {
+    let biz = format!("share=\"{share}\" hosts=\"3\" wait=\"500ms\" on-down=\"refuse\"");
+    Shared::new(&biz, limit)
 }
 
-fn kill_one(servers: &[Server<'_>], roles: &[&str], random: &mut Random) -> bool {
-    let server = &servers[random.below(servers.len())];
-    let role = roles[random.below(roles.len())];
-    let Some(&pid) = server.attached(role).first() else { return false };
-    kill(pid, Signal::SIGKILL).is_ok()
+fn hour(max: u64, share: &str) -> Shared {
+    shared(share, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
+}
+
+/// Businesses that end, with what they admit in all.
+fn ending() -> Vec<(Shared, u64)> {
+    let mut all = Vec::new();
+    for max in MAXIMA {
+        all.push((hour(max, "cluster"), max));
+        let few = max.min(500);
+        all.push((hour(few, "exact"), few));
+    }
+    for (share, max) in [("cluster", 1_000), ("exact", 100)] {
+        all.push((shared(share, &format!("policy=\"total\" max=\"{max}\"")), max));
+    }
+    all
+}
+
+/// Businesses that get more with the time.
+fn endless() -> [Shared; 3] {
+    [
+        shared("cluster", &format!("policy=\"token\" rate=\"{RATE}/s\" burst=\"{BURST}\"")),
+        shared("cluster", &format!("policy=\"sliding\" interval=\"3s\" max=\"{IN_INTERVAL}\"")),
+        shared("exact", &format!("policy=\"sliding\" interval=\"3s\" max=\"{IN_INTERVAL}\"")),
+    ]
+}
+
+#[track_caller]
+fn check_endless(histories: &[History], length_ms: u64) {
+    let [token, sliding @ ..] = histories else { panic!("histories") };
+    assert_eq!(token.overdrawn(BURST, RATE, 1_000), 0);
+    let (admitted, lost) = (token.admitted.len() as u64, token.lost.len() as u64);
+    let least = BURST + RATE * length_ms / 2_000;
+    println!("token: {admitted} admitted and {lost} lost, at least {least}");
+    assert!(admitted + lost >= least, "{admitted} admitted and {lost} lost of {least}");
+    for history in sliding {
+        let most = history.most_in(INTERVAL_MS - 1) as u64;
+        println!("sliding: {} admitted, {most} in an interval", history.admitted.len());
+        assert!(most <= IN_INTERVAL, "{most} in an interval");
+        assert!(history.admitted.len() as u64 >= 2 * IN_INTERVAL);
+    }
+}
+
+/// What `Client::attach` of a program needs, and how many businesses there are.
+const DATA: &str = "FRS_TEST_DATA";
+const BIZS: &str = "FRS_TEST_BIZS";
+
+/// Says before each Update what it asks for, and afterwards how it was answered.
+#[test]
+#[ignore = "a program of killed"]
+fn asks_through_the_library() {
+    let (Some(data), Ok(bizs)) = (std::env::var_os(DATA), std::env::var(BIZS)) else { return };
+    let bizs: usize = bizs.parse().expect("a number");
+    println!();
+    let client = wait_until("there is a place", || Client::attach(&data).ok());
+    let mut random = Random::new(std::process::id().into());
+    // It ends by a signal, or as soon as nobody hears it.
+    loop {
+        let (biz, from_ms) = (random.below(bizs), now_ms());
+        println!("asks {biz} {from_ms}");
+        let verdict = client.update(Item::new(&*format!("b{biz}"), "k"));
+        let is_allowed = verdict.is_ok_and(|verdict| verdict.is_allowed());
+        println!("told {biz} {from_ms} {} {}", now_ms() + 1, u8::from(is_allowed));
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Keeps a program attached to a host until the end.
+fn attached(setup: &Setup, load: &Load<'_>, is_over: &AtomicBool) -> Vec<History> {
+    let mut histories = vec![History::default(); load.bizs];
+    while !is_over.load(Ordering::Relaxed) {
+        let mut child = program(module_path!(), "asks_through_the_library")
+            .env(DATA, setup.path("data"))
+            .env(BIZS, load.bizs.to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started");
+        let mut asked = None;
+        for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
+            let line = line.expect("read");
+            let (word, rest) = line.split_once(' ').unwrap_or_default();
+            let numbers: Vec<u64> = rest.split(' ').flat_map(str::parse).collect();
+            match (word, &numbers[..]) {
+                ("asks", &[biz, from_ms]) => asked = Some((biz as usize, from_ms)),
+                ("told", &[biz, from_ms, to_ms, is_allowed]) => {
+                    asked = None;
+                    let history = &mut histories[biz as usize];
+                    if is_allowed == 1 {
+                        history.admitted.push(Use { from_ms, to_ms });
+                    } else {
+                        history.refused += 1;
+                    }
+                    load.note(biz as usize, is_allowed as usize);
+                }
+                _ => {}
+            }
+            if is_over.load(Ordering::Relaxed) {
+                child.kill().expect("killed");
+            }
+        }
+        child.wait().expect("reaped");
+        if let Some((biz, from_ms)) = asked {
+            histories[biz].lost.push(Use { from_ms, to_ms: now_ms() + 1 });
+        }
+    }
+    histories
+}
+
+/// Servers, of which processes are killed.
+struct Killer<'a> {
+    hosts: &'a Hosts,
+    servers: Vec<Server<'a>>,
+    /// Whose masters were killed: their other processes end by themselves.
+    ending: Vec<Option<Server<'a>>>,
+    random: Random,
+}
+
+impl Killer<'_> {
+    /// Kills a process of one of these roles. False: there is none at the moment.
+    fn kill_one(&mut self, roles: &[&str]) -> bool {
+        let nth = self.random.below(self.servers.len());
+        let role = roles[self.random.below(roles.len())];
+        if role == "master" {
+            return self.kill_master(nth);
+        }
+        let found = self.servers[nth].attached(role);
+        !found.is_empty() && kill(found[self.random.below(found.len())], Signal::SIGKILL).is_ok()
+    }
+
+    /// Kills a master that serves, and starts the server again.
+    fn kill_master(&mut self, nth: usize) -> bool {
+        let server = &mut self.servers[nth];
+        if server.workers().is_empty() {
+            return false;
+        }
+        server.signal(Signal::SIGKILL);
+        server.wait();
+        let next = self.hosts.setups[nth].start_unready();
+        self.ending[nth] = Some(std::mem::replace(server, next));
+        true
+    }
 }
 
 #[track_caller]
 fn killed(roles: &[&str], kills: usize) {
-    const MAXIMA: [u64; 4] = [1, 5, 100, 10_000];
     let Some(nodes) = Nodes::start() else { return };
-    let shared: Vec<Shared> = MAXIMA
-        .iter()
-        .flat_map(|&max| [hour(max, "cluster"), hour(max.min(500), "exact")])
-        .collect();
-    let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&shared));
-    let servers = hosts.start();
+    let (mut all, maxima): (Vec<Shared>, Vec<u64>) = ending().into_iter().unzip();
+    all.extend(endless());
+    let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&all));
+    let (servers, ending) = (hosts.start(), vec![None, None, None]);
+    let mut killer = Killer { hosts: &hosts, servers, ending, random: Random::new(1) };
     let addresses = hosts.addresses();
-    let load = Load::new(&addresses, shared.len(), Routing::None);
-    let histories = load.run(|load| {
-        let mut random = Random::new(1);
-        let mut killed = 0;
-        while killed < kills {
-            killed += usize::from(kill_one(&servers, roles, &mut random));
-            thread::sleep(Duration::from_millis(100));
-        }
-        load.spend();
+    let mut load = Load::new(&addresses, all.len(), Routing::None);
+    load.endless_from = maxima.len();
+    // The largest ones more often.
+    let picks = |(biz, max): (usize, &u64)| vec![biz; 1 + *max as usize / 1_000];
+    load.picks.extend((0..).zip(&maxima).flat_map(picks));
+    let (begun_ms, is_over) = (now_ms(), AtomicBool::new(false));
+    let mut others = Vec::new();
+    let mut histories = load.run(|load| {
+        thread::scope(|scope| {
+            let is_over = &is_over;
+            let keep = |setup| scope.spawn(move || attached(setup, load, is_over));
+            let programs: Vec<_> = hosts.setups.iter().map(keep).collect();
+            let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let mut killed = 0;
+                while killed < kills {
+                    killed += usize::from(killer.kill_one(roles));
+                    thread::sleep(Duration::from_millis(100));
+                }
+                load.spend();
+            }));
+            is_over.store(true, Ordering::Relaxed);
+            others.extend(programs.into_iter().map(|program| program.join().expect("joined")));
+            acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
     });
-    for (biz, history) in histories.iter().enumerate() {
-        let max = MAXIMA[biz / 2].min(if biz % 2 == 1 { 500 } else { u64::MAX });
+    for own in others {
+        assert!(own.iter().any(|history| !history.admitted.is_empty()), "a program asks in vain");
+        histories.iter_mut().zip(own).for_each(|(all, own)| all.add(own));
+    }
+    for (biz, (history, max)) in histories.iter().zip(&maxima).enumerate() {
         let (admitted, lost) = (history.admitted.len() as u64, history.lost.len() as u64);
         let told = format!("b{biz}: {admitted} admitted and {lost} lost of {max}");
-        assert!(admitted <= max, "{told}");
-        assert!(admitted + lost >= max, "{told}");
+        println!("{told}: {:?}", nodes.granted(biz));
+        assert!(admitted <= *max, "{told}");
+        assert!(admitted + lost >= *max, "{told}");
     }
+    check_endless(&histories[maxima.len()..], now_ms() - begun_ms);
+    drop(killer);
 }
 
 #[test]
 fn nothing_is_over_and_nothing_missing_where_processes_are_killed_all_the_time() {
-    killed(&["worker", "keeper", "courier"], 60);
+    killed(&["worker", "keeper", "courier", "program", "master"], 60);
 }
 
 #[test]

@@ -9,107 +9,181 @@ use super::nodes::Nodes;
 use super::windows::Windows;
 
 const INTERVAL_MS: u64 = 3_000;
+const MINUTE_MS: u64 = 60_000;
+const POLICIES: [Policy; 6] = [
+    Policy::Interval,
+    Policy::Calendar,
+    Policy::Total,
+    Policy::Sliding,
+    Policy::SlidingCounter,
+    Policy::Token,
+];
 
-fn interval(max: u64, biz: &str) -> Shared {
-    let limit = format!("policy=\"interval\" interval=\"3s\" max=\"{max}\"");
-    Shared::new(&format!("{biz} hosts=\"3\" wait=\"200ms\""), &limit)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    Interval,
+    Calendar,
+    Total,
+    Sliding,
+    SlidingCounter,
+    Token,
 }
 
-/// What must hold of a business's history.
+/// A business under load, with windows that turn.
 #[derive(Debug, Clone, Copy)]
-enum Promise {
-    /// So many in each window of the ledger.
-    EachWindow(u64),
-    /// So many in all.
-    InAll(u64),
-    /// At most so many in any interval.
-    AnyInterval(u64),
-    /// A bucket of so many tokens, of which so many flow back in a second.
-    Bucket { burst: u64, rate: u64 },
-    /// Two counters with this maximum.
-    Counter(u64),
+struct Case {
+    policy: Policy,
+    share: &'static str,
+    max: u64,
 }
 
-impl Promise {
-    #[track_caller]
-    fn check(self, name: &str, history: &History, windows: &[Window], load: Window) {
-        let told = || format!("{name}: {self:?}, {} admitted", history.admitted.len());
-        match self {
-            Promise::EachWindow(max) => {
-                assert!(windows.len() >= 2, "{}: windows {windows:?}", told());
-                for window in windows {
-                    let uses = history.within(*window);
-                    assert!(uses.least as u64 <= max, "{}: {uses:?} in {window:?}", told());
-                    // Clients asked until its end.
-                    let is_whole = window.start_ms >= load.start_ms && window.end_ms < load.end_ms;
-                    let is_filled = uses.most as u64 >= max;
-                    assert!(!is_whole || is_filled, "{}: {uses:?} in {window:?}", told());
-                }
+/// Tokens that flow back in a second.
+fn rate(max: u64) -> u64 {
+    max.div_ceil(4)
+}
+
+/// All cases of the table.
+fn table() -> Vec<Case> {
+    let of = |policy, share, max| Case { policy, share, max };
+    let shares = ["cluster", "exact"].into_iter();
+    shares
+        .flat_map(|share| POLICIES.map(|policy| [1, 5, 100].map(|max| of(policy, share, max))))
+        .flatten()
+        .collect()
+}
+
+impl Case {
+    fn shared(self) -> Shared {
+        let Case { policy, share, max } = self;
+        let limit = match policy {
+            Policy::Interval => format!("policy=\"interval\" interval=\"3s\" max=\"{max}\""),
+            Policy::Calendar => format!("policy=\"calendar\" unit=\"minute\" max=\"{max}\""),
+            Policy::Total => format!("policy=\"total\" max=\"{max}\""),
+            Policy::Sliding => format!("policy=\"sliding\" interval=\"3s\" max=\"{max}\""),
+            Policy::SlidingCounter => {
+                format!("policy=\"sliding-counter\" interval=\"3s\" max=\"{max}\"")
             }
-            Promise::InAll(max) => {
-                let admitted = history.admitted.len() as u64;
-                let lost = history.lost.len() as u64;
-                assert!(admitted <= max && admitted + lost >= max, "{}", told());
+            Policy::Token => {
+                format!("policy=\"token\" rate=\"{}/s\" burst=\"{max}\"", rate(max))
             }
-            Promise::AnyInterval(max) => {
-                // Hosts count in whole milliseconds.
-                let most = history.most_in(INTERVAL_MS - 1) as u64;
-                assert!(most <= max, "{}: {most} in an interval", told());
-                assert!(history.admitted.len() as u64 >= max, "{}", told());
-            }
-            Promise::Bucket { burst, rate } => {
-                assert_eq!(history.overdrawn(burst, rate, 1_000), 0, "{}", told());
-                assert!(history.admitted.len() as u64 >= burst, "{}", told());
-            }
-            Promise::Counter(max) => {
-                assert_eq!(history.over_counter(INTERVAL_MS, max), 0, "{}", told());
-                assert!(history.admitted.len() as u64 >= max / 2, "{}", told());
-            }
+        };
+        let own = format!("share=\"{share}\" hosts=\"3\" wait=\"100ms\" on-down=\"refuse\"");
+        Shared::new(&own, &limit)
+    }
+
+    /// A larger maximum is asked for more often.
+    fn weight(self) -> usize {
+        match self.max {
+            1 => 1,
+            5 => 2,
+            _ => 6,
         }
     }
+
+    fn told(self, history: &History) -> String {
+        let (admitted, lost) = (history.admitted.len(), history.lost.len());
+        let (refused, busy) = (history.refused, history.busy);
+        format!("{self:?}: {admitted} admitted, {refused} refused, {busy} busy, {lost} lost")
+    }
+
+    #[track_caller]
+    fn check(self, history: &History, seen: &[Window], load: Window) {
+        let told = self.told(history);
+        assert!(history.lost.is_empty(), "{told}");
+        match self.policy {
+            Policy::Interval => self.check_windows(&told, history, seen, load),
+            Policy::Calendar => {
+                let first_ms = load.start_ms - load.start_ms % MINUTE_MS;
+                let starts = (first_ms..load.end_ms).step_by(MINUTE_MS as usize);
+                let of = |start_ms| Window { start_ms, end_ms: start_ms + MINUTE_MS };
+                let minutes: Vec<Window> = starts.map(of).collect();
+                self.check_windows(&told, history, &minutes, load);
+            }
+            Policy::Total => assert_eq!(history.admitted.len() as u64, self.max, "{told}"),
+            Policy::Sliding => {
+                // Hosts count in whole milliseconds.
+                let most = history.most_in(INTERVAL_MS - 1) as u64;
+                assert!(most <= self.max, "{told}: {most} in an interval");
+                // After each interval as much again, if not at once.
+                let times = (load.end_ms - load.start_ms) / (2 * INTERVAL_MS);
+                assert!(history.admitted.len() as u64 >= times * self.max, "{told}");
+            }
+            Policy::SlidingCounter => {
+                assert_eq!(history.over_counter(INTERVAL_MS, self.max), 0, "{told}");
+                // What one window does not get the next one gets.
+                let first_ms = load.start_ms.next_multiple_of(INTERVAL_MS);
+                let starts = first_ms..load.end_ms - 2 * INTERVAL_MS;
+                for start_ms in starts.step_by(INTERVAL_MS as usize) {
+                    let pair = Window { start_ms, end_ms: start_ms + 2 * INTERVAL_MS };
+                    let uses = history.within(pair);
+                    assert!(uses.most as u64 >= self.max, "{told}: {uses:?} in {pair:?}");
+                }
+            }
+            Policy::Token => check_bucket(&told, history, self.max, rate(self.max), load),
+        }
+    }
+
+    /// Each window has what is allowed, and not more.
+    #[track_caller]
+    fn check_windows(self, told: &str, history: &History, windows: &[Window], load: Window) {
+        let mut filled = 0;
+        for window in windows {
+            let uses = history.within(*window);
+            assert!(uses.least as u64 <= self.max, "{told}: {uses:?} in {window:?}");
+            let both = Window {
+                start_ms: window.start_ms.max(load.start_ms),
+                end_ms: window.end_ms.min(load.end_ms),
+            };
+            let asked = history.asked_in(both) as u64;
+            // Clients asked for more, and long enough.
+            if both.end_ms >= both.start_ms + INTERVAL_MS && asked >= self.max + self.max / 2 + 5 {
+                let is_filled = uses.most as u64 >= self.max;
+                assert!(is_filled, "{told}: {uses:?} of {asked} asked in {window:?}");
+                filled += 1;
+            }
+        }
+        assert!(filled > 0, "{told}: no window was filled of {windows:?}");
+    }
 }
 
-/// Businesses of every shared policy, and what each promises.
-fn all() -> Vec<(Shared, Promise)> {
-    let own = |share: &str| format!("share=\"{share}\" hosts=\"3\" wait=\"200ms\"");
-    let of = |share: &str, limit: &str, promise| (Shared::new(&own(share), limit), promise);
-    let mut all = Vec::new();
-    for max in [1, 5, 100] {
-        all.push((interval(max, "share=\"cluster\""), Promise::EachWindow(max)));
-        let total = format!("policy=\"total\" max=\"{max}\"");
-        all.push(of("cluster", &total, Promise::InAll(max)));
-        let sliding = format!("policy=\"sliding\" interval=\"3s\" max=\"{max}\"");
-        all.push(of("cluster", &sliding, Promise::AnyInterval(max)));
-    }
-    all.push((interval(5, "share=\"exact\""), Promise::EachWindow(5)));
-    all.push(of("exact", "policy=\"total\" max=\"100\"", Promise::InAll(100)));
-    let token = "policy=\"token\" rate=\"10/s\" burst=\"20\"";
-    all.push(of("cluster", token, Promise::Bucket { burst: 20, rate: 10 }));
-    let counter = "policy=\"sliding-counter\" interval=\"3s\" max=\"20\"";
-    all.push(of("cluster", counter, Promise::Counter(20)));
-    all
+/// At most the burst and what flows back in any time, and not much less in all.
+#[track_caller]
+fn check_bucket(told: &str, history: &History, burst: u64, rate: u64, load: Window) {
+    assert_eq!(history.overdrawn(burst, rate, 1_000), 0, "{told}");
+    let flowed = (load.end_ms - load.start_ms).saturating_sub(2_000) * rate / 1_000;
+    // A bucket of one is full, and gets nothing more, from each token to the next question.
+    let least = burst + if burst == 1 { flowed / 2 } else { flowed * 9 / 10 };
+    let admitted = history.admitted.len() as u64;
+    assert!(admitted >= least, "{told} of {burst} and {flowed}");
 }
 
 #[track_caller]
 fn holds(routing: Routing) {
     let Some(nodes) = Nodes::start() else { return };
-    let (shared, promises): (Vec<Shared>, Vec<Promise>) = all().into_iter().unzip();
+    let cases = table();
+    let shared: Vec<Shared> = cases.iter().map(|case| case.shared()).collect();
     let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&shared));
     let servers = hosts.start();
     let addresses = hosts.addresses();
-    let load = Load::new(&addresses, shared.len(), routing);
+    let mut load = Load::new(&addresses, cases.len(), routing);
+    let weighed = (0..).zip(&cases).flat_map(|(biz, case)| vec![biz; case.weight()]);
+    load.picks = weighed.collect();
+    // Most of them wait for a lease at any moment.
+    load.clients = 24;
     let windows = Windows::default();
     let begun = now_ms();
     let histories = std::thread::scope(|scope| {
-        scope.spawn(|| windows.watch(&nodes.seeds(), shared.len()));
-        let histories = load.run_for(Duration::from_secs(12));
+        scope.spawn(|| windows.watch(&nodes.seeds(), cases.len()));
+        let histories = load.run_for(Duration::from_secs(18));
         windows.stop();
         histories
     });
     let whole = Window { start_ms: begun, end_ms: now_ms() };
-    for (biz, promise) in promises.into_iter().enumerate() {
-        let name = format!("b{biz}, {:?}", shared[biz].limit);
-        promise.check(&name, &histories[biz], &windows.of(biz, INTERVAL_MS), whole);
+    for (case, history) in cases.iter().zip(&histories) {
+        println!("{}", case.told(history));
+    }
+    for (biz, case) in cases.iter().enumerate() {
+        case.check(&histories[biz], &windows.of(biz, INTERVAL_MS), whole);
     }
     drop(servers);
 }
@@ -124,21 +198,46 @@ fn exactly_the_maximum_of_every_policy_where_keys_are_routed() {
     holds(Routing::ByKey);
 }
 
-#[test]
-fn ten_thousand_of_ten_thousand() {
+/// Windows that do not turn meanwhile, and a bucket.
+#[track_caller]
+fn ten_thousand(routing: Routing) {
     const MAX: u64 = 10_000;
+    const RATE: u64 = 100;
     let Some(nodes) = Nodes::start() else { return };
-    let biz = Shared::new(
-        "share=\"cluster\" hosts=\"3\" wait=\"200ms\"",
-        &format!("policy=\"interval\" interval=\"1h\" max=\"{MAX}\""),
-    );
-    let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&[biz]));
+    let hour = (now_ms() / (60 * MINUTE_MS) + 12) % 24;
+    let limits = [
+        format!("policy=\"interval\" interval=\"1h\" max=\"{MAX}\""),
+        format!("policy=\"calendar\" unit=\"day\" at=\"{hour:02}:00\" max=\"{MAX}\""),
+        format!("policy=\"total\" max=\"{MAX}\""),
+        format!("policy=\"token\" rate=\"{RATE}/s\" burst=\"{MAX}\""),
+    ];
+    let own = "share=\"cluster\" hosts=\"3\" wait=\"200ms\" on-down=\"refuse\"";
+    let shared = limits.map(|limit| Shared::new(own, &limit));
+    let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&shared));
     let servers = hosts.start();
     let addresses = hosts.addresses();
-    let load = Load::new(&addresses, 1, Routing::None);
+    let mut load = Load::new(&addresses, shared.len(), routing);
+    (load.endless_from, load.batch) = (3, 7);
+    let begun = now_ms();
     let histories = load.run(Load::spend);
-    assert!(histories[0].lost.is_empty());
-    assert_eq!(histories[0].admitted.len() as u64, MAX);
-    assert!(histories[0].refused > 0);
+    let whole = Window { start_ms: begun, end_ms: now_ms() };
+    for (Shared { limit, .. }, history) in shared.iter().zip(&histories) {
+        println!("{limit}: {} admitted, {} refused", history.admitted.len(), history.refused);
+        assert!(history.lost.is_empty() && history.refused > 0, "{limit}");
+    }
+    for history in &histories[..3] {
+        assert_eq!(history.admitted.len() as u64, MAX);
+    }
+    check_bucket(&shared[3].limit, &histories[3], MAX, RATE, whole);
     drop(servers);
+}
+
+#[test]
+fn ten_thousand_of_ten_thousand_wherever_keys_are_asked() {
+    ten_thousand(Routing::None);
+}
+
+#[test]
+fn ten_thousand_of_ten_thousand_where_keys_are_routed() {
+    ten_thousand(Routing::ByKey);
 }

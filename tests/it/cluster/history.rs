@@ -20,6 +20,8 @@ pub struct History {
     pub admitted: Vec<Use>,
     /// Their answers were lost: admitted or not.
     pub lost: Vec<Use>,
+    /// Each request, for each use that it asked for.
+    pub asked: Vec<Use>,
     pub refused: u64,
     pub busy: u64,
 }
@@ -47,6 +49,7 @@ impl History {
     pub fn add(&mut self, other: History) {
         self.admitted.extend(other.admitted);
         self.lost.extend(other.lost);
+        self.asked.extend(other.asked);
         self.refused += other.refused;
         self.busy += other.busy;
     }
@@ -72,21 +75,36 @@ impl History {
         (0..by_start.len()).map(within).max().unwrap_or(0)
     }
 
+    /// How many uses were asked for, and answered, within a window.
+    pub fn asked_in(&self, window: Window) -> usize {
+        let inside = |one: &&Use| one.from_ms >= window.start_ms && one.to_ms < window.end_ms;
+        self.asked.iter().filter(inside).count()
+    }
+
+    /// The longest time in which nothing was admitted, up to the last use.
+    pub fn longest_pause_ms(&self) -> u64 {
+        let mut ends: Vec<u64> = self.admitted.iter().map(|one| one.to_ms).collect();
+        ends.sort_unstable();
+        ends.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    }
+
     /// By how many uses a bucket of `burst` tokens, of which `rate` flow back in `period_ms`, was
     /// overdrawn for certain; 0: never.
     pub fn overdrawn(&self, burst: u64, rate: u64, period_ms: u64) -> u64 {
-        let mut by_start = self.admitted.clone();
-        by_start.sort_unstable();
-        let mut most = 0;
-        for (nth, first) in by_start.iter().enumerate() {
-            let mut ends: Vec<u64> = by_start[nth..].iter().map(|one| one.to_ms).collect();
-            ends.sort_unstable();
-            for (count, to_ms) in (1..).zip(ends) {
-                let flowed = ((to_ms - first.from_ms) * rate).div_ceil(period_ms);
-                most = most.max(u64::saturating_sub(count, burst + flowed));
-            }
-        }
-        most
+        let mut by_end = self.admitted.clone();
+        by_end.sort_unstable_by_key(|one| one.to_ms);
+        let mut starts: Vec<u64> = by_end.iter().map(|one| one.from_ms).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let from = |start_ms: u64| {
+            let later = by_end.iter().filter(move |one| one.from_ms >= start_ms);
+            let over = |(count, one): (u64, &Use)| {
+                let flowed = ((one.to_ms - start_ms) * rate).div_ceil(period_ms);
+                count.saturating_sub(burst + flowed)
+            };
+            (1..).zip(later).map(over).max().unwrap_or(0)
+        };
+        starts.into_iter().map(from).max().unwrap_or(0)
     }
 
     /// By how many uses a sliding counter with windows aligned to the interval was over its

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use frs::conf::ClusterNode;
 
 use super::history::{History, Use, now_ms};
+use crate::common::items::{Item, read_xml, try_post_unread};
 use crate::common::plane::Plane;
-use crate::common::{BOUND, Client, Server, Settings, Setup};
+use crate::common::{Answer, BOUND, Client, Server, Settings, Setup};
 
 /// The name of the cluster in all of these tests.
 pub const NAME: &str = "test";
@@ -125,6 +126,12 @@ pub struct Load<'a> {
     pub hosts: &'a [SocketAddr],
     /// Businesses b0, b1, …
     pub bizs: usize,
+    /// Each business as often as it is asked for among the others.
+    pub picks: Vec<usize>,
+    /// From this one on businesses get more with the time: [`Load::spend`] does not wait for them.
+    pub endless_from: usize,
+    /// Uses that a request asks for, each in an item of its own.
+    pub batch: usize,
     pub clients: u64,
     /// Nothing was admitted for so long: nothing is left to be found.
     pub quiet: Duration,
@@ -141,9 +148,19 @@ const QUIET_ASKS: u64 = 200;
 
 impl<'a> Load<'a> {
     pub fn new(hosts: &'a [SocketAddr], bizs: usize, routing: Routing) -> Load<'a> {
-        let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (quiet, admitted) = (QUIET, AtomicU64::new(0));
-        Load { hosts, bizs, clients: 6, quiet, routing, stop, answered, admitted }
+        Load {
+            hosts,
+            bizs,
+            picks: (0..bizs).collect(),
+            endless_from: bizs,
+            batch: 1,
+            clients: 6,
+            quiet: QUIET,
+            routing,
+            stop: AtomicBool::new(false),
+            answered: AtomicU64::new(0),
+            admitted: AtomicU64::new(0),
+        }
     }
 
     /// Waits until everything is spent.
@@ -190,7 +207,7 @@ impl<'a> Load<'a> {
         let mut clients: Vec<Option<Client>> = self.hosts.iter().map(|_| None).collect();
         let mut random = Random::new(seed);
         while !self.stop.load(Ordering::Relaxed) {
-            let biz = random.below(self.bizs);
+            let biz = self.picks[random.below(self.picks.len())];
             let host = match self.routing {
                 Routing::ByKey => biz % self.hosts.len(),
                 Routing::None => random.below(self.hosts.len()),
@@ -202,34 +219,47 @@ impl<'a> Load<'a> {
                 continue;
             };
             let admitted = histories[biz].admitted.len();
-            clients[host] = ask(client, biz, &mut histories[biz]);
-            let more = histories[biz].admitted.len() - admitted;
-            self.admitted.fetch_add(more as u64, Ordering::Relaxed);
-            self.answered.fetch_add(1, Ordering::Relaxed);
+            clients[host] = ask(client, biz, self.batch, &mut histories[biz]);
+            self.note(biz, histories[biz].admitted.len() - admitted);
         }
         clients.into_iter().flatten().for_each(owes_nothing);
         histories
     }
+
+    /// A request is answered, and so many of its uses were admitted.
+    pub fn note(&self, biz: usize, admitted: usize) {
+        if biz < self.endless_from {
+            self.admitted.fetch_add(admitted as u64, Ordering::Relaxed);
+        }
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
-/// One Update of one use. Returns the connection if it can be used again.
-fn ask(mut client: Client, biz: usize, history: &mut History) -> Option<Client> {
+/// One Update of so many uses. Returns the connection if it can be used again.
+fn ask(mut client: Client, biz: usize, batch: usize, history: &mut History) -> Option<Client> {
     let from_ms = now_ms();
-    let answer = client.try_get(&format!("/update?biz=b{biz}&key=k"));
+    let answer = match batch {
+        1 => client.try_get(&format!("/update?biz=b{biz}&key=k")),
+        _ => post_items(&mut client, biz, batch),
+    };
     // The last millisecond has begun.
     let one = Use { from_ms, to_ms: now_ms() + 1 };
+    history.asked.extend(vec![one; batch]);
     let Ok(answer) = answer else {
-        history.lost.push(one);
+        history.lost.extend(vec![one; batch]);
         return None;
     };
     match answer.status {
+        200 if batch > 1 => {
+            read_xml(&answer).items.iter().for_each(|item| note(item, one, history))
+        }
         200 => history.admitted.push(one),
-        429 => history.refused += 1,
+        429 => history.refused += batch as u64,
         503 => {
             let error = answer.attribute("error");
             // An overloaded or ending worker answers without a document.
             assert!(matches!(error, Some("busy" | "store") | None), "{answer:?}");
-            history.busy += 1;
+            history.busy += batch as u64;
         }
         _ => panic!("{answer:?}"),
     }
@@ -241,6 +271,20 @@ fn owes_nothing(mut client: Client) {
     let Ok(answer) = client.try_get("/nothing") else { return };
     let is_ending = answer.status == 503 && answer.closes();
     assert!(answer.status == 404 || is_ending, "an answer to no request: {answer:?}");
+}
+
+fn post_items(client: &mut Client, biz: usize, batch: usize) -> std::io::Result<Answer> {
+    let items = format!("<item biz=\"b{biz}\" key=\"k\"/>").repeat(batch);
+    try_post_unread(client, "/update", &format!("<request>{items}</request>"))
+}
+
+fn note(item: &Item, one: Use, history: &mut History) {
+    match (item.values.get("limited"), item.values.get("error")) {
+        (Some("false"), None) => history.admitted.push(one),
+        (Some("true"), None) => history.refused += 1,
+        (_, Some("busy" | "store")) => history.busy += 1,
+        _ => panic!("{item:?}"),
+    }
 }
 
 /// A small generator. The same seed gives the same numbers.

@@ -13,6 +13,7 @@ mod extra;
 mod failures;
 mod faults;
 mod figures;
+mod gate;
 mod history;
 pub mod host;
 pub mod hosts;

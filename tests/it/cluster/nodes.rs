@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
 
+use super::hosts::NAME;
 use super::wall::{self, Wall};
 use crate::common::address::Reserved;
 use crate::common::{needs, wait_until};
@@ -25,6 +26,14 @@ use crate::common::{needs, wait_until};
 pub const SLOTS: u16 = 1 << 14;
 /// Masters at first.
 pub const MASTERS: usize = 3;
+
+/// What ledgers have granted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Granted {
+    pub uses: u64,
+    /// So many of them may be unspent.
+    pub unspent: u64,
+}
 
 /// How a node is started.
 #[derive(Clone, Default)]
@@ -219,6 +228,11 @@ impl Nodes {
         ClusterNode { host: "127.0.0.1".to_owned(), port: address.port() }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The addresses of the first masters.
     pub fn seeds(&self) -> Vec<ClusterNode> {
         (0..self.nodes.len().min(MASTERS)).map(|i| self.node(i)).collect()
@@ -330,6 +344,28 @@ impl Nodes {
     /// Empties a node.
     pub fn flush_all(&self, i: usize) {
         let _: String = self.ask(i, &cmd("FLUSHALL"));
+    }
+
+    /// What the ledgers of a business of the tests' hosts have granted and not taken back, and how
+    /// much of that is maybe unspent.
+    pub fn granted(&self, biz: usize) -> Granted {
+        let all = format!("frs:{{{NAME}:{}:*", 2001 + biz);
+        let mut sum = Granted::default();
+        for i in (0..self.nodes.len()).filter(|&i| self.is_master(i)) {
+            let ledgers: Vec<String> = self.ask(i, cmd("KEYS").arg(&all));
+            for ledger in ledgers {
+                let mut get = cmd("HMGET");
+                let [uses, unspent]: [u64; 2] = self.ask(i, get.arg(ledger).arg("u").arg("o"));
+                sum.uses += uses;
+                sum.unspent += unspent;
+            }
+        }
+        sum
+    }
+
+    fn is_master(&self, i: usize) -> bool {
+        let info: Option<String> = self.try_ask(i, cmd("INFO").arg("replication"));
+        info.is_some_and(|info| info.contains("role:master"))
     }
 
     /// The first master of a slot.

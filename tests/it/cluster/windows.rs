@@ -28,18 +28,19 @@ impl Windows {
         let mut connections: Vec<_> = masters.iter().map(connect).collect();
         while !self.stop.load(Ordering::Relaxed) {
             for connection in connections.iter_mut().flatten() {
-                for biz in 0..bizs {
-                    self.look(connection, biz);
-                }
+                self.look(connection, bizs);
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn look(&self, connection: &mut Connection, biz: usize) {
-        let pattern = format!("frs:{{{NAME}:{}:*", 2001 + biz);
-        let ledgers: Vec<String> = cmd("KEYS").arg(pattern).query(connection).unwrap_or_default();
+    fn look(&self, connection: &mut Connection, bizs: usize) {
+        let (name, all) = (format!("frs:{{{NAME}:"), format!("frs:{{{NAME}:*:*"));
+        let ledgers: Vec<String> = cmd("KEYS").arg(all).query(connection).unwrap_or_default();
         for ledger in ledgers {
+            let id = ledger.strip_prefix(&name).and_then(|rest| rest.split(':').next());
+            let biz = id.and_then(|id| id.parse::<usize>().ok()?.checked_sub(2001));
+            let Some(biz) = biz.filter(|&biz| biz < bizs) else { continue };
             let start: Option<Option<u64>> =
                 cmd("HGET").arg(ledger).arg("s").query(connection).ok();
             if let Some(Some(start)) = start {

@@ -104,13 +104,21 @@ pub fn post(client: &mut Client, path: &str, document: &str) -> Response {
 
 /// As [`post`], but the server may be killed meanwhile: then there is no answer.
 pub fn try_post(client: &mut Client, path: &str, document: &str) -> std::io::Result<Response> {
-    let json = document.trim_start().starts_with('{');
-    let kind = if json { "application/json" } else { "application/xml" };
+    let answer = try_post_unread(client, path, document)?;
+    Ok(if is_json(document) { read_json(&answer) } else { read_xml(&answer) })
+}
+
+fn is_json(document: &str) -> bool {
+    document.trim_start().starts_with('{')
+}
+
+/// As [`try_post`], with an answer that may be no document.
+pub fn try_post_unread(client: &mut Client, path: &str, document: &str) -> std::io::Result<Answer> {
+    let kind = if is_json(document) { "application/json" } else { "application/xml" };
     let fields = format!("Content-Type: {kind}\r\nContent-Length: {}", document.len());
     let head = format!("POST {path} HTTP/1.1\r\nHost: t\r\n{fields}\r\n\r\n");
     client.stream.write_all((head + document).as_bytes())?;
-    let answer = client.try_answer()?;
-    Ok(if json { read_json(&answer) } else { read_xml(&answer) })
+    client.try_answer()
 }
 
 /// GET: the answer to the one item, whatever its status.

@@ -128,6 +128,22 @@ impl Play {
         self.core.answered(&mut self.nodes, now, id, outcome);
     }
 
+    /// A master that may not know what was granted serves all slots.
+    fn meet_master(&mut self) {
+        self.core.new_master(&mut self.nodes, std::slice::from_ref(&(0..16384)));
+        self.meet_nodes();
+        self.core.end_claims();
+    }
+
+    /// A round over all nodes.
+    fn meet_nodes(&mut self) {
+        for key in 0..9 {
+            let now = self.now();
+            self.core.look(&mut self.nodes, now, &key);
+        }
+        self.settle();
+    }
+
     fn key_of(&self, sent: &Sent) -> Key {
         (0..9).find(|key| self.ledger(*key) == sent.ledger).unwrap()
     }
@@ -384,13 +400,7 @@ fn a_new_master_hears_of_all_leases_under_new_numbers() {
     play.ask(2, 1, 1);
     play.settle();
     let old = play.sent.pop().unwrap();
-    play.core.new_master(&mut play.nodes, std::slice::from_ref(&(0..16384)));
-    for key in 0..9 {
-        let now = play.now();
-        play.core.look(&mut play.nodes, now, &key);
-    }
-    play.core.end_claims();
-    play.settle();
+    play.meet_master();
     let mut keys = play.keys_sent();
     keys.sort_unstable();
     assert_eq!(keys, [0, 1]);
@@ -398,6 +408,40 @@ fn a_new_master_hears_of_all_leases_under_new_numbers() {
     // What the old master answers is void.
     play.hear(old.id, Outcome::Lost);
     assert_eq!(play.core.figures().claims, 2);
+}
+
+/// A courier died before it heard what the ledger has granted, and another one has repeated the
+/// message. Returns the number of that.
+fn unheard() -> (Play, u64) {
+    let mut play = Play::new(MAX, Appetite::Most);
+    play.ask(1, 0, 1);
+    play.settle();
+    let Sent { ledger, settings, take, .. } = play.sent.pop().unwrap();
+    let granted = play.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
+    granted.reply(5_000_000, &settings, &take);
+    play.core = Core::new("prod", Bounds { wants: 5, messages: 4 });
+    play.meet_master();
+    play.wait(100);
+    play.meet_nodes();
+    assert_eq!(play.sent.iter().map(|sent| sent.take.seq).collect::<Vec<_>>(), [take.seq]);
+    (play, take.seq)
+}
+
+#[test]
+fn what_was_granted_to_a_courier_that_died_before_it_heard_is_not_lost() {
+    let (mut play, _) = unheard();
+    play.answer();
+    assert_eq!(play.nodes.node(&play.ledger(0)).unspent(play.now_ms), MAX / 4);
+}
+
+#[test]
+fn where_a_master_follows_another_one_what_was_not_heard_is_claimed() {
+    let (mut play, seq) = unheard();
+    play.meet_master();
+    assert!(play.sent.pop().unwrap().take.seq > seq);
+    play.answer();
+    let unspent = play.nodes.node(&play.ledger(0)).unspent(play.now_ms);
+    assert_eq!(unspent, 0, "the old master's answer is void");
 }
 
 #[test]

@@ -52,6 +52,9 @@ pub struct Core<N: Nodes> {
     /// Slots of new masters, and the number of the host's counter when they were found.
     pub(super) claimed: Slots,
     pub(super) claimed_seq: u64,
+    /// Slots whose master this courier has met, and those where another one has followed.
+    pub(super) met: Slots,
+    pub(super) followed: Slots,
     pub(super) actions: Vec<Action<N>>,
     pub(super) figures: Figures,
     next_id: u64,
@@ -75,6 +78,8 @@ impl<N: Nodes> Core<N> {
             reach: Reach::default(),
             claimed: Slots::default(),
             claimed_seq: 0,
+            met: Slots::default(),
+            followed: Slots::default(),
             actions: Vec::new(),
             figures: Figures::default(),
             next_id: 0,
@@ -238,6 +243,7 @@ impl<N: Nodes> Core<N> {
             answer,
             has_flight: line.flight.is_some(),
             is_lost: line.is_lost,
+            has_followed: self.followed.has(line.slot),
             way,
         };
         let at = Now { ledger_ms: reasons.elsewhere_ms.unwrap_or(now.ledger_ms), ..now };
@@ -310,6 +316,7 @@ impl<N: Nodes> Core<N> {
         }
         let Some(bound) = visited.bound else { return };
         line.is_lost = false;
+        self.met.add(&(line.slot..line.slot + 1));
         let Bound { take, settings, purpose, is_claim } = bound;
         let is_elsewhere = visit.reasons.elsewhere_ms.is_some();
         let flight = Flight { id, settings, take, purpose, is_elsewhere };

@@ -58,7 +58,13 @@ impl<N: Nodes> Core<N> {
     pub fn new_master(&mut self, nodes: &mut N, slots: &[Range<u16>]) {
         self.reach.clear();
         self.claimed_seq = nodes.next_seq();
-        slots.iter().for_each(|range| self.claimed.add(range));
+        for range in slots {
+            self.claimed.add(range);
+            for slot in range.clone().filter(|slot| self.met.has(*slot)) {
+                self.followed.add(&(slot..slot + 1));
+            }
+            self.met.add(range);
+        }
         let is_there = |slot: u16| slots.iter().any(|range| range.contains(&slot));
         let lines = self.lines.iter().filter(|(_, line)| is_there(line.slot));
         let ledgers: Vec<LedgerId> = lines.map(|(ledger, _)| *ledger).collect();

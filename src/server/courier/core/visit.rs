@@ -73,6 +73,8 @@ pub struct Visit<'a> {
     pub has_flight: bool,
     /// The last one was lost.
     pub is_lost: bool,
+    /// A master has followed another one while this courier ran.
+    pub has_followed: bool,
     /// Can a message go out?
     pub way: Way,
 }
@@ -209,7 +211,11 @@ impl Visit<'_> {
         let settings = leased.settings;
         let node = &mut leased.holding;
         let (now_ms, reasons) = (self.now_ms, self.reasons);
+        // A courier before this one has asked for it, and has not heard what was granted. A claim
+        // would give that up as spent; no answer to this courier can be another master's.
+        let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
         if reasons.is_claimed
+            && !is_unheard
             && let Some(take) = node.claim(&settings, self.seq, now_ms)
         {
             visited.is_recall_left = reasons.is_recalled;
