@@ -26,6 +26,9 @@ mod script;
 #[allow(dead_code, reason = "the other bench needs the rest")]
 mod servers;
 mod unshared;
+#[path = "../../tests/it/cluster/wall.rs"]
+#[allow(dead_code, reason = "the tests need the rest")]
+mod wall;
 
 use std::error::Error;
 use std::process::ExitCode;

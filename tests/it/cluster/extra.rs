@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use redis::cmd;
 
-use super::hosts::{Hosts, NAME, Shared, map};
-use super::nodes::{MASTERS, Nodes};
+use super::hosts::{Hosts, Shared, map};
+use super::nodes::{MASTERS, NAME, Nodes};
 use crate::common::wait_until;
 
 /// A round over all nodes finds such uses too, after a quarter of a minute at most.

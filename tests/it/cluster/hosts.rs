@@ -12,12 +12,10 @@ use std::time::{Duration, Instant};
 use frs::conf::ClusterNode;
 
 use super::history::{History, Use, now_ms};
+use super::nodes::NAME;
 use crate::common::items::{Item, read_xml, try_post_unread};
 use crate::common::plane::Plane;
 use crate::common::{Answer, BOUND, Client, Server, Settings, Setup};
-
-/// The name of the cluster in all of these tests.
-pub const NAME: &str = "test";
 
 /// The secret that all hosts have.
 pub const SECRET: [u8; 32] = [7; 32];

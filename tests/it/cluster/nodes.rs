@@ -17,10 +17,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
 
-use super::hosts::NAME;
 use super::wall::{self, Wall};
 use crate::common::address::Reserved;
 use crate::common::{needs, wait_until};
+
+/// The name of the cluster, as hosts have it.
+pub const NAME: &str = "test";
 
 /// Slots of a cluster.
 pub const SLOTS: u16 = 1 << 14;

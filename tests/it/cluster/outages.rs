@@ -73,7 +73,7 @@ const SLACK_MS: u64 = 4_000;
 
 /// The ledger of b0, and its first master.
 pub fn ledger(nodes: &Nodes) -> (usize, String) {
-    let pattern = format!("frs:{{{}:2001:*", super::hosts::NAME);
+    let pattern = format!("frs:{{{}:2001:*", super::nodes::NAME);
     let found = |i: usize| {
         let keys: Vec<String> = nodes.ask(i, cmd("KEYS").arg(&pattern));
         keys.into_iter().next().map(|key| (i, key))

@@ -11,8 +11,8 @@ use frs::store::Runtime;
 use redis::cmd;
 
 use super::history::{Window, now_ms};
-use super::hosts::{Hosts, Load, NAME, Routing, Shared, map, settings};
-use super::nodes::Nodes;
+use super::hosts::{Hosts, Load, Routing, Shared, map, settings};
+use super::nodes::{NAME, Nodes};
 use crate::common::{BOUND, Client, Setup, wait_until};
 
 /// Hosts with an admin plane each.

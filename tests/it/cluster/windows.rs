@@ -9,7 +9,7 @@ use frs::conf::ClusterNode;
 use redis::{Connection, cmd};
 
 use super::history::Window;
-use super::hosts::NAME;
+use super::nodes::NAME;
 
 /// Starts of windows, by business.
 #[derive(Debug, Default)]
