@@ -101,7 +101,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Messages to the ledgers so far.
 fn takes(hosts: &[hosts::Host]) -> Result<f64> {
-    Ok(hosts::metrics(hosts)?.sum("frs_cluster_requests_total", "function=\"take\""))
+    Ok(hosts::metrics(hosts)?.sum("frs_cluster_requests_total", "function=\"interval\""))
 }
 
 fn print_head(options: &Options) {

@@ -109,7 +109,9 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         complaints: LogThrottle::new(COMPLAIN_EVERY),
         warned: Figures::default(),
     };
-    courier.run()
+    let ended = courier.run();
+    courier.links.take().into_iter().for_each(Links::abandon);
+    ended
 }
 
 /// Waits until no other courier serves; none: the courier is to end.

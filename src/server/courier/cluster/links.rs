@@ -545,6 +545,13 @@ impl Links {
 }
 
 /// Ends all threads. One that waits for a name server is left behind after some time-outs.
+impl Links {
+    /// The process ends: its threads end with it, and nobody waits for what they are at.
+    pub fn abandon(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for Links {
     fn drop(&mut self) {
         self.listening.is_over.store(true, Ordering::Relaxed);
