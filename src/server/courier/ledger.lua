@@ -514,6 +514,7 @@ end
 local function epoch(keys, args)
   local known = tonumber(redis.call('GET', keys[1]) or '0')
   local asked = tonumber(args[1])
+  if not known then return redis.error_reply('ERR frs: the epoch is no number') end
   if asked > known then redis.call('SET', keys[1], asked) end
   return math.max(known, asked)
 end

@@ -20,6 +20,8 @@ pub const HEARTBEAT: &str = "frs_1_heartbeat";
 /// Keeps the reset epoch of a biz. Key: [`epoch_key`](super::name::epoch_key); argument: the epoch
 /// that the host knows, which wins if it is the larger one; answer: the epoch.
 pub const EPOCH: &str = "frs_1_epoch";
+/// So its error begins if what is there is no number.
+pub const NO_EPOCH: &str = "ERR frs: the epoch is no number";
 /// Keeps the check of the secret. Key: [`secret_key`](super::name::secret_key); argument:
 /// [`check`](super::name::Secret::check); answer: the check that is known.
 pub const SECRET: &str = "frs_1_secret";

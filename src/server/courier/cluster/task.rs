@@ -190,8 +190,7 @@ impl Task {
 
 /// Whether the function has stumbled over what it has found, not over the state of the node.
 fn is_bad_epoch(error: &str) -> bool {
-    let is_kind = error.starts_with("ERR ") || error.starts_with("WRONGTYPE ");
-    is_kind && error.contains(ledger::EPOCH)
+    error.starts_with(ledger::NO_EPOCH) || error.starts_with("WRONGTYPE ")
 }
 
 /// What a message without an answer is counted as.
