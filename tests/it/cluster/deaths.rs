@@ -59,7 +59,8 @@ fn check_endless(histories: &[History], length_ms: u64) {
     let [token, sliding @ ..] = histories else { panic!("histories") };
     assert_eq!(token.overdrawn(BURST, RATE, 1_000), 0);
     let (admitted, lost) = (token.admitted.len() as u64, token.lost.len() as u64);
-    let least = BURST + RATE * length_ms / 2_000;
+    // While couriers die nothing is granted; how long that takes depends on the machine.
+    let least = BURST + RATE * length_ms / 4_000;
     println!("token: {admitted} admitted and {lost} lost, at least {least}");
     assert!(admitted + lost >= least, "{admitted} admitted and {lost} lost of {least}");
     for history in sliding {

@@ -174,7 +174,7 @@ impl<'a> Load<'a> {
             } else if since.elapsed() >= self.quiet && now[1] >= last[1] + QUIET_ASKS {
                 return;
             }
-            assert!(begun.elapsed() < 3 * BOUND, "uses are admitted for ever");
+            assert!(begun.elapsed() < 6 * BOUND, "uses are admitted for ever");
         }
     }
 

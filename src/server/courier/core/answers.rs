@@ -75,7 +75,7 @@ impl<N: Nodes> Core<N> {
     fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
         let is_news = match flight.purpose {
             Purpose::Own => false,
-            Purpose::AnswersRecall => granted.pool > 0,
+            Purpose::Settles | Purpose::AnswersRecall => granted.pool > 0,
             // Nobody was refused while there were some.
             Purpose::Returns { count } => {
                 granted.pool > 0 && i128::from(granted.pool) <= i128::from(count)

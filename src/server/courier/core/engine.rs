@@ -325,7 +325,7 @@ impl<N: Nodes> Core<N> {
         }
         self.flights.insert(id, ledger);
         self.figures.claims += u64::from(is_claim);
-        self.figures.returns += u64::from(purpose != Purpose::Own);
+        self.figures.returns += u64::from(!matches!(purpose, Purpose::Own | Purpose::Settles));
         self.actions.push(Action::Send { id, ledger, settings, take });
     }
 

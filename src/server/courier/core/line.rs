@@ -26,6 +26,9 @@ pub struct Flight {
 pub enum Purpose {
     /// Nothing.
     Own,
+    /// It settles a message that was not heard of: what that has given back, or what was granted to
+    /// it in vain, is free now.
+    Settles,
     /// It gives back so many idle uses.
     Returns {
         /// Uses.

@@ -214,12 +214,12 @@ impl Visit<'_> {
         // A courier before this one has asked for it, and has not heard what was granted. A claim
         // would give that up as spent; no answer to this courier can be another master's.
         let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
+        let purpose = if node.lease.in_flight { Purpose::Settles } else { Purpose::Own };
         if reasons.is_claimed
             && !is_unheard
             && let Some(take) = node.claim(&settings, self.seq, now_ms)
         {
             visited.is_recall_left = reasons.is_recalled;
-            let purpose = Purpose::Own;
             visited.bound = Some(Bound { take, settings, purpose, is_claim: true });
             return;
         }
@@ -286,7 +286,7 @@ impl Visit<'_> {
         let is_elsewhere = self.reasons.elsewhere_ms.is_some();
         if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
             let take = node.repeat(now_ms, need.need, need.want);
-            let purpose = Purpose::Own;
+            let purpose = Purpose::Settles;
             visited.bound = Some(Bound { take, settings: *settings, purpose, is_claim: false });
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
             visited.look_at(again_ms.max(now_ms + FULL_PAUSE_MS));
